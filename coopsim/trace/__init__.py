@@ -1,0 +1,8 @@
+"""Traces: what one steady training step (or several consecutive ones) did, at storage level, in program order."""
+
+from coopsim.trace.build import TraceBuilder
+from coopsim.trace.check import check
+from coopsim.trace.file import load, save
+from coopsim.trace.table import SCHEMA_VERSION, Ragged, Trace
+
+__all__ = ["SCHEMA_VERSION", "Ragged", "Trace", "TraceBuilder", "check", "load", "save"]

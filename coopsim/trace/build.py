@@ -1,0 +1,105 @@
+"""Put a trace together event by event, in program order: what capture, importers and synthetic traces write to."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from coopsim.trace.table import Ragged, Trace
+from coopsim.types import OpId, Phase, Role, StorageId
+
+
+class TraceBuilder:
+    """Collects storages, ops and frees; `build` returns the trace.
+
+    >>> b = TraceBuilder()
+    >>> x = b.storage(1024, Role.INPUT, alive_at_start=True)
+    >>> y = b.storage(1024)
+    >>> _ = b.op("aten.relu.default", reads=[x], creates=[y], cost_ns=3000)
+    >>> b.free(y)
+    >>> b.build({"model": "tiny"}).n_ops
+    1
+    """
+
+    def __init__(self) -> None:
+        self._bytes: list[int] = []
+        self._role: list[str] = []
+        self._alive: list[bool] = []
+        self._becomes: dict[int, int] = {}
+        self._ops: list[dict[str, Any]] = []
+        self._freed: list[int] = []
+        self._freed_after: list[int] = []
+        self._step = 0
+
+    def storage(self, nbytes: int, role: str = Role.ACTIVATION, *, alive_at_start: bool = False) -> StorageId:
+        """A new storage of `nbytes`. One that is alive at the start stays, unless it is freed."""
+        self._bytes.append(nbytes)
+        self._role.append(str(role))
+        self._alive.append(alive_at_start)
+        return StorageId(len(self._bytes) - 1)
+
+    def op(
+        self,
+        name: str,
+        *,
+        reads: Iterable[int] = (),
+        mutates: Iterable[int] = (),
+        creates: Iterable[int] = (),
+        temporaries: Iterable[int] = (),
+        cost_ns: int = 0,
+        flops: int = 0,
+        bytes_moved: int = 0,
+        phase: str = Phase.FORWARD,
+        module: str = "",
+        stream: int = 0,
+        random: bool = False,
+    ) -> OpId:
+        """The next op of the program. `temporaries` are the bytes that it allocates and frees inside."""
+        row = locals()
+        del row["self"]
+        row |= {k: list(row[k]) for k in ("reads", "mutates", "creates", "temporaries")}
+        self._ops.append(row | {"step": self._step})
+        return OpId(len(self._ops) - 1)
+
+    def free(self, storage: int) -> None:
+        """The last reference to `storage` goes here."""
+        self._freed.append(storage)
+        self._freed_after.append(len(self._ops) - 1)
+
+    def next_step(self) -> None:
+        """What follows belongs to the next of several consecutive steps."""
+        self._step += 1
+
+    def becomes(self, storage: int, successor: int) -> None:
+        """At the end, `storage` stands where `successor` stood at the start."""
+        self._becomes[storage] = successor
+
+    def build(self, header: Mapping[str, Any]) -> Trace:
+        """The trace. A storage alive at the start and never freed becomes itself, unless `becomes` said otherwise."""
+        gone = set(self._freed)
+        becomes = [
+            self._becomes.get(i, i if alive and i not in gone else -1) for i, alive in enumerate(self._alive)
+        ]
+        ints = lambda key: np.array([op[key] for op in self._ops], np.int64)  # noqa: E731
+        return Trace(
+            bytes=np.array(self._bytes, np.int64),
+            role=self._role,
+            alive_at_start=np.array(self._alive, np.bool_),
+            becomes=np.array(becomes, np.int64),
+            name=[op["name"] for op in self._ops],
+            phase=[str(op["phase"]) for op in self._ops],
+            module=[op["module"] for op in self._ops],
+            stream=ints("stream"),
+            step=ints("step"),
+            cost_ns=ints("cost_ns"),
+            flops=ints("flops"),
+            bytes_moved=ints("bytes_moved"),
+            random=np.array([op["random"] for op in self._ops], np.bool_),
+            reads=Ragged.of(op["reads"] for op in self._ops),
+            mutates=Ragged.of(op["mutates"] for op in self._ops),
+            creates=Ragged.of(op["creates"] for op in self._ops),
+            temporaries=Ragged.of(op["temporaries"] for op in self._ops),
+            freed=np.array(self._freed, np.int64),
+            freed_after=np.array(self._freed_after, np.int64),
+            header=dict(header),
+        )

@@ -1,0 +1,216 @@
+"""Traces as files: Parquet + zstd, a row a record (storages, then ops and frees in program order), readable by pandas.
+
+The provenance header is JSON in the Parquet metadata, under the key `coopsim`. docs/formats.md has the columns.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coopsim.trace.check import TraceError, check, event_rows
+from coopsim.trace.table import SCHEMA_VERSION, Ragged, Trace
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+_LIST = pa.list_(pa.int64())
+_SCHEMA = pa.schema(
+    [
+        ("record", _WORD),  # storage, op or free
+        ("storage", pa.int32()),  # storage and free rows
+        ("bytes", pa.int64()),  # storage rows, with the next three
+        ("role", _WORD),
+        ("alive_at_start", pa.bool_()),
+        ("becomes", pa.int32()),
+        ("step", pa.int32()),  # op rows, with all that follow
+        ("name", _WORD),
+        ("phase", _WORD),
+        ("module", _WORD),
+        ("stream", pa.int32()),
+        ("reads", _LIST),
+        ("mutates", _LIST),
+        ("creates", _LIST),
+        ("temporaries", _LIST),
+        ("cost_ns", pa.int64()),
+        ("flops", pa.int64()),
+        ("bytes_moved", pa.int64()),
+        ("random", pa.bool_()),
+    ]
+)
+_NUMBERS = ("step", "stream", "cost_ns", "flops", "bytes_moved")
+_LISTS = ("reads", "mutates", "creates", "temporaries")
+
+
+def content_hash(trace: Trace) -> str:
+    """Hash of all rows, not of the header."""
+    h = hashlib.blake2b(digest_size=16)
+    for field in ("bytes", "alive_at_start", "becomes", *_NUMBERS, "random", "freed", "freed_after"):
+        h.update(np.ascontiguousarray(getattr(trace, field)).tobytes())
+    for field in _LISTS:
+        ragged: Ragged = getattr(trace, field)
+        h.update(ragged.start.tobytes() + ragged.values.tobytes())
+    for words in (trace.role, trace.name, trace.phase, trace.module):
+        h.update("\0".join(words).encode() + b"\1")
+    return "blake2b:" + h.hexdigest()
+
+
+def write_parquet(table: pa.Table, path: str | Path) -> None:
+    """Write to a temporary file beside `path`, then rename: never half a file."""
+    path = Path(path)
+    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(fd)
+    try:
+        pq.write_table(table, name, compression="zstd", compression_level=19)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def save(trace: Trace, path: str | Path) -> None:
+    """Check the trace and write it, with its content hash in the header."""
+    check(trace)
+    ops, frees = event_rows(trace)
+    n_rows = trace.n_storages + trace.n_ops + len(trace.freed)
+    storages = np.arange(trace.n_storages)
+
+    def spread(rows: np.ndarray, values: Any, dtype: pa.DataType) -> pa.Array:
+        """`values` at `rows`, null elsewhere."""
+        at = np.full(n_rows, -1)
+        at[rows] = np.arange(len(rows))
+        plain = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+        spreaded = pa.array(values, plain).take(pa.array(at, mask=at < 0))
+        return spreaded.dictionary_encode() if pa.types.is_dictionary(dtype) else spreaded
+
+    record = np.full(n_rows, "op", dtype=object)
+    record[storages], record[frees] = "storage", "free"
+    columns: dict[str, pa.Array] = {
+        "record": pa.array(record, pa.string()).dictionary_encode(),
+        "storage": spread(np.concatenate([storages, frees]), np.concatenate([storages, trace.freed]), pa.int32()),
+        "bytes": spread(storages, trace.bytes, pa.int64()),
+        "role": spread(storages, trace.role, _WORD),
+        "alive_at_start": spread(storages, trace.alive_at_start, pa.bool_()),
+        "becomes": spread(storages, trace.becomes, pa.int32()),
+        "random": spread(ops, trace.random, pa.bool_()),
+    }
+    for field in _NUMBERS:
+        columns[field] = spread(ops, getattr(trace, field), _SCHEMA.field(field).type)
+    for field in ("name", "phase", "module"):
+        columns[field] = spread(ops, getattr(trace, field), _WORD)
+    for field in _LISTS:
+        ragged: Ragged = getattr(trace, field)
+        columns[field] = spread(ops, pa.ListArray.from_arrays(ragged.start.astype(np.int32), ragged.values), _LIST)
+    header = dict(trace.header) | {"schema_version": SCHEMA_VERSION, "content_hash": trace.content_hash}
+    schema = _SCHEMA.with_metadata({b"coopsim": json.dumps(header, sort_keys=True).encode()})
+    write_parquet(pa.table([columns[f.name] for f in _SCHEMA], schema=schema), path)
+
+
+def load(path: str | Path) -> Trace:
+    """Read and check a trace. Raises TraceError with the reason if it is missing, foreign, damaged or contradictory."""
+    table, header = read_parquet(path, "trace")
+    if "schema_version" not in header:
+        raise TraceError(f"{path}: not a coopsim trace (no schema_version in its header)")
+    if header["schema_version"] > SCHEMA_VERSION:
+        raise TraceError(
+            f"{path}: trace schema {header['schema_version']} is newer than this coopsim reads ({SCHEMA_VERSION}); upgrade"
+        )
+    absent = [f.name for f in _SCHEMA if f.name not in table.column_names]
+    if absent:
+        raise TraceError(f"{path}: not a coopsim trace (columns missing: {', '.join(absent)})")
+    try:
+        table = table.select(_SCHEMA.names).cast(_SCHEMA).combine_chunks()
+        trace = _from_table(table, header)
+    except (pa.ArrowException, ValueError, TypeError) as e:
+        raise TraceError(f"{path}: malformed: {str(e).splitlines()[0]}") from None
+    try:
+        check(trace)
+    except TraceError as e:
+        raise TraceError(f"{path}: {e}") from None
+    if header.get("content_hash") != trace.content_hash:
+        raise TraceError(f"{path}: rows do not match the hash in the header: damaged or edited")
+    return trace
+
+
+def read_parquet(path: str | Path, what: str) -> tuple[pa.Table, dict[str, Any]]:
+    """A coopsim Parquet file as (table, header); TraceError in one line if it is not one."""
+    path = Path(path)
+    if not path.exists():
+        raise TraceError(f"{path}: no such file")
+    if path.is_dir():
+        raise TraceError(f"{path}: is a directory, not a {what} file")
+    try:
+        with pa.OSFile(str(path)) as source:
+            table = pq.read_table(source)
+    except (pa.ArrowException, OSError) as e:
+        raise TraceError(f"{path}: not a {what} file ({str(e).splitlines()[0]})") from None
+    try:
+        header = json.loads((table.schema.metadata or {})[b"coopsim"])
+    except (KeyError, ValueError):
+        raise TraceError(f"{path}: Parquet, but not written by coopsim") from None
+    if not isinstance(header, dict):
+        raise TraceError(f"{path}: the header is not an object")
+    return table, header
+
+
+def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
+    column = {name: table.column(name).combine_chunks() for name in table.column_names}
+    record = np.array(column["record"].cast(pa.string()).to_pylist(), dtype=object)
+    if unknown := set(record.tolist()) - {"storage", "op", "free"}:
+        raise ValueError(f"unknown record {sorted(map(str, unknown))[0]!r}")
+    rows = {kind: np.flatnonzero(record == kind) for kind in ("storage", "op", "free")}
+    if not np.array_equal(rows["storage"], np.arange(len(rows["storage"]))):
+        raise ValueError("storage rows must come first")
+
+    def take(name: str, kind: str) -> pa.Array:
+        values = column[name].take(pa.array(rows[kind]))
+        if values.null_count:
+            raise ValueError(f"row {rows[kind][values.is_null().to_pylist().index(True)]}: no {name}")
+        return values
+
+    def numbers(name: str, kind: str = "op") -> np.ndarray:
+        return take(name, kind).cast(pa.int64()).to_numpy()
+
+    def words(name: str, kind: str = "op") -> list[str]:
+        return [str(w) for w in take(name, kind).cast(pa.string()).to_pylist()]
+
+    def flags(name: str, kind: str = "op") -> np.ndarray:
+        return np.array(take(name, kind).to_pylist(), np.bool_)
+
+    def lists(name: str) -> Ragged:
+        values = take(name, "op")
+        flat = values.flatten()
+        if flat.null_count:
+            raise ValueError(f"a null in {name}")
+        start = np.zeros(len(values) + 1, np.int64)
+        start[1:] = np.cumsum(values.value_lengths().to_numpy())
+        return Ragged(start, flat.to_numpy())
+
+    if not np.array_equal(numbers("storage", "storage"), rows["storage"]):
+        raise ValueError("storage ids must count up from 0")
+    return Trace(
+        bytes=numbers("bytes", "storage"),
+        role=words("role", "storage"),
+        alive_at_start=flags("alive_at_start", "storage"),
+        becomes=numbers("becomes", "storage"),
+        name=words("name"),
+        phase=words("phase"),
+        module=words("module"),
+        random=flags("random"),
+        **{name: numbers(name) for name in _NUMBERS},
+        **{name: lists(name) for name in _LISTS},
+        freed=numbers("storage", "free"),
+        freed_after=np.searchsorted(rows["op"], rows["free"]) - 1,
+        header={k: v for k, v in header.items() if k not in ("content_hash", "schema_version")},
+    )

@@ -1,0 +1,97 @@
+"""The trace in memory: three immutable tables (storages, ops, frees) and a provenance header."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SCHEMA_VERSION = 1
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of integers of different lengths: row i is `values[start[i]:start[i + 1]]`."""
+
+    start: Ints
+    values: Ints
+
+    @classmethod
+    def of(cls, rows: Iterable[Iterable[int]]) -> "Ragged":
+        lists = [list(row) for row in rows]
+        start = np.zeros(len(lists) + 1, np.int64)
+        start[1:] = np.cumsum([len(row) for row in lists])
+        return cls(start, np.array([x for row in lists for x in row], np.int64))
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __getitem__(self, i: int) -> list[int]:
+        row: list[int] = self.values[self.start[i] : self.start[i + 1]].tolist()
+        return row
+
+    def rows(self) -> list[list[int]]:
+        """All rows as lists; cheaper than indexing one by one."""
+        flat, at = self.values.tolist(), self.start.tolist()
+        return [flat[a:b] for a, b in zip(at, at[1:], strict=False)]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One recorded sequence of training steps. Arrays of equal length per table; see docs/formats.md.
+
+    storages: `bytes`, `role` (strings of types.Role), `alive_at_start`, `becomes` (at the end of the last step this
+    storage is what the named storage is at the start of the first; itself for one that simply stays; -1: it dies).
+    ops, in program order: `name`, `phase`, `module`, `stream`, `step`, `cost_ns`, `flops`, `bytes_moved`, `random`,
+    and the lists `reads`, `mutates`, `creates` (storage ids) and `temporaries` (bytes allocated inside the op).
+    frees, in program order: storage `freed[i]` goes right after op `freed_after[i]` (-1: before the first op).
+    """
+
+    bytes: Ints
+    role: list[str]
+    alive_at_start: Bools
+    becomes: Ints
+    name: list[str]
+    phase: list[str]
+    module: list[str]
+    stream: Ints
+    step: Ints
+    cost_ns: Ints
+    flops: Ints
+    bytes_moved: Ints
+    random: Bools
+    reads: Ragged
+    mutates: Ragged
+    creates: Ragged
+    temporaries: Ragged
+    freed: Ints
+    freed_after: Ints
+    header: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_storages(self) -> int:
+        return len(self.bytes)
+
+    @property
+    def n_ops(self) -> int:
+        return len(self.name)
+
+    @property
+    def n_steps(self) -> int:
+        return int(self.step.max()) + 1 if self.n_ops else 0
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and figures."""
+        return str(self.header.get("model", "trace"))
+
+    @property
+    def content_hash(self) -> str:
+        """The hash that names this trace, over its rows and not its header; `blake2b:` and 32 hex digits."""
+        from coopsim.trace.file import content_hash
+
+        return content_hash(self)

@@ -1,0 +1,111 @@
+"""The vocabulary: every noun that the parts of coopsim share, with its unit.
+
+Bytes and nanoseconds are integers. Intervals are half open. This module imports nothing of ours.
+
+    StorageId   index of a storage in its trace
+    OpId        index of an op in its trace, in program order
+    Address     bytes from the start of the arena
+"""
+
+from enum import IntEnum, StrEnum
+from typing import NewType
+
+StorageId = NewType("StorageId", int)
+OpId = NewType("OpId", int)
+Address = NewType("Address", int)
+
+
+class Role(StrEnum):
+    """What a storage is to the training step."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    GRADIENT = "gradient"
+    OPTIMIZER_STATE = "optimizer_state"
+    INPUT = "input"
+    ACTIVATION = "activation"
+    TEMPORARY = "temporary"
+
+
+class Phase(StrEnum):
+    """The part of a training step that an op belongs to."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+
+
+class Action(IntEnum):
+    """What a row of a schedule does. The values index the `action` dictionary of a schedule file."""
+
+    COMPUTE = 0  #: an op of the program runs for the first time in its step
+    RECOMPUTE = 1  #: an op runs again, because a result of it is missing
+    ALLOC = 2  #: bytes at an address become a value's
+    EVICT = 3  #: the policy drops a value to make room
+    RELEASE = 4  #: a value that nobody holds is dropped; it can be recomputed
+    FREE = 5  #: a value is dropped for good
+    MOVE = 6  #: a value takes over the address of the one before it (in place, or from step to step)
+
+
+class Outcome(StrEnum):
+    """How a replay ended."""
+
+    OK = "ok"
+    OOM = "oom"  #: no hole large enough, and nothing left to evict
+    THRASH = "thrash"  #: total cost over the overhead limit
+    LOST = "lost"  #: a value was needed whose recomputation needs data that an in-place update has destroyed
+
+
+class Cost(StrEnum):
+    """What losing a storage costs (the numerator of a score)."""
+
+    NONE = "none"  #: 1, whatever is lost
+    OWN = "own"  #: the cost of the op that makes it
+    SET = "set"  #: own + evicted inputs and siblings, each with its union-find set (OneFlow)
+
+
+class Divisor(StrEnum):
+    """What a score is divided by besides staleness."""
+
+    NOTHING = "nothing"
+    BYTES = "bytes"  #: DTR
+    HOLE = "hole"  #: bytes + adjacent free bytes: the hole that eviction would leave (DTE)
+
+
+class Search(StrEnum):
+    """How victims are found."""
+
+    GREEDY = "greedy"  #: the least score, one storage at a time, until a contiguous hole fits (DTR, DTE)
+    WINDOW = "window"  #: the cheapest contiguous run, found in one sliding pass over the address order (Coop)
+
+
+class Placement(StrEnum):
+    """Which end of the best-fitting hole a storage takes."""
+
+    LOW = "low"
+    TWO_ENDED = "two_ended"  #: outputs of expensive ops low, all else high (Coop's cheap tensor partitioning)
+
+
+class InPlace(StrEnum):
+    """What an op does that mutates a storage."""
+
+    COPY = "copy"  #: copy on write: the new version gets bytes of its own, the old is dropped
+    RECOMPUTABLE = "recomputable"  #: the new version takes over the address; the old one counts as evicted
+
+
+class Dead(StrEnum):
+    """What happens to a recomputed value that the program no longer holds, once unpinned."""
+
+    RELEASE = "release"  #: dropped at once (OneFlow)
+    KEEP = "keep"  #: left for the search to find (DTR on PyTorch, MegEngine)
+
+
+class Pinning(StrEnum):
+    """Which values are never evicted."""
+
+    SOUND = "sound"  #: the declared ones, and those that an in-place update would make unrecomputable
+    DECLARED = "declared"  #: only those without a producer, and parameters, buffers, gradients, optimizer state
+
+
+class CoopsimError(Exception):
+    """Bad input: one line that says what is wrong and how to mend it. The command line exits with 2."""
