@@ -40,7 +40,7 @@ class Ragged:
         return [flat[a:b] for a, b in zip(at, at[1:], strict=False)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One recorded sequence of training steps. Arrays of equal length per table; see docs/formats.md.
 

@@ -1,0 +1,41 @@
+"""Allocators: where a value goes in memory. One file of kernels each; this table is what is known without compiling.
+
+An allocator gives two kernels over the state: `carve`, which finds bytes for a value or returns -1, and `uncarve`, which frees a
+piece. `replay/memory.py` calls them.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """What is known of an allocator without compiling anything. `code` selects its kernels."""
+
+    name: str
+    code: int
+    granule: int
+    has_addresses: bool
+    summary: str
+
+
+ALLOCATORS = {
+    a.name: a
+    for a in (
+        Allocator("arena", 0, 512, True, "one region; best fit, lowest address; 512 B; freed neighbours merge at once"),
+        Allocator("counter", 1, 1, False, "counts bytes, knows no addresses (DTR's simulator)"),
+    )
+}
+
+
+def names() -> list[str]:
+    """Names for `--allocator`."""
+    return sorted(ALLOCATORS)
+
+
+def find(name: str) -> Allocator:
+    """The allocator of that name; CoopsimError with near matches if there is none."""
+    from coopsim.errors import unknown
+
+    if name not in ALLOCATORS:
+        raise unknown("allocator", name, ALLOCATORS)
+    return ALLOCATORS[name]

@@ -1,0 +1,84 @@
+"""Compile kernels once and keep them: Numba, with a cache that notices an edit in any kernel file.
+
+Numba's own cache watches only the file of the function itself; a caller would go on using an edited callee's old machine code.
+So the cache folder is named after a hash of all kernel sources. With NUMBA_DISABLE_JIT=1 kernels stay plain Python:
+the same code, slowly, which the tests hold against the compiled one.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+_KERNEL_ROOMS = ("kernel", "allocators", "replay")
+
+
+def cache_dir() -> Path:
+    """Where compiled code is kept: $COOPSIM_CACHE_DIR, or coopsim in the user's cache folder."""
+    home = os.environ.get("COOPSIM_CACHE_DIR")
+    if home:
+        return Path(home)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coopsim"
+
+
+def _kernel_cache() -> Path:
+    package = Path(__file__).parent.parent
+    h = hashlib.sha256()
+    for room in _KERNEL_ROOMS:
+        for source in sorted((package / room).glob("*.py")):
+            h.update(source.read_bytes())
+    return cache_dir() / f"kernels-{h.hexdigest()[:16]}"
+
+
+_CACHE = _kernel_cache()
+
+
+def is_cold() -> bool:
+    """Whether the first replay of this process will have to compile (some seconds)."""
+    return not numba.config.DISABLE_JIT and not any(_CACHE.rglob("*.nbc"))
+
+
+def kernel(function: F) -> F:
+    """A compiled function that other kernels call. Division by zero gives inf, as in the C++ codes that we follow."""
+    return _compile(function, inline=False)
+
+
+def inlined(function: F) -> F:
+    """A small kernel, pasted into its callers: passing the state to a real call costs more than it does."""
+    return _compile(function, inline=True)
+
+
+def _compile(function: F, *, inline: bool) -> F:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_CACHE)
+    try:
+        compiled: F = numba.njit(cache=True, error_model="numpy", forceinline=inline)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return compiled
+
+
+if numba.config.DISABLE_JIT:
+
+    def now_ns(clock: Any) -> int:  # noqa: ARG001
+        """Monotonic wall clock."""
+        return time.perf_counter_ns()
+
+else:
+    # By symbol name, because a ctypes pointer cannot be cached.
+    _clock_gettime = numba.types.ExternalFunction(
+        "clock_gettime", numba.types.int32(numba.types.int32, numba.types.uintp)
+    )
+    _CLOCK_MONOTONIC = np.int32(1)
+
+    @kernel
+    def now_ns(clock: Any) -> int:
+        """Monotonic wall clock; `clock` is an int64[2] to write to."""
+        _clock_gettime(_CLOCK_MONOTONIC, clock.ctypes.data)
+        return clock[0] * 1_000_000_000 + clock[1]  # type: ignore[no-any-return]

@@ -1,0 +1,144 @@
+"""The state of a replay: a few two-dimensional arrays whose columns have names, passed about as one tuple.
+
+A row holds all that is known of one thing, so that touching it touches one or two cache lines. `V[v, PIECE]` reads "the piece of value v".
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.int64]
+
+# V: a row a value (one version of one storage). The first six columns never change in a replay.
+BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN = range(6)
+PIECE, LIVE, PINS, LAST_USE, PARENT, SET = range(6, 12)
+V_COLUMNS = 12
+
+# O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
+# outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
+COST, DECIDE, INS, OUTS, TEMPS, PLANNED = range(6)
+O_COLUMNS = 6
+
+# P: a row a piece of memory, used or free, linked in address order (in a counter: in the order of allocation). SLOT: unused row numbers.
+ADDRESS, LENGTH, PREV, NEXT, VALUE, SLOT = range(6)
+P_COLUMNS = 6
+
+# H: a row a hole, sorted by (bytes, address).
+HOLE_BYTES, HOLE_ADDRESS, HOLE_PIECE = range(3)
+H_COLUMNS = 3
+
+# E: the program, a row an event.
+KIND, ID = range(2)
+RUN, DROP, END_STEP = range(3)
+
+# C: at the end of a round value FROM becomes value TO.
+FROM, TO = range(2)
+
+# A: the log, a row an action.
+L_ACTION, L_STEP, L_OP, L_VALUE, L_ADDRESS, L_BYTES, L_TIME, L_VISITS = range(8)
+L_COLUMNS = 8
+
+# choice: the policy and the allocator, as small integers in this order.
+C_COST, C_DIVISOR, C_STALENESS, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_DEAD, C_ALLOCATOR = range(8)
+
+# K: counters and registers.
+(
+    K_BUDGET,
+    K_FREE,
+    K_HOLES,
+    K_TOP,
+    K_HEAD,
+    K_TAIL,
+    K_CLOCK,
+    K_TOTAL,
+    K_RECOMPUTE_COST,
+    K_PEAK,
+    K_EVICTIONS,
+    K_RELEASES,
+    K_RECOMPUTES,
+    K_OPS,
+    K_SEARCHES,
+    K_VISITS,
+    K_SCORES,
+    K_SEARCH_NS,
+    K_ROWS,
+    K_STEP,
+    K_OP,
+    K_OUTCOME,
+    K_NEEDED,
+    K_LARGEST,
+    K_PIECES,
+    K_MAX_PIECES,
+    K_COPIES,
+    K_SIZE,
+) = range(28)
+
+# F: sums of samples.
+F_FREE, F_FREE_INCL, F_SCATTER = range(3)
+
+OK, OOM, THRASH, LOST = range(4)  # in the order of types.Outcome
+
+
+class State(NamedTuple):
+    """Program, memory and counters of one replay. Arrays are described above."""
+
+    choice: Array
+    V: Array
+    O: Array  # noqa: E741
+    ins: Array
+    outs: Array
+    initial: Array
+    E: Array
+    step_cost: Array
+    C: Array
+    P: Array
+    H: Array
+    stack: Array  # ops that wait for their inputs
+    scratch: Array  # the run of pieces that a search looks at, or values on their way
+    score: NDArray[np.float64]  # of the pieces in that run
+    suffix: NDArray[np.float64]  # and their sums to the right
+    log: Array
+    clock: Array
+    K: Array
+    F: NDArray[np.float64]
+
+
+def new_state(program: Any, choice: Array, budget: int, log_rows: int) -> State:
+    """An empty memory of `budget` bytes with `program` (replay.program.Program) loaded."""
+    values = program.values
+    n_values, n_ops = len(values), len(program.ops) - 1
+    n_pieces = 2 * n_values + 2
+    V = np.zeros((n_values, V_COLUMNS), np.int64)
+    V[:, : values.shape[1]] = values
+    V[:, PIECE] = -1
+    V[:, PARENT] = np.arange(n_values)
+    V[:, SET] = V[:, OWN]
+    O = program.ops.copy()  # noqa: E741
+    P = np.full((n_pieces, P_COLUMNS), -1, np.int64)
+    P[:, SLOT] = np.arange(n_pieces)[::-1]
+    K = np.zeros(K_SIZE, np.int64)
+    K[K_BUDGET] = K[K_FREE] = budget
+    K[K_HEAD] = K[K_TAIL] = K[K_OP] = -1
+    K[K_TOP] = n_pieces - 1
+    return State(
+        choice=choice,
+        V=V,
+        O=O,
+        ins=program.ins,
+        outs=program.outs,
+        initial=program.initial,
+        E=program.events,
+        step_cost=program.step_cost,
+        C=program.carry,
+        P=P,
+        H=np.zeros((n_values + 2, H_COLUMNS), np.int64),
+        stack=np.zeros(n_ops + 1, np.int64),
+        scratch=np.zeros(n_pieces, np.int64),
+        score=np.zeros(n_pieces),
+        suffix=np.zeros(n_pieces),
+        log=np.zeros((log_rows, L_COLUMNS), np.int64),
+        clock=np.zeros(2, np.int64),
+        K=K,
+        F=np.zeros(3),
+    )

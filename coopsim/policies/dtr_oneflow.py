@@ -1,0 +1,16 @@
+"""DTR as the Coop authors built it in OneFlow: cost / (bytes x staleness), one tensor at a time until a contiguous hole fits.
+
+OneFlow's ONEFLOW_REMAT_HEURISTIC_DTR with copy on write. Not DTR's paper: the cost counts evicted inputs and siblings only, through
+union-find sets. Evicts blind to addresses, so it may drop much and still find no hole.
+"""
+
+from coopsim.policies import Policy
+from coopsim.types import Cost, Divisor
+
+POLICY = Policy(
+    name="dtr-oneflow",
+    summary="least cost / (bytes x staleness), one at a time until a hole fits",
+    source="OneFlow remat, HEURISTIC_DTR; after Kirisame et al., ICLR 2021",
+    cost=Cost.SET,
+    divisor=Divisor.BYTES,
+)

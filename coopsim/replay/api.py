@@ -1,0 +1,208 @@
+"""Replay a trace under a policy, an allocator and a budget: what users call."""
+
+from typing import Any
+
+import numpy as np
+
+from coopsim import allocators, policies
+from coopsim.errors import human
+from coopsim.kernel import state as s
+from coopsim.policies import Policy
+from coopsim.replay.loop import run
+from coopsim.replay.program import Program, lower
+from coopsim.schedule import Schedule
+from coopsim.trace.table import Trace
+from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Outcome, Placement, Search
+
+_CODES: dict[type, list[Any]] = {
+    Cost: [Cost.NONE, Cost.OWN, Cost.SET],
+    Divisor: [Divisor.NOTHING, Divisor.BYTES, Divisor.HOLE],
+    Search: [Search.GREEDY, Search.WINDOW],
+    Placement: [Placement.LOW, Placement.TWO_ENDED],
+    InPlace: [InPlace.COPY, InPlace.RECOMPUTABLE],
+    Dead: [Dead.RELEASE, Dead.KEEP],
+}
+_OUTCOMES = list(Outcome)
+
+
+def replay(
+    trace: Trace,
+    policy: Policy | str,
+    allocator: str = "arena",
+    budget: int = 0,
+    *,
+    steps: int = 10,
+    decide_by: str = "cost",
+    overhead_limit: float = 10.0,
+    random: str = "recompute",
+) -> Schedule:
+    """Replay and record every action.
+
+    budget: bytes for everything on the device. steps: how many training steps in one memory. decide_by: the cost that the
+    policy goes by (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. overhead_limit: total cost over
+    this many times the cost without recomputation ends the replay as `thrash`. random: `recompute` (the generator's state is
+    saved) or `keep` results of random ops. Raises CoopsimError for arguments that make no sense; running out of memory is an outcome.
+    """
+    return _replay(trace, policy, allocator, budget, steps, decide_by, overhead_limit, random, record=True)
+
+
+def measure(trace: Trace, policy: Policy | str, allocator: str = "arena", budget: int = 0, **options: Any) -> dict[str, Any]:
+    """Replay without a log: only the figures (metrics.summary's keys). What sweeps call."""
+    from coopsim.metrics import summary
+
+    defaults: dict[str, Any] = {"steps": 10, "decide_by": "cost", "overhead_limit": 10.0, "random": "recompute"}
+    return summary(_replay(trace, policy, allocator, budget, **(defaults | options), record=False))
+
+
+def _replay(
+    trace: Trace,
+    policy: Policy | str,
+    allocator: str,
+    budget: int,
+    steps: int,
+    decide_by: str,
+    overhead_limit: float,
+    random: str,
+    *,
+    record: bool,
+) -> Schedule:
+    policy = policies.find(policy) if isinstance(policy, str) else policy
+    kind = allocators.find(allocator)
+    if budget <= 0:
+        raise CoopsimError(f"the budget must be positive, not {budget} bytes")
+    if steps < 1:
+        raise CoopsimError(f"steps must be at least 1, not {steps}")
+    if not overhead_limit >= 1:
+        raise CoopsimError(f"the overhead limit must be at least 1, not {overhead_limit}")
+    if random not in ("recompute", "keep"):
+        raise CoopsimError(f"random ops: recompute or keep, not {random!r}")
+    if steps > trace.n_steps:
+        _must_repeat(trace)
+    program = lower(
+        trace,
+        in_place=policy.in_place,
+        pinning=policy.pinning,
+        granule=kind.granule,
+        decide_by=decide_by,
+        keep_random=random == "keep",
+    )
+    choice = np.array(
+        [
+            *(
+                _CODES[type(c)].index(c)
+                for c in (policy.cost, policy.divisor)
+            ),
+            int(policy.staleness),
+            *(_CODES[type(c)].index(c) for c in (policy.search, policy.placement, policy.in_place, policy.dead)),
+            kind.code,
+        ],
+        np.int64,
+    )
+    budget = budget // kind.granule * kind.granule
+    state = s.new_state(program, choice, budget, log_rows=0)
+    run(state, steps, overhead_limit)
+    if record:  # the first run has counted the rows; a replay is deterministic, so the second fills exactly those
+        state = s.new_state(program, choice, budget, log_rows=int(state.K[s.K_ROWS]))
+        run(state, steps, overhead_limit)
+    header = _header(trace, program, state) | {
+        "policy": policy.name,
+        "choices": policies.choices(policy),
+        "allocator": kind.name,
+        "granule": kind.granule,
+        "steps": steps,
+        "decide_by": decide_by,
+        "overhead_limit": overhead_limit,
+        "random": random,
+    }
+    return _schedule(program, state, header)
+
+
+def _must_repeat(trace: Trace) -> None:
+    """Every storage that the sequence starts with and uses must be there again at its end."""
+    heirs = set(trace.becomes.tolist())
+    used = set(trace.reads.values.tolist()) | set(trace.mutates.values.tolist())
+    for storage in np.flatnonzero(trace.alive_at_start).tolist():
+        if storage in used and storage not in heirs and trace.bytes[storage] > 0:
+            raise CoopsimError(
+                f"this trace cannot be repeated: storage {storage} ({trace.role[storage]}, {human(trace.bytes[storage])}) is "
+                f"used up and nothing takes its place; give --steps {trace.n_steps} or fewer"
+            )
+
+
+def _header(trace: Trace, program: Program, state: s.State) -> dict[str, Any]:
+    K, F = state.K, state.F
+    outcome = _OUTCOMES[K[s.K_OUTCOME]]
+    return {
+        "trace": trace.content_hash,
+        "model": trace.label,
+        "outcome": str(outcome),
+        "budget_bytes": int(K[s.K_BUDGET]),
+        "base_step_cost_ns": program.step_cost.tolist(),
+        "total_cost_ns": int(K[s.K_TOTAL]),
+        "recompute_cost_ns": int(K[s.K_RECOMPUTE_COST]),
+        "peak_bytes": int(K[s.K_PEAK]),
+        "evictions": int(K[s.K_EVICTIONS]),
+        "releases": int(K[s.K_RELEASES]),
+        "recomputes": int(K[s.K_RECOMPUTES]),
+        "ops_run": int(K[s.K_OPS]),
+        "copies": int(K[s.K_COPIES]),
+        "searches": int(K[s.K_SEARCHES]),
+        "search_visits": int(K[s.K_VISITS]),
+        "search_scores": int(K[s.K_SCORES]),
+        "max_pieces": int(K[s.K_MAX_PIECES]),
+        "search_ns": int(K[s.K_SEARCH_NS]),
+        "free_ratio_sum": float(F[s.F_FREE]),
+        "free_ratio_incl_sum": float(F[s.F_FREE_INCL]),
+        "scatter_sum": float(F[s.F_SCATTER]),
+        "failure": _failure(trace, program, state, outcome),
+    }
+
+
+def _failure(trace: Trace, program: Program, state: s.State, outcome: Outcome) -> dict[str, Any] | None:
+    """Where and why a replay that did not end well ended: the op, and for out of memory what stood in the way."""
+    if outcome == Outcome.OK:
+        return None
+    K, V = state.K, state.V
+    op = int(K[s.K_OP])
+    where = {
+        "step": int(K[s.K_STEP]),
+        "op": op,
+        "op_name": trace.name[op] if op >= 0 else "the start of the step",
+        "module": trace.module[op] if op >= 0 else "",
+    }
+    if outcome != Outcome.OOM:
+        return where
+    resident = V[:, s.PIECE] >= 0
+    fixed = resident & (V[:, s.EVICTABLE] == 0)
+    pinned = resident & (V[:, s.EVICTABLE] == 1) & (V[:, s.PINS] > 0)
+    by_role: dict[str, int] = {}
+    for v in np.flatnonzero(fixed).tolist():
+        role = trace.role[program.storage[v]] if program.storage[v] >= 0 else "temporary"
+        by_role[role] = by_role.get(role, 0) + int(V[v, s.BYTES])
+    return where | {
+        "needed_bytes": int(K[s.K_NEEDED]),
+        "free_bytes": int(K[s.K_FREE]),
+        "largest_hole_bytes": int(K[s.K_LARGEST]),
+        "fixed_bytes": by_role,
+        "pinned_bytes": int(V[pinned, s.BYTES].sum()),
+    }
+
+
+def _schedule(program: Program, state: s.State, header: dict[str, Any]) -> Schedule:
+    log = state.log
+    value = log[:, s.L_VALUE]
+    named = value >= 0
+    storage = np.where(named, program.storage[value], -1)
+    version = np.where(named, program.version[value], -1)
+    return Schedule(
+        action=log[:, s.L_ACTION].astype(np.int8),
+        step=log[:, s.L_STEP].copy(),
+        op=log[:, s.L_OP].copy(),
+        storage=storage,
+        version=version,
+        address=log[:, s.L_ADDRESS].copy(),
+        bytes=log[:, s.L_BYTES].copy(),
+        time_ns=log[:, s.L_TIME].copy(),
+        visits=log[:, s.L_VISITS].copy(),
+        header=header,
+    )

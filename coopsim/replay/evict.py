@@ -1,0 +1,114 @@
+"""Find room for a value: best fit if it can be had, else evict as the policy says, then best fit."""
+
+from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.state import (
+    BYTES,
+    C_ALLOCATOR,
+    C_PLACEMENT,
+    C_SEARCH,
+    EVICTABLE,
+    EXPENSIVE,
+    F_FREE,
+    F_FREE_INCL,
+    F_SCATTER,
+    K_BUDGET,
+    K_EVICTIONS,
+    K_FREE,
+    K_LARGEST,
+    K_NEEDED,
+    K_OUTCOME,
+    K_RELEASES,
+    K_SEARCH_NS,
+    K_SEARCHES,
+    K_VISITS,
+    NEXT,
+    OOM,
+    PIECE,
+    VALUE,
+    State,
+)
+from coopsim.kernel.jit import now_ns
+from coopsim.replay.memory import ARENA, carve, largest_hole, log, uncarve
+from coopsim.replay.score import join_evicted
+from coopsim.replay.search import cheapest_value, cheapest_window
+from coopsim.types import Action
+
+ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)
+WINDOW = 1
+TWO_ENDED = 1
+
+
+@kernel
+def drop(S: State, v: int, action: int) -> None:
+    """Take v out of memory: evicted by a search, released because nobody holds it, or freed for good."""
+    log(S, action, v, 0)
+    uncarve(S, S.V[v, PIECE])
+    S.V[v, PIECE] = -1
+    if action == EVICT:
+        S.K[K_EVICTIONS] += 1
+    elif action == RELEASE:
+        S.K[K_RELEASES] += 1
+    if S.V[v, EVICTABLE]:
+        join_evicted(S, v)
+
+
+@inlined
+def _evict_window(S: State, need: int) -> bool:
+    """Evict the cheapest window. Its values are collected first: pieces merge while they are freed."""
+    piece, last = cheapest_window(S, need)
+    if piece < 0:
+        return False
+    n = 0
+    while True:
+        if S.P[piece, VALUE] >= 0:
+            S.scratch[n] = S.P[piece, VALUE]
+            n += 1
+        if piece == last:
+            break
+        piece = S.P[piece, NEXT]
+    for k in range(n):
+        drop(S, S.scratch[k], EVICT)
+    return True
+
+
+@kernel
+def _make_room(S: State, v: int, high: bool) -> int:
+    """Evict until v fits. Returns its piece, or -1 when nothing is left to evict."""
+    piece = -1
+    if S.choice[C_SEARCH] == WINDOW and S.choice[C_ALLOCATOR] == ARENA:
+        if _evict_window(S, S.V[v, BYTES]):
+            piece = carve(S, v, high)
+    else:
+        while piece < 0:
+            victim = cheapest_value(S)
+            if victim < 0:
+                break
+            drop(S, victim, EVICT)
+            piece = carve(S, v, high)
+    return piece
+
+
+@kernel
+def allocate(S: State, v: int) -> bool:
+    """Give v a place in memory. False if there is none: the outcome is then out of memory."""
+    high = S.choice[C_PLACEMENT] == TWO_ENDED and S.V[v, EXPENSIVE] == 0
+    visits_before = S.K[K_VISITS]
+    piece = carve(S, v, high)
+    if piece < 0:
+        started = now_ns(S.clock)
+        piece = _make_room(S, v, high)
+        S.K[K_SEARCH_NS] += now_ns(S.clock) - started
+        S.K[K_SEARCHES] += 1
+        if piece < 0:
+            S.K[K_OUTCOME] = OOM
+            S.K[K_NEEDED] = S.V[v, BYTES]
+            S.K[K_LARGEST] = largest_hole(S)
+            return False
+        free, budget = float(S.K[K_FREE]), float(S.K[K_BUDGET])
+        S.F[F_FREE] += free / budget
+        S.F[F_FREE_INCL] += (free + S.V[v, BYTES]) / budget
+        if free > 0:
+            S.F[F_SCATTER] += 1.0 - largest_hole(S) / free
+    S.V[v, PIECE] = piece
+    log(S, ALLOC, v, S.K[K_VISITS] - visits_before)
+    return True

@@ -1,0 +1,103 @@
+"""The main loop: go through the program, run its ops, drop what it drops, round after round."""
+
+from coopsim.allocators import arena
+from coopsim.kernel.jit import kernel
+from coopsim.kernel.state import (
+    C_ALLOCATOR,
+    DROP,
+    END_STEP,
+    EVICTABLE,
+    FROM,
+    ID,
+    K_OP,
+    K_OUTCOME,
+    K_STEP,
+    K_TOTAL,
+    KIND,
+    LAST_USE,
+    LIVE,
+    OWN,
+    PARENT,
+    PIECE,
+    RUN,
+    SET,
+    THRASH,
+    TO,
+    VALUE,
+    State,
+)
+from coopsim.replay.evict import FREE, RELEASE, allocate, drop
+from coopsim.replay.memory import ARENA, log
+from coopsim.replay.run_op import MOVE, run_op
+
+
+@kernel
+def run(S: State, steps: int, overhead_limit: float) -> None:
+    """Replay `steps` steps. The outcome and all counters are in S.K, the actions in S.log."""
+    if not _place_initial(S):
+        return
+    allowed = 0.0  # total cost before it counts as thrashing
+    event = 0
+    for step in range(steps):
+        S.K[K_STEP] = step
+        allowed += overhead_limit * S.step_cost[step % S.step_cost.shape[0]]
+        while S.E[event, KIND] != END_STEP:
+            if S.E[event, KIND] == RUN:
+                if not run_op(S, S.E[event, ID]):
+                    return
+                if S.K[K_TOTAL] > allowed:
+                    S.K[K_OUTCOME] = THRASH
+                    return
+            elif S.E[event, KIND] == DROP:
+                _program_drops(S, S.E[event, ID])
+            event += 1
+        event += 1
+        if event == S.E.shape[0]:
+            _end_round(S)
+            event = 0
+
+
+@kernel
+def _place_initial(S: State) -> bool:
+    """Allocate what is alive when the sequence starts."""
+    if S.choice[C_ALLOCATOR] == ARENA:
+        arena.reset(S)
+    for k in range(S.initial.shape[0]):
+        if not allocate(S, S.initial[k]):
+            return False
+        S.V[S.initial[k], LIVE] = 1
+    return True
+
+
+@kernel
+def _program_drops(S: State, v: int) -> None:
+    """The program's last reference to v goes. An evictable value stays recomputable."""
+    S.V[v, LIVE] = 0
+    if S.V[v, PIECE] >= 0:
+        drop(S, v, RELEASE if S.V[v, EVICTABLE] else FREE)
+
+
+@kernel
+def _end_round(S: State) -> None:
+    """Free what nobody holds; hand on what stays; forget who was evicted with whom."""
+    S.K[K_OP] = -1
+    for v in range(S.V.shape[0]):
+        if S.V[v, PIECE] >= 0 and S.V[v, LIVE] == 0:
+            drop(S, v, FREE)
+    n = S.C.shape[0]
+    for k in range(n):
+        S.scratch[k] = S.V[S.C[k, FROM], PIECE]
+    for k in range(n):
+        S.V[S.C[k, FROM], PIECE] = -1
+        S.V[S.C[k, FROM], LIVE] = 0
+    for k in range(n):
+        heir, piece = S.C[k, TO], S.scratch[k]
+        S.V[heir, PIECE] = piece
+        S.V[heir, LIVE] = 1
+        S.V[heir, LAST_USE] = S.V[S.C[k, FROM], LAST_USE]
+        S.P[piece, VALUE] = heir
+        if heir != S.C[k, FROM]:
+            log(S, MOVE, heir, 0)
+    for v in range(S.V.shape[0]):
+        S.V[v, PARENT] = v
+        S.V[v, SET] = S.V[v, OWN]

@@ -1,0 +1,67 @@
+"""One memory, whichever allocator serves it, and the log of what happens to it."""
+
+from coopsim.allocators import arena, counter
+from coopsim.kernel.jit import inlined
+from coopsim.kernel.state import (
+    ADDRESS,
+    BYTES,
+    C_ALLOCATOR,
+    K_FREE,
+    K_OP,
+    K_ROWS,
+    K_STEP,
+    K_TOTAL,
+    L_ACTION,
+    L_ADDRESS,
+    L_BYTES,
+    L_OP,
+    L_STEP,
+    L_TIME,
+    L_VALUE,
+    L_VISITS,
+    PIECE,
+    State,
+)
+
+ARENA, COUNTER = 0, 1
+
+
+@inlined
+def carve(S: State, v: int, high: bool) -> int:
+    """A piece for value v, or -1 if there is no room as things stand."""
+    if S.choice[C_ALLOCATOR] == ARENA:
+        return arena.carve(S, S.V[v, BYTES], high, v)
+    return counter.carve(S, S.V[v, BYTES], v)
+
+
+@inlined
+def uncarve(S: State, piece: int) -> None:
+    """Free a piece."""
+    if S.choice[C_ALLOCATOR] == ARENA:
+        arena.uncarve(S, piece)
+    else:
+        counter.uncarve(S, piece)
+
+
+@inlined
+def largest_hole(S: State) -> int:
+    """The largest request that would fit as things stand."""
+    if S.choice[C_ALLOCATOR] == ARENA:
+        return arena.largest_hole(S)
+    return S.K[K_FREE]
+
+
+@inlined
+def log(S: State, action: int, v: int, visits: int) -> None:
+    """Append a row about value v (-1: about the op that is running). Rows beyond the log's end are only counted."""
+    row = S.K[K_ROWS]
+    S.K[K_ROWS] += 1
+    if row < S.log.shape[0]:
+        S.log[row, L_ACTION] = action
+        S.log[row, L_STEP] = S.K[K_STEP]
+        S.log[row, L_OP] = S.K[K_OP]
+        S.log[row, L_VALUE] = v
+        S.log[row, L_ADDRESS] = S.P[S.V[v, PIECE], ADDRESS] if v >= 0 else -1
+        S.log[row, L_BYTES] = S.V[v, BYTES] if v >= 0 else 0
+        S.log[row, L_TIME] = S.K[K_TOTAL]
+        S.log[row, L_VISITS] = visits

@@ -1,0 +1,259 @@
+"""Lower a trace to a program: versions of storages become values, the trace's rows become arrays for the kernels.
+
+docs/replay.md says what each rule is for.
+"""
+
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+
+from coopsim.kernel.state import (
+    BYTES,
+    COST,
+    DECIDE,
+    DROP,
+    END_STEP,
+    EVICTABLE,
+    EXPENSIVE,
+    INS,
+    O_COLUMNS,
+    OLDER,
+    OUTS,
+    OWN,
+    PRODUCER,
+    RUN,
+    TEMPS,
+    Array,
+)
+from coopsim.trace.measure import round_up
+from coopsim.trace.table import Trace
+from coopsim.types import CoopsimError, InPlace, Pinning, Role
+
+NEVER = 1 << 62
+_KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
+# OneFlow's "high" group {conv2d, conv_data_grad, conv_filter_grad, add_n, matmul, batch_matmul}, as aten overload names.
+_EXPENSIVE = (
+    "aten.convolution",
+    "aten.cudnn_convolution",
+    "aten.mm.",
+    "aten.addmm.",
+    "aten.bmm.",
+    "aten.baddbmm.",
+    "aten.add.Tensor",
+)
+DECIDE_BY = ("cost", "bytes", "flops", "unit")
+
+
+@dataclass(frozen=True)
+class Program:
+    """Read-only arrays for the kernels (kernel/state.py names their columns), and the names of the values."""
+
+    values: Array
+    ops: Array
+    ins: Array
+    outs: Array
+    initial: Array
+    events: Array
+    step_cost: Array
+    carry: Array
+    storage: Array  # of each value; -1 for a temporary
+    version: Array  # of each value; for a temporary its number within its op
+
+
+def decision_cost(trace: Trace, decide_by: str) -> Array:
+    """The cost that policies go by, per op: recorded cost, bytes moved, operations (else elements moved), or 1."""
+    if decide_by == "cost":
+        return trace.cost_ns
+    if decide_by == "bytes":
+        return trace.bytes_moved
+    if decide_by == "flops":
+        return np.where(trace.flops > 0, trace.flops, trace.bytes_moved // 4)
+    if decide_by == "unit":
+        return np.ones(trace.n_ops, np.int64)
+    raise CoopsimError(f"cannot decide by {decide_by!r}; known: {', '.join(DECIDE_BY)}")
+
+
+_cache: "weakref.WeakKeyDictionary[Trace, dict[tuple[object, ...], Program]]" = weakref.WeakKeyDictionary()
+
+
+def lower(
+    trace: Trace, *, in_place: InPlace, pinning: Pinning, granule: int, decide_by: str = "cost", keep_random: bool = False
+) -> Program:
+    """The program of a trace; kept as long as the trace is, because sweeps ask for the same ones again and again."""
+    key = (in_place, pinning, granule, decide_by, keep_random)
+    programs = _cache.setdefault(trace, {})
+    if key not in programs:
+        programs[key] = _Lowering(trace, in_place, pinning, granule, decide_by, keep_random).program()
+    return programs[key]
+
+
+class _Lowering:
+    """One pass over the trace that names values, then the rules that need to look ahead or back."""
+
+    def __init__(
+        self, trace: Trace, in_place: InPlace, pinning: Pinning, granule: int, decide_by: str, keep_random: bool
+    ) -> None:
+        self.trace, self.in_place, self.pinning, self.keep_random = trace, in_place, pinning, keep_random
+        self.size = round_up(trace.bytes, granule).tolist()
+        self.granule = granule
+        self.decide = decision_cost(trace, decide_by)
+        self.storage: list[int] = []
+        self.version: list[int] = []
+        self.nbytes: list[int] = []
+        self.producer: list[int] = []
+        self.older: list[int] = []
+        self.current: dict[int, int] = {}  # storage -> its current value
+        self.ins: list[list[int]] = []
+        self.outs: list[list[int]] = []
+        self.temps: list[list[int]] = []
+        self.drops: list[tuple[int, int]] = []  # (op it comes after, value), in program order
+        self.initial = [
+            self._value(s, 0, -1, -1) for s in np.flatnonzero(trace.alive_at_start).tolist() if self.size[s] > 0
+        ]
+        self._name_values()
+        self._hand_on()
+
+    def _value(self, storage: int, version: int, producer: int, older: int) -> int:
+        self.storage.append(storage)
+        self.version.append(version)
+        self.nbytes.append(self.size[storage])
+        self.producer.append(producer)
+        self.older.append(older)
+        self.current[storage] = len(self.storage) - 1
+        return self.current[storage]
+
+    def _name_values(self) -> None:
+        trace, size = self.trace, self.size
+        buffers = [r == Role.BUFFER for r in trace.role]
+        reads, mutates, creates = trace.reads.rows(), trace.mutates.rows(), trace.creates.rows()
+        temporaries = trace.temporaries.rows()
+        freed, freed_after = trace.freed.tolist(), trace.freed_after.tolist()
+        free = 0
+        for op in range(-1, trace.n_ops):
+            if op >= 0:
+                changed = [s for s in dict.fromkeys(mutates[op]) if size[s] > 0]
+                made = [s for s in dict.fromkeys(creates[op]) if size[s] > 0]
+                used = [s for s in dict.fromkeys(reads[op] + mutates[op]) if size[s] > 0]
+                self.ins.append([self.current[s] for s in used])
+                if made or not all(buffers[s] for s in changed):
+                    changed = [s for s in changed if not buffers[s]]  # statistics on the side
+                olds = [self.current[s] for s in changed]
+                self.outs.append(
+                    [
+                        self._value(s, self.version[u] + 1, op, u) for s, u in zip(changed, olds, strict=True)
+                    ]
+                    + [self._value(s, 0, op, -1) for s in made]
+                )
+                self.temps.append([self._temporary(op, k, n) for k, n in enumerate(temporaries[op]) if n > 0])
+                self.drops += [(op, u) for u in olds]
+            while free < len(freed) and freed_after[free] == op:
+                if size[freed[free]] > 0:
+                    self.drops.append((op, self.current.pop(freed[free])))
+                free += 1
+
+    def _temporary(self, op: int, k: int, nbytes: int) -> int:
+        self.storage.append(-1)
+        self.version.append(k)
+        self.nbytes.append(round_up(nbytes, self.granule))
+        self.producer.append(op)
+        self.older.append(-1)
+        return len(self.storage) - 1
+
+    def _hand_on(self) -> None:
+        """What is alive at the end becomes a value of the start, or is dropped after the last op."""
+        first = {self.storage[v]: v for v in self.initial}
+        becomes = self.trace.becomes.tolist()
+        self.carry = [(v, first[becomes[s]]) for s, v in sorted(self.current.items()) if becomes[s] >= 0]
+        self.drops += [(self.trace.n_ops - 1, v) for s, v in sorted(self.current.items()) if becomes[s] < 0]
+
+    def _fixed(self) -> list[bool]:
+        """Which values no search may choose."""
+        trace = self.trace
+        kept_role = [r in _KEPT_ROLES for r in trace.role]
+        random = trace.random.tolist()
+        fixed = [
+            p < 0 or s < 0 or kept_role[s] or (self.keep_random and random[p])
+            for s, p in zip(self.storage, self.producer, strict=True)
+        ]
+        for v, _ in self.carry:
+            fixed[v] = True
+        if self.pinning == Pinning.SOUND and self.in_place == InPlace.RECOMPUTABLE:
+            self._fix_what_updates_would_lose(fixed)
+        return fixed
+
+    def _fix_what_updates_would_lose(self, fixed: list[bool]) -> None:
+        last_use, destroyed = [-1] * len(fixed), [NEVER] * len(fixed)
+        for op, ins in enumerate(self.ins):
+            for v in ins:
+                last_use[v] = op
+        for v, u in enumerate(self.older):
+            if u >= 0:
+                destroyed[u] = self.producer[v]
+        expiry = [NEVER] * len(fixed)
+        for op, outs in enumerate(self.outs):
+            first_loss = min((destroyed[i] if fixed[i] else expiry[i] for i in self.ins[op]), default=NEVER)
+            for v in outs:
+                expiry[v] = first_loss
+                fixed[v] = fixed[v] or last_use[v] > first_loss
+
+    def _need(self, fixed: list[bool]) -> list[int]:
+        """The last op that may want each value, recomputations included."""
+        need = [-1] * len(fixed)
+        for op in range(len(self.ins) - 1, -1, -1):
+            last = max([op] + [need[w] for w in self.outs[op] if not fixed[w]])
+            for v in self.ins[op]:
+                need[v] = max(need[v], last)
+        return need
+
+    def _events(self, fixed: list[bool]) -> list[tuple[int, int]]:
+        need = self._need(fixed)
+        due = sorted(((max(op, need[v]) if fixed[v] else op), k) for k, (op, v) in enumerate(self.drops))
+        steps = self.trace.step.tolist()
+        events: list[tuple[int, int]] = []
+        k = 0
+        for op in range(-1, self.trace.n_ops):
+            if op >= 0:
+                events.append((RUN, op))
+            while k < len(due) and due[k][0] == op:
+                events.append((DROP, self.drops[due[k][1]][1]))
+                k += 1
+            if op >= 0 and (op == self.trace.n_ops - 1 or steps[op + 1] != steps[op]):
+                events.append((END_STEP, steps[op]))
+        return events
+
+    def program(self) -> Program:
+        trace, n_ops = self.trace, self.trace.n_ops
+        fixed = self._fixed()
+        expensive = [name.startswith(_EXPENSIVE) for name in trace.name]
+        values = np.zeros((len(self.storage), 6), np.int64)
+        producer = np.array(self.producer, np.int64)
+        made = producer >= 0
+        values[:, BYTES] = self.nbytes
+        values[:, PRODUCER] = producer
+        values[:, EVICTABLE] = [not f for f in fixed]
+        values[:, EXPENSIVE] = [p >= 0 and s >= 0 and expensive[p] for s, p in zip(self.storage, self.producer, strict=True)]
+        values[:, OLDER] = self.older
+        values[made, OWN] = self.decide[producer[made]]
+        ops = np.zeros((n_ops + 1, O_COLUMNS), np.int64)
+        ops[:n_ops, COST] = trace.cost_ns
+        ops[:n_ops, DECIDE] = self.decide
+        n_outs, n_temps = ([len(row) for row in rows] for rows in (self.outs, self.temps))
+        ops[1:, INS] = np.cumsum([len(row) for row in self.ins])
+        ops[1:, OUTS] = np.cumsum(n_outs) + np.cumsum(n_temps)
+        ops[:n_ops, TEMPS] = ops[:n_ops, OUTS] + n_outs
+        step_cost = np.zeros(trace.n_steps, np.int64)
+        np.add.at(step_cost, trace.step, trace.cost_ns)
+        flat = lambda rows: np.array([x for row in rows for x in row], np.int64)  # noqa: E731
+        return Program(
+            values=values,
+            ops=ops,
+            ins=flat(self.ins),
+            outs=flat(o + t for o, t in zip(self.outs, self.temps, strict=True)),
+            initial=np.array(self.initial, np.int64),
+            events=np.array(self._events(fixed), np.int64).reshape(-1, 2),
+            step_cost=step_cost,
+            carry=np.array(self.carry, np.int64).reshape(-1, 2),
+            storage=np.array(self.storage, np.int64),
+            version=np.array(self.version, np.int64),
+        )

@@ -1,0 +1,169 @@
+"""Run one op of the program: bring back what it needs, make room for what it makes."""
+
+from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.state import (
+    C_DEAD,
+    C_IN_PLACE,
+    COST,
+    DECIDE,
+    EVICTABLE,
+    INS,
+    K_CLOCK,
+    K_COPIES,
+    K_OP,
+    K_OPS,
+    K_OUTCOME,
+    K_RECOMPUTE_COST,
+    K_RECOMPUTES,
+    K_TOTAL,
+    LAST_USE,
+    LIVE,
+    LOST,
+    OLDER,
+    OUTS,
+    PIECE,
+    PINS,
+    PLANNED,
+    PRODUCER,
+    TEMPS,
+    VALUE,
+    State,
+)
+from coopsim.replay.evict import FREE, RELEASE, allocate, drop
+from coopsim.replay.memory import log
+from coopsim.replay.score import leave_evicted
+from coopsim.types import Action
+
+COMPUTE, RECOMPUTE, MOVE = int(Action.COMPUTE), int(Action.RECOMPUTE), int(Action.MOVE)
+RECOMPUTABLE = 1
+RELEASE_DEAD = 0
+
+
+@kernel
+def run_op(S: State, op: int) -> bool:
+    """Run op of the program, and before it, depth first, the ops that make its missing inputs. False: the replay is over."""
+    if not _plan(S, op):
+        return False
+    stack, depth = S.stack, 1
+    stack[0] = op
+    while depth > 0:
+        p = stack[depth - 1]
+        missing = -1
+        for k in range(S.O[p, INS], S.O[p + 1, INS]):
+            if S.V[S.ins[k], PIECE] < 0:
+                missing = S.ins[k]
+                break
+        if missing >= 0:
+            stack[depth] = S.V[missing, PRODUCER]
+            depth += 1
+        else:
+            if not _execute(S, p, depth > 1):
+                return False
+            depth -= 1
+    return True
+
+
+@kernel
+def _plan(S: State, op: int) -> bool:
+    """Pin the inputs of op and of every op that must run again for it. False if one of them has no producer: lost."""
+    stack, depth = S.stack, 1
+    stack[0] = op
+    S.O[op, PLANNED] = 1
+    S.K[K_OP] = op
+    while depth > 0:
+        depth -= 1
+        p = stack[depth]
+        for k in range(S.O[p, INS], S.O[p + 1, INS]):
+            v = S.ins[k]
+            S.V[v, PINS] += 1
+            if S.V[v, PIECE] < 0:
+                producer = S.V[v, PRODUCER]
+                if producer < 0:
+                    S.K[K_OUTCOME] = LOST
+                    return False
+                if S.O[producer, PLANNED] == 0:
+                    S.O[producer, PLANNED] = 1
+                    stack[depth] = producer
+                    depth += 1
+    return True
+
+
+@kernel
+def _execute(S: State, op: int, again: bool) -> bool:
+    """Run op, whose inputs are resident and pinned. False: out of memory."""
+    S.K[K_OP] = op
+    S.O[op, PLANNED] = 0
+    for k in range(S.O[op, OUTS], S.O[op + 1, OUTS]):
+        w = S.outs[k]
+        S.V[w, PINS] += 1
+        if S.V[w, PIECE] < 0 and not _takes_over(S, w) and not allocate(S, w):
+            return False
+    log(S, RECOMPUTE if again else COMPUTE, -1, 0)
+
+    now = S.K[K_CLOCK]
+    for k in range(S.O[op, INS], S.O[op + 1, INS]):
+        S.V[S.ins[k], LAST_USE] = now
+    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+        w = S.outs[k]
+        if S.V[w, PIECE] < 0:
+            _take_over(S, w, again)
+        S.V[w, LAST_USE] = now
+        if S.V[w, EVICTABLE]:
+            leave_evicted(S, w)
+        if not again:
+            S.V[w, LIVE] = 1
+
+    S.K[K_OPS] += 1
+    S.K[K_CLOCK] += S.O[op, DECIDE]
+    S.K[K_TOTAL] += S.O[op, COST]
+    if again:
+        S.K[K_RECOMPUTES] += 1
+        S.K[K_RECOMPUTE_COST] += S.O[op, COST]
+
+    for k in range(S.O[op, TEMPS], S.O[op + 1, OUTS]):
+        S.V[S.outs[k], PINS] -= 1
+        drop(S, S.outs[k], FREE)
+    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+        _unpin(S, S.outs[k])
+    for k in range(S.O[op, INS], S.O[op + 1, INS]):
+        _unpin(S, S.ins[k])
+    return True
+
+
+@inlined
+def _takes_over(S: State, w: int) -> bool:
+    """Whether w, the new version of a storage, will be written over the old one: not if another pending op still needs that."""
+    older = S.V[w, OLDER]
+    if older < 0 or S.choice[C_IN_PLACE] != RECOMPUTABLE:
+        return False
+    if S.V[older, PINS] == 1:
+        return True
+    S.K[K_COPIES] += 1
+    return False
+
+
+@inlined
+def _take_over(S: State, w: int, again: bool) -> None:
+    """w takes the place of the version before it, which is thereby evicted (coop.md d: recomputable in-place)."""
+    older = S.V[w, OLDER]
+    piece = S.V[older, PIECE]
+    S.V[older, PIECE] = -1
+    S.V[w, PIECE] = piece
+    S.P[piece, VALUE] = w
+    if not again:
+        S.V[older, LIVE] = 0
+    log(S, MOVE, w, 0)
+
+
+@inlined
+def _unpin(S: State, v: int) -> None:
+    """One pin less; a recomputed value that nobody holds goes with its last pin, if the policy says so."""
+    S.V[v, PINS] -= 1
+    if (
+        S.V[v, PINS] == 0
+        and S.V[v, LIVE] == 0
+        and S.V[v, PIECE] >= 0
+        and S.V[v, EVICTABLE]
+        and S.choice[C_DEAD] == RELEASE_DEAD
+    ):
+        drop(S, v, RELEASE)

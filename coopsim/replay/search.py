@@ -1,0 +1,78 @@
+"""The two ways to find victims: one at a time (DTR, DTE), or a window of neighbours (Coop)."""
+
+import numpy as np
+
+from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.state import EVICTABLE, K_HEAD, K_VISITS, LENGTH, NEXT, PINS, VALUE, State
+from coopsim.replay.score import score
+
+
+@inlined
+def stands_fast(S: State, v: int) -> bool:
+    """Whether v cannot be evicted now."""
+    return S.V[v, EVICTABLE] == 0 or S.V[v, PINS] > 0
+
+
+@kernel
+def cheapest_value(S: State) -> int:
+    """The evictable value of least finite score, the lowest in memory on ties; -1 if there is none."""
+    best, least = -1, np.inf
+    visits = 0
+    piece = S.K[K_HEAD]
+    while piece >= 0:
+        visits += 1
+        v = S.P[piece, VALUE]
+        if v >= 0 and not stands_fast(S, v):
+            s = score(S, v)
+            if s < least:
+                best, least = v, s
+        piece = S.P[piece, NEXT]
+    S.K[K_VISITS] += visits
+    return best
+
+
+@kernel
+def cheapest_window(S: State, need: int) -> tuple[int, int]:
+    """First and last piece of the cheapest run of neighbours that holds `need` bytes; (-1, -1) if there is none.
+
+    Coop's sliding window (paper section 3.3, OneFlow's EvictAndFindPieceOnce), corrected: the last window is shrunk like any other, and
+    sums never subtract (a window that ends at piece i is the sum from its start to `middle`, kept in `suffix`, plus the sum from
+    there on), so that no rounding piles up and an infinite score leaves no trace. Each piece enters and leaves once: linear.
+    """
+    first, last, least = -1, -1, np.inf
+    start = middle = end = 0  # the window is run[start:end] of the pieces since the last wall
+    nbytes, right = 0, 0.0  # its bytes, and the sum of scores of run[middle:end]
+    visits = 0
+    run = S.scratch
+    piece = S.K[K_HEAD]
+    while piece >= 0:
+        visits += 1
+        v = S.P[piece, VALUE]
+        if v >= 0 and stands_fast(S, v):
+            start = middle = end = 0
+            nbytes, right = 0, 0.0
+        else:
+            s = score(S, v) if v >= 0 else 0.0
+            run[end] = piece
+            S.score[end] = s
+            end += 1
+            nbytes += S.P[piece, LENGTH]
+            right += s
+            while nbytes - S.P[run[start], LENGTH] >= need:
+                nbytes -= S.P[run[start], LENGTH]
+                start += 1
+                if start > middle:
+                    middle, right = end, 0.0
+                    total = 0.0
+                    for j in range(end - 1, start - 1, -1):
+                        total += S.score[j]
+                        S.suffix[j] = total
+            if nbytes >= need:
+                cost = right
+                if start < middle:
+                    cost += S.suffix[start]
+                if cost < least or first < 0:
+                    first, last, least = run[start], piece, cost
+        piece = S.P[piece, NEXT]
+    S.K[K_VISITS] += visits
+    return first, last

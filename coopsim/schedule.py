@@ -1,0 +1,91 @@
+"""A schedule: every action of one replay, in order, from which figures are made and which the judge can check alone."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from coopsim.trace.check import TraceError
+from coopsim.trace.file import read_parquet, write_parquet
+from coopsim.types import Action
+
+SCHEDULE_VERSION = 1
+_ACTIONS = [a.name.lower() for a in Action]
+COLUMNS = ("step", "op", "storage", "version", "address", "bytes", "time_ns", "visits")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Columns of equal length, a row an action, and a header that says what was replayed and how it ended.
+
+    `action` holds types.Action numbers. `op` is the op that the action serves, -1 at the start and end of a round. `storage`
+    and `version` name a value; for a temporary of `op` storage is -1 and version counts the op's temporaries; both are -1 in rows
+    of ops. `address` and `bytes` are the piece's (-1 and 0 for ops; address -1 in a counter). A `move` row names the value that
+    takes over. `time_ns` is the clock of reported cost before the action, `visits` the pieces a search looked at for an `alloc`.
+    """
+
+    action: NDArray[np.int8]
+    step: NDArray[np.int64]
+    op: NDArray[np.int64]
+    storage: NDArray[np.int64]
+    version: NDArray[np.int64]
+    address: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    visits: NDArray[np.int64]
+    header: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def rows(self) -> list[tuple[int, ...]]:
+        """(action, step, op, storage, version, address, bytes, time_ns, visits) per row, as plain integers."""
+        columns = [getattr(self, c).tolist() for c in ("action", *COLUMNS)]
+        return list(zip(*columns, strict=True))
+
+    def text(self) -> str:
+        """The schedule as lines to read and to keep as goldens: `0007 evict      s12.0 @ 4096 +1024`."""
+        lines = []
+        for i, (action, _, op, storage, version, address, nbytes, _, _) in enumerate(self.rows()):
+            verb = _ACTIONS[action]
+            if action in (Action.COMPUTE, Action.RECOMPUTE):
+                lines.append(f"{i:04d} {verb:<9} op {op}")
+            else:
+                name = f"s{storage}.{version}" if storage >= 0 else f"t{op}.{version}"
+                lines.append(f"{i:04d} {verb:<9} {name} @ {address} +{nbytes}")
+        return "\n".join(lines) + "\n"
+
+
+def save(schedule: Schedule, path: str | Path) -> None:
+    """Write the schedule as Parquet (docs/formats.md), atomically."""
+    columns = {
+        "seq": pa.array(np.arange(len(schedule), dtype=np.int64)),
+        "action": pa.DictionaryArray.from_arrays(pa.array(schedule.action, pa.int8()), pa.array(_ACTIONS)),
+    } | {c: pa.array(getattr(schedule, c)) for c in COLUMNS}
+    header = dict(schedule.header) | {"schedule_version": SCHEDULE_VERSION}
+    table = pa.table(columns).replace_schema_metadata({b"coopsim": json.dumps(header, sort_keys=True).encode()})
+    write_parquet(table, path)
+
+
+def load(path: str | Path) -> Schedule:
+    """Read a schedule. Raises TraceError with the reason if the file is missing, foreign or damaged."""
+    table, header = read_parquet(path, "schedule")
+    if "schedule_version" not in header:
+        raise TraceError(f"{path}: not a coopsim schedule (no schedule_version in its header)")
+    if header["schedule_version"] > SCHEDULE_VERSION:
+        raise TraceError(f"{path}: schedule version {header['schedule_version']} is newer than this coopsim reads; upgrade")
+    absent = [c for c in ("action", *COLUMNS) if c not in table.column_names]
+    if absent:
+        raise TraceError(f"{path}: not a coopsim schedule (columns missing: {', '.join(absent)})")
+    try:
+        words = table.column("action").cast(pa.string()).to_pylist()
+        action = np.array([_ACTIONS.index(w) for w in words], np.int8)
+        columns = {c: table.column(c).cast(pa.int64()).to_numpy() for c in COLUMNS}
+    except (pa.ArrowException, ValueError, TypeError) as e:
+        raise TraceError(f"{path}: malformed: {str(e).splitlines()[0]}") from None
+    return Schedule(action=action, **columns, header=header)

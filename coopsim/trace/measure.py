@@ -1,0 +1,60 @@
+"""What can be said of a trace without replaying it."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from coopsim.trace.table import Trace
+from coopsim.types import Role
+
+
+def round_up(nbytes: Any, granule: int) -> Any:
+    """`nbytes` rounded up to a multiple of `granule`."""
+    return -(-nbytes // granule) * granule
+
+
+def live_bytes(trace: Trace, granule: int = 1) -> np.ndarray:
+    """Bytes alive while each op runs, nothing ever evicted, in-place ops in place: after its creations, with its temporaries."""
+    size = round_up(trace.bytes, granule)
+    op_of_creation = np.repeat(np.arange(trace.n_ops), np.diff(trace.creates.start))
+    change = np.zeros(trace.n_ops + 1, np.int64)
+    np.add.at(change, op_of_creation, size[trace.creates.values])
+    np.add.at(change, trace.freed_after + 1, -size[trace.freed])
+    alive = np.cumsum(change[:-1]) + size[trace.alive_at_start].sum()
+    op_of_temporary = np.repeat(np.arange(trace.n_ops), np.diff(trace.temporaries.start))
+    inside = np.zeros(trace.n_ops, np.int64)
+    np.add.at(inside, op_of_temporary, round_up(trace.temporaries.values, granule))
+    result: np.ndarray = alive + inside
+    return result
+
+
+def peak_bytes(trace: Trace, granule: int = 1) -> int:
+    """Peak without eviction: what a memory ratio of 100 % is."""
+    return int(max(live_bytes(trace, granule).max(), round_up(trace.bytes, granule)[trace.alive_at_start].sum()))
+
+
+def info(trace: Trace) -> dict[str, Any]:
+    """A trace in figures: ops, storages, bytes by role (created or there at the start), peak without eviction, base cost."""
+    roles = np.array(trace.role)
+    at_start = trace.alive_at_start
+    by_role = {str(r): int(trace.bytes[roles == r].sum()) for r in Role if (roles == r).any()}
+    return {
+        "trace": trace.label,
+        "content_hash": trace.content_hash,
+        "steps": trace.n_steps,
+        "ops": trace.n_ops,
+        "ops_by_phase": dict(Counter(trace.phase)),
+        "storages": trace.n_storages,
+        "bytes_by_role": by_role,
+        "bytes_at_start": int(trace.bytes[at_start].sum()),
+        "peak_bytes": peak_bytes(trace),
+        "peak_bytes_rounded": peak_bytes(trace, 512),
+        "base_cost_ns": int(trace.cost_ns.sum()),
+        "flops": int(trace.flops.sum()),
+        "random_ops": int(trace.random.sum()),
+        "in_place_ops": int((np.diff(trace.mutates.start) > 0).sum()),
+        "temporaries": len(trace.temporaries.values),
+        "cost_source": str(trace.header.get("cost_source", "unknown")),
+        "header": dict(trace.header),
+    }
