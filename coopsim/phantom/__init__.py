@@ -1,0 +1,34 @@
+"""The phantom GPU: a stand-in for the CUDA runtime that lets a CUDA build of PyTorch run whole programs without a GPU.
+
+Everything on the host is real (dispatch, autograd, the caching allocator); kernels are accepted and never run, so
+device memory reads as zeros. It serves a child process: `environment` gives the variables to start it with.
+"""
+
+import os
+
+from coopsim.phantom import build, profiles, wheel
+from coopsim.phantom.errors import NoCudaTorch, PhantomError
+from coopsim.phantom.profiles import Profile
+
+__all__ = ["NoCudaTorch", "PhantomError", "Profile", "environment", "profiles"]
+
+
+def environment(card: str | Profile, *, total_bytes: int | None = None) -> dict[str, str]:
+    """Variables under which a process sees the phantom GPU as a `card`; merge them over os.environ.
+
+    `total_bytes` gives the card less (or more) memory than it has. Compiles the libraries at first use.
+    Raises PhantomError if they cannot be had here.
+    """
+    profile = profiles.get(card) if isinstance(card, str) else card
+    folder = str(build.libraries())
+    found = profile.variables() | {
+        "LD_LIBRARY_PATH": ":".join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])),
+        "CUDA_VISIBLE_DEVICES": "0",
+    }
+    if total_bytes is not None:
+        found["COOPSIM_PHANTOM_TOTAL"] = str(total_bytes)
+    if wheel.find().has_real_libraries:
+        # torch's RPATH would find NVIDIA's libraries first; what is loaded already is not looked for again.
+        ours = sorted(entry.path for entry in os.scandir(folder) if ".so" in entry.name)
+        found["LD_PRELOAD"] = ":".join(filter(None, [*ours, os.environ.get("LD_PRELOAD")]))
+    return found

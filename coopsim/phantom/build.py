@@ -1,0 +1,177 @@
+"""Compile the stand-in libraries for the installed torch, once, into the user's cache folder.
+
+Every library that torch's own libraries need from NVIDIA becomes a library of the same name: the runtime and the
+driver come from csrc/, a few functions of the others answer something, and all the rest are stubs that return 0.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+
+from coopsim.phantom import wheel
+from coopsim.phantom.errors import PhantomError
+
+_RUNTIME = ("settings", "memory", "driver", "device", "streams", "kernels")
+#: Which sources answer for which library, by the start of its name.
+_ANSWERS = {
+    "libcublas.so": ("cublas",),
+    "libcublasLt.so": ("cublaslt",),
+    "libcusparse.so": ("cusparse",),
+    "libcudnn.so": ("cudnn", "cudnn_rnn"),
+}
+_NVML = "libnvidia-ml.so.1"
+_C = ["-std=gnu11", "-O2", "-fPIC", "-fno-builtin", "-w"]
+
+
+def libraries() -> Path:
+    """The folder of stand-in libraries for the installed torch, compiled now if it is not there yet (some seconds).
+
+    Raises PhantomError if torch, its CUDA build, a C compiler or Linux is missing.
+    """
+    torch = wheel.find()
+    cc = compiler()
+    folder = cache_folder() / f"phantom-{_key(torch, cc)}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".phantom-"))
+    try:
+        _Build(torch, cc, scratch).run()
+        try:
+            scratch.rename(folder)
+        except OSError:  # another process was faster, and its folder is as good
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return folder
+
+
+def cache_folder() -> Path:
+    """Where coopsim keeps what it has compiled."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "coopsim"
+
+
+def compiler() -> str:
+    """The C compiler: $CC, or cc, gcc, clang. Raises PhantomError if there is none."""
+    names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
+    for name in names:
+        found = shutil.which(name)
+        if found:
+            return found
+    raise PhantomError(f"no C compiler ({', '.join(names)}); install one, as in: apt install gcc")
+
+
+def _sources() -> dict[str, str]:
+    folder = resources.files("coopsim.phantom").joinpath("csrc")
+    files = sorted((f for f in folder.iterdir() if f.name.endswith((".c", ".h"))), key=lambda f: f.name)
+    return {f.name: f.read_text(encoding="utf-8") for f in files}
+
+
+def _key(torch: wheel.Wheel, cc: str) -> str:
+    """Names everything that the result depends on."""
+    version = subprocess.run([cc, "--version"], check=False, capture_output=True, text=True).stdout  # noqa: S603
+    h = hashlib.blake2b(digest_size=8)
+    for text in (*_sources().values(), *map(_own_source, ("build", "wheel")), torch.version, torch.cuda, version):
+        h.update(text.encode() + b"\0")
+    return h.hexdigest()
+
+
+def _own_source(module: str) -> str:
+    return resources.files("coopsim.phantom").joinpath(f"{module}.py").read_text(encoding="utf-8")
+
+
+class _Build:
+    """One compilation, into the folder `out`."""
+
+    def __init__(self, torch: wheel.Wheel, cc: str, out: Path) -> None:
+        self.torch, self.cc, self.out = torch, cc, out
+        self.objects: dict[str, Path] = {}
+        self.sources = out / "source"
+
+    def run(self) -> None:
+        self.sources.mkdir()
+        for name, text in _sources().items():
+            (self.sources / name).write_text(text, encoding="utf-8")
+        major, minor = (int(n) for n in self.torch.cuda.split(".")[:2])
+        defines = [f"-DCUDA_VERSION_NUMBER={1000 * major + 10 * minor}", f"-DCUDNN_VERSION_NUMBER={self.torch.cudnn}"]
+        for name in (*_RUNTIME, *(n for names in _ANSWERS.values() for n in names), "nvml"):
+            self.objects[name] = self.sources / f"{name}.o"
+            self._cc(*_C, *defines, "-c", f"{self.sources / name}.c", "-o", str(self.objects[name]))
+        wanted = wheel.imports(self.torch.libraries)
+        runtime = next((soname for soname in wanted if soname.startswith("libcudart.so")), None)
+        if runtime is None:
+            raise PhantomError(f"torch {self.torch.version} links the CUDA runtime statically; use a wheel from PyPI")
+        driver = wanted.pop("libcuda.so.1")
+        self._link(runtime, wanted.pop(runtime), _RUNTIME, exports="cu*; __cuda*; coopsim_phantom_*;")
+        # The driver's functions live in the runtime, so that both see one memory.
+        have = self._defined(_RUNTIME)
+        missing = {symbol: version for symbol, version in driver.items() if symbol not in have}
+        self._link("libcuda.so.1", missing, (), needs=runtime)
+        for soname, symbols in wanted.items():
+            answers = next((a for start, a in _ANSWERS.items() if soname.startswith(start)), ())
+            self._link(soname, symbols, answers)
+        self._link(_NVML, {}, ("nvml",))
+        shutil.rmtree(self.sources)
+
+    def _link(
+        self, soname: str, symbols: dict[str, str], parts: tuple[str, ...], *, exports: str = "", needs: str = ""
+    ) -> None:
+        """One library: the compiled `parts`, and a stub for each wanted symbol that they lack."""
+        have = self._defined(parts)
+        stubs = self.sources / f"{soname}.stubs.c"
+        stubs.write_text(_stubs(s for s in symbols if s not in have), encoding="utf-8")
+        arguments = ["-shared", *_C, str(stubs), *(str(self.objects[part]) for part in parts)]
+        arguments += ["-o", str(self.out / soname), f"-Wl,-soname,{soname}", "-ldl", "-lpthread"]
+        if needs:
+            arguments += [f"-L{self.out}", "-Wl,--no-as-needed", f"-l:{needs}", "-Wl,-rpath,$ORIGIN"]
+        script = _version_script(soname, symbols, exports)
+        if script:
+            file = self.sources / f"{soname}.map"
+            file.write_text(script, encoding="utf-8")
+            arguments.append(f"-Wl,--version-script={file}")
+        self._cc(*arguments)
+
+    def _defined(self, parts: tuple[str, ...]) -> set[str]:
+        """The functions that compiled parts define."""
+        table = "".join(wheel.readelf("--syms", self.objects[part]) for part in parts)
+        rows = (line.split() for line in table.splitlines())
+        return {r[7] for r in rows if len(r) == 8 and r[3] == "FUNC" and r[4] == "GLOBAL" and r[6] != "UND"}
+
+    def _cc(self, *arguments: str) -> None:
+        run = subprocess.run([self.cc, *arguments], check=False, capture_output=True, text=True)  # noqa: S603
+        if run.returncode:
+            first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:200])
+            raise PhantomError(f"{self.cc} cannot compile the phantom GPU: {first}")
+
+
+def _stubs(symbols: Iterable[str]) -> str:
+    """C for functions that say their name once, if asked, and succeed."""
+    lines = [
+        "#include <stdio.h>",
+        "#include <stdlib.h>",
+        "static void seen(const char *name, char *said) {",
+        '  if (*said || !getenv("COOPSIM_PHANTOM_STUBS")) return;',
+        "  *said = 1;",
+        '  fprintf(stderr, "phantom: stub %s\\n", name);',
+        "}",
+    ]
+    lines += [f'long {s}(void) {{ static char said; seen("{s}", &said); return 0; }}' for s in symbols]
+    return "\n".join(lines) + "\n"
+
+
+def _version_script(soname: str, symbols: dict[str, str], exports: str) -> str:
+    """The linker's version script: each symbol in the version that torch was linked against."""
+    if exports:
+        return f"{soname} {{ global: {exports} local: *; }};\n"
+    versions: dict[str, list[str]] = {}
+    for symbol, version in symbols.items():
+        if version:
+            versions.setdefault(version, []).append(symbol)
+    return "".join(f"{v} {{ global: {' '.join(f'{s};' for s in names)} }};\n" for v, names in versions.items())

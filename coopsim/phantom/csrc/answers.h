@@ -1,0 +1,26 @@
+/* For the maths libraries: the few functions that must answer something. All their other functions are stubs that
+ * return 0, which is success in every one of these libraries. */
+#ifndef COOPSIM_PHANTOM_ANSWERS_H
+#define COOPSIM_PHANTOM_ANSWERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNUSED __attribute__((unused))
+#define SUCCESS 0
+
+/* Each library is loaded on its own, so each has handles and settings of its own. */
+UNUSED static int new_handle(void **out) {
+  static uintptr_t last = 0x5000;
+  *out = (void *)__atomic_add_fetch(&last, 0x10, __ATOMIC_RELAXED);
+  return SUCCESS;
+}
+
+UNUSED static size_t setting(const char *name) {
+  const char *text = getenv(name);
+  return text && *text ? strtoull(text, NULL, 0) : 0;
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* cuDNN's RNNs. Size and layout of the weights are exact (all matrices, then all biases), because PyTorch cuts its
+ * parameters out of that buffer; what an RNN asks for while it runs is a setting. */
+#include "answers.h"
+
+typedef struct { int mode, bias, bidirectional, input, hidden, projection, layers, type; } Rnn;
+typedef struct { int type, rank, size[8]; } Tensor;
+
+static size_t element_bytes(int type) { return type == 1 ? 8 : type == 2 || type == 9 ? 2 : 4; }
+static int gates(int mode) { return mode == 2 ? 4 : mode == 3 ? 3 : 1; }  /* LSTM, GRU, plain */
+static int pseudo_layers(const Rnn *r) { return r->layers * (r->bidirectional + 1); }
+static int layer_input(const Rnn *r, int layer) { return layer ? r->hidden * (r->bidirectional + 1) : r->input; }
+
+/* Elements that lie before matrix `id` of pseudo-layer `layer`. */
+static size_t matrices_before(const Rnn *r, int layer, int id) {
+  size_t n = 0;
+  int per_layer = 2 * gates(r->mode);
+  for (int p = 0; p <= layer; p++)
+    for (int k = 0; k < per_layer; k++) {
+      if (p == layer && k == id) return n;
+      int width = k < per_layer / 2 ? layer_input(r, p / (r->bidirectional + 1)) : r->hidden;
+      n += (size_t)r->hidden * (size_t)width;
+    }
+  return n;
+}
+
+int cudnnCreateRNNDescriptor(void **d) { *d = calloc(1, sizeof(Rnn)); return *d ? SUCCESS : 2; }
+int cudnnDestroyRNNDescriptor(void *d) { free(d); return SUCCESS; }
+int cudnnSetRNNDescriptor_v8(Rnn *r, UNUSED int algorithm, int cell, int bias, int direction, UNUSED int input_mode,
+                             int type, UNUSED int math_type, UNUSED int math_mode, int input, int hidden,
+                             int projection, int layers, UNUSED void *dropout, UNUSED unsigned flags) {
+  *r = (Rnn){cell, bias, direction, input, hidden, projection, layers, type};
+  return SUCCESS;
+}
+
+int cudnnCreateTensorDescriptor(void **d) { *d = calloc(1, sizeof(Tensor)); return *d ? SUCCESS : 2; }
+int cudnnDestroyTensorDescriptor(void *d) { free(d); return SUCCESS; }
+int cudnnSetTensorNdDescriptor(Tensor *t, int type, int rank, const int *size, UNUSED const int *stride) {
+  t->type = type;
+  t->rank = rank < 8 ? rank : 8;
+  memcpy(t->size, size, sizeof(int) * (size_t)t->rank);
+  return SUCCESS;
+}
+int cudnnGetTensorNdDescriptor(const Tensor *t, int requested, int *type, int *rank, int *size, int *stride) {
+  if (type) *type = t->type;
+  if (rank) *rank = t->rank;
+  int step = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    if (i < requested) {
+      size[i] = t->size[i];
+      if (stride) stride[i] = step;
+    }
+    step *= t->size[i];
+  }
+  return SUCCESS;
+}
+
+int cudnnGetRNNWeightSpaceSize(UNUSED void *handle, const Rnn *r, size_t *bytes) {
+  int layers = pseudo_layers(r), per_layer = 2 * gates(r->mode);
+  size_t biases = r->bias ? (size_t)layers * (size_t)per_layer * (size_t)r->hidden : 0;
+  *bytes = (matrices_before(r, layers - 1, per_layer) + biases) * element_bytes(r->type);
+  return SUCCESS;
+}
+
+int cudnnGetRNNWeightParams(UNUSED void *handle, const Rnn *r, int layer, UNUSED size_t bytes, char *weights, int id,
+                            Tensor *matrix, char **matrix_at, Tensor *bias, char **bias_at) {
+  Tensor spare_matrix, spare_bias;
+  char *spare_at;
+  if (!matrix) matrix = &spare_matrix;
+  if (!bias) bias = &spare_bias;
+  if (!matrix_at) matrix_at = &spare_at;
+  if (!bias_at) bias_at = &spare_at;
+  int per_layer = 2 * gates(r->mode), layers = pseudo_layers(r);
+  if (id >= per_layer) {
+    matrix->rank = bias->rank = 0;
+    *matrix_at = *bias_at = NULL;
+    return SUCCESS;
+  }
+  int width = id < per_layer / 2 ? layer_input(r, layer / (r->bidirectional + 1)) : r->hidden;
+  size_t element = element_bytes(r->type);
+  *matrix = (Tensor){r->type, 3, {1, r->hidden, width}};
+  *matrix_at = weights + matrices_before(r, layer, id) * element;
+  *bias = (Tensor){r->type, 3, {1, r->hidden, 1}};
+  size_t before = (size_t)layer * (size_t)per_layer + (size_t)id;
+  *bias_at = r->bias ? weights + (matrices_before(r, layers - 1, per_layer) + before * (size_t)r->hidden) * element
+                     : NULL;
+  return SUCCESS;
+}
+
+int cudnnGetRNNTempSpaceSizes(UNUSED void *handle, UNUSED const Rnn *r, int training, UNUSED void *x, size_t *work,
+                              size_t *reserve) {
+  if (work) *work = setting("COOPSIM_PHANTOM_WORKSPACE");
+  if (reserve) *reserve = training ? setting("COOPSIM_PHANTOM_RNN_RESERVE") : 0;
+  return SUCCESS;
+}

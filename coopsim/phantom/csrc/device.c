@@ -1,0 +1,128 @@
+/* The one device: its properties and attributes. */
+#include "phantom.h"
+#include "properties.h"
+
+enum { SHARED_PER_BLOCK = 49152, REGISTERS = 65536, CONSTANT_BYTES = 65536, GRID_YZ = 65535, MAX_BLOCKS_PER_SM = 32 };
+static const int MAX_GRID_X = 0x7fffffff;
+
+/* Both layouts name their fields alike, so one list fills both. */
+#define FILL(p, s)                                                                                                   \
+  memset(p, 0, sizeof *(p));                                                                                         \
+  snprintf((p)->name, sizeof (p)->name, "%s", (s)->name);                                                            \
+  (p)->total_global_mem = (s)->total;                                                                                \
+  (p)->shared_per_block = SHARED_PER_BLOCK;                                                                          \
+  (p)->regs_per_block = REGISTERS;                                                                                   \
+  (p)->warp_size = 32;                                                                                               \
+  (p)->mem_pitch = (size_t)MAX_GRID_X;                                                                               \
+  (p)->max_threads_per_block = 1024;                                                                                 \
+  (p)->max_threads_dim[0] = (p)->max_threads_dim[1] = 1024;                                                          \
+  (p)->max_threads_dim[2] = 64;                                                                                      \
+  (p)->max_grid_size[0] = MAX_GRID_X;                                                                                \
+  (p)->max_grid_size[1] = (p)->max_grid_size[2] = GRID_YZ;                                                           \
+  (p)->total_const_mem = CONSTANT_BYTES;                                                                             \
+  (p)->major = (s)->major;                                                                                           \
+  (p)->minor = (s)->minor;                                                                                           \
+  (p)->texture_alignment = (p)->surface_alignment = 512;                                                             \
+  (p)->texture_pitch_alignment = 32;                                                                                 \
+  (p)->multi_processor_count = (s)->sms;                                                                             \
+  (p)->can_map_host_memory = 1;                                                                                      \
+  (p)->concurrent_kernels = 1;                                                                                       \
+  (p)->async_engine_count = 3;                                                                                       \
+  (p)->unified_addressing = 1;                                                                                       \
+  (p)->l2_cache_size = (s)->l2;                                                                                      \
+  (p)->max_threads_per_sm = (s)->threads_per_sm;                                                                     \
+  (p)->stream_priorities = (p)->global_l1 = (p)->local_l1 = 1;                                                       \
+  (p)->shared_per_sm = (s)->shared_per_sm;                                                                           \
+  (p)->regs_per_sm = REGISTERS;                                                                                      \
+  (p)->managed_memory = 1;                                                                                           \
+  (p)->cooperative_launch = 1;                                                                                       \
+  (p)->shared_optin = (s)->shared_optin;                                                                             \
+  (p)->max_blocks_per_sm = MAX_BLOCKS_PER_SM;                                                                        \
+  (p)->reserved_shared_per_block = 1024;
+
+Status cudaGetDeviceProperties(void *out, int device) {  /* CUDA 13's only name; torch for CUDA 12 calls _v2 */
+  if (device) return phantom_fail(INVALID_DEVICE);
+  Properties13 *p = out;
+  const Settings *s = phantom_settings();
+  FILL(p, s)
+  return OK;
+}
+
+Status cudaGetDeviceProperties_v2(void *out, int device) {
+  if (device) return phantom_fail(INVALID_DEVICE);
+  Properties12 *p = out;
+  const Settings *s = phantom_settings();
+  FILL(p, s)
+  p->device_overlap = 1;
+  return OK;
+}
+
+Status cudaDeviceGetAttribute(int *value, int attribute, UNUSED int device) {
+  const Settings *s = phantom_settings();
+  switch (attribute) {  /* numbers of enum cudaDeviceAttr */
+    case 1: case 2: case 3: *value = 1024; break;  /* threads per block, block dimensions x and y */
+    case 4: *value = 64; break;
+    case 5: *value = MAX_GRID_X; break;
+    case 6: case 7: *value = GRID_YZ; break;
+    case 8: *value = SHARED_PER_BLOCK; break;
+    case 9: *value = CONSTANT_BYTES; break;
+    case 10: *value = 32; break;                   /* warp size */
+    case 12: case 82: *value = REGISTERS; break;   /* registers per block, per multiprocessor */
+    case 16: *value = s->sms; break;
+    case 38: *value = s->l2; break;
+    case 39: *value = s->threads_per_sm; break;
+    case 41: *value = 1; break;                    /* unified addressing */
+    case 75: *value = s->major; break;
+    case 76: *value = s->minor; break;
+    case 81: *value = (int)s->shared_per_sm; break;
+    case 95: *value = 1; break;                    /* cooperative launch */
+    case 97: *value = (int)s->shared_optin; break;
+    case 102: *value = 1; break;                   /* virtual memory management */
+    case 106: *value = MAX_BLOCKS_PER_SM; break;
+    default: *value = 0;
+  }
+  return OK;
+}
+Status cuDeviceGetAttribute(int *value, int attribute, int device) {
+  return cudaDeviceGetAttribute(value, attribute, device);
+}
+
+#ifndef CUDA_VERSION_NUMBER
+#define CUDA_VERSION_NUMBER 13000
+#endif
+Status cudaDriverGetVersion(int *version) { *version = CUDA_VERSION_NUMBER; return OK; }
+Status cudaRuntimeGetVersion(int *version) { *version = CUDA_VERSION_NUMBER; return OK; }
+Status cudaGetDeviceCount(int *n) { *n = 1; return OK; }
+Status cudaGetDevice(int *device) { *device = 0; return OK; }
+Status cudaSetDevice(int device) { return device ? phantom_fail(INVALID_DEVICE) : OK; }
+Status cudaDeviceGetPCIBusId(char *text, int n, UNUSED int device) {
+  snprintf(text, (size_t)n, "0000:00:00.0");
+  return OK;
+}
+Status cudaDeviceSynchronize(void) { return OK; }
+Status cudaDeviceCanAccessPeer(int *can, UNUSED int a, UNUSED int b) { *can = 0; return OK; }
+Status cudaDeviceEnablePeerAccess(UNUSED int device, UNUSED unsigned flags) { return OK; }
+Status cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  if (least) *least = 0;
+  if (greatest) *greatest = -5;
+  return OK;
+}
+
+const char *cudaGetErrorString(int status) {
+  switch (status) {
+    case OK: return "no error";
+    case OUT_OF_MEMORY: return "out of memory";
+    case INVALID_DEVICE: return "invalid device ordinal (the phantom GPU is one device)";
+    case NOT_SUPPORTED: return "operation not supported by the phantom GPU";
+    default: return "invalid argument to the phantom GPU";
+  }
+}
+const char *cudaGetErrorName(int status) {
+  switch (status) {
+    case OK: return "cudaSuccess";
+    case OUT_OF_MEMORY: return "cudaErrorMemoryAllocation";
+    case INVALID_DEVICE: return "cudaErrorInvalidDevice";
+    case NOT_SUPPORTED: return "cudaErrorNotSupported";
+    default: return "cudaErrorInvalidValue";
+  }
+}

@@ -1,0 +1,20 @@
+/* NVML, which c10 opens for expandable segments and for the text of an out-of-memory error. */
+#include "answers.h"
+
+#define DEVICE ((void *)0x40)
+enum { NVML_NOT_SUPPORTED = 3 };
+
+int nvmlInit(void) { return SUCCESS; }
+int nvmlInit_v2(void) { return SUCCESS; }
+int nvmlShutdown(void) { return SUCCESS; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return SUCCESS; }
+int nvmlDeviceGetHandleByIndex_v2(UNUSED unsigned i, void **device) { *device = DEVICE; return SUCCESS; }
+int nvmlDeviceGetHandleByPciBusId_v2(UNUSED const char *bus, void **device) { *device = DEVICE; return SUCCESS; }
+int nvmlDeviceGetComputeRunningProcesses(UNUSED void *device, unsigned *n, UNUSED void *out) { *n = 0; return SUCCESS; }
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, void *out) {
+  return nvmlDeviceGetComputeRunningProcesses(device, n, out);
+}
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return SUCCESS; }
+int nvmlDeviceGetNvLinkRemoteDeviceType(void) { return NVML_NOT_SUPPORTED; }
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void) { return NVML_NOT_SUPPORTED; }
+int nvmlDeviceGetGpuFabricInfoV(UNUSED void *device, UNUSED void *info) { return SUCCESS; }

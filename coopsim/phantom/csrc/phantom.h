@@ -1,0 +1,61 @@
+/* What the files of the stand-in CUDA runtime share.
+ *
+ * PyTorch's CUDA wheels link the runtime dynamically, so libraries of the same names, found first, are enough to run
+ * them without a GPU: memory is book-keeping over reserved addresses, kernels are accepted and never run.
+ * No CUDA header is used. The card is described by environment variables, all read once (settings.c):
+ *
+ *   COOPSIM_PHANTOM_TOTAL           bytes of device memory
+ *   COOPSIM_PHANTOM_CONTEXT         bytes of it that the context takes
+ *   COOPSIM_PHANTOM_NAME            the name that programs see
+ *   COOPSIM_PHANTOM_CC              compute capability, as 8.0
+ *   COOPSIM_PHANTOM_SMS             multiprocessors
+ *   COOPSIM_PHANTOM_THREADS_PER_SM  resident threads of one
+ *   COOPSIM_PHANTOM_SHARED_PER_SM   bytes of shared memory of one
+ *   COOPSIM_PHANTOM_SHARED_OPTIN    bytes of it that one block may ask for
+ *   COOPSIM_PHANTOM_L2              bytes of L2 cache
+ *   COOPSIM_PHANTOM_COPY            the largest copy into device memory that is really made, bytes (1 MiB)
+ *   COOPSIM_PHANTOM_WORKSPACE       workspace that every cuDNN plan asks for, bytes (0)
+ *   COOPSIM_PHANTOM_RNN_RESERVE     reserve space of a cuDNN RNN, bytes (0)
+ *   COOPSIM_PHANTOM_LOG             1: each cudaMalloc, cudaFree, cuMem* on stderr
+ *   COOPSIM_PHANTOM_STUBS           1: names each stub at its first call, on stderr
+ */
+#ifndef COOPSIM_PHANTOM_H
+#define COOPSIM_PHANTOM_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int Status;  /* cudaError_t and CUresult; the values used here are the same in both */
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_SUPPORTED = 801 };
+
+#define UNUSED __attribute__((unused))
+#define GRANULE (2ull << 20)  /* cudaMalloc and cuMemCreate hand out multiples of 2 MiB */
+
+typedef struct {
+  uint64_t total, context, copy_limit, shared_per_sm, shared_optin;
+  int sms, threads_per_sm, major, minor, l2, log;
+  char name[256];
+} Settings;
+
+const Settings *phantom_settings(void);
+Status phantom_fail(Status status);      /* remembers it for cudaGetLastError */
+int phantom_on_device(const void *p);    /* is it an address that we handed out? */
+void *phantom_handle(void);              /* a fresh opaque handle */
+void phantom_count_launch(void);
+
+/* Address ranges of the reserved region (memory.c). The caller holds phantom_lock. */
+extern pthread_mutex_t phantom_lock;
+uint64_t phantom_take_range(uint64_t bytes, uint64_t align, int is_reservation);
+int phantom_drop_range(uint64_t base);
+int phantom_find_range(uint64_t address, uint64_t *base, uint64_t *bytes);
+int phantom_charge(uint64_t bytes);      /* 0 when the card has no room */
+void phantom_refund(uint64_t bytes);
+void phantom_discard(uint64_t base, uint64_t bytes);
+
+#define LOG(...) do { if (phantom_settings()->log) fprintf(stderr, "phantom: " __VA_ARGS__); } while (0)
+
+#endif

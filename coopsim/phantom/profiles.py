@@ -1,0 +1,74 @@
+"""Real cards, as data: what the phantom GPU tells programs about itself, and the peak rates for the cost model.
+
+The numbers and where they come from are in profiles.toml beside this file.
+"""
+
+import difflib
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from coopsim.phantom.errors import PhantomError
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One card. Rates are dense peaks in TFLOP/s (0: no such unit); bandwidth in 1e9 bytes a second."""
+
+    name: str
+    title: str
+    memory_mib: int
+    compute_capability: str
+    sms: int
+    threads_per_sm: int
+    shared_per_sm_kib: int
+    shared_optin_kib: int
+    l2_kib: int
+    fp32_tflops: float
+    tf32_tflops: float
+    bf16_tflops: float
+    fp16_tflops: float
+    bandwidth_gbs: float
+    context_mib: int
+    source: str
+
+    @property
+    def memory_bytes(self) -> int:
+        """Device memory, the context's share included."""
+        return self.memory_mib << 20
+
+    def variables(self) -> dict[str, str]:
+        """The environment that describes this card to the stand-in runtime (csrc/phantom.h lists the names)."""
+        values = {
+            "TOTAL": self.memory_bytes,
+            "CONTEXT": self.context_mib << 20,
+            "NAME": self.title,
+            "CC": self.compute_capability,
+            "SMS": self.sms,
+            "THREADS_PER_SM": self.threads_per_sm,
+            "SHARED_PER_SM": self.shared_per_sm_kib << 10,
+            "SHARED_OPTIN": self.shared_optin_kib << 10,
+            "L2": self.l2_kib << 10,
+        }
+        return {f"COOPSIM_PHANTOM_{key}": str(value) for key, value in values.items()}
+
+
+@cache
+def _all() -> dict[str, Profile]:
+    text = resources.files("coopsim.phantom").joinpath("profiles.toml").read_text(encoding="utf-8")
+    return {name: Profile(name=name, **fields) for name, fields in tomllib.loads(text).items()}
+
+
+def names() -> dict[str, str]:
+    """Every card: its short name and its title."""
+    return {name: profile.title for name, profile in _all().items()}
+
+
+def get(name: str) -> Profile:
+    """The card called `name`. Raises PhantomError, with near matches, if there is none."""
+    if name not in _all():
+        near = difflib.get_close_matches(name.lower(), _all(), n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_all())}"
+        raise PhantomError(f"unknown card {name!r}; {hint}")
+    return _all()[name]

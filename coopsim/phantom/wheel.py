@@ -1,0 +1,140 @@
+"""The installed torch, read from its files: importing a CUDA build costs seconds, and needs the stand-in libraries."""
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from coopsim.phantom.errors import NoCudaTorch, PhantomError
+
+_INSTALL = "pip install --no-deps torch==2.14.1, and then pip install 'coopsim[capture]'"
+_NVIDIA = re.compile(r"lib(?:cu|nv|nccl)")
+#: Unversioned symbols of the libraries that do not version theirs, by prefix; the first match counts.
+_PREFIXES = (
+    ("nccl", "libnccl.so"),
+    ("nvshmem", "libnvshmem_host.so"),
+    ("cuFile", "libcufile.so"),
+    ("cusparseLt", "libcusparseLt.so"),
+    ("cupti", "libcupti.so"),
+    ("cu", "libcuda.so"),
+)
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A CUDA build of torch: the folder of the package, its version and the CUDA version it was built for."""
+
+    folder: Path
+    version: str
+    cuda: str
+
+    @property
+    def libraries(self) -> Path:
+        """The folder of its shared libraries."""
+        return self.folder / "lib"
+
+    @property
+    def has_real_libraries(self) -> bool:
+        """Are NVIDIA's wheels installed beside it? torch's RPATH names them, and comes before LD_LIBRARY_PATH."""
+        return (self.folder.parent / "nvidia").is_dir()
+
+    @property
+    def cudnn(self) -> int:
+        """The cuDNN it wants, as cudnnGetVersion counts (92400 is 9.24.0); that of torch 2.14 if it does not say."""
+        for metadata in self.folder.parent.glob("torch-*.dist-info/METADATA"):
+            found = re.search(r"nvidia-cudnn-cu\d+==(\d+)\.(\d+)\.(\d+)", metadata.read_text(encoding="utf-8"))
+            if found:
+                major, minor, patch = (int(n) for n in found.groups())
+                return 10_000 * major + 100 * minor + patch
+        return 92_400
+
+
+def find() -> Wheel:
+    """The CUDA build of torch that this Python would import.
+
+    Raises PhantomError off Linux, and NoCudaTorch if torch is absent or was built without CUDA.
+    """
+    if sys.platform != "linux":
+        raise PhantomError(f"the phantom GPU needs Linux (this is {sys.platform}): PyTorch's CUDA builds are for it")
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise NoCudaTorch(f"torch is not installed; install its CUDA build, which needs no GPU here: {_INSTALL}")
+    folder = Path(spec.origin).parent
+    said = _assignments(folder / "version.py")
+    version, cuda = str(said.get("__version__", "unknown")), said.get("cuda")
+    if not isinstance(cuda, str):
+        raise NoCudaTorch(
+            f"torch {version} is a build without CUDA; install a CUDA build, which needs no GPU: {_INSTALL}"
+        )
+    return Wheel(folder, version, cuda)
+
+
+def _assignments(file: Path) -> dict[str, object]:
+    """The plain constants that a Python file assigns."""
+    if not file.exists():
+        return {}
+    found: dict[str, object] = {}
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            targets, value = [node.target], node.value
+        elif isinstance(node, ast.Assign):
+            targets, value = [t for t in node.targets if isinstance(t, ast.Name)], node.value
+        else:
+            continue
+        if isinstance(value, ast.Constant):
+            found |= {target.id: value.value for target in targets}
+    return found
+
+
+def imports(libraries: Path) -> dict[str, dict[str, str]]:
+    """What the shared libraries in a folder want of NVIDIA's: soname → symbol → version ("" if it has none).
+
+    Read with readelf (GNU binutils, there wherever gcc is). Raises PhantomError without it.
+    """
+    wanted: set[str] = set()
+    undefined: dict[str, str] = {}
+    for file in sorted(libraries.glob("*.so")):
+        wanted |= {n for n in re.findall(r"NEEDED.*\[([^\]]+)\]", readelf("-d", file)) if _NVIDIA.match(n)}
+        for line in readelf("--dyn-syms", file).splitlines():
+            fields = line.split()
+            if len(fields) >= 8 and fields[6] == "UND":
+                symbol, _, version = fields[7].partition("@")
+                undefined.setdefault(symbol, version.lstrip("@"))
+    found: dict[str, dict[str, str]] = {soname: {} for soname in sorted(wanted | {"libcuda.so.1"})}
+    for symbol, version in sorted(undefined.items()):
+        soname = _owner(symbol, version, list(found))
+        if soname:
+            found[soname][symbol] = version
+    return found
+
+
+def _owner(symbol: str, version: str, sonames: list[str]) -> str | None:
+    """The library that a symbol belongs to: its version names it, or its prefix does."""
+    if version.startswith("lib"):
+        stem = version
+    elif version:
+        stem = {"NVSHMEM": "libnvshmem_host.so"}.get(version, "")
+    else:
+        stem = next((library for prefix, library in _PREFIXES if symbol.startswith(prefix)), "")
+    return next((n for n in sonames if stem and (n == stem or n.startswith(stem + "."))), None)
+
+
+def readelf(option: str, file: Path) -> str:
+    """What readelf says about an ELF file. Raises PhantomError if it cannot be run."""
+    try:
+        run = subprocess.run(  # noqa: S603
+            ["readelf", "-W", option, str(file)],  # noqa: S607
+            check=True,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"LC_ALL": "C"},
+        )
+    except FileNotFoundError:
+        raise PhantomError("readelf not found; install GNU binutils (it comes with gcc)") from None
+    except subprocess.CalledProcessError as e:
+        raise PhantomError(f"readelf cannot read {file.name}: {e.stderr.strip()}") from None
+    return run.stdout
