@@ -27,16 +27,17 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coopsim"
 
 
-def _kernel_cache() -> Path:
+def _hash_sources() -> str:
     package = Path(__file__).parent.parent
     h = hashlib.sha256()
     for room in _KERNEL_ROOMS:
         for source in sorted((package / room).glob("*.py")):
             h.update(source.read_bytes())
-    return cache_dir() / f"kernels-{h.hexdigest()[:16]}"
+    return h.hexdigest()[:16]
 
 
-_CACHE = _kernel_cache()
+SOURCES_HASH = _hash_sources()  #: changes with any edit of any kernel
+_CACHE = cache_dir() / f"kernels-{SOURCES_HASH}"
 
 
 def is_cold() -> bool:

@@ -84,6 +84,21 @@ def find(spec: str) -> Policy:
     return replace(policy, name=spec, **changed)  # type: ignore[arg-type]
 
 
+def split(text: str) -> list[str]:
+    """Policies in a comma-separated list; a piece with `=` alone goes on with the one before.
+
+    >>> split("dte,coop:placement=low,in_place=copy,lru")
+    ['dte', 'coop:placement=low,in_place=copy', 'lru']
+    """
+    specs: list[str] = []
+    for piece in text.split(","):
+        if specs and "=" in piece and ":" not in piece:
+            specs[-1] += f",{piece}"
+        else:
+            specs.append(piece)
+    return specs
+
+
 def choices(policy: Policy) -> dict[str, str]:
     """The point in the space of choices, as words."""
     words = {f.name: getattr(policy, f.name) for f in fields(policy) if f.name in CHOICES}

@@ -1,0 +1,61 @@
+"""Budgets as people write them: 6GiB, 4096MiB, 123456B, or 60% of the peak without eviction; never a bare number."""
+
+import math
+import re
+
+from coopsim.types import CoopsimError
+
+_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_FORM = re.compile(r"([-+]?[0-9]*\.?[0-9]+)\s*([A-Za-z%]*)")
+_HINT = "write 6GiB, 4096MiB, 123456B or 60%"
+
+
+def parse(text: str, peak_bytes: int) -> int:
+    """Bytes. A percentage is of `peak_bytes`.
+
+    >>> parse("60%", 1000), parse("1.5KiB", 1000)
+    (600, 1536)
+    """
+    found = _FORM.fullmatch(text.strip())
+    if not found:
+        raise CoopsimError(f"budget {text!r} is not an amount of memory; {_HINT}")
+    number, unit = float(found[1]), found[2]
+    if unit == "":
+        raise CoopsimError(f"budget {text!r} has no unit; {_HINT}")
+    if unit == "%":
+        nbytes = number / 100 * peak_bytes
+    elif unit in _UNITS:
+        nbytes = number * _UNITS[unit]
+    else:
+        near = {u.lower(): u for u in _UNITS} | {u[0].lower() + "b": u for u in _UNITS if u != "B"}
+        tip = f"did you mean {near[unit.lower()]}?" if unit.lower() in near else _HINT
+        raise CoopsimError(f"budget {text!r} has an unknown unit; {tip}")
+    if not math.isfinite(nbytes) or nbytes < 1 or nbytes >= 1 << 60:
+        raise CoopsimError(f"the budget must be between 1B and 1 EiB, not {text!r}")
+    return int(nbytes)
+
+
+def parse_list(text: str) -> list[str]:
+    """A comma-separated list, with ranges of percentages FROM:TO:STEP, both ends included.
+
+    >>> parse_list("6GiB,100%:80%:10%")
+    ['6GiB', '100%', '90%', '80%']
+    """
+    budgets: list[str] = []
+    for part in text.split(","):
+        ends = part.strip().split(":")
+        if len(ends) == 1:
+            budgets.append(ends[0])
+            continue
+        try:
+            first, last, step = (float(e.removesuffix("%")) for e in ends)
+        except ValueError:
+            raise CoopsimError(f"budget range {part!r} is not FROM:TO:STEP in percent, such as 100%:30%:10%") from None
+        if not all(e.endswith("%") for e in ends) or not (math.isfinite(first + last + step) and step > 0):
+            raise CoopsimError(f"budget range {part!r} is not FROM:TO:STEP in percent, such as 100%:30%:10%")
+        n = math.floor(abs(last - first) / step + 1e-9) + 1
+        if n > 1_000_000:
+            raise CoopsimError(f"budget range {part!r} has {n} points; a million is the most")
+        sign = 1 if last >= first else -1
+        budgets += [f"{round(first + sign * k * step, 9):g}%" for k in range(n)]
+    return budgets

@@ -1,0 +1,36 @@
+"""The command line. Each verb is one file here; nothing heavy is imported before a verb runs."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from coopsim.types import CoopsimError
+
+USAGE, INTERRUPTED = 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. Bad input is one line on stderr and exit code 2, never a traceback."""
+    from coopsim.cli.parser import build
+
+    args = build().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except CoopsimError as e:
+        print(f"coopsim: {e}", file=sys.stderr)
+        return getattr(e, "exit_code", USAGE)
+    except KeyboardInterrupt:
+        print("coopsim: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader (`head`) has gone: not our failure
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as e:
+        what = f"{e.filename}: {e.strerror}" if e.filename else str(e)
+        print(f"coopsim: {what}", file=sys.stderr)
+        return USAGE
+    return code

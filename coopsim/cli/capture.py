@@ -1,0 +1,23 @@
+"""coopsim capture MODEL|FILE.py:FUNCTION -o T: record a steady training step."""
+
+import argparse
+from pathlib import Path
+
+from coopsim.cli.common import note
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim.capture import capture
+
+    capture(
+        args.target,
+        Path(args.output),
+        card=args.gpu,
+        precision=args.precision,
+        batch=args.batch,
+        steps=args.steps,
+        warmup=args.warmup,
+        progress=note,
+    )
+    note(f"wrote {args.output}")
+    return 0

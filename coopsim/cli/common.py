@@ -1,0 +1,87 @@
+"""What several verbs share: finding traces, progress, tables."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from coopsim.types import CoopsimError
+
+
+def load_trace(spec: str) -> Any:
+    """A trace file, or a synthetic trace `synth:NAME[:SIZE]`."""
+    if spec.startswith("synth:"):
+        from coopsim.trace.synth import make
+
+        return make(spec)
+    from coopsim.trace import load
+
+    return load(spec)
+
+
+def trace_of(schedule: Any, given: str | None, near: str) -> Any:
+    """The trace that a schedule was made from: the one given, or the file with its hash beside it, here, or in traces/."""
+    wanted = schedule.header.get("trace", "")
+    if given is not None:
+        trace = load_trace(given)
+        if trace.content_hash != wanted:
+            raise CoopsimError(f"{near} was made from another trace than {given} ({wanted}, not {trace.content_hash})")
+        return trace
+    import pyarrow.parquet as pq
+
+    folders = dict.fromkeys([Path(near).resolve().parent, Path.cwd(), Path.cwd() / "traces"])
+    for path in (p for folder in folders for p in sorted(folder.glob("*.parquet"))):
+        try:
+            metadata = pq.read_schema(path).metadata or {}
+        except (OSError, ValueError):
+            continue
+        if f'"content_hash": "{wanted}"'.encode() in metadata.get(b"coopsim", b""):
+            return load_trace(str(path))
+    raise CoopsimError(f"the trace of {near} ({wanted}) is not here; name its file with --trace")
+
+
+class Tick(Protocol):
+    """Called once for each piece of work done."""
+
+    def __call__(self) -> None: ...
+
+
+@contextmanager
+def progress(what: str, total: int, done: int = 0) -> Iterator[Tick]:
+    """A progress bar on stderr with an estimate of the time left; a line every tenth where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        count = done
+        print(f"{what}: {total - done} to do", file=sys.stderr, flush=True)
+
+        def tick() -> None:
+            nonlocal count
+            count += 1
+            if count * 10 // total != (count - 1) * 10 // total:
+                print(f"{what}: {count * 100 // total} %", file=sys.stderr, flush=True)
+
+        yield tick
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=total, completed=done)
+        yield lambda: bar.advance(task)
+
+
+def note(text: str) -> None:
+    """A line for people, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Plain columns, the first to the left and the others to the right."""
+    cells = [[str(c) for c in row] for row in (header, *rows)]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
+    lines = [
+        "  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in cells
+    ]
+    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])

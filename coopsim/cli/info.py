@@ -1,0 +1,32 @@
+"""coopsim info T: what a trace holds."""
+
+import argparse
+import json
+
+from coopsim.cli.common import load_trace
+from coopsim.errors import human
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim.trace.measure import info
+
+    facts = info(load_trace(args.trace))
+    if args.json:
+        print(json.dumps(facts, indent=1))
+        return 0
+    header = facts["header"]
+    recorded = ", ".join(f"{k} {header[k]}" for k in ("batch", "optimizer", "precision", "device", "torch") if k in header)
+    phases = ", ".join(f"{n} {phase}" for phase, n in facts["ops_by_phase"].items())
+    lines = [
+        ("trace", facts["trace"] + (f" ({recorded})" if recorded else "")),
+        ("ops", f"{facts['ops']} ({phases}) in {facts['steps']} step{'s' * (facts['steps'] > 1)}"),
+        ("", f"{facts['in_place_ops']} in place, {facts['random_ops']} random, {facts['temporaries']} temporaries"),
+        ("storages", f"{facts['storages']}, {human(facts['bytes_at_start'])} there at the start"),
+        *((f"  {role}", human(n)) for role, n in facts["bytes_by_role"].items()),
+        ("peak", f"{human(facts['peak_bytes'])} without eviction ({human(facts['peak_bytes_rounded'])} in 512 B pieces)"),
+        ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms a recording, {facts['flops'] / 1e12:.2f} TFLOP"),
+        ("", facts["cost_source"]),
+        ("hash", facts["content_hash"]),
+    ]
+    print("\n".join(f"{name:<18}{text}" for name, text in lines))
+    return 0

@@ -1,0 +1,40 @@
+"""coopsim list policies|allocators|models|hardware."""
+
+import argparse
+import json
+
+from coopsim.cli.common import table
+
+
+def run(args: argparse.Namespace) -> int:
+    rows = {"policies": _policies, "allocators": _allocators, "models": _models, "hardware": _hardware}[args.what]()
+    if args.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print(table(list(rows[0]), [list(row.values()) for row in rows]))
+    return 0
+
+
+def _policies() -> list[dict[str, str]]:
+    from coopsim import policies
+
+    found = [policies.find(name) for name in policies.names()]
+    return [{"policy": p.name} | policies.choices(p) | {"source": p.source} for p in found]
+
+
+def _allocators() -> list[dict[str, str]]:
+    from coopsim import allocators
+
+    return [{"allocator": n, "what it is": allocators.find(n).summary} for n in allocators.names()]
+
+
+def _models() -> list[dict[str, str]]:
+    from coopsim.capture import models
+
+    return [{"model": name, "what it is": models.describe(name)} for name in models.names()]
+
+
+def _hardware() -> list[dict[str, str]]:
+    from coopsim.phantom import profiles
+
+    return [{"card": name, "what it is": profiles.describe(name)} for name in profiles.names()]

@@ -1,0 +1,141 @@
+"""The verbs and their options. Only the standard library: `coopsim --help` must answer at once."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from coopsim import __version__
+
+BUDGET_HELP = "6GiB, 4096MiB, 123456B, or 60%% of the peak without eviction"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        sys.exit(2)
+
+
+def _verb(name: str) -> Callable[[argparse.Namespace], int]:
+    """The `run` function of coopsim.cli.NAME, imported when it is called."""
+
+    def run(args: argparse.Namespace) -> int:
+        code: int = importlib.import_module(f"coopsim.cli.{name}").run(args)
+        return code
+
+    return run
+
+
+def build() -> Parser:
+    """The parser of the whole command line."""
+    parser = Parser(
+        prog="coopsim",
+        description="Record a training step, replay it in a simulated GPU memory under a budget, and see what fits.",
+        epilog="Exit codes: 0 it ran and fits, 1 the judge found a fault, 2 usage or bad input, 3 out of memory, 4 thrash or lost.",
+    )
+    parser.add_argument("--version", action="version", version=f"coopsim {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
+
+    def add(name: str, summary: str, module: str | None = None, **options: Any) -> Parser:
+        p: Parser = verbs.add_parser(name, help=summary, description=summary, **options)
+        p.set_defaults(run=_verb(module or name))
+        return p
+
+    _capture(add("capture", "record one steady training step of a model, without a GPU"))
+    _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
+    _replay(add("replay", "replay a trace under a policy and a budget"))
+    _sweep(add("sweep", "replay traces over a grid of policies and budgets, on all cores; resumes when started again"))
+    _plot(add("plot", "draw a schedule's memory map, or a sweep's figures"))
+    _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
+    p = add("list", "what there is to choose from", module="list_names")
+    p.add_argument("what", choices=("policies", "allocators", "models", "hardware"))
+    p.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _capture(p: Parser) -> None:
+    p.add_argument("target", metavar="MODEL|FILE.py:FUNCTION", help="a reference model, or your own step function")
+    p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
+    p.add_argument("--gpu", default="a100-80gb", metavar="CARD", help="card to record for (default: %(default)s)")
+    p.add_argument("--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the cost")
+    p.add_argument("--batch", type=_positive, help="batch size of a reference model (default: its own)")
+    p.add_argument("--steps", type=_positive, default=1, help="record this many consecutive steps (default: 1)")
+    p.add_argument("--warmup", type=_natural, default=2, help="steps before the recorded one (default: 2)")
+
+
+def _info(p: Parser) -> None:
+    p.add_argument("trace", metavar="T", help="trace file, or synth:NAME")
+    p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _common(p: Parser) -> None:
+    p.add_argument("--steps", type=_positive, default=10, help="training steps in one memory (default: 10)")
+    p.add_argument(
+        "--decide-by",
+        choices=("cost", "bytes", "flops", "unit"),
+        default="cost",
+        help="the cost that the policy goes by (default: cost); the reported cost is the trace's",
+    )
+    p.add_argument("--random", choices=("recompute", "keep"), default="recompute", help="results of random ops")
+    p.add_argument("--overhead-limit", type=float, default=10.0, metavar="X", help="beyond: thrash (default: 10)")
+
+
+def _replay(p: Parser) -> None:
+    p.add_argument("trace", metavar="T", help="trace file, or synth:NAME")
+    p.add_argument("--policy", required=True, metavar="P", help="a name of `coopsim list policies`, or NAME:choice=value,…")
+    p.add_argument("--allocator", default="arena", help="default: arena")
+    p.add_argument("--budget", required=True, metavar="B", help=BUDGET_HELP)
+    _common(p)
+    p.add_argument("-o", "--output", metavar="S", help="schedule file to write")
+    p.add_argument("--timeline", action="store_true", help="simulate the schedule in time: host, launch queue, GPU stream")
+    p.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _sweep(p: Parser) -> None:
+    p.add_argument("traces", metavar="T", nargs="+", help="trace files, or synth:NAME")
+    p.add_argument("-o", "--output", metavar="R", required=True, help="result table to write (Parquet)")
+    p.add_argument("--policy", default="dtr-oneflow,dte-oneflow,coop", metavar="P,P", help="default: %(default)s")
+    p.add_argument("--allocator", default="arena", metavar="A,A", help="default: %(default)s")
+    p.add_argument("--budget", default="100%:30%:10%", metavar="B,B|FROM:TO:STEP", help="default: 100%%:30%%:10%%")
+    p.add_argument("--band", type=_positive, default=1, metavar="N", help="neighbouring budgets for each (default: 1)")
+    p.add_argument("--band-width", type=_percent, default=0.05, metavar="W", help="from lowest to highest (default: 5%%)")
+    _common(p)
+    p.add_argument("-j", "--jobs", type=_positive, help="processes (default: one a core)")
+
+
+def _plot(p: Parser) -> None:
+    p.add_argument("file", metavar="S|R", nargs="+", help="schedules, or the result table of a sweep")
+    p.add_argument("-o", "--output", metavar="DIR", default=".", help="folder for the figures (default: here)")
+    p.add_argument("--format", default="png", metavar="F,F", help="png, pdf, svg (default: png)")
+    p.add_argument("--trace", metavar="T", help="the schedule's trace (default: looked for by its hash)")
+
+
+def _validate(p: Parser) -> None:
+    p.add_argument("schedule", metavar="S", help="schedule file")
+    p.add_argument("--trace", metavar="T", help="its trace (default: looked for by its hash)")
+    p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not (text.endswith("%") and 0 < value < 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0% and 100%")
+    return value
