@@ -7,10 +7,10 @@ device memory reads as zeros. It serves a child process: `environment` gives the
 import os
 
 from coopsim.phantom import build, profiles, wheel
-from coopsim.phantom.errors import NoCudaTorch, PhantomError
+from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 from coopsim.phantom.profiles import Profile
 
-__all__ = ["NoCudaTorch", "PhantomError", "Profile", "environment", "profiles"]
+__all__ = ["NoCudaTorchError", "PhantomError", "Profile", "environment", "profiles"]
 
 
 def environment(card: str | Profile, *, total_bytes: int | None = None) -> dict[str, str]:

@@ -7,5 +7,5 @@ class PhantomError(CoopsimError):
     """The phantom GPU cannot be had here; the message says why and what would mend it."""
 
 
-class NoCudaTorch(PhantomError):
+class NoCudaTorchError(PhantomError):
     """There is no torch, or only a build of it without CUDA."""

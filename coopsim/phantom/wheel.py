@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from coopsim.phantom.errors import NoCudaTorch, PhantomError
+from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 
 _INSTALL = "pip install --no-deps torch==2.14.1, and then pip install 'coopsim[capture]'"
 _NVIDIA = re.compile(r"lib(?:cu|nv|nccl)")
@@ -56,18 +56,18 @@ class Wheel:
 def find() -> Wheel:
     """The CUDA build of torch that this Python would import.
 
-    Raises PhantomError off Linux, and NoCudaTorch if torch is absent or was built without CUDA.
+    Raises PhantomError off Linux, and NoCudaTorchError if torch is absent or was built without CUDA.
     """
     if sys.platform != "linux":
         raise PhantomError(f"the phantom GPU needs Linux (this is {sys.platform}): PyTorch's CUDA builds are for it")
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        raise NoCudaTorch(f"torch is not installed; install its CUDA build, which needs no GPU here: {_INSTALL}")
+        raise NoCudaTorchError(f"torch is not installed; install its CUDA build, which needs no GPU here: {_INSTALL}")
     folder = Path(spec.origin).parent
     said = _assignments(folder / "version.py")
     version, cuda = str(said.get("__version__", "unknown")), said.get("cuda")
     if not isinstance(cuda, str):
-        raise NoCudaTorch(
+        raise NoCudaTorchError(
             f"torch {version} is a build without CUDA; install a CUDA build, which needs no GPU: {_INSTALL}"
         )
     return Wheel(folder, version, cuda)

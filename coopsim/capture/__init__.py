@@ -1,0 +1,9 @@
+"""Capture: run a training step on the phantom GPU in a child process, and write down what it did as a trace.
+
+Importing this package imports no torch; only the child (worker.py) does.
+"""
+
+from coopsim.capture.errors import CaptureError, OutOfMemory
+from coopsim.capture.parent import capture
+
+__all__ = ["CaptureError", "OutOfMemory", "capture"]

@@ -1,0 +1,104 @@
+"""From a recording to a trace: numbers for storages, roles for all, and a step that can be repeated."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from coopsim.capture.recorder import Free, NextStep, Op, Recording
+from coopsim.capture.storages import Storage
+from coopsim.trace import Trace, TraceBuilder
+from coopsim.types import Phase, Role
+
+#: What stands in for nothing in particular: such storages may take each other's place from step to step.
+_ANY = {Role.INPUT, Role.ACTIVATION, Role.TEMPORARY}
+
+
+@dataclass(frozen=True)
+class Handover:
+    """How the end of the recording joins its start.
+
+    `pairs`: a storage that appeared and stays, and the one that it replaces. `leaked`: stays, replacing none; the
+    trace frees it at the end. `lost`: was there at the start and is gone, and none takes its place.
+    """
+
+    pairs: dict[Storage, Storage]
+    leaked: list[Storage]
+    lost: list[Storage]
+
+
+def handover(start: Iterable[Storage], appeared: Iterable[Storage]) -> Handover:
+    """Pair what stays with what has gone, by role and bytes, in order of appearance."""
+    gone: dict[tuple[str, int], deque[Storage]] = defaultdict(deque)
+    for storage in start:
+        if not storage.alive:
+            gone[_place(storage)].append(storage)
+    pairs, leaked = {}, []
+    for storage in appeared:
+        if storage.alive and gone[_place(storage)]:
+            pairs[storage] = gone[_place(storage)].popleft()
+        elif storage.alive:
+            leaked.append(storage)
+    return Handover(pairs, leaked, [s for group in gone.values() for s in group])
+
+
+def _place(storage: Storage) -> tuple[str, int]:
+    return "" if storage.role in _ANY else str(storage.role), storage.nbytes
+
+
+def assemble(recording: Recording, temporaries: Mapping[int, list[int]], header: Mapping[str, Any]) -> Trace:
+    """The trace of a recording. `temporaries` are bytes by number of op.
+
+    Adds to the header how many storages leaked and were lost (see Handover), and the counts of ops.
+    """
+    ops = [event for event in recording.events if isinstance(event, Op)]
+    appeared = [storage for op in ops for storage in op.creates]
+    _name_the_rest(recording, ops)
+    end = handover(recording.start, appeared)
+
+    builder = TraceBuilder()
+    number = {s: builder.storage(s.nbytes, s.role or Role.INPUT, alive_at_start=True) for s in recording.start}
+    number |= {s: builder.storage(s.nbytes, s.role or Role.ACTIVATION) for s in appeared}
+    for event in recording.events:
+        match event:
+            case NextStep():
+                builder.next_step()
+            case Free(storage):
+                if storage in number:
+                    builder.free(number[storage])
+            case Op():
+                builder.op(
+                    event.name,
+                    reads=[number[s] for s in event.reads],
+                    mutates=[number[s] for s in event.mutates],
+                    creates=[number[s] for s in event.creates],
+                    temporaries=temporaries.get(event.number, ()),
+                    cost_ns=event.cost_ns,
+                    flops=event.flops,
+                    bytes_moved=event.bytes_moved,
+                    phase=event.phase,
+                    module=event.module,
+                    stream=event.stream,
+                    random=event.random,
+                )
+    for storage in end.leaked:
+        builder.free(number[storage])
+    for storage, predecessor in end.pairs.items():
+        builder.becomes(number[storage], number[predecessor])
+    counts = {
+        "ops_dispatched": recording.dispatched,
+        "ops_kept": len(ops),
+        "leaked_storages": len(end.leaked),
+        "lost_storages": len(end.lost),
+    }
+    return builder.build(dict(header) | counts)
+
+
+def _name_the_rest(recording: Recording, ops: list[Op]) -> None:
+    """Roles for storages that nothing in the program names."""
+    for storage in recording.start:
+        storage.role = storage.role or Role.INPUT
+    for op in ops:
+        for storage in op.creates:
+            passing = op.phase is Phase.OPTIMIZER and not storage.alive
+            storage.role = storage.role or (Role.TEMPORARY if passing else Role.ACTIVATION)

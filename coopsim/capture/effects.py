@@ -1,0 +1,82 @@
+"""What an op does besides making its outputs: which storages it mutates, and whether it draws random numbers.
+
+The op's schema says it, with exceptions that the tables here hold. Source: native_functions.yaml of PyTorch 2.14 and
+the kernels' code.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+#: Declared as mutating, but the data stay as they are.
+_HARMLESS = {"aten::record_stream"}
+
+#: Not declared, but done: op → (argument that is mutated, ...). Running statistics only when training, see below.
+_UNDECLARED = {
+    "aten::cudnn_batch_norm": ("running_mean", "running_var"),
+    "aten::miopen_batch_norm": ("running_mean", "running_var"),
+    "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::batch_norm_update_stats": ("running_mean", "running_var"),
+    "aten::batch_norm_gather_stats": ("running_mean", "running_var"),
+    "aten::batch_norm_gather_stats_with_counts": ("running_mean", "running_var"),
+    "aten::_cudnn_rnn": ("dropout_state",),
+    "aten::_cudnn_rnn_backward": ("reserve",),
+}
+_WHEN_TRAINING = {"training", "train"}
+
+#: Arguments that switch randomness off when they are 0 or False.
+_RANDOM_IF = {
+    "aten::native_dropout": ("p", "train"),
+    "aten::_fused_dropout": (),
+    "aten::rrelu_with_noise": ("training",),
+    "aten::_cudnn_rnn": ("dropout", "train"),
+}
+
+
+def arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, defaults included."""
+    found = {}
+    for i, a in enumerate(func._schema.arguments):
+        if a.name in kwargs:
+            found[a.name] = kwargs[a.name]
+        elif i < len(args):
+            found[a.name] = args[i]
+        elif a.has_default_value():
+            found[a.name] = a.default_value
+    return found
+
+
+def mutated(func: Any, named: dict[str, Any]) -> set[str]:
+    """The names of the arguments whose data the call changes."""
+    name = func._schema.name
+    if name in _HARMLESS or torch.Tag.inplace_view in func.tags:
+        return set()
+    found = {a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
+    if name.startswith("aten::_fused_") and named.get("grad_scale") is None:
+        found.discard("grads")  # they are unscaled in place only where there is a scale
+    undeclared = _UNDECLARED.get(name, ())
+    if undeclared and all(named.get(flag, True) for flag in _WHEN_TRAINING):
+        found.update(undeclared)
+    return found
+
+
+def is_random(func: Any, named: dict[str, Any]) -> bool:
+    """Does the call draw from the generator?"""
+    name: str = func._schema.name
+    if torch.Tag.nondeterministic_seeded not in func.tags or name.endswith("_backward"):
+        return False
+    if "dropout_p" in named:  # attention
+        return bool(named["dropout_p"])
+    # native_dropout's `train` may be None, which means that it does drop
+    return all(named.get(flag, True) not in (0, 0.0, False) for flag in _RANDOM_IF.get(name, ()))
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The device's tensors in an argument or a result, in order: itself, or those in lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        if value.device.type == "cuda" and value.layout is torch.strided:
+            yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors(item)

@@ -1,0 +1,35 @@
+"""The reference models: every file of this folder is one. Nothing here imports torch before a model is built."""
+
+import difflib
+import importlib
+import pkgutil
+from functools import cache
+
+from coopsim.capture.errors import CaptureError
+from coopsim.capture.models._model import Model
+
+__all__ = ["Model", "get", "names"]
+
+
+@cache
+def _all() -> dict[str, Model]:
+    found = {}
+    for module in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
+        if not module.name.startswith("_"):
+            model: Model = importlib.import_module(f"{__name__}.{module.name}").MODEL
+            found[model.name] = model
+    return found
+
+
+def names() -> dict[str, str]:
+    """Every reference model: its name and what it is."""
+    return {name: model.title for name, model in _all().items()}
+
+
+def get(name: str) -> Model:
+    """The model called `name`. Raises CaptureError, with near matches, if there is none."""
+    if name not in _all():
+        near = difflib.get_close_matches(name.lower(), _all(), n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_all())}."
+        raise CaptureError(f"unknown model {name!r}; {hint} Your own training step: path/to/file.py:function")
+    return _all()[name]

@@ -1,0 +1,113 @@
+"""The parent's side of a capture: check the request, start the child on the phantom GPU, and listen to it."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from coopsim import phantom
+from coopsim.capture import models, target
+from coopsim.capture.errors import CaptureError, OutOfMemory
+from coopsim.capture.request import Precision, Request
+
+
+def capture(
+    target: str,
+    out: Path,
+    *,
+    card: str = "a100-80gb",
+    precision: Precision = "tf32",
+    batch: int | None = None,
+    steps: int = 1,
+    warmup: int = 2,
+    progress: Callable[[str], None] | None = None,
+) -> None:
+    """Record `steps` consecutive training steps of `target` and write them to `out` as a trace.
+
+    `target` is the name of a reference model (models.names()), or path/to/file.py:function, where the function takes no
+    arguments and does one training step on the device "cuda". `warmup` steps run first, so that what is recorded is
+    the steady state. `card` (phantom.profiles.names()) is the GPU that is imitated and whose rates give the costs;
+    `precision` is that of float32 matrix products. `batch` goes to a reference model; a file has its own.
+    `progress` is called with short lines of text. Nothing is written unless all went well.
+
+    Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
+    if torch, its CUDA build or a C compiler is missing.
+    """
+    request = Request(target, str(Path(out).absolute()), card, precision, batch, steps, warmup)
+    _check(request)
+    say = progress or (lambda _: None)
+    say("preparing the phantom GPU")
+    variables = os.environ | phantom.environment(card) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        code, answer = _run(request, variables, output, say)
+        if answer is None:
+            raise CaptureError(f"the capture's process {_manner(code)}{_last_line(output)}")
+    match answer:
+        case {"out_of_memory": text}:
+            raise OutOfMemory(text)
+        case {"error": text}:
+            raise CaptureError(text)
+
+
+def _check(request: Request) -> None:
+    """What can be refused before anything runs."""
+    phantom.profiles.get(request.card)
+    if request.precision not in ("tf32", "fp32"):
+        raise CaptureError(f"unknown precision {request.precision!r}; it is tf32 or fp32")
+    for what, least in (("steps", 1), ("warmup", 0)):
+        if getattr(request, what) < least:
+            raise CaptureError(f"{what} must be at least {least}")
+    if request.batch is not None and request.batch < 1:
+        raise CaptureError("batch must be at least 1")
+    if request.is_file:
+        if request.batch is not None:
+            raise CaptureError("a batch size is for the reference models; a file sets its own")
+        target.split(request.target)
+    else:
+        models.get(request.target)
+    folder = Path(request.out).parent
+    if not folder.is_dir():
+        raise CaptureError(f"{folder}: no such folder")
+
+
+def _run(
+    request: Request, variables: dict[str, str], output: IO[str], say: Callable[[str], None]
+) -> tuple[int, dict[str, str] | None]:
+    """Run the child to its end: its exit code, and its last word if it had one. Its own output goes to `output`."""
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "coopsim.capture.worker", str(writing), request.to_json()]
+    with open(reading, encoding="utf-8") as messages:  # noqa: PTH123 (a descriptor)
+        try:
+            child = subprocess.Popen(  # noqa: S603
+                command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[writing]
+            )
+        finally:
+            os.close(writing)
+        answer = None
+        try:
+            for line in messages:
+                message = json.loads(line)
+                if "progress" in message:
+                    say(message["progress"])
+                else:
+                    answer = message
+            return child.wait(), answer
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            child.wait()
+
+
+def _manner(code: int) -> str:
+    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code} and no answer"
+
+
+def _last_line(output: IO[str]) -> str:
+    output.seek(0)
+    lines = [line.strip() for line in output if line.strip()]
+    return f"; its last line: {lines[-1][:300]}" if lines else ""

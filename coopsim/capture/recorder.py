@@ -1,0 +1,166 @@
+"""Sees every op that PyTorch dispatches, and writes down those that make or change data on the device."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from coopsim.capture import costs, effects
+from coopsim.capture.effects import tensors
+from coopsim.capture.storages import Ledger, Storage
+from coopsim.capture.temporaries import History
+from coopsim.capture.where import Where
+from coopsim.types import Phase, Role
+
+
+@dataclass
+class Op:
+    """One op that was dispatched: what it did to which storages."""
+
+    number: int
+    name: str
+    phase: Phase
+    module: str
+    stream: int
+    reads: list[Storage]
+    mutates: list[Storage]
+    random: bool = False
+    creates: list[Storage] = field(default_factory=list)
+    flops: int = 0
+    bytes_moved: int = 0
+    cost_ns: int = 0
+
+
+@dataclass
+class Free:
+    """The last reference to a storage went."""
+
+    storage: Storage
+
+
+@dataclass
+class NextStep:
+    """The next of several consecutive steps begins."""
+
+
+@dataclass
+class Recording:
+    """What happened between the start and the end of the recorded steps."""
+
+    start: list[Storage] = field(default_factory=list)  #: alive at the start, in order of appearance
+    events: list[Op | Free | NextStep] = field(default_factory=list)
+    dispatched: int = 0
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs over the whole program, so that it knows all storages; writes ops down only while it records.
+
+    Views, and whatever else makes no storage and changes none, are not written down.
+    """
+
+    def __init__(self, model: costs.CostModel) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ledger = Ledger()
+        self.where = Where()
+        self.history = History()
+        self._costs = model
+        self._recording: Recording | None = None
+        self._streams: dict[int, int] = {0: 0}
+
+    def start(self) -> Recording:
+        """Record from here on."""
+        found = Recording(start=self.ledger.alive())
+        self.ledger.peak_bytes = self.ledger.live_bytes
+        self.ledger.on_free = lambda storage: found.events.append(Free(storage))
+        self.history.start()
+        self._recording = found
+        return found
+
+    def stop(self) -> None:
+        """Record no more."""
+        self._recording = None
+        self.ledger.on_free = lambda _: None
+
+    def __torch_dispatch__(
+        self, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Called by PyTorch in place of every op."""
+        kwargs = kwargs or {}
+        if self._recording is None or not hasattr(func, "_schema"):
+            out = func(*args, **kwargs)
+            for tensor in tensors(out):
+                self.ledger.of(tensor)
+            return out
+        return self._record(self._recording, func, args, kwargs)
+
+    def _record(self, to: Recording, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        named = effects.arguments(func, args, kwargs)
+        reads, mutates = self._operands(to, named, effects.mutated(func, named))
+        op = Op(
+            number=to.dispatched,
+            name=str(func),
+            phase=self.where.phase(mutates_gradient=any(s.role is Role.GRADIENT for s in mutates)),
+            module=self.where.module(),
+            stream=self._stream(),
+            reads=list(reads),
+            mutates=list(mutates),
+            random=effects.is_random(func, named),
+        )
+        to.dispatched += 1
+        newest = self.ledger.newest
+        self.history.tag(op.number)
+        out = func(*args, **kwargs)
+        self.history.tag(None)
+        at = len(to.events)
+        to.events.append(op)  # before the results are looked at: the storage that resize_ drops goes after the op
+        results = dict.fromkeys(s for t in tensors(out) if (s := self.ledger.of(t)) is not None)
+        op.creates = [s for s in results if s.serial > newest]
+        if not op.creates and not op.mutates:
+            del to.events[at]
+            return out
+        if op.creates and not op.reads and any(t.device.type == "cpu" for t in _first(args)):
+            for storage in op.creates:
+                storage.role = Role.INPUT  # a batch that comes from the host
+        op.flops = costs.flops(func, args, kwargs, named, out)
+        op.bytes_moved = sum(reads.values()) + 2 * sum(mutates.values()) + sum(s.nbytes for s in op.creates)
+        op.cost_ns = self._costs.nanoseconds(func, op.flops, op.bytes_moved, costs.operand_dtype(list(args)))
+        return out
+
+    def _operands(
+        self, to: Recording, named: dict[str, Any], changed: set[str]
+    ) -> tuple[dict[Storage, int], dict[Storage, int]]:
+        """The storages that a call reads, and those that it mutates, with the bytes of them that it looks at."""
+        reads: dict[Storage, int] = {}
+        mutates: dict[Storage, int] = {}
+        for name, value in named.items():
+            group = mutates if name in changed else reads
+            for tensor in tensors(value):
+                newest = self.ledger.newest
+                storage = self.ledger.of(tensor)
+                if storage is None:
+                    continue
+                if storage.serial > newest:
+                    self._appeared(to, storage)
+                looked_at = min(tensor.numel() * tensor.element_size(), storage.nbytes)
+                group[storage] = max(group.get(storage, 0), looked_at)
+        return reads, mutates
+
+    def _appeared(self, to: Recording, storage: Storage) -> None:
+        """An operand that no op has made: it was there from the start, or its storage was resized without an op."""
+        if not storage.resized:
+            to.start.append(storage)
+            return
+        where = self.where.phase(mutates_gradient=False), self.where.module(), self._stream()
+        to.events.append(Op(to.dispatched, "storage.resize_", *where, [], [], creates=[storage]))
+        to.dispatched += 1
+
+    def _stream(self) -> int:
+        """The current stream, counted in order of appearance; the default stream is 0."""
+        raw = torch._C._cuda_getCurrentRawStream(torch.cuda.current_device())
+        return self._streams.setdefault(raw, len(self._streams))
+
+
+def _first(args: tuple[Any, ...]) -> list[torch.Tensor]:
+    """The first argument, if it is a tensor on whatever device."""
+    return [value for value in args[:1] if isinstance(value, torch.Tensor)]

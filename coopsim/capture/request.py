@@ -1,0 +1,45 @@
+"""What is to be captured: the message from the parent to the child."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Precision = Literal["tf32", "fp32"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A capture. `target` is a reference model's name or file.py:function; `batch` None means the model's own."""
+
+    target: str
+    out: str
+    card: str = "a100-80gb"
+    precision: Precision = "tf32"
+    batch: int | None = None
+    steps: int = 1
+    warmup: int = 2
+
+    def to_json(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Request":
+        """The request that `to_json` wrote."""
+        return cls(**json.loads(text))
+
+    @property
+    def is_file(self) -> bool:
+        """Does the target name a function in a file, and not a model?"""
+        return self.target.endswith(".py") or ".py:" in self.target
+
+    @property
+    def command(self) -> str:
+        """The command that asks for this, with defaults left out, and without folders and the name of the result."""
+        plain = Request(self.target, self.out)
+        words = ["coopsim capture", self.target.rpartition("/")[2]]
+        for field in ("card", "precision", "batch", "steps", "warmup"):
+            value = getattr(self, field)
+            if value != getattr(plain, field):
+                words.append(f"--{field} {value}")
+        return " ".join(words)

@@ -1,0 +1,97 @@
+"""What each storage is to the step, found by looking at the objects that Python holds."""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from coopsim.capture.effects import tensors
+from coopsim.capture.storages import Ledger
+from coopsim.types import Role
+
+
+@dataclass
+class Objects:
+    """The program's objects at one moment, in the order in which the interpreter lists them."""
+
+    modules: list[nn.Module] = field(default_factory=list)
+    optimizers: list[torch.optim.Optimizer] = field(default_factory=list)
+    tensors: list[torch.Tensor] = field(default_factory=list)
+
+    @classmethod
+    def now(cls) -> "Objects":
+        found = cls()
+        for thing in gc.get_objects():
+            kind = type(thing)  # not isinstance: proxies may run code when they are asked
+            if issubclass(kind, torch.Tensor):
+                found.tensors += tensors(thing)
+            elif issubclass(kind, nn.Module):
+                found.modules.append(thing)
+            elif issubclass(kind, torch.optim.Optimizer):
+                found.optimizers.append(thing)
+        return found
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Every parameter once."""
+        return [t for t in self.tensors if isinstance(t, nn.Parameter)]
+
+    def leaves(self) -> list[torch.Tensor]:
+        """What gradients are gathered for."""
+        return [t for t in self.tensors if t.is_leaf and t.requires_grad]
+
+    def by_role(self) -> Iterator[tuple[Role, torch.Tensor]]:
+        """Every tensor whose role is known; the first role given to a storage counts."""
+        for parameter in self.parameters():
+            yield Role.PARAMETER, parameter
+        for module in self.modules:
+            for buffer in module.buffers(recurse=False):
+                for tensor in tensors(buffer):
+                    yield Role.BUFFER, tensor
+        for optimizer in self.optimizers:
+            for tensor in _within(list(optimizer.state.values())):
+                yield Role.OPTIMIZER_STATE, tensor
+        for leaf in self.leaves():
+            for gradient in tensors(leaf.grad):
+                yield Role.GRADIENT, gradient
+
+
+def _within(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _within(item)
+    else:
+        yield from tensors(value)
+
+
+def assign(objects: Objects, ledger: Ledger) -> None:
+    """Give a role to every storage that has none yet and is known by now."""
+    for tensor in objects.tensors:
+        ledger.of(tensor)
+    for role, tensor in objects.by_role():
+        storage = ledger.of(tensor)
+        if storage is not None and storage.role is None:
+            storage.role = role
+
+
+class GradientHooks:
+    """Marks gradients in the moment when they come to be, for they may be gone by the end of the step."""
+
+    def __init__(self, leaves: list[torch.Tensor], ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._handles = [leaf.register_post_accumulate_grad_hook(self._made) for leaf in leaves]  # type: ignore[no-untyped-call]
+
+    def _made(self, leaf: torch.Tensor) -> None:
+        for gradient in tensors(leaf.grad):
+            storage = self._ledger.of(gradient)
+            if storage is not None and storage.role is None:
+                storage.role = Role.GRADIENT
+
+    def remove(self) -> None:
+        """Stop marking."""
+        for handle in self._handles:
+            handle.remove()

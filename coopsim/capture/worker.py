@@ -1,0 +1,71 @@
+"""The child process: python -m coopsim.capture.worker DESCRIPTOR REQUEST.
+
+Messages go to the descriptor, a JSON object a line: {"progress": text} while it works, and last one of {"done": ""},
+{"error": text} and {"out_of_memory": text}.
+"""
+
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+from coopsim.capture import target
+from coopsim.capture.request import Request
+from coopsim.phantom import profiles
+from coopsim.types import CoopsimError
+
+
+def main() -> None:
+    """Serve one request and end the process."""
+    descriptor, request = int(sys.argv[1]), Request.from_json(sys.argv[2])
+    # The path of `-m` is the folder that we were started in; a program must not find its modules there by accident.
+    if sys.path and sys.path[0] == os.getcwd():  # noqa: PTH109
+        del sys.path[0]
+
+    def send(**message: str) -> None:
+        os.write(descriptor, json.dumps(message).encode() + b"\n")
+
+    try:
+        from coopsim.capture import session
+
+        session.record(request, lambda text: send(progress=text))
+        send(done="")
+    except BaseException as error:
+        traceback.print_exc()
+        send(**_explain(error, request))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # an orderly exit can abort in autograd's threads, which Python ends while they wait
+
+
+def _explain(error: BaseException, request: Request) -> dict[str, str]:
+    import torch
+
+    if isinstance(error, CoopsimError):
+        return {"error": str(error)}
+    if isinstance(error, torch.OutOfMemoryError):
+        return {"out_of_memory": _out_of_memory(error, request)}
+    if request.is_file:
+        return {"error": target.blame(error, request.target)}
+    first = (str(error).strip().splitlines() or [""])[0]
+    return {"error": f"{request.target} failed: {type(error).__name__}: {first}"}
+
+
+def _out_of_memory(error: Any, request: Request) -> str:
+    """One line: what asked for how much, and what the card has."""
+    import torch
+
+    card = profiles.get(request.card)
+    asked = str(error).partition("Tried to allocate ")[2].partition(". ")[0]
+    total = torch.cuda.get_device_properties(0).total_memory
+    where = f" at {target.place(error, request.target)}" if request.is_file else ""
+    return (
+        f"out of memory{where}: the {card.title} has {total / 2**30:.2f} GiB, of which {card.context_mib} MiB are the "
+        f"context's; {torch.cuda.memory_allocated() / 2**30:.2f} GiB were allocated"
+        + (f" when {asked} more were asked for" if asked else "")
+    )
+
+
+if __name__ == "__main__":
+    main()

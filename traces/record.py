@@ -1,0 +1,44 @@
+"""Record the committed traces again, and write down what they are: python traces/record.py [MODEL ...]"""
+
+import hashlib
+import sys
+import tomllib
+from pathlib import Path
+
+from coopsim import trace
+from coopsim.capture import capture, models
+
+HERE = Path(__file__).parent
+MANIFEST = HERE / "MANIFEST.toml"
+
+
+def entry(name: str) -> dict[str, str]:
+    """What the manifest says of one trace."""
+    file = HERE / f"{name}.parquet"
+    loaded = trace.load(file)
+    return {
+        "command": f"{loaded.header['command']} -o traces/{file.name}",
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "content_hash": loaded.content_hash,
+        **loaded.header["versions"],
+    }
+
+
+def main(names: list[str]) -> None:
+    """Record the named models, or all of them, and bring the manifest up to date."""
+    known = tomllib.loads(MANIFEST.read_text(encoding="utf-8")) if MANIFEST.exists() else {}
+    for name in names or models.names():
+        capture(
+            name, HERE / f"{name}.parquet", progress=lambda line, name=name: print(f"{name}: {line}", file=sys.stderr)
+        )
+        known[f"{name}.parquet"] = entry(name)
+    blocks = []
+    for file, fields in sorted(known.items()):
+        blocks.append(f'["{file}"]\n' + "".join(f'{key} = "{value}"\n' for key, value in fields.items()))
+    MANIFEST.write_text(
+        "# Written by record.py: the recorded traces, and what they were recorded with.\n\n" + "\n".join(blocks)
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
