@@ -59,7 +59,8 @@ def _compile(function: F, *, inline: bool) -> F:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_CACHE)
     try:
-        compiled: F = numba.njit(cache=True, error_model="numpy", forceinline=inline)(function)
+        # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
+        compiled: F = numba.njit(cache=True, error_model="numpy", forceinline=inline, _nrt=False)(function)
     finally:
         numba.config.CACHE_DIR = before
     return compiled

@@ -109,7 +109,7 @@ def _execute(S: State, op: int, again: bool) -> bool:
             _take_over(S, w, again)
         S.V[w, LAST_USE] = now
         if S.V[w, EVICTABLE]:
-            leave_evicted(S, w)
+            leave_evicted(S.V, w)
         if not again:
             S.V[w, LIVE] = 1
 

@@ -9,7 +9,6 @@ from coopsim.kernel.state import (
     C_STALENESS,
     INS,
     K_CLOCK,
-    K_SCORES,
     LAST_USE,
     LENGTH,
     NEXT,
@@ -22,6 +21,7 @@ from coopsim.kernel.state import (
     SET,
     TEMPS,
     VALUE,
+    Array,
     State,
 )
 
@@ -30,26 +30,26 @@ BY_NOTHING, BY_BYTES, BY_HOLE = 0, 1, 2
 
 
 @inlined
-def find(S: State, v: int) -> int:
+def find(V: Array, v: int) -> int:
     """The root of v's set of evicted values."""
-    while S.V[v, PARENT] != v:
-        S.V[v, PARENT] = S.V[S.V[v, PARENT], PARENT]
-        v = S.V[v, PARENT]
+    while V[v, PARENT] != v:
+        V[v, PARENT] = V[V[v, PARENT], PARENT]
+        v = V[v, PARENT]
     return v
 
 
 @inlined
-def _set_cost(S: State, v: int) -> int:
-    return max(S.V[find(S, v), SET], S.V[v, OWN])
+def _set_cost(V: Array, v: int) -> int:
+    return max(V[find(V, v), SET], V[v, OWN])
 
 
 @inlined
-def _merge(S: State, x: int, v: int) -> None:
+def _merge(V: Array, x: int, v: int) -> None:
     """x's set joins v's."""
-    a, b = find(S, x), find(S, v)
+    a, b = find(V, x), find(V, v)
     if a != b:
-        S.V[b, SET] += S.V[a, SET]
-        S.V[a, PARENT] = b
+        V[b, SET] += V[a, SET]
+        V[a, PARENT] = b
 
 
 @kernel
@@ -58,55 +58,56 @@ def join_evicted(S: State, v: int) -> None:
     op = S.V[v, PRODUCER]
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
         if S.V[S.ins[k], PIECE] < 0:
-            _merge(S, S.ins[k], v)
+            _merge(S.V, S.ins[k], v)
     for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
         if S.V[S.outs[k], PIECE] < 0:
-            _merge(S, S.outs[k], v)
+            _merge(S.V, S.outs[k], v)
 
 
 @inlined
-def leave_evicted(S: State, v: int) -> None:
+def leave_evicted(V: Array, v: int) -> None:
     """v is back: its set loses what v's node stores, and v stands alone."""
-    S.V[find(S, v), SET] -= S.V[v, SET]
-    S.V[v, SET] = S.V[v, OWN]
-    S.V[v, PARENT] = v
+    V[find(V, v), SET] -= V[v, SET]
+    V[v, SET] = V[v, OWN]
+    V[v, PARENT] = v
 
 
 @inlined
 def cost_of_loss(S: State, v: int) -> int:
     """What losing v would cost, in decision cost."""
-    if S.choice[C_COST] == COST_NONE:
-        return 1
-    cost = S.V[v, OWN]
-    if S.choice[C_COST] == COST_SET:
-        op = S.V[v, PRODUCER]
+    V, kind = S.V, S.choice[C_COST]
+    cost = V[v, OWN] if kind != COST_NONE else 1
+    if kind == COST_SET:
+        op = V[v, PRODUCER]
         for k in range(S.O[op, INS], S.O[op + 1, INS]):
-            if S.V[S.ins[k], PIECE] < 0:
-                cost += _set_cost(S, S.ins[k])
+            if V[S.ins[k], PIECE] < 0:
+                cost += _set_cost(V, S.ins[k])
         for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
-            if S.V[S.outs[k], PIECE] < 0:
-                cost += _set_cost(S, S.outs[k])
+            if V[S.outs[k], PIECE] < 0:
+                cost += _set_cost(V, S.outs[k])
     return cost
 
 
 @inlined
 def score(S: State, v: int) -> float:
     """cost of loss / staleness / size; infinite for a value that was used just now."""
-    S.K[K_SCORES] += 1
-    result = float(cost_of_loss(S, v))
-    if S.choice[C_STALENESS]:
-        staleness = S.K[K_CLOCK] - S.V[v, LAST_USE]
-        if staleness == 0:
-            return np.inf
-        result /= float(staleness)
-    if S.choice[C_DIVISOR] != BY_NOTHING:
-        piece = S.V[v, PIECE]
-        size = S.P[piece, LENGTH]
-        if S.choice[C_DIVISOR] == BY_HOLE:
-            following, prev = S.P[piece, NEXT], S.P[piece, PREV]
-            if following >= 0 and S.P[following, VALUE] < 0:
-                size += S.P[following, LENGTH]
-            if prev >= 0 and S.P[prev, VALUE] < 0:
-                size += S.P[prev, LENGTH]
-        result /= float(size)
+    staleness = S.K[K_CLOCK] - S.V[v, LAST_USE] if S.choice[C_STALENESS] else 1
+    result = np.inf
+    if staleness > 0:
+        result = float(cost_of_loss(S, v)) / float(staleness)
+        if S.choice[C_DIVISOR] != BY_NOTHING:
+            result /= float(_room(S.P, S.V[v, PIECE], S.choice[C_DIVISOR] == BY_HOLE))
     return result
+
+
+@inlined
+def _room(P: Array, piece: int, with_neighbours: bool) -> int:
+    """Bytes of a piece, or of the hole that would be there without it."""
+    size = P[piece, LENGTH]
+    if with_neighbours:
+        following, prev = P[piece, NEXT], P[piece, PREV]
+        if following >= 0 and P[following, VALUE] < 0:
+            size += P[following, LENGTH]
+        if prev >= 0 and P[prev, VALUE] < 0:
+            size += P[prev, LENGTH]
+    return size

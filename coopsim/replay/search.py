@@ -3,7 +3,7 @@
 import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.state import EVICTABLE, K_HEAD, K_VISITS, LENGTH, NEXT, PINS, VALUE, State
+from coopsim.kernel.state import EVICTABLE, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, PINS, VALUE, State
 from coopsim.replay.score import score
 
 
@@ -17,17 +17,19 @@ def stands_fast(S: State, v: int) -> bool:
 def cheapest_value(S: State) -> int:
     """The evictable value of least finite score, the lowest in memory on ties; -1 if there is none."""
     best, least = -1, np.inf
-    visits = 0
+    visits = scores = 0
     piece = S.K[K_HEAD]
     while piece >= 0:
         visits += 1
         v = S.P[piece, VALUE]
         if v >= 0 and not stands_fast(S, v):
+            scores += 1
             s = score(S, v)
             if s < least:
                 best, least = v, s
         piece = S.P[piece, NEXT]
     S.K[K_VISITS] += visits
+    S.K[K_SCORES] += scores
     return best
 
 
@@ -42,7 +44,7 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
     first, last, least = -1, -1, np.inf
     start = middle = end = 0  # the window is run[start:end] of the pieces since the last wall
     nbytes, right = 0, 0.0  # its bytes, and the sum of scores of run[middle:end]
-    visits = 0
+    visits = scores = 0
     run = S.scratch
     piece = S.K[K_HEAD]
     while piece >= 0:
@@ -52,7 +54,10 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
             start = middle = end = 0
             nbytes, right = 0, 0.0
         else:
-            s = score(S, v) if v >= 0 else 0.0
+            s = 0.0
+            if v >= 0:
+                scores += 1
+                s = score(S, v)
             run[end] = piece
             S.score[end] = s
             end += 1
@@ -75,4 +80,5 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
                     first, last, least = run[start], piece, cost
         piece = S.P[piece, NEXT]
     S.K[K_VISITS] += visits
+    S.K[K_SCORES] += scores
     return first, last
