@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,7 +47,7 @@ def capture(
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         code, answer = _run(request, variables, output, say)
         if answer is None:
-            raise CaptureError(f"the capture's process {_manner(code)}{_last_line(output)}")
+            raise CaptureError(f"the capture's process {_manner(code)}{_last_words(output)}")
     match answer:
         case {"out_of_memory": text}:
             raise OutOfMemory(text)
@@ -107,7 +108,13 @@ def _manner(code: int) -> str:
     return f"was ended by signal {-code}" if code < 0 else f"ended with code {code} and no answer"
 
 
-def _last_line(output: IO[str]) -> str:
+def _last_words(output: IO[str]) -> str:
+    """What the child said at its end: where it was, if the interpreter could still say it, or else its last line."""
     output.seek(0)
     lines = [line.strip() for line in output if line.strip()]
+    fatal = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
+    if fatal is not None:
+        at = next((line for line in lines[fatal:] if line.startswith("File ")), "")
+        found = re.match(r'File "(.*)", line (\d+)', at)
+        return f" ({lines[fatal]}" + (f", at {Path(found[1]).name}:{found[2]})" if found else ")")
     return f"; its last line: {lines[-1][:300]}" if lines else ""

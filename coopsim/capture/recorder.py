@@ -11,6 +11,7 @@ from coopsim.capture.effects import tensors
 from coopsim.capture.storages import Ledger, Storage
 from coopsim.capture.temporaries import History
 from coopsim.capture.where import Where
+from coopsim.phantom.control import Control
 from coopsim.types import Phase, Role
 
 
@@ -65,6 +66,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.where = Where()
         self.history = History()
         self._costs = model
+        self._device = Control()
         self._recording: Recording | None = None
         self._streams: dict[int, int] = {0: 0}
 
@@ -88,9 +90,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Called by PyTorch in place of every op."""
         kwargs = kwargs or {}
         if self._recording is None or not hasattr(func, "_schema"):
+            newest = self.ledger.newest
             out = func(*args, **kwargs)
             for tensor in tensors(out):
-                self.ledger.of(tensor)
+                storage = self.ledger.of(tensor)
+                if storage is not None and storage.serial > newest:
+                    self._clear(tensor, args)
             return out
         return self._record(self._recording, func, args, kwargs)
 
@@ -114,8 +119,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.history.tag(None)
         at = len(to.events)
         to.events.append(op)  # before the results are looked at: the storage that resize_ drops goes after the op
-        results = dict.fromkeys(s for t in tensors(out) if (s := self.ledger.of(t)) is not None)
-        op.creates = [s for s in results if s.serial > newest]
+        for tensor in tensors(out):
+            storage = self.ledger.of(tensor)
+            if storage is not None and storage.serial > newest and storage not in op.creates:
+                op.creates.append(storage)
+                self._clear(tensor, args)
         if not op.creates and not op.mutates:
             del to.events[at]
             return out
@@ -154,6 +162,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         where = self.where.phase(mutates_gradient=False), self.where.module(), self._stream()
         to.events.append(Op(to.dispatched, "storage.resize_", *where, [], [], creates=[storage]))
         to.dispatched += 1
+
+    def _clear(self, result: torch.Tensor, args: tuple[Any, ...]) -> None:
+        """Let a kernel's result read as zeros, whatever a copy left at its address before.
+
+        Else a program that looks at results (GradScaler does) would see garbage. What is copied byte by byte stays.
+        """
+        if not any(t.dtype is result.dtype and t.stride() == result.stride() for t in _first(args)):
+            untyped = result.untyped_storage()
+            self._device.clear(untyped.data_ptr(), untyped.nbytes())
 
     def _stream(self) -> int:
         """The current stream, counted in order of appearance; the default stream is 0."""

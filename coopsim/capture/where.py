@@ -1,12 +1,14 @@
 """Where in the program an op runs: its phase of the step, and the module that it belongs to.
 
-No annotation is asked for. Backward is what the autograd engine runs. Optimizer is Optimizer.step, whatever mutates
-gradients outside the engine (clipping, zeroing), and what runs without gradients after a backward pass. Forward is
-the rest. Forward ops belong to the innermost module that is running; backward ops to the module in which their
-autograd node was made, which the node's sequence number tells.
+No annotation is asked for. Backward is what the autograd engine runs, and the seed that it starts with. Optimizer is
+Optimizer.step, whatever mutates gradients outside the engine (clipping, zeroing), and what runs after a backward pass
+without gradients, or after Optimizer.step, until a module is called again. Forward is the rest. Forward ops belong to
+the innermost module that is running; backward ops to the module in which their autograd node was made, which the
+node's sequence number tells.
 """
 
 import bisect
+import functools
 import threading
 import weakref
 from collections.abc import Callable
@@ -20,6 +22,19 @@ from torch.optim import optimizer as optimizer_hooks
 from coopsim.types import Phase
 
 
+class _Replaced:
+    """A module's function with another around it, until `remove`; nothing where this torch has no such function."""
+
+    def __init__(self, module: Any, name: str, around: Callable[..., Any]) -> None:
+        self._module, self._name, self._original = module, name, getattr(module, name, None)
+        if self._original is not None:
+            setattr(module, name, functools.partial(around, self._original))
+
+    def remove(self) -> None:
+        if self._original is not None:
+            setattr(self._module, self._name, self._original)
+
+
 class Where:
     """Follows a program through global hooks, between `install` and `remove`."""
 
@@ -27,7 +42,8 @@ class Where:
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._stacks = threading.local()
         self._in_optimizer = 0
-        self._backward_done = False
+        self._backward_done = self._stepped = False
+        self._in_seed = False
         self._starts: list[int] = []  # sequence numbers at which the module changes, ascending
         self._modules: list[str] = []
         self._thread = threading.get_ident()
@@ -42,6 +58,7 @@ class Where:
             hooks.register_module_forward_hook(self._leave, always_call=True),
             optimizer_hooks.register_optimizer_step_pre_hook(self._optimizer(+1)),
             optimizer_hooks.register_optimizer_step_post_hook(self._optimizer(-1)),
+            _Replaced(torch.autograd, "_make_grads", self._seed),
         ]
 
     def remove(self) -> None:
@@ -50,17 +67,18 @@ class Where:
             handle.remove()
 
     def next_step(self) -> None:
-        """Another step begins."""
-        self._backward_done = False
+        """Another step begins, or another forward pass in the same step."""
+        self._backward_done = self._stepped = False
 
     def phase(self, *, mutates_gradient: bool) -> Phase:
         """The phase of an op that is being dispatched."""
         if torch._C._current_graph_task_id() != -1:
             self._backward_done = True
             return Phase.BACKWARD
-        if self._in_optimizer or mutates_gradient or (self._backward_done and not torch.is_grad_enabled()):
-            return Phase.OPTIMIZER
-        return Phase.FORWARD
+        if self._in_seed:
+            return Phase.BACKWARD
+        after = self._stepped or (self._backward_done and not torch.is_grad_enabled())
+        return Phase.OPTIMIZER if self._in_optimizer or mutates_gradient or after else Phase.FORWARD
 
     def module(self) -> str:
         """The module of an op that is being dispatched; "" if it is in none."""
@@ -93,7 +111,7 @@ class Where:
     def _enter(self, module: nn.Module, _: Any) -> None:
         stack = self._stack()
         if not stack and torch._C._current_graph_task_id() == -1:
-            self._backward_done = False
+            self.next_step()
         if module not in self._names:  # made after the start
             for path, child in module.named_modules():
                 own = type(module).__name__
@@ -113,8 +131,17 @@ class Where:
             self._starts.append(torch._C._autograd._get_sequence_nr())
             self._modules.append(stack[-1] if stack else "")
 
+    def _seed(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Around the function that makes the gradient of the loss, before the engine starts."""
+        self._in_seed = True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self._in_seed = False
+
     def _optimizer(self, by: int) -> Callable[..., None]:
         def hook(*_: Any) -> None:
             self._in_optimizer += by
+            self._stepped = self._in_optimizer == 0
 
         return hook

@@ -4,8 +4,10 @@ Messages go to the descriptor, a JSON object a line: {"progress": text} while it
 {"error": text} and {"out_of_memory": text}.
 """
 
+import faulthandler
 import json
 import os
+import re
 import sys
 import traceback
 from typing import Any
@@ -22,6 +24,8 @@ def main() -> None:
     # The path of `-m` is the folder that we were started in; a program must not find its modules there by accident.
     if sys.path and sys.path[0] == os.getcwd():  # noqa: PTH109
         del sys.path[0]
+
+    faulthandler.enable()
 
     def send(**message: str) -> None:
         os.write(descriptor, json.dumps(message).encode() + b"\n")
@@ -57,13 +61,13 @@ def _out_of_memory(error: Any, request: Request) -> str:
     import torch
 
     card = profiles.get(request.card)
-    asked = str(error).partition("Tried to allocate ")[2].partition(". ")[0]
+    said = re.search(r"Tried to allocate (.+?)\. .*?Of the allocated memory (.+?) is allocated by PyTorch", str(error))
+    detail = f"; {said[2]} were allocated when {said[1]} more were asked for" if said else ""
     total = torch.cuda.get_device_properties(0).total_memory
     where = f" at {target.place(error, request.target)}" if request.is_file else ""
     return (
         f"out of memory{where}: the {card.title} has {total / 2**30:.2f} GiB, of which {card.context_mib} MiB are the "
-        f"context's; {torch.cuda.memory_allocated() / 2**30:.2f} GiB were allocated"
-        + (f" when {asked} more were asked for" if asked else "")
+        f"context's{detail}"
     )
 
 

@@ -1,13 +1,15 @@
 /* Device memory: which bytes of the card are taken, and at which addresses.
  *
  * One large region of untouched addresses is reserved at a fixed place, so that addresses are the same in every run.
- * Reading device memory gives zeros; only small copies into it are really made (they cost host memory). */
+ * Reading device memory gives zeros, or what a small copy from the host left there: larger copies are not made, as
+ * they would cost host memory. */
 #define _GNU_SOURCE
 #include "phantom.h"
 #include <sys/mman.h>
 
 #define REGION (8ull << 40)
 #define SMALLEST_REGION (16ull << 30)
+#define PAGE 4096ull
 #define WANTED_BASE 0x100000000000ull
 
 typedef struct { uint64_t base, bytes; int is_reservation; } Range;
@@ -118,6 +120,16 @@ void coopsim_phantom_counts(uint64_t out[4]) {
   unlock();
 }
 
+/* Make device memory read as zeros again. Whole pages are given back to the system, so this takes no host memory. */
+void coopsim_phantom_clear(void *p, size_t n) {
+  uint64_t start = (uint64_t)p, end = start + n, from = round_up(start, PAGE), to = end / PAGE * PAGE;
+  if (!phantom_on_device(p)) return;
+  if (from >= to) { memset(p, 0, n); return; }
+  memset(p, 0, from - start);
+  phantom_discard(from, to - from);
+  memset((void *)to, 0, end - to);
+}
+
 /* --- the runtime's calls --- */
 
 Status cudaMalloc(void **p, size_t n) {
@@ -188,7 +200,8 @@ Status cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t fro
   return OK;
 }
 Status cudaMemset(void *to, int value, size_t n) {
-  if (n <= phantom_settings()->copy_limit) memset(to, value, n);
+  if (value == 0 && phantom_on_device(to)) coopsim_phantom_clear(to, n);
+  else if (n <= phantom_settings()->copy_limit || !phantom_on_device(to)) memset(to, value, n);
   return OK;
 }
 Status cudaMemsetAsync(void *to, int value, size_t n, UNUSED void *stream) { return cudaMemset(to, value, n); }

@@ -1,0 +1,40 @@
+"""The stand-in runtime from the inside: for a process that runs on the phantom GPU."""
+
+import ctypes
+
+from coopsim.phantom import wheel
+from coopsim.phantom.errors import PhantomError
+
+
+class Control:
+    """Questions and orders to the runtime of this process. Raises PhantomError if it is not the stand-in."""
+
+    def __init__(self) -> None:
+        soname = f"libcudart.so.{wheel.find().cuda.partition('.')[0]}"
+        try:
+            library = ctypes.CDLL(soname)
+            self._clear, self._set_total = library.coopsim_phantom_clear, library.coopsim_phantom_set_total
+            self._used, self._peak = library.coopsim_phantom_used, library.coopsim_phantom_peak
+        except (OSError, AttributeError):
+            raise PhantomError(f"this process does not run on the phantom GPU ({soname} is not coopsim's)") from None
+        self._clear.argtypes, self._clear.restype = [ctypes.c_void_p, ctypes.c_size_t], None
+        self._set_total.argtypes, self._set_total.restype = [ctypes.c_uint64], None
+        self._used.restype = self._peak.restype = ctypes.c_uint64
+
+    def clear(self, address: int, nbytes: int) -> None:
+        """Make device memory read as zeros again."""
+        self._clear(address, nbytes)
+
+    def set_total(self, nbytes: int) -> None:
+        """Give the card this much memory from now on. What is allocated stays."""
+        self._set_total(nbytes)
+
+    @property
+    def used_bytes(self) -> int:
+        """What is taken of the card's memory, the context included."""
+        return int(self._used())
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that was ever taken."""
+        return int(self._peak())
