@@ -151,8 +151,8 @@ def read_parquet(path: str | Path, what: str) -> tuple[pa.Table, dict[str, Any]]
     if path.is_dir():
         raise TraceError(f"{path}: is a directory, not a {what} file")
     try:
-        with pa.OSFile(str(path)) as source:
-            table = pq.read_table(source)
+        with pq.ParquetFile(path) as source:  # read_table would import pandas, half a second
+            table = source.read()
     except (pa.ArrowException, OSError) as e:
         raise TraceError(f"{path}: not a {what} file ({str(e).splitlines()[0]})") from None
     try:
@@ -165,22 +165,26 @@ def read_parquet(path: str | Path, what: str) -> tuple[pa.Table, dict[str, Any]]
 
 
 def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
-    column = {name: table.column(name).combine_chunks() for name in table.column_names}
-    record = np.array(column["record"].cast(pa.string()).to_pylist(), dtype=object)
-    if unknown := set(record.tolist()) - {"storage", "op", "free"}:
-        raise ValueError(f"unknown record {sorted(map(str, unknown))[0]!r}")
+    # Arrow's own to_numpy and pa.array import pandas, a quarter of a second: hence from_dlpack and to_pylist.
+    record = np.array(table.column("record").cast(pa.string()).to_pylist(), dtype=object)
     rows = {kind: np.flatnonzero(record == kind) for kind in ("storage", "op", "free")}
+    if sum(map(len, rows.values())) != len(record):
+        raise ValueError(f"unknown record {next(str(r) for r in record if r not in rows)!r}")
     if not np.array_equal(rows["storage"], np.arange(len(rows["storage"]))):
         raise ValueError("storage rows must come first")
 
-    def take(name: str, kind: str) -> pa.Array:
-        values = column[name].take(pa.array(rows[kind]))
-        if values.null_count:
-            raise ValueError(f"row {rows[kind][values.is_null().to_pylist().index(True)]}: no {name}")
-        return values
+    def take(name: str, *kinds: str) -> pa.Array:
+        """The values of a column, which must be there in all rows of these kinds and in no others."""
+        values = table.column(name).combine_chunks()
+        here = np.array(values.is_valid().to_pylist(), np.bool_)
+        due = np.isin(record, kinds)
+        if not np.array_equal(here, due):
+            row = int(np.argmax(here != due))
+            raise ValueError(f"row {row}: {'no' if due[row] else 'unexpected'} {name} in a {record[row]} row")
+        return values.drop_null()
 
     def numbers(name: str, kind: str = "op") -> np.ndarray:
-        return take(name, kind).cast(pa.int64()).to_numpy()
+        return np.from_dlpack(take(name, kind).cast(pa.int64()))
 
     def words(name: str, kind: str = "op") -> list[str]:
         return [str(w) for w in take(name, kind).cast(pa.string()).to_pylist()]
@@ -192,12 +196,13 @@ def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
         values = take(name, "op")
         flat = values.flatten()
         if flat.null_count:
-            raise ValueError(f"a null in {name}")
+            raise ValueError(f"a null inside {name}")
         start = np.zeros(len(values) + 1, np.int64)
-        start[1:] = np.cumsum(values.value_lengths().to_numpy())
-        return Ragged(start, flat.to_numpy())
+        start[1:] = np.cumsum(np.from_dlpack(values.value_lengths()))
+        return Ragged(start, np.from_dlpack(flat))
 
-    if not np.array_equal(numbers("storage", "storage"), rows["storage"]):
+    named = np.from_dlpack(take("storage", "storage", "free").cast(pa.int64()))
+    if not np.array_equal(named[: len(rows["storage"])], rows["storage"]):
         raise ValueError("storage ids must count up from 0")
     return Trace(
         bytes=numbers("bytes", "storage"),
@@ -210,7 +215,7 @@ def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
         random=flags("random"),
         **{name: numbers(name) for name in _NUMBERS},
         **{name: lists(name) for name in _LISTS},
-        freed=numbers("storage", "free"),
+        freed=named[len(rows["storage"]) :],
         freed_after=np.searchsorted(rows["op"], rows["free"]) - 1,
         header={k: v for k, v in header.items() if k not in ("content_hash", "schema_version")},
     )
