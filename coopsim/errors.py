@@ -1,6 +1,7 @@
 """Errors as users see them: one plain line that says what is wrong and what to do."""
 
 import difflib
+import math
 from collections.abc import Iterable
 
 from coopsim.types import CoopsimError
@@ -16,10 +17,7 @@ def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Coops
 
 def human(nbytes: float) -> str:
     """Bytes for people: 1.25 GiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(nbytes) < 1024:
-            break
-        nbytes /= 1024
-    else:
-        unit = "TiB"
-    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.4g} {unit}"
+    if abs(nbytes) < 1024:
+        return f"{nbytes:.0f} B"
+    power = min(int(math.log2(abs(nbytes)) // 10), 4)
+    return f"{nbytes / 1024**power:.4g} {['KiB', 'MiB', 'GiB', 'TiB'][power - 1]}"

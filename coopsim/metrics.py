@@ -38,10 +38,10 @@ SUMMARY_KEYS = (
 def summary(schedule: Schedule) -> dict[str, Any]:
     """One flat object, whatever the outcome; None where a figure has no meaning.
 
-    overhead: total cost / (steps x cost without recomputation), only if all steps ran. fragmentation_rate: mean, over allocations
-    that needed eviction, of free bytes / budget once the hole is found, the new value counted as used (OneFlow 2022);
-    fragmentation_rate_incl: as free (OneFlow 2023); scatter: mean of 1 - largest hole / free bytes at the same moments. All three
-    need addresses. base_cost_ns: cost of all steps without recomputation.
+    overhead: total cost / (steps x cost without recomputation), only if all steps ran. fragmentation_rate: mean, over
+    allocations that needed eviction, of free bytes / budget once the hole is found, the new value counted as used
+    (OneFlow 2022); fragmentation_rate_incl: as free (OneFlow 2023); scatter: mean of 1 - largest hole / free bytes at
+    the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation.
     """
     h = schedule.header
     per_step = h["base_step_cost_ns"]

@@ -23,10 +23,11 @@ COLUMNS = ("step", "op", "storage", "version", "address", "bytes", "time_ns", "v
 class Schedule:
     """Columns of equal length, a row an action, and a header that says what was replayed and how it ended.
 
-    `action` holds types.Action numbers. `op` is the op that the action serves, -1 at the start and end of a round. `storage`
-    and `version` name a value; for a temporary of `op` storage is -1 and version counts the op's temporaries; both are -1 in rows
-    of ops. `address` and `bytes` are the piece's (-1 and 0 for ops; address -1 in a counter). A `move` row names the value that
-    takes over. `time_ns` is the clock of reported cost before the action, `visits` the pieces a search looked at for an `alloc`.
+    `action` holds types.Action numbers. `op` is the op that the action serves, -1 at the start and end of a round.
+    `storage` and `version` name a value; for a temporary of `op` storage is -1 and version counts the op's
+    temporaries; both are -1 in rows of ops. `address` and `bytes` are the piece's (-1 and 0 for ops; address -1 in a
+    counter). A `move` row names the value that takes over. `time_ns` is the clock of reported cost before the action,
+    `visits` the pieces a search looked at for an `alloc`.
     """
 
     action: NDArray[np.int8]
@@ -78,7 +79,9 @@ def load(path: str | Path) -> Schedule:
     if "schedule_version" not in header:
         raise TraceError(f"{path}: not a coopsim schedule (no schedule_version in its header)")
     if header["schedule_version"] > SCHEDULE_VERSION:
-        raise TraceError(f"{path}: schedule version {header['schedule_version']} is newer than this coopsim reads; upgrade")
+        raise TraceError(
+            f"{path}: schedule version {header['schedule_version']} is newer than this coopsim reads; upgrade"
+        )
     absent = [c for c in ("action", *COLUMNS) if c not in table.column_names]
     if absent:
         raise TraceError(f"{path}: not a coopsim schedule (columns missing: {', '.join(absent)})")

@@ -1,7 +1,7 @@
 """Replay over a grid of traces, policies, allocators and budgets, on any concurrent.futures.Executor; interruptible.
 
-Each finished row goes to a journal beside the output at once; when all are there, the table is written and the journal removed. Started
-again with the same grid, a sweep reads the journal and does the rest.
+Each finished row goes to a journal beside the output at once; when all are there, the table is written and the
+journal removed. Started again with the same grid, a sweep reads the journal and does the rest.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ WALL_CLOCK_COLUMNS = ("search_ns",)  # the only ones that may differ between two
 
 @dataclass(frozen=True)
 class Point:
-    """One replay of a sweep. `budget` is as asked for; `band_center` the memory ratio whose neighbourhood it belongs to."""
+    """One replay. `budget` is as asked for; `band_center` the memory ratio whose neighbourhood it belongs to."""
 
     trace_file: str
     trace_hash: str
@@ -41,7 +41,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """What to sweep. Budgets as in budget.parse_list; every budget becomes `band` neighbours over `band_width` (of the peak)."""
+    """What to sweep. Budgets as in budget.parse_list; each becomes `band` neighbours over `band_width`."""
 
     traces: Sequence[str]
     policies: Sequence[str]
@@ -52,7 +52,7 @@ class Grid:
     options: dict[str, Any] = field(default_factory=dict)  # of replay.measure: steps, decide_by, overhead_limit, random
 
     def points(self) -> list[Point]:
-        """All replays, in a fixed order. Raises CoopsimError for an unknown name or a malformed trace, before anything runs."""
+        """All replays, in a fixed order. CoopsimError for an unknown name or bad trace, before anything runs."""
         found = []
         for name in self.policies:
             policies.find(name)
@@ -69,7 +69,7 @@ class Grid:
                         policy=policy,
                         allocator=allocator,
                         budget=text,
-                        budget_bytes=max(1, int(round((center + offset) * peak))),
+                        budget_bytes=max(1, round((center + offset) * peak)),
                         band_center=round(center, 6),
                         peak_without_eviction_bytes=peak,
                     )
@@ -83,7 +83,9 @@ class Grid:
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
 
 
-def sweep(grid: Grid, output: str | Path, executor: Executor | None = None, on_row: Callable[[int, int], None] | None = None) -> Any:
+def sweep(
+    grid: Grid, output: str | Path, executor: Executor | None = None, on_row: Callable[[int, int], None] | None = None
+) -> Any:
     """Run the grid and write `output` (Parquet, a row a replay). Returns the table as a pandas DataFrame.
 
     executor: where replays run (None: in this process). on_row(done, total) is called as rows come in, first with what
@@ -93,7 +95,7 @@ def sweep(grid: Grid, output: str | Path, executor: Executor | None = None, on_r
     key = grid.key(points)
     files = {p.trace_hash: f for f in grid.traces for p in points if Path(f).name == p.trace_file}
     with _Journal(Path(f"{output}.journal"), key) as journal:
-        report = on_row or (lambda done, total: None)
+        report = on_row or _silent
         report(len(journal.rows), len(points))
         todo = [i for i in range(len(points)) if i not in journal.rows]
         work = ((i, files[points[i].trace_hash], points[i], grid.options) for i in todo)
@@ -103,6 +105,10 @@ def sweep(grid: Grid, output: str | Path, executor: Executor | None = None, on_r
         table = _write(points, journal.rows, grid, key, output)
         journal.remove()
     return table
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Nobody watches."""
 
 
 def _results(work: Iterator[tuple[Any, ...]], executor: Executor | None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -154,7 +160,7 @@ def _peak(file: str, granule: int) -> int:
 
 
 class _Journal:
-    """Rows that are done, a JSON line each, under a first line that names the grid. A line cut short by a kill is dropped."""
+    """Rows that are done, a JSON line each, under a line that names the grid. A line cut short by a kill is dropped."""
 
     def __init__(self, path: Path, key: str) -> None:
         self.path, self.rows = path, dict[int, dict[str, Any]]()
@@ -162,7 +168,9 @@ class _Journal:
         if path.exists():
             lines = path.read_bytes().splitlines(keepends=True)
             if lines and lines[0].endswith(b"\n") and json.loads(lines[0]) != {"sweep": key}:
-                raise CoopsimError(f"{path} holds rows of another sweep; finish that one, delete the file, or choose another -o")
+                raise CoopsimError(
+                    f"{path} holds rows of another sweep; finish that one, delete the file, or choose another -o"
+                )
             for line in lines:
                 if not line.endswith(b"\n"):
                     break
@@ -175,7 +183,7 @@ class _Journal:
         if not kept:
             self._line({"sweep": key})
 
-    def __enter__(self) -> "_Journal":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -205,8 +213,16 @@ def _write(points: Sequence[Point], rows: dict[int, dict[str, Any]], grid: Grid,
     table = pd.concat([pd.DataFrame(columns).assign(memory_ratio=ratio), asked], axis=1)
     floats = ("overhead", "fragmentation_rate", "fragmentation_rate_incl", "scatter")
     table = table.astype(dict.fromkeys(floats, "float64"))
-    header = {"sweep_version": SWEEP_VERSION, "key": key, "coopsim": __version__, "options": grid.options, "band": grid.band}
+    header = {
+        "sweep_version": SWEEP_VERSION,
+        "key": key,
+        "coopsim": __version__,
+        "options": grid.options,
+        "band": grid.band,
+    }
     arrow = pa.Table.from_pandas(table, preserve_index=False)
-    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"coopsim": json.dumps(header, sort_keys=True).encode()})
+    arrow = arrow.replace_schema_metadata(
+        {**(arrow.schema.metadata or {}), b"coopsim": json.dumps(header, sort_keys=True).encode()}
+    )
     write_parquet(arrow, output)
     return table

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def bands(df: Any) -> Any:
-    """One row per trace, policy, allocator and nominal memory ratio: how many neighbours ran, of how many; mean, spread, extremes.
+    """One row per trace, policy, allocator and nominal memory ratio: how many neighbours ran; mean, spread, extremes.
 
     Figures are over the neighbours that ran. Spread is the standard deviation (of the population).
     """
@@ -30,9 +30,10 @@ def bands(df: Any) -> Any:
 
 
 def smallest_budgets(df: Any) -> Any:
-    """Per trace and policy: the smallest memory ratio that ran, the smallest from which every larger one ran, and the holes below it.
+    """Per trace and policy: the smallest memory ratio that ran, and the smallest from which every larger one did.
 
-    Feasibility is not monotone in the budget, so only the second is safe to promise. A hole is a ratio that fails although a smaller one ran.
+    Also the number of holes below that. Feasibility is not monotone in the budget, so only the second is safe to
+    promise. A hole is a ratio that fails although a smaller one ran.
     """
     import pandas as pd
 
@@ -58,7 +59,7 @@ def smallest_budgets(df: Any) -> Any:
 
 
 def text(df: Any) -> str:
-    """The bands of a sweep as a table: a line per policy, a column per memory ratio, `overhead±spread (fits/points)`."""
+    """The bands of a sweep as tables: a line a policy, a column a memory ratio, `overhead±spread (fits/points)`."""
     from coopsim.cli.common import table
 
     b = bands(df)

@@ -1,7 +1,7 @@
 """Allocators: where a value goes in memory. One file of kernels each; this table is what is known without compiling.
 
-An allocator gives two kernels over the state: `carve`, which finds bytes for a value or returns -1, and `uncarve`, which frees a
-piece. `replay/memory.py` calls them.
+An allocator gives two kernels over the state: `carve`, which finds bytes for a value or returns -1, and `uncarve`,
+which frees a piece. `replay/memory.py` calls them.
 """
 
 from dataclasses import dataclass

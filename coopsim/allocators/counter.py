@@ -1,4 +1,4 @@
-"""Counts bytes and knows no addresses: an allocation fits when enough bytes are free. What DTR's own simulator assumes."""
+"""Counts bytes, knows no addresses: a request fits when enough bytes are free. What DTR's own simulator assumes."""
 
 from coopsim.allocators.pieces import link_after, take_bytes, unlink
 from coopsim.kernel.jit import inlined

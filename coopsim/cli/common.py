@@ -21,7 +21,7 @@ def load_trace(spec: str) -> Any:
 
 
 def trace_of(schedule: Any, given: str | None, near: str) -> Any:
-    """The trace that a schedule was made from: the one given, or the file with its hash beside it, here, or in traces/."""
+    """The trace that a schedule was made from: the one given, or the one with its hash beside it, here, in traces/."""
     wanted = schedule.header.get("trace", "")
     if given is not None:
         trace = load_trace(given)
@@ -81,7 +81,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     cells = [[str(c) for c in row] for row in (header, *rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
     lines = [
-        "  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        "  ".join(
+            c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in cells
     ]
     return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])

@@ -15,7 +15,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(facts, indent=1))
         return 0
     header = facts["header"]
-    recorded = ", ".join(f"{k} {header[k]}" for k in ("batch", "optimizer", "precision", "device", "torch") if k in header)
+    recorded = ", ".join(
+        f"{k} {header[k]}" for k in ("batch", "optimizer", "precision", "device", "torch") if k in header
+    )
     phases = ", ".join(f"{n} {phase}" for phase, n in facts["ops_by_phase"].items())
     lines = [
         ("trace", facts["trace"] + (f" ({recorded})" if recorded else "")),
@@ -23,7 +25,10 @@ def run(args: argparse.Namespace) -> int:
         ("", f"{facts['in_place_ops']} in place, {facts['random_ops']} random, {facts['temporaries']} temporaries"),
         ("storages", f"{facts['storages']}, {human(facts['bytes_at_start'])} there at the start"),
         *((f"  {role}", human(n)) for role, n in facts["bytes_by_role"].items()),
-        ("peak", f"{human(facts['peak_bytes'])} without eviction ({human(facts['peak_bytes_rounded'])} in 512 B pieces)"),
+        (
+            "peak",
+            f"{human(facts['peak_bytes'])} without eviction ({human(facts['peak_bytes_rounded'])} in 512 B pieces)",
+        ),
         ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms a recording, {facts['flops'] / 1e12:.2f} TFLOP"),
         ("", facts["cost_source"]),
         ("hash", facts["content_hash"]),

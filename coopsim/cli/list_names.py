@@ -31,10 +31,10 @@ def _allocators() -> list[dict[str, str]]:
 def _models() -> list[dict[str, str]]:
     from coopsim.capture import models
 
-    return [{"model": name, "what it is": models.describe(name)} for name in models.names()]
+    return [{"model": name, "what it is": text} for name, text in models.names().items()]
 
 
 def _hardware() -> list[dict[str, str]]:
     from coopsim.phantom import profiles
 
-    return [{"card": name, "what it is": profiles.describe(name)} for name in profiles.names()]
+    return [{"card": name, "what it is": text} for name, text in profiles.names().items()]

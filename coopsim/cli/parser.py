@@ -34,7 +34,8 @@ def build() -> Parser:
     parser = Parser(
         prog="coopsim",
         description="Record a training step, replay it in a simulated GPU memory under a budget, and see what fits.",
-        epilog="Exit codes: 0 it ran and fits, 1 the judge found a fault, 2 usage or bad input, 3 out of memory, 4 thrash or lost.",
+        epilog="Exit codes: 0 it ran and fits, 1 the judge found a fault, 2 usage or bad input, 3 out of memory, "
+        "4 thrash or lost.",
     )
     parser.add_argument("--version", action="version", version=f"coopsim {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
@@ -60,7 +61,9 @@ def _capture(p: Parser) -> None:
     p.add_argument("target", metavar="MODEL|FILE.py:FUNCTION", help="a reference model, or your own step function")
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
     p.add_argument("--gpu", default="a100-80gb", metavar="CARD", help="card to record for (default: %(default)s)")
-    p.add_argument("--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the cost")
+    p.add_argument(
+        "--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the cost"
+    )
     p.add_argument("--batch", type=_positive, help="batch size of a reference model (default: its own)")
     p.add_argument("--steps", type=_positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=_natural, default=2, help="steps before the recorded one (default: 2)")
@@ -85,12 +88,16 @@ def _common(p: Parser) -> None:
 
 def _replay(p: Parser) -> None:
     p.add_argument("trace", metavar="T", help="trace file, or synth:NAME")
-    p.add_argument("--policy", required=True, metavar="P", help="a name of `coopsim list policies`, or NAME:choice=value,…")
+    p.add_argument(
+        "--policy", required=True, metavar="P", help="a name of `coopsim list policies`, or NAME:choice=value,…"
+    )
     p.add_argument("--allocator", default="arena", help="default: arena")
     p.add_argument("--budget", required=True, metavar="B", help=BUDGET_HELP)
     _common(p)
     p.add_argument("-o", "--output", metavar="S", help="schedule file to write")
-    p.add_argument("--timeline", action="store_true", help="simulate the schedule in time: host, launch queue, GPU stream")
+    p.add_argument(
+        "--timeline", action="store_true", help="simulate the schedule in time: host, launch queue, GPU stream"
+    )
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -101,7 +108,9 @@ def _sweep(p: Parser) -> None:
     p.add_argument("--allocator", default="arena", metavar="A,A", help="default: %(default)s")
     p.add_argument("--budget", default="100%:30%:10%", metavar="B,B|FROM:TO:STEP", help="default: 100%%:30%%:10%%")
     p.add_argument("--band", type=_positive, default=1, metavar="N", help="neighbouring budgets for each (default: 1)")
-    p.add_argument("--band-width", type=_percent, default=0.05, metavar="W", help="from lowest to highest (default: 5%%)")
+    p.add_argument(
+        "--band-width", type=_percent, default=0.05, metavar="W", help="from lowest to highest (default: 5%%)"
+    )
     _common(p)
     p.add_argument("-j", "--jobs", type=_positive, help="processes (default: one a core)")
 

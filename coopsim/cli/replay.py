@@ -74,9 +74,12 @@ def describe(r: dict[str, Any]) -> str:
         ("evictions", f"{r['evictions']} under pressure, {r['releases']} releases, {r['recomputes']} ops run again"),
         (
             "fragmentation",
-            f"{percent(r['fragmentation_rate'])} ({percent(r['fragmentation_rate_incl'])} with the request counted as free)",
+            f"{percent(r['fragmentation_rate'])} ({percent(r['fragmentation_rate_incl'])} with the request as free)",
         ),
-        ("search", f"{r['searches']} searches, {r['search_visits']} pieces visited, {(r['search_ns'] or 0) / 1e6:.2f} ms"),
+        (
+            "search",
+            f"{r['searches']} searches, {r['search_visits']} pieces visited, {(r['search_ns'] or 0) / 1e6:.2f} ms",
+        ),
     ]
     if t := r.get("timeline"):
         lines += [(key.replace("_", " "), str(value)) for key, value in t.items()]

@@ -1,8 +1,8 @@
 """Compile kernels once and keep them: Numba, with a cache that notices an edit in any kernel file.
 
-Numba's own cache watches only the file of the function itself; a caller would go on using an edited callee's old machine code.
-So the cache folder is named after a hash of all kernel sources. With NUMBA_DISABLE_JIT=1 kernels stay plain Python:
-the same code, slowly, which the tests hold against the compiled one.
+Numba's own cache watches only the file of the function itself; a caller would go on using an edited callee's old
+machine code. So the cache folder is named after a hash of all kernel sources. With NUMBA_DISABLE_JIT=1 kernels stay
+plain Python: the same code, slowly, which the tests hold against the compiled one.
 """
 
 import hashlib
@@ -83,4 +83,4 @@ else:
     def now_ns(clock: Any) -> int:
         """Monotonic wall clock; `clock` is an int64[2] to write to."""
         _clock_gettime(_CLOCK_MONOTONIC, clock.ctypes.data)
-        return clock[0] * 1_000_000_000 + clock[1]  # type: ignore[no-any-return]
+        return clock[0] * 1_000_000_000 + clock[1]

@@ -1,6 +1,7 @@
 """The state of a replay: a few two-dimensional arrays whose columns have names, passed about as one tuple.
 
-A row holds all that is known of one thing, so that touching it touches one or two cache lines. `V[v, PIECE]` reads "the piece of value v".
+A row holds all that is known of one thing, so that touching it touches one or two cache lines. `V[v, PIECE]` reads
+"the piece of value v".
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +21,8 @@ V_COLUMNS = 12
 COST, DECIDE, INS, OUTS, TEMPS, PLANNED = range(6)
 O_COLUMNS = 6
 
-# P: a row a piece of memory, used or free, linked in address order (in a counter: in the order of allocation). SLOT: unused row numbers.
+# P: a row a piece of memory, used or free, linked in address order (in a counter: in the order of allocation). SLOT:
+# unused row numbers.
 ADDRESS, LENGTH, PREV, NEXT, VALUE, SLOT = range(6)
 P_COLUMNS = 6
 

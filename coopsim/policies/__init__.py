@@ -1,6 +1,7 @@
 """Policies: what to evict, where to place, how to treat in-place ops. One file each, found by being in this folder.
 
-A policy is a point in a small space of choices (types.py names their values). A file defines `POLICY`; nothing else is edited.
+A policy is a point in a small space of choices (types.py names their values). A file defines `POLICY`; nothing else
+is edited.
 """
 
 import importlib
@@ -55,7 +56,7 @@ def names() -> list[str]:
 
 
 def find(spec: str) -> Policy:
-    """The policy `NAME`, or with choices changed `NAME:choice=value,choice=value`; CoopsimError with near matches if unknown.
+    """The policy `NAME`, or with choices changed `NAME:choice=value,…`; CoopsimError with near matches if unknown.
 
     >>> find("coop:placement=low").placement
     <Placement.LOW: 'low'>

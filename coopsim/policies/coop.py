@@ -1,8 +1,9 @@
 """Coop: evict the cheapest contiguous window, keep cheap and expensive tensors apart, recompute in-place ops in place.
 
-Zhang et al., "Coop: Memory is not a Commodity" (NeurIPS 2023), in the form of the authors' code in OneFlow. The window is the
-corrected one: the published loop never shrinks the last window and loses windows after an infinite score. Each part is a switch:
-`coop:search=greedy,divisor=hole` (no layout-aware eviction), `coop:placement=low` (no partitioning), `coop:in_place=copy`.
+Zhang et al., "Coop: Memory is not a Commodity" (NeurIPS 2023), in the form of the authors' code in OneFlow. The
+window is the corrected one: the published loop never shrinks the last window and loses windows after an infinite
+score. Each part is a switch: `coop:search=greedy,divisor=hole` (no layout-aware eviction), `coop:placement=low` (no
+partitioning), `coop:in_place=copy`.
 """
 
 from coopsim.policies import Policy

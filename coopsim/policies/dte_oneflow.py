@@ -1,6 +1,7 @@
 """DTE as the Coop authors built it in OneFlow: DTR, with the free bytes beside a tensor added to its size.
 
-OneFlow's ONEFLOW_REMAT_HEURISTIC_DTE with copy on write: prefers victims that leave a large hole. Own cost counts, unlike in MegEngine's form.
+OneFlow's ONEFLOW_REMAT_HEURISTIC_DTE with copy on write: prefers victims that leave a large hole. Own cost counts,
+unlike in MegEngine's form.
 """
 
 from coopsim.policies import Policy

@@ -1,7 +1,7 @@
-"""DTR as the Coop authors built it in OneFlow: cost / (bytes x staleness), one tensor at a time until a contiguous hole fits.
+"""DTR as the Coop authors built it: cost / (bytes x staleness), one tensor at a time until a contiguous hole fits.
 
-OneFlow's ONEFLOW_REMAT_HEURISTIC_DTR with copy on write. Not DTR's paper: the cost counts evicted inputs and siblings only, through
-union-find sets. Evicts blind to addresses, so it may drop much and still find no hole.
+OneFlow's ONEFLOW_REMAT_HEURISTIC_DTR with copy on write. Not DTR's paper: the cost counts evicted inputs and siblings
+only, through union-find sets. Evicts blind to addresses, so it may drop much and still find no hole.
 """
 
 from coopsim.policies import Policy

@@ -38,15 +38,18 @@ def replay(
 ) -> Schedule:
     """Replay and record every action.
 
-    budget: bytes for everything on the device. steps: how many training steps in one memory. decide_by: the cost that the
-    policy goes by (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. overhead_limit: total cost over
-    this many times the cost without recomputation ends the replay as `thrash`. random: `recompute` (the generator's state is
-    saved) or `keep` results of random ops. Raises CoopsimError for arguments that make no sense; running out of memory is an outcome.
+    budget: bytes for everything on the device. steps: how many training steps in one memory. decide_by: the cost that
+    the policy goes by (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. overhead_limit:
+    total cost over this many times the cost without recomputation ends the replay as `thrash`. random: `recompute`
+    (the generator's state is saved) or `keep` results of random ops. Raises CoopsimError for arguments that make no
+    sense; running out of memory is an outcome.
     """
     return _replay(trace, policy, allocator, budget, steps, decide_by, overhead_limit, random, record=True)
 
 
-def measure(trace: Trace, policy: Policy | str, allocator: str = "arena", budget: int = 0, **options: Any) -> dict[str, Any]:
+def measure(
+    trace: Trace, policy: Policy | str, allocator: str = "arena", budget: int = 0, **options: Any
+) -> dict[str, Any]:
     """Replay without a log: only the figures (metrics.summary's keys). What sweeps call."""
     from coopsim.metrics import summary
 
@@ -88,10 +91,7 @@ def _replay(
     )
     choice = np.array(
         [
-            *(
-                _CODES[type(c)].index(c)
-                for c in (policy.cost, policy.divisor)
-            ),
+            *(_CODES[type(c)].index(c) for c in (policy.cost, policy.divisor)),
             int(policy.staleness),
             *(_CODES[type(c)].index(c) for c in (policy.search, policy.placement, policy.in_place, policy.dead)),
             kind.code,
@@ -123,9 +123,9 @@ def _must_repeat(trace: Trace) -> None:
     used = set(trace.reads.values.tolist()) | set(trace.mutates.values.tolist())
     for storage in np.flatnonzero(trace.alive_at_start).tolist():
         if storage in used and storage not in heirs and trace.bytes[storage] > 0:
+            what = f"storage {storage} ({trace.role[storage]}, {human(trace.bytes[storage])})"
             raise CoopsimError(
-                f"this trace cannot be repeated: storage {storage} ({trace.role[storage]}, {human(trace.bytes[storage])}) is "
-                f"used up and nothing takes its place; give --steps {trace.n_steps} or fewer"
+                f"this trace cannot be repeated: {what} is used up and nothing replaces it; give --steps {trace.n_steps} or fewer"
             )
 
 

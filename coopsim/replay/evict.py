@@ -1,6 +1,6 @@
 """Find room for a value: best fit if it can be had, else evict as the policy says, then best fit."""
 
-from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.kernel.state import (
     BYTES,
     C_ALLOCATOR,
@@ -27,7 +27,6 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
-from coopsim.kernel.jit import now_ns
 from coopsim.replay.memory import ARENA, carve, largest_hole, log, uncarve
 from coopsim.replay.score import join_evicted
 from coopsim.replay.search import cheapest_value, cheapest_window

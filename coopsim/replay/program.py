@@ -4,6 +4,7 @@ docs/replay.md says what each rule is for.
 """
 
 import weakref
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,8 @@ from coopsim.types import CoopsimError, InPlace, Pinning, Role
 
 NEVER = 1 << 62
 _KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
-# OneFlow's "high" group {conv2d, conv_data_grad, conv_filter_grad, add_n, matmul, batch_matmul}, as aten overload names.
+# OneFlow's "high" group {conv2d, conv_data_grad, conv_filter_grad, add_n, matmul, batch_matmul}, as aten overload
+# names.
 _EXPENSIVE = (
     "aten.convolution",
     "aten.cudnn_convolution",
@@ -78,7 +80,13 @@ _cache: "weakref.WeakKeyDictionary[Trace, dict[tuple[object, ...], Program]]" = 
 
 
 def lower(
-    trace: Trace, *, in_place: InPlace, pinning: Pinning, granule: int, decide_by: str = "cost", keep_random: bool = False
+    trace: Trace,
+    *,
+    in_place: InPlace,
+    pinning: Pinning,
+    granule: int,
+    decide_by: str = "cost",
+    keep_random: bool = False,
 ) -> Program:
     """The program of a trace; kept as long as the trace is, because sweeps ask for the same ones again and again."""
     key = (in_place, pinning, granule, decide_by, keep_random)
@@ -86,6 +94,10 @@ def lower(
     if key not in programs:
         programs[key] = _Lowering(trace, in_place, pinning, granule, decide_by, keep_random).program()
     return programs[key]
+
+
+def _flat(rows: Iterable[list[int]]) -> Array:
+    return np.array([x for row in rows for x in row], np.int64)
 
 
 class _Lowering:
@@ -140,9 +152,7 @@ class _Lowering:
                     changed = [s for s in changed if not buffers[s]]  # statistics on the side
                 olds = [self.current[s] for s in changed]
                 self.outs.append(
-                    [
-                        self._value(s, self.version[u] + 1, op, u) for s, u in zip(changed, olds, strict=True)
-                    ]
+                    [self._value(s, self.version[u] + 1, op, u) for s, u in zip(changed, olds, strict=True)]
                     + [self._value(s, 0, op, -1) for s in made]
                 )
                 self.temps.append([self._temporary(op, k, n) for k, n in enumerate(temporaries[op]) if n > 0])
@@ -232,7 +242,9 @@ class _Lowering:
         values[:, BYTES] = self.nbytes
         values[:, PRODUCER] = producer
         values[:, EVICTABLE] = [not f for f in fixed]
-        values[:, EXPENSIVE] = [p >= 0 and s >= 0 and expensive[p] for s, p in zip(self.storage, self.producer, strict=True)]
+        values[:, EXPENSIVE] = [
+            p >= 0 and s >= 0 and expensive[p] for s, p in zip(self.storage, self.producer, strict=True)
+        ]
         values[:, OLDER] = self.older
         values[made, OWN] = self.decide[producer[made]]
         ops = np.zeros((n_ops + 1, O_COLUMNS), np.int64)
@@ -244,12 +256,11 @@ class _Lowering:
         ops[:n_ops, TEMPS] = ops[:n_ops, OUTS] + n_outs
         step_cost = np.zeros(trace.n_steps, np.int64)
         np.add.at(step_cost, trace.step, trace.cost_ns)
-        flat = lambda rows: np.array([x for row in rows for x in row], np.int64)  # noqa: E731
         return Program(
             values=values,
             ops=ops,
-            ins=flat(self.ins),
-            outs=flat(o + t for o, t in zip(self.outs, self.temps, strict=True)),
+            ins=_flat(self.ins),
+            outs=_flat(o + t for o, t in zip(self.outs, self.temps, strict=True)),
             initial=np.array(self.initial, np.int64),
             events=np.array(self._events(fixed), np.int64).reshape(-1, 2),
             step_cost=step_cost,

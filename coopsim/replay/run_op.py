@@ -41,7 +41,7 @@ RELEASE_DEAD = 0
 
 @kernel
 def run_op(S: State, op: int) -> bool:
-    """Run op of the program, and before it, depth first, the ops that make its missing inputs. False: the replay is over."""
+    """Run op of the program, and first, depth first, those that make its missing inputs. False: the replay is over."""
     if not _plan(S, op):
         return False
     stack, depth = S.stack, 1
@@ -132,7 +132,7 @@ def _execute(S: State, op: int, again: bool) -> bool:
 
 @inlined
 def _takes_over(S: State, w: int) -> bool:
-    """Whether w, the new version of a storage, will be written over the old one: not if another pending op still needs that."""
+    """Whether w, a new version, will be written over the one before: not if another pending op still needs that."""
     older = S.V[w, OLDER]
     if older < 0 or S.choice[C_IN_PLACE] != RECOMPUTABLE:
         return False

@@ -37,9 +37,10 @@ def cheapest_value(S: State) -> int:
 def cheapest_window(S: State, need: int) -> tuple[int, int]:
     """First and last piece of the cheapest run of neighbours that holds `need` bytes; (-1, -1) if there is none.
 
-    Coop's sliding window (paper section 3.3, OneFlow's EvictAndFindPieceOnce), corrected: the last window is shrunk like any other, and
-    sums never subtract (a window that ends at piece i is the sum from its start to `middle`, kept in `suffix`, plus the sum from
-    there on), so that no rounding piles up and an infinite score leaves no trace. Each piece enters and leaves once: linear.
+    Coop's sliding window (paper section 3.3, OneFlow's EvictAndFindPieceOnce), corrected: the last window is shrunk
+    like any other, and sums never subtract (a window that ends at piece i is the sum from its start to `middle`, kept
+    in `suffix`, plus the sum from there on), so that no rounding piles up and an infinite score leaves no trace. Each
+    piece enters and leaves once: linear.
     """
     first, last, least = -1, -1, np.inf
     start = middle = end = 0  # the window is run[start:end] of the pieces since the last wall

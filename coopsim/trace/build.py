@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.trace.table import Ragged, Trace
+from coopsim.trace.table import Ints, Ragged, Trace
 from coopsim.types import OpId, Phase, Role, StorageId
 
 
@@ -77,10 +77,11 @@ class TraceBuilder:
     def build(self, header: Mapping[str, Any]) -> Trace:
         """The trace. A storage alive at the start and never freed becomes itself, unless `becomes` said otherwise."""
         gone = set(self._freed)
-        becomes = [
-            self._becomes.get(i, i if alive and i not in gone else -1) for i, alive in enumerate(self._alive)
-        ]
-        ints = lambda key: np.array([op[key] for op in self._ops], np.int64)  # noqa: E731
+        becomes = [self._becomes.get(i, i if alive and i not in gone else -1) for i, alive in enumerate(self._alive)]
+
+        def ints(key: str) -> Ints:
+            return np.array([op[key] for op in self._ops], np.int64)
+
         return Trace(
             bytes=np.array(self._bytes, np.int64),
             role=self._role,

@@ -21,7 +21,7 @@ def event_rows(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check(trace: Trace) -> None:
-    """Raise TraceError at the first row that cannot be: unknown storage, use after free, double free, negative size …"""
+    """Raise TraceError at the first row that cannot be: unknown storage, use after free, double free, …"""
     _check_tables(trace)
     op_rows, free_rows = (rows.tolist() for rows in event_rows(trace))
     n = trace.n_storages

@@ -124,7 +124,7 @@ def load(path: str | Path) -> Trace:
         raise TraceError(f"{path}: not a coopsim trace (no schema_version in its header)")
     if header["schema_version"] > SCHEMA_VERSION:
         raise TraceError(
-            f"{path}: trace schema {header['schema_version']} is newer than this coopsim reads ({SCHEMA_VERSION}); upgrade"
+            f"{path}: trace schema {header['schema_version']} is newer than this coopsim ({SCHEMA_VERSION}); upgrade"
         )
     absent = [f.name for f in _SCHEMA if f.name not in table.column_names]
     if absent:
@@ -183,25 +183,26 @@ def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
             raise ValueError(f"row {row}: {'no' if due[row] else 'unexpected'} {name} in a {record[row]} row")
         return values.drop_null()
 
-    def numbers(name: str, kind: str = "op") -> np.ndarray:
+    def numbers(name: str, kind: str = "op") -> Any:
         return np.from_dlpack(take(name, kind).cast(pa.int64()))
 
     def words(name: str, kind: str = "op") -> list[str]:
         return [str(w) for w in take(name, kind).cast(pa.string()).to_pylist()]
 
-    def flags(name: str, kind: str = "op") -> np.ndarray:
+    def flags(name: str, kind: str = "op") -> Any:
         return np.array(take(name, kind).to_pylist(), np.bool_)
 
-    def lists(name: str) -> Ragged:
+    def lists(name: str) -> Any:
         values = take(name, "op")
         flat = values.flatten()
         if flat.null_count:
             raise ValueError(f"a null inside {name}")
         start = np.zeros(len(values) + 1, np.int64)
         start[1:] = np.cumsum(np.from_dlpack(values.value_lengths()))
-        return Ragged(start, np.from_dlpack(flat))
+        items: Any = np.from_dlpack(flat)
+        return Ragged(start, items)
 
-    named = np.from_dlpack(take("storage", "storage", "free").cast(pa.int64()))
+    named: Any = np.from_dlpack(take("storage", "storage", "free").cast(pa.int64()))
     if not np.array_equal(named[: len(rows["storage"])], rows["storage"]):
         raise ValueError("storage ids must count up from 0")
     return Trace(

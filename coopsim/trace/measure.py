@@ -15,7 +15,7 @@ def round_up(nbytes: Any, granule: int) -> Any:
 
 
 def live_bytes(trace: Trace, granule: int = 1) -> np.ndarray:
-    """Bytes alive while each op runs, nothing ever evicted, in-place ops in place: after its creations, with its temporaries."""
+    """Bytes alive while each op runs, with what it makes and its temporaries; nothing evicted, updates in place."""
     size = round_up(trace.bytes, granule)
     op_of_creation = np.repeat(np.arange(trace.n_ops), np.diff(trace.creates.start))
     change = np.zeros(trace.n_ops + 1, np.int64)
@@ -35,7 +35,7 @@ def peak_bytes(trace: Trace, granule: int = 1) -> int:
 
 
 def info(trace: Trace) -> dict[str, Any]:
-    """A trace in figures: ops, storages, bytes by role (created or there at the start), peak without eviction, base cost."""
+    """A trace in figures: ops, storages, bytes by role (made or there before), peak without eviction, base cost."""
     roles = np.array(trace.role)
     at_start = trace.alive_at_start
     by_role = {str(r): int(trace.bytes[roles == r].sum()) for r in Role if (roles == r).any()}

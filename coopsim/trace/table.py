@@ -1,5 +1,6 @@
 """The trace in memory: three immutable tables (storages, ops, frees) and a provenance header."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +38,7 @@ class Ragged:
     def rows(self) -> list[list[int]]:
         """All rows as lists; cheaper than indexing one by one."""
         flat, at = self.values.tolist(), self.start.tolist()
-        return [flat[a:b] for a, b in zip(at, at[1:], strict=False)]
+        return [flat[a:b] for a, b in itertools.pairwise(at)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,62 @@
+# coopsim: everything that a checkout can do. `make` alone explains the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= out/demo
+RATIOS ?= 100%:30%:10%
+POLICIES := dtr-oneflow,dte-oneflow,coop
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-all check format headline clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.ready ## make .venv with coopsim and all that it needs (CPU only; about 1.5 GB, most of it PyTorch)
+
+# PyTorch comes without the CUDA libraries that it names as dependencies: recording needs its CUDA build, but no GPU.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "coopsim needs Python 3.11 or newer: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@echo "installing coopsim and its tools"
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	@echo "installing PyTorch (one file of about 530 MB)"
+	$(BIN)/pip install --quiet -c constraints.txt --no-deps torch
+	$(BIN)/pip install --quiet -c constraints.txt transformers filelock fsspec jinja2 networkx setuptools sympy typing-extensions
+	@touch $@
+
+demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coop, draw the figures
+	@mkdir -p $(OUT)
+	$(BIN)/coopsim capture bert-large -o $(OUT)/bert-large.parquet
+	$(BIN)/coopsim info $(OUT)/bert-large.parquet
+	$(BIN)/coopsim sweep $(OUT)/bert-large.parquet --policy $(POLICIES) --budget $(RATIOS) --band 11 -o $(OUT)/sweep.parquet
+	$(BIN)/coopsim plot $(OUT)/sweep.parquet -o $(OUT)
+	@for policy in dtr-oneflow dte-oneflow coop; do \
+		echo "$(BIN)/coopsim replay … --policy $$policy --budget 50% --timeline"; \
+		$(BIN)/coopsim replay $(OUT)/bert-large.parquet --policy $$policy --budget 50% --timeline -o $(OUT)/$$policy-50.parquet || exit 1; \
+		$(BIN)/coopsim validate $(OUT)/$$policy-50.parquet --trace $(OUT)/bert-large.parquet || exit 1; \
+	done
+	$(BIN)/coopsim plot $(OUT)/dtr-oneflow-50.parquet $(OUT)/dte-oneflow-50.parquet $(OUT)/coop-50.parquet --trace $(OUT)/bert-large.parquet -o $(OUT)
+	@echo && echo "Figures:" && ls $(OUT)/*.png
+
+test: setup ## the tests (some minutes)
+	$(BIN)/pytest -n auto -m "not slow"
+
+test-all: setup ## the tests and the slow proofs
+	$(BIN)/pytest -n auto
+
+check: setup ## lint, format, types, layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## format the code
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+headline: setup ## the README's table: bands and smallest budgets of BERT-Large, in every setting
+	$(BIN)/python experiments/headline.py
+
+clean: ## remove what the targets made, except .venv
+	rm -rf out .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
