@@ -82,7 +82,7 @@ def _run(
     """Run the child to its end: its exit code, and its last word if it had one. Its own output goes to `output`."""
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "coopsim.capture.worker", str(writing), request.to_json()]
-    with open(reading, encoding="utf-8") as messages:  # noqa: PTH123 (a descriptor)
+    with open(reading, encoding="utf-8") as messages:
         try:
             child = subprocess.Popen(  # noqa: S603
                 command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[writing]

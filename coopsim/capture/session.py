@@ -25,6 +25,7 @@ def record(request: Request, say: Say) -> None:
     """Record what was asked for and write it. Whatever the program raises goes through."""
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
+    torch.cuda.init()
     cost_model = CostModel(profiles.get(request.card), request.precision)
     recorder = Recorder(cost_model)
     with recorder:
@@ -40,6 +41,8 @@ def record(request: Request, say: Say) -> None:
         recorder.where.install(objects.modules)
         about |= {
             "parameters": sum(p.numel() for p in objects.parameters()),
+            # cuBLAS keeps workspaces for good: memory that the program has, and that no storage holds
+            "workspace_bytes": torch.cuda.memory_stats()["requested_bytes.all.current"] - recorder.ledger.live_bytes,
             "optimizer": about.get("optimizer") or ", ".join(type(o).__name__ for o in objects.optimizers),
         }
         del objects
@@ -59,6 +62,7 @@ def record(request: Request, say: Say) -> None:
         hooks.remove()
         about |= {
             "peak_live_bytes": recorder.ledger.peak_bytes,
+            "peak_requested_bytes": torch.cuda.memory_stats()["requested_bytes.all.peak"],
             "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
             "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
         }

@@ -22,7 +22,7 @@ def main() -> None:
     """Serve one request and end the process."""
     descriptor, request = int(sys.argv[1]), Request.from_json(sys.argv[2])
     # The path of `-m` is the folder that we were started in; a program must not find its modules there by accident.
-    if sys.path and sys.path[0] == os.getcwd():  # noqa: PTH109
+    if sys.path and sys.path[0] == os.getcwd():
         del sys.path[0]
 
     faulthandler.enable()

@@ -1,0 +1,253 @@
+"""Captured programs against what is known of them by hand, and against the real allocator's own account."""
+
+import importlib.metadata
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from coopsim.capture import capture
+from coopsim.phantom import wheel
+from coopsim.trace import Trace, load
+
+TRACES = Path(__file__).parents[2] / "traces"
+
+MLP = """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(inplace=True), nn.Dropout(0.1), nn.Linear(128, 32)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+x = torch.ones(16, 64, device="cuda")
+
+def step():
+    global loss
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def mlp_file(record) -> Path:
+    return record(MLP)
+
+
+@pytest.fixture(scope="module")
+def mlp(mlp_file: Path) -> Trace:
+    return load(mlp_file)
+
+
+def ops(trace: Trace) -> list[tuple[str, str, str]]:
+    return [(n.removeprefix("aten."), p, m) for n, p, m in zip(trace.name, trace.phase, trace.module, strict=True)]
+
+
+def test_mlp_ops_phases_modules(mlp: Trace) -> None:
+    forward, backward, optimizer = "forward", "backward", "optimizer"
+    assert ops(mlp) == [
+        ("addmm.default", forward, "0"),
+        ("relu_.default", forward, "1"),
+        ("native_dropout.default", forward, "2"),
+        ("addmm.default", forward, "3"),
+        ("sum.default", forward, ""),
+        ("ones_like.default", backward, ""),
+        ("mm.default", backward, "3"),
+        ("mm.default", backward, "3"),
+        ("sum.dim_IntList", backward, "3"),
+        ("native_dropout_backward.default", backward, "2"),
+        ("threshold_backward.default", backward, "1"),
+        ("mm.default", backward, "0"),
+        ("sum.dim_IntList", backward, "0"),
+        *[("add_.Tensor", optimizer, "")] * 4,
+    ]
+    assert [mlp.name[i] for i in range(mlp.n_ops) if mlp.random[i]] == ["aten.native_dropout.default"]
+
+
+def test_mlp_storages(mlp: Trace) -> None:
+    """Alive at the start: 4 parameters, the input, and what the step before left: 4 gradients and the loss."""
+    start = [(mlp.role[i], int(mlp.bytes[i])) for i in range(mlp.n_storages) if mlp.alive_at_start[i]]
+    parameters = [("parameter", 4 * n) for n in (64 * 128, 128, 128 * 32, 32)]
+    gradients = [("gradient", 4 * n) for n in (128 * 32, 32, 64 * 128, 128)]
+    assert start[:5] == [*parameters, ("input", 4 * 16 * 64)]
+    assert sorted(start[5:]) == sorted([*gradients, ("input", 4)])
+    names = dict(enumerate(mlp.name))
+    created = {s: names[i] for i in range(mlp.n_ops) for s in mlp.creates[i]}
+    assert [s for s in created if mlp.role[s] == "gradient"] == mlp.creates[7] + mlp.creates[8] + mlp.creates[
+        11
+    ] + mlp.creates[12]
+    weight, bias, x = 0, 1, 4
+    assert mlp.reads[0] == [bias, x, weight]
+    assert mlp.mutates[1] == mlp.creates[0]  # relu_, in place
+    assert mlp.reads[1] == []
+    assert {tuple(mlp.mutates[i]) for i in range(13, 17)} == {(0,), (1,), (2,), (3,)}
+
+
+def test_mlp_frees(mlp: Trace) -> None:
+    after = {int(s): int(op) for s, op in zip(mlp.freed, mlp.freed_after, strict=True)}
+    start = [s for s in range(mlp.n_storages) if mlp.alive_at_start[s]]
+    assert sorted(after[s] for s in start if s in after) == [-1] * 4 + [4]  # zero_grad; the loss, when replaced
+    hidden, (dropped, mask), out = mlp.creates[0][0], mlp.creates[2], mlp.creates[3][0]
+    assert after[out] == 4
+    assert after[dropped] == 8  # the gradients of the second layer were its last readers
+    assert after[mask] == 9
+    assert after[hidden] == 10
+
+
+def test_mlp_repeats(mlp: Trace) -> None:
+    """What stays takes the place of what was there at the start."""
+    loss, gradients = mlp.creates[4], [s for i in (7, 8, 11, 12) for s in mlp.creates[i]]
+    heirs = {s: int(h) for s, h in enumerate(mlp.becomes) if h not in (-1, s)}
+    assert sorted(heirs) == sorted(loss + gradients)
+    assert all(mlp.bytes[s] == mlp.bytes[h] for s, h in heirs.items())
+    assert (mlp.header["leaked_storages"], mlp.header["lost_storages"]) == (0, 0)
+
+
+def test_mlp_costs(mlp: Trace) -> None:
+    assert mlp.flops[0] == 2 * 16 * 64 * 128
+    assert mlp.bytes_moved[0] == 4 * (64 * 128 + 128 + 16 * 64 + 16 * 128)
+    assert mlp.bytes_moved[1] == 2 * 4 * 16 * 128  # in place: read and written
+    assert set(mlp.cost_ns.tolist()) == {3000}
+
+
+def test_mlp_header(mlp: Trace) -> None:
+    header = dict(mlp.header)
+    assert header["model"] == "program"
+    assert header["command"] == "coopsim capture program.py:step"
+    assert header["device"] == "phantom NVIDIA A100-SXM4-80GB"
+    assert header["parameters"] == 64 * 128 + 128 + 128 * 32 + 32
+    assert header["optimizer"] == "SGD"
+    assert header["ops_kept"] == mlp.n_ops < header["ops_dispatched"]
+    assert "/" not in json.dumps({k: v for k, v in header.items() if k != "cost_source"})
+
+
+BROAD = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(inplace=True))
+        self.tail = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(2))
+        self.rnn = nn.LSTM(16, 32, 2, bidirectional=True, batch_first=True, dropout=0.1)
+        self.mix = nn.Linear(64, 96)
+        self.head = nn.Linear(32, 10)
+    def attend(self, h):
+        q, k, v = self.mix(h).unflatten(-1, (3, 2, 16)).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=0.1)
+    def forward(self, x):
+        h, _ = self.rnn(self.tail(self.body(x)).transpose(1, 2))
+        h = checkpoint(self.attend, h, use_reentrant=False)
+        return self.head(h.transpose(1, 2).flatten(2).mean(1))
+net = Net().cuda()
+optimizer = torch.optim.AdamW(net.parameters())
+scaler = torch.amp.GradScaler("cuda")
+def step():
+    images, labels = torch.rand(8, 3, 64, 64).cuda(), torch.zeros(8, dtype=torch.long).cuda()
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = F.cross_entropy(net(images), labels)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.fixture(scope="module")
+def broad(record) -> Trace:
+    return load(record(BROAD, steps=2, card="h100-80gb"))
+
+
+def peak_bytes(trace: Trace) -> int:
+    """The most that storages and temporaries take together, from the rows of the trace alone."""
+    live = peak = int(trace.bytes[trace.alive_at_start].sum())
+    frees = dict.fromkeys(range(-1, trace.n_ops), 0)
+    for storage, op in zip(trace.freed, trace.freed_after, strict=True):
+        frees[int(op)] += int(trace.bytes[storage])
+    live -= frees[-1]
+    for op in range(trace.n_ops):
+        live += sum(int(trace.bytes[s]) for s in trace.creates[op])
+        peak = max(peak, live + sum(trace.temporaries[op]))
+        live -= frees[op]
+    return peak
+
+
+def test_peak_is_the_allocators_to_the_byte(mlp: Trace, broad: Trace) -> None:
+    """PyTorch's allocator counts what was asked of it; cuBLAS's workspaces are the only bytes that we do not name."""
+    for trace in (mlp, broad, load(TRACES / "bert-large.parquet")):
+        assert peak_bytes(trace) == trace.header["peak_requested_bytes"] - trace.header["workspace_bytes"]
+
+
+def test_batch_norm_mutates_its_statistics(broad: Trace) -> None:
+    found = [i for i, name in enumerate(broad.name) if "batch_norm" in name and broad.phase[i] == "forward"]
+    assert len(found) == 2  # a step each
+    assert {broad.role[s] for s in broad.mutates[found[0]]} == {"buffer"}
+    assert len(broad.mutates[found[0]]) == 2
+
+
+def test_steps_are_numbered_and_alike(broad: Trace) -> None:
+    first, second = ([op for op, s in zip(ops(broad), broad.step, strict=True) if s == k] for k in (0, 1))
+    assert first == second
+    assert broad.n_steps == 2
+
+
+def test_phases_of_a_scaled_and_clipped_step(broad: Trace) -> None:
+    """The scaler's and the clipping's ops count as the optimizer's; the batch that comes from the host is an input."""
+    phase = dict(zip(broad.name, broad.phase, strict=True))
+    assert phase["aten._amp_foreach_non_finite_check_and_unscale_.default"] == "optimizer"
+    assert phase["aten._foreach_norm.Scalar"] == "optimizer"
+    assert phase["aten._amp_update_scale_.default"] == "optimizer"
+    assert any(name.startswith("aten._foreach_addcdiv_") for name in broad.name)  # the scaler let the optimizer step
+    images = broad.creates[0][0]
+    assert (broad.role[images], broad.bytes[images]) == ("input", 4 * 8 * 3 * 64 * 64)
+
+
+def test_recomputed_ops_are_backward_ops_of_their_module(broad: Trace) -> None:
+    products = [p for n, p, m in ops(broad) if m == "mix" and n == "mm.default"]
+    assert products == ["forward", "backward", "backward", "backward"] * 2  # once more, then its two gradients
+    random = {(n, p) for (n, p, _), r in zip(ops(broad), broad.random, strict=True) if r}
+    assert {p for n, p in random if "attention" in n} == {"forward", "backward"}
+
+
+def test_same_bytes_twice(mlp_file: Path, record) -> None:
+    assert record(MLP).read_bytes() == mlp_file.read_bytes()
+
+
+def test_leak_is_counted(record) -> None:
+    text = "import torch\nkept = []\ndef step():\n    kept.append(torch.ones(10, device='cuda'))\n"
+    trace = load(record(text, warmup=0))
+    assert trace.header["leaked_storages"] == 1
+    assert trace.freed.tolist() == trace.creates[0]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+@pytest.mark.parametrize("file", sorted(tomllib.loads((TRACES / "MANIFEST.toml").read_text())))
+@pytest.mark.usefixtures("phantom_gpu")
+def test_committed_trace(file: str, tmp_path: Path) -> None:
+    """Recording a committed trace again gives the same rows, and where nothing differs the same file."""
+    entry = tomllib.loads((TRACES / "MANIFEST.toml").read_text())[file]
+    committed = load(TRACES / file)
+    assert committed.content_hash == entry["content_hash"]
+    for package, here in (("torch", wheel.find().version), ("transformers", _version("transformers"))):
+        if here != entry.get(package, here):
+            pytest.skip(f"recorded with {package} {entry[package]}, here is {here}")
+    capture(file.removesuffix(".parquet"), tmp_path / file)
+    assert load(tmp_path / file).content_hash == entry["content_hash"]
+
+
+def test_bert_large_is_the_published_setting() -> None:
+    trace = load(TRACES / "bert-large.parquet")
+    assert (trace.n_ops, trace.n_storages) == (1887, 2167)
+    assert trace.header["parameters"] == 336_226_108
+    assert round(trace.header["peak_live_bytes"] / 2**30, 2) == 30.09
+    assert round(int(trace.cost_ns.sum()) / 1e6, 1) == 308.9
