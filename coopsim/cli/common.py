@@ -77,13 +77,14 @@ def note(text: str) -> None:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Plain columns, the first to the left and the others to the right."""
-    cells = [[str(c) for c in row] for row in (header, *rows)]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
-    lines = [
-        "  ".join(
-            c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+    """Plain columns under a line: figures to the right, words to the left."""
+    cells = [[str(c) for c in row] for row in rows]
+    columns = list(zip(header, *cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    figures = [all(c[:1].isdigit() or c in ("-", "none") for c in column[1:]) for column in columns]
+
+    def line(row: Sequence[str]) -> str:
+        parts = zip(row, widths, figures, strict=True)
+        return "  ".join(c.rjust(w) if figure else c.ljust(w) for c, w, figure in parts).rstrip()
+
+    return "\n".join([line(list(header)), "  ".join("-" * w for w in widths), *map(line, cells)])
