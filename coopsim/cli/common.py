@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,7 +37,8 @@ def trace_of(schedule: Any, given: str | None, near: str) -> Any:
         except (OSError, ValueError):
             continue
         if f'"content_hash": "{wanted}"'.encode() in metadata.get(b"coopsim", b""):
-            return load_trace(str(path))
+            with suppress(CoopsimError):  # a damaged copy; another may be whole
+                return load_trace(str(path))
     raise CoopsimError(f"the trace of {near} ({wanted}) is not here; name its file with --trace")
 
 

@@ -98,6 +98,8 @@ def _replay(
         ],
         np.int64,
     )
+    if budget < kind.granule:
+        raise CoopsimError(f"a budget of {budget} bytes is less than one piece of {allocator} ({kind.granule} B)")
     budget = budget // kind.granule * kind.granule
     state = s.new_state(program, choice, budget, log_rows=0)
     run(state, steps, overhead_limit)

@@ -1,0 +1,148 @@
+"""Bad input: one clear line, exit code 2 (3 where memory is the reason), no traceback, nothing written."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coopsim.trace import TraceBuilder, save
+from tests.conftest import BERT
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with good and bad files in it, as the current one."""
+    b = TraceBuilder()
+    x, y = b.storage(1 << 20, "parameter", alive_at_start=True), b.storage(1 << 20)
+    b.op("aten.relu.default", reads=[x], creates=[y], cost_ns=1000)
+    b.op("aten.neg.default", reads=[y], cost_ns=1000)
+    b.free(y)
+    save(b.build({"model": "tiny"}), tmp_path / "good.parquet")
+    data = (tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "truncated.parquet").write_bytes(data[: len(data) // 2])
+    (tmp_path / "empty.parquet").write_bytes(b"")
+    (tmp_path / "text.parquet").write_text("not a trace\n")
+    (tmp_path / "pickle.parquet").write_bytes(pickle.dumps({"segments": []}))
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "foreign.parquet")
+    table = pq.read_table(tmp_path / "good.parquet")
+    header = json.loads(table.schema.metadata[b"coopsim"])
+
+    def rewrite(name: str, table: pa.Table, header: object) -> None:
+        pq.write_table(table.replace_schema_metadata({b"coopsim": json.dumps(header).encode()}), tmp_path / name)
+
+    rewrite("newer.parquet", table, header | {"schema_version": 99})
+    rewrite("listed.parquet", table, [1, 2])
+    rewrite("narrow.parquet", table.drop_columns(["reads"]), header)
+    costs = pa.array([None, None, 1000, -5, None], pa.int64())
+    rewrite("negative.parquet", table.set_column(table.schema.get_field_index("cost_ns"), "cost_ns", costs), header)
+    costs = pa.array([None, None, 1000, 7, None], pa.int64())
+    rewrite("edited.parquet", table.set_column(table.schema.get_field_index("cost_ns"), "cost_ns", costs), header)
+    (tmp_path / "a-folder").mkdir()
+    (tmp_path / "raises.py").write_text("def step():\n    raise ValueError('no data today')\n")
+    (tmp_path / "nostep.py").write_text("x = 1\n")
+    (tmp_path / "syntax.py").write_text("def step(:\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+REPLAY = ("--policy", "coop", "--budget", "50%")
+CASES: list[tuple[tuple[str, ...], int, str]] = [
+    # trace files
+    (("info", "absent.parquet"), 2, "absent.parquet: no such file"),
+    (("info", "a-folder"), 2, "is a directory"),
+    (("info", "empty.parquet"), 2, "not a trace file"),
+    (("info", "text.parquet"), 2, "not a trace file"),
+    (("info", "pickle.parquet"), 2, "not a trace file"),
+    (("info", "truncated.parquet"), 2, "not a trace file"),
+    (("info", "foreign.parquet"), 2, "not written by coopsim"),
+    (("info", "newer.parquet"), 2, "newer than this coopsim"),
+    (("info", "listed.parquet"), 2, "the header is not an object"),
+    (("info", "narrow.parquet"), 2, "columns missing: reads"),
+    (("info", "negative.parquet"), 2, "row 3: negative cost_ns (-5)"),
+    (("info", "edited.parquet"), 2, "do not match the hash"),
+    (("info", "synth:chian:16"), 2, "did you mean"),
+    # names
+    (("replay", "good.parquet", "--policy", "copo", "--budget", "50%"), 2, "unknown policy 'copo'; did you mean coop"),
+    (
+        ("replay", "good.parquet", "--policy", "coop:place=low", "--budget", "50%"),
+        2,
+        "did you mean in_place or placement",
+    ),
+    (("replay", "good.parquet", "--policy", "coop:placement=left", "--budget", "50%"), 2, "unknown placement 'left'"),
+    (("replay", "good.parquet", *REPLAY, "--allocator", "aren"), 2, "did you mean arena"),
+    (("replay", "good.parquet", *REPLAY, "--decide-by", "time"), 2, "invalid choice: 'time'"),
+    (("list", "policy"), 2, "invalid choice: 'policy'"),
+    (("replai", "good.parquet"), 2, "invalid choice: 'replai'"),
+    ((), 2, "the following arguments are required: VERB"),
+    # budgets and numbers
+    (("replay", "good.parquet", "--policy", "coop"), 2, "required: --budget"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "0.5"), 2, "has no unit"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "0%"), 2, "between 1B and 1 EiB"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget=-6GiB"), 2, "between 1B and 1 EiB"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "6GB"), 2, "did you mean GiB"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "lots"), 2, "not an amount of memory"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "100"), 2, "has no unit"),
+    (("replay", "good.parquet", *REPLAY, "--steps", "0"), 2, "not a whole number above 0"),
+    (("replay", "good.parquet", *REPLAY, "--steps", "many"), 2, "not a whole number above 0"),
+    (("replay", "good.parquet", *REPLAY, "--overhead-limit", "0.5"), 2, "overhead limit must be at least 1"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "100B"), 2, "less than one piece"),
+    # memory
+    (("replay", "good.parquet", *REPLAY), 3, "1 MiB cannot be evicted"),
+    (("replay", "good.parquet", "--policy", "lru", "--budget", "512KiB"), 3, "what is there when the step starts"),
+    # outputs
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "100%", "-o", "no/such/s.parquet"), 2, "o such"),
+    (("sweep", "good.parquet", "-o", "no/such/r.parquet"), 2, "no such folder"),
+    (("sweep", "good.parquet", "--budget", "90%:50%", "-o", "r.parquet"), 2, "not FROM:TO:STEP"),
+    (("sweep", "good.parquet", "--policy", "coop,lruu", "-o", "r.parquet"), 2, "did you mean lru"),
+    (("sweep", "good.parquet", "absent.parquet", "-o", "r.parquet"), 2, "absent.parquet: no such file"),
+    (("sweep", "good.parquet", "--band-width", "2", "-o", "r.parquet"), 2, "not a percentage"),
+    # schedules
+    (("validate", "good.parquet"), 2, "not a coopsim schedule"),
+    (("validate", "text.parquet"), 2, "not a schedule file"),
+    (("plot", "good.parquet"), 2, "neither a schedule nor a sweep's table"),
+    (("plot", "absent.parquet"), 2, "no such file"),
+    # capture
+    (("capture", "bert-lrage", "-o", "t.parquet"), 2, "did you mean bert-large"),
+    (("capture", "absent.py:step", "-o", "t.parquet"), 2, "absent.py"),
+    (("capture", "nostep.py:step", "-o", "t.parquet"), 2, "step"),
+    (("capture", "raises.py:step", "-o", "t.parquet"), 2, "no data today"),
+    (("capture", "syntax.py:step", "-o", "t.parquet"), 2, "syntax.py"),
+    (("capture", "bert-large", "--gpu", "a100", "-o", "t.parquet"), 2, "a100-80gb"),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "says"), CASES, ids=[" ".join(c[0])[:70] or "nothing" for c in CASES])
+def test_one_clear_line(coopsim, folder: Path, args: tuple[str, ...], code: int, says: str) -> None:
+    before = sorted(folder.rglob("*"))
+    answer = coopsim(*args)
+    lines = [line for line in answer.err.splitlines() if line.startswith("coopsim")]
+    assert answer.code == code
+    assert len(lines) == 1, answer.err
+    assert says in lines[0]
+    assert "Traceback" not in answer.err
+    assert sorted(p for p in folder.rglob("*") if "__pycache__" not in str(p)) == before
+
+
+def test_there_are_enough_cases() -> None:
+    assert len(CASES) >= 40
+
+
+def test_json_is_printed_whatever_the_outcome(coopsim, folder: Path) -> None:
+    answer = coopsim("replay", "good.parquet", *REPLAY, "--json")
+    assert answer.code == 3
+    found = json.loads(answer.out)
+    assert found["outcome"] == "oom"
+    assert found["overhead"] is None
+    assert found["failure"]["fixed_bytes"] == {"parameter": 1 << 20}
+
+
+def test_a_schedule_of_another_trace_is_refused(coopsim, folder: Path) -> None:
+    assert coopsim("replay", "good.parquet", "--policy", "lru", "--budget", "100%", "-o", "s.parquet").code == 0
+    assert coopsim("validate", "s.parquet").code == 0
+    answer = coopsim("validate", "s.parquet", "--trace", BERT)
+    assert answer.code == 2
+    assert "made from another trace" in answer.err

@@ -1,0 +1,62 @@
+"""Every policy that is found, on both allocators, from all the memory it could want down to 30 %: the judge passes every schedule."""
+
+import pytest
+from coopsim.trace.synth import make
+
+from coopsim import allocators, policies
+from coopsim.replay import replay
+from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
+from coopsim.validate import validate
+
+RATIOS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+SYNTHETIC = ("synth:chain:24", "synth:tree:4", "synth:unet:4", "synth:holes:12")
+
+
+def judge(trace: Trace, policy: str, allocator: str, ratio: float, steps: int) -> str:
+    """Replay, judge, and give the outcome."""
+    budget = int(ratio * peak_bytes(trace, allocators.find(allocator).granule))
+    schedule = replay(trace, policy, allocator, budget, steps=steps)
+    assert validate(schedule, trace) == [], (policy, allocator, ratio)
+    return str(schedule.header["outcome"])
+
+
+@pytest.mark.parametrize("allocator", allocators.names())
+@pytest.mark.parametrize("policy", policies.names())
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_synthetic(name: str, policy: str, allocator: str) -> None:
+    trace = make(name)
+    outcomes = [judge(trace, policy, allocator, ratio, steps=3) for ratio in RATIOS]
+    assert outcomes[0] in ("ok", "oom")
+    assert "ok" in outcomes
+
+
+@pytest.mark.parametrize("allocator", allocators.names())
+@pytest.mark.parametrize("policy", policies.names())
+def test_bert_large(bert: Trace, policy: str, allocator: str) -> None:
+    assert judge(bert, policy, allocator, 0.5, steps=2) == "ok"
+    judge(bert, policy, allocator, 0.3, steps=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("allocator", allocators.names())
+@pytest.mark.parametrize("policy", policies.names())
+def test_bert_large_everywhere(bert: Trace, policy: str, allocator: str) -> None:
+    outcomes = [judge(bert, policy, allocator, ratio, steps=10) for ratio in RATIOS]
+    assert outcomes[:6] == ["ok"] * 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "in_place=copy",
+        "placement=low",
+        "search=greedy,divisor=hole",
+        "dead=keep",
+        "cost=own",
+        "staleness=no",
+        "cost=none",
+    ],
+)
+def test_each_choice_is_a_switch(bert: Trace, change: str) -> None:
+    judge(bert, f"coop:{change}", "arena", 0.6, steps=1)

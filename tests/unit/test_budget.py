@@ -1,0 +1,33 @@
+"""Budgets as people write them."""
+
+import pytest
+
+from coopsim import budget
+from coopsim.types import CoopsimError
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [("123456B", 123456), ("1KiB", 1024), ("1.5 MiB", 3 << 19), ("6GiB", 6 << 30), ("60%", 600), ("100%", 1000)],
+)
+def test_amounts(text: str, nbytes: int) -> None:
+    assert budget.parse(text, peak_bytes=1000) == nbytes
+
+
+@pytest.mark.parametrize(
+    "text", ["", "6", "60", "-1GiB", "0B", "0%", "6gib", "6 GB", "1e400%", "nan%", "1,5GiB", "9999999999TiB"]
+)
+def test_refused(text: str) -> None:
+    with pytest.raises(CoopsimError):
+        budget.parse(text, peak_bytes=1000)
+
+
+def test_ranges_run_both_ways_and_include_both_ends() -> None:
+    assert budget.parse_list("100%:70%:10%") == ["100%", "90%", "80%", "70%"]
+    assert budget.parse_list("10%:11%:0.5%,6GiB") == ["10%", "10.5%", "11%", "6GiB"]
+
+
+@pytest.mark.parametrize("text", ["1:2:3", "10%:20%", "10%:20%:0%", "10%:20%:-1%", "a%:b%:c%", "0%:100%:0.00001%"])
+def test_ranges_refused(text: str) -> None:
+    with pytest.raises(CoopsimError):
+        budget.parse_list(text)

@@ -1,0 +1,63 @@
+"""The compiled core: its cache notices edits, and what it costs to start."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coopsim.kernel import jit
+from tests.conftest import BERT, ROOT
+
+
+def test_an_edit_in_any_kernel_file_gives_another_cache(tmp_path: Path) -> None:
+    copy = tmp_path / "coopsim"
+    shutil.copytree(ROOT / "coopsim", copy, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def hash_now() -> str:
+        code = "from coopsim.kernel.jit import SOURCES_HASH; print(SOURCES_HASH)"
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+
+    assert hash_now() == jit.SOURCES_HASH
+    for name in ("replay/score.py", "allocators/arena.py", "kernel/state.py"):
+        file = copy / name
+        file.write_text(file.read_text() + "\n# edited\n")
+        assert hash_now() != jit.SOURCES_HASH
+        shutil.copy(ROOT / "coopsim" / name, file)
+    assert hash_now() == jit.SOURCES_HASH
+
+
+def test_help_and_replay_import_nothing_heavy() -> None:
+    """What start-up time is made of, without a stopwatch: the modules that are loaded."""
+
+    def loaded(code: str) -> set[str]:
+        script = f"{code}\nimport sys; print(*sys.modules)"
+        out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        return set(out.splitlines()[-1].split())
+
+    heavy = {"numpy", "numba", "pandas", "pyarrow", "matplotlib", "simpy", "rich", "torch"}
+    start = "from coopsim.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    assert not loaded(start) & heavy
+    replay = f"from coopsim.cli import main\nmain(['replay', {str(BERT)!r}, '--policy', 'coop', '--budget', '50%', '--json'])"
+    assert loaded(replay) & heavy == {"numpy", "numba", "pyarrow"}
+
+
+@pytest.mark.parametrize("name", ["run", "run_op", "allocate"])
+def test_kernels_count_no_references(name: str, bert: object) -> None:
+    """Reference counting made the core ten times slower; the machine code must have none."""
+    from coopsim.replay import evict, loop, measure, run_op
+
+    measure(bert, "coop", "arena", 16 << 30, steps=1)  # type: ignore[arg-type]
+    kernel = {"run": loop.run, "run_op": run_op.run_op, "allocate": evict.allocate}[name]
+    options = getattr(kernel, "targetoptions", {})
+    assert options.get("nrt") is False or options.get("_nrt") is False or re.search("nrt", str(options))

@@ -1,0 +1,70 @@
+"""The figures of a replay, counted again from its schedule: what the core's counters say must be what the actions show."""
+
+import pytest
+
+from coopsim import policies
+from coopsim.metrics import SUMMARY_KEYS, summary
+from coopsim.replay import measure, replay
+from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
+from coopsim.types import Action
+
+DOCUMENTED = """trace, policy, allocator, budget_bytes, steps, outcome, overhead, base_cost_ns, total_cost_ns, peak_bytes,
+    evictions, releases, recomputes, recompute_cost_ns, fragmentation_rate, fragmentation_rate_incl, search_ns, search_visits"""
+
+
+def test_every_documented_key_is_there() -> None:
+    assert {key.strip() for key in DOCUMENTED.split(",")} <= set(SUMMARY_KEYS)
+
+
+@pytest.mark.parametrize("policy", policies.names())
+def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
+    budget = peak_bytes(bert, 512) // 2
+    schedule = replay(bert, policy, "arena", budget, steps=2)
+    figures = summary(schedule)
+    used = peak = total = recompute = 0
+    count = dict.fromkeys(Action, 0)
+    free_ratios, including = [], []
+    for action, _, op, _, _, _, nbytes, time_ns, visits in schedule.rows():
+        count[Action(action)] += 1
+        if action != Action.MOVE:  # an in-place move is part of its op
+            assert time_ns == total
+        if action in (Action.COMPUTE, Action.RECOMPUTE):
+            total += int(bert.cost_ns[op])
+            recompute += int(bert.cost_ns[op]) * (action == Action.RECOMPUTE)
+        elif action == Action.ALLOC:
+            used += nbytes
+            peak = max(peak, used)
+            if visits:
+                free_ratios.append((figures["budget_bytes"] - used) / figures["budget_bytes"])
+                including.append((figures["budget_bytes"] - used + nbytes) / figures["budget_bytes"])
+        elif action != Action.MOVE:
+            used -= nbytes
+    assert (figures["total_cost_ns"], figures["recompute_cost_ns"], figures["peak_bytes"]) == (total, recompute, peak)
+    assert figures["evictions"] == count[Action.EVICT] > 0
+    assert figures["releases"] == count[Action.RELEASE]
+    assert figures["recomputes"] == count[Action.RECOMPUTE] > 0
+    assert figures["searches"] == len(free_ratios)
+    assert figures["fragmentation_rate"] == pytest.approx(sum(free_ratios) / len(free_ratios), rel=1e-12)
+    assert figures["fragmentation_rate_incl"] == pytest.approx(sum(including) / len(including), rel=1e-12)
+    assert figures["overhead"] == total / (2 * int(bert.cost_ns.sum()))
+
+
+def test_measuring_gives_the_same_figures_as_recording(bert: Trace) -> None:
+    budget = peak_bytes(bert, 512) * 6 // 10
+    recorded, measured = (
+        summary(replay(bert, "coop", "arena", budget, steps=1)),
+        measure(bert, "coop", "arena", budget, steps=1),
+    )
+    assert {k: v for k, v in recorded.items() if k != "search_ns"} == {
+        k: v for k, v in measured.items() if k != "search_ns"
+    }
+
+
+def test_all_the_memory_it_could_want_means_no_eviction_in_a_counter(bert: Trace) -> None:
+    figures = measure(bert, "coop", "counter", peak_bytes(bert, 1), steps=2)
+    assert figures["outcome"] == "ok"
+    assert figures["evictions"] == figures["recomputes"] == 0
+    assert figures["overhead"] == 1.0
+    assert figures["peak_bytes"] == peak_bytes(bert, 1)
+    assert figures["fragmentation_rate"] is None
