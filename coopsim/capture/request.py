@@ -38,8 +38,8 @@ class Request:
         """The command that asks for this, with defaults left out, and without folders and the name of the result."""
         plain = Request(self.target, self.out)
         words = ["coopsim capture", self.target.rpartition("/")[2]]
-        for field in ("card", "precision", "batch", "steps", "warmup"):
+        for field, option in (("card", "gpu"), *((f, f) for f in ("precision", "batch", "steps", "warmup"))):
             value = getattr(self, field)
             if value != getattr(plain, field):
-                words.append(f"--{field} {value}")
+                words.append(f"--{option} {value}")
         return " ".join(words)

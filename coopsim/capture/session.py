@@ -25,7 +25,7 @@ def record(request: Request, say: Say) -> None:
     """Record what was asked for and write it. Whatever the program raises goes through."""
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     cost_model = CostModel(profiles.get(request.card), request.precision)
     recorder = Recorder(cost_model)
     with recorder:

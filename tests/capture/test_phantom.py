@@ -109,6 +109,13 @@ answer(torch.cuda.memory_stats()["num_ooms"])
     assert on_phantom(text, card="rtx-3060", total_bytes=total, **expandable) == 0
 
 
+@pytest.mark.parametrize("card", ["l4", "rtx-5090"])
+def test_sorting_finds_its_kernels(on_phantom, card: str) -> None:
+    """CUB refuses an architecture that it was not compiled for: wheels have no code for 8.9, and take that for 8.6."""
+    text = "import torch; answer(len(torch.sort(torch.ones(100_000, device='cuda'))))"
+    assert on_phantom(text, card=card) == 2
+
+
 def test_results_of_kernels_read_as_zeros_and_copies_stay(on_phantom) -> None:
     text = """
 import torch
