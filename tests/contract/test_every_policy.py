@@ -1,4 +1,4 @@
-"""Every policy that is found, on both allocators, from all the memory it could want down to 30 %: the judge passes every schedule."""
+"""Every policy that is found, on both allocators, with 100 % to 30 % of the memory: the judge passes every schedule."""
 
 import pytest
 from coopsim.trace.synth import make

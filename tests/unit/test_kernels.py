@@ -48,7 +48,8 @@ def test_help_and_replay_import_nothing_heavy() -> None:
     heavy = {"numpy", "numba", "pandas", "pyarrow", "matplotlib", "simpy", "rich", "torch"}
     start = "from coopsim.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
     assert not loaded(start) & heavy
-    replay = f"from coopsim.cli import main\nmain(['replay', {str(BERT)!r}, '--policy', 'coop', '--budget', '50%', '--json'])"
+    args = ["replay", str(BERT), "--policy", "coop", "--budget", "50%", "--json"]
+    replay = f"from coopsim.cli import main\nmain({args!r})"
     assert loaded(replay) & heavy == {"numpy", "numba", "pyarrow"}
 
 

@@ -1,4 +1,4 @@
-"""The figures of a replay, counted again from its schedule: what the core's counters say must be what the actions show."""
+"""The figures of a replay, counted again from its schedule: the core's counters must say what the actions show."""
 
 import pytest
 
@@ -9,8 +9,9 @@ from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action
 
-DOCUMENTED = """trace, policy, allocator, budget_bytes, steps, outcome, overhead, base_cost_ns, total_cost_ns, peak_bytes,
-    evictions, releases, recomputes, recompute_cost_ns, fragmentation_rate, fragmentation_rate_incl, search_ns, search_visits"""
+DOCUMENTED = """trace, policy, allocator, budget_bytes, steps, outcome, overhead, base_cost_ns, total_cost_ns,
+    peak_bytes, evictions, releases, recomputes, recompute_cost_ns, fragmentation_rate, fragmentation_rate_incl,
+    search_ns, search_visits"""
 
 
 def test_every_documented_key_is_there() -> None:
@@ -52,13 +53,9 @@ def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
 
 def test_measuring_gives_the_same_figures_as_recording(bert: Trace) -> None:
     budget = peak_bytes(bert, 512) * 6 // 10
-    recorded, measured = (
-        summary(replay(bert, "coop", "arena", budget, steps=1)),
-        measure(bert, "coop", "arena", budget, steps=1),
-    )
-    assert {k: v for k, v in recorded.items() if k != "search_ns"} == {
-        k: v for k, v in measured.items() if k != "search_ns"
-    }
+    recorded = summary(replay(bert, "coop", "arena", budget, steps=1))
+    measured = measure(bert, "coop", "arena", budget, steps=1)
+    assert recorded | {"search_ns": 0} == measured | {"search_ns": 0}
 
 
 def test_all_the_memory_it_could_want_means_no_eviction_in_a_counter(bert: Trace) -> None:

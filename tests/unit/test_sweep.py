@@ -27,7 +27,7 @@ def table(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path).drop(columns=list(WALL_CLOCK_COLUMNS))
 
 
-class CutOff(Exception):
+class CutOffError(Exception):
     """Somebody pulled the plug."""
 
 
@@ -41,9 +41,9 @@ def test_resumes_after_being_cut_off_anywhere(tmp_path: Path) -> None:
 
         def pull(done: int, _total: int, stop: int = stop) -> None:
             if done == stop:
-                raise CutOff
+                raise CutOffError
 
-        with pytest.raises(CutOff):
+        with pytest.raises(CutOffError):
             sweep(GRID, cut, on_row=pull)
         assert not cut.exists()
         journal = Path(f"{cut}.journal")
