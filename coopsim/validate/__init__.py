@@ -1,0 +1,48 @@
+"""The judge: is this schedule a way to run this trace within its budget?
+
+It shares no code with what it judges. It runs the raw trace beside the schedule, knows by content what every piece of
+memory holds, and takes no row's word for it. A *content* is (round, storage, version): what an op wrote, in that round,
+as that version of that storage. Ops are functions, so an op that finds the contents it needs writes the contents it
+should; one that does not is reported, and taken to have written them all the same, so that one fault is told once. What
+is taken over from round to round keeps its content, whatever its new name.
+
+Which values go, and when, and where they lie, is the policy's business and is not judged.
+"""
+
+from collections.abc import Iterator
+
+from coopsim.schedule import Schedule
+from coopsim.trace import Trace
+from coopsim.types import Outcome
+from coopsim.validate.faults import Fault, Reason
+from coopsim.validate.judge import GRANULE, LIMIT, Judge
+
+__all__ = ["LIMIT", "Fault", "Reason", "validate"]
+
+
+def validate(schedule: Schedule, trace: Trace) -> list[Fault]:
+    """The faults of a schedule, in order, the first 20 at most; an empty list says that it is sound."""
+    if faults := list(_header_faults(schedule, trace)):
+        return faults
+    judge = Judge(schedule, trace)
+    judge.read(schedule.rows())
+    return judge.faults[:LIMIT]
+
+
+def _header_faults(schedule: Schedule, trace: Trace) -> Iterator[Fault]:
+    header = schedule.header
+
+    def bad(message: str) -> Fault:
+        return Fault(Reason.BAD_HEADER, -1, message)
+
+    if header.get("trace") != trace.content_hash:
+        yield bad(f"a schedule of trace {header.get('trace')}, not of {trace.content_hash}")
+    if header.get("outcome") not in set(Outcome):
+        yield bad(f"unknown outcome {header.get('outcome')!r}")
+    if header.get("allocator") not in GRANULE:
+        yield bad(f"unknown allocator {header.get('allocator')!r}")
+    elif header.get("granule") != GRANULE[header["allocator"]]:
+        yield bad(f"granule {header.get('granule')} in {header['allocator']}")
+    for key in ("budget_bytes", "steps"):
+        if not isinstance(header.get(key), int) or header[key] < 1:
+            yield bad(f"{key} is {header.get(key)!r}, not a positive integer")

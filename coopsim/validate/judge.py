@@ -1,0 +1,308 @@
+"""Reads a schedule row by row beside the trace, and notes every fault."""
+
+import bisect
+from dataclasses import dataclass
+
+from coopsim.schedule import Schedule
+from coopsim.trace import Trace
+from coopsim.types import Action, Outcome
+from coopsim.validate.faults import Fault, Reason
+from coopsim.validate.program import Program, Value, name_of
+
+LIMIT = 20  #: faults after which the judge stops reading
+GRANULE = {"arena": 512, "counter": 1}
+_BEYOND = 1 << 62  #: an op that never comes
+
+Content = tuple[int, int, int]  # round, storage, version; -1, op, index for a temporary
+
+
+@dataclass(slots=True)
+class _Piece:
+    start: int
+    bytes: int
+    content: Content
+    made: bool
+
+
+class Judge:
+    """Reads a schedule row by row. `where` has the resident pieces by what they hold, `at` the same by address."""
+
+    def __init__(self, schedule: Schedule, trace: Trace) -> None:
+        header = schedule.header
+        self.program = Program(trace)
+        self.ok = header["outcome"] == Outcome.OK
+        self.counter = header["allocator"] == "counter"
+        self.granule = GRANULE[header["allocator"]]
+        self.budget = header["budget_bytes"] // self.granule * self.granule
+        self.steps_a_round = trace.n_steps
+        self.rounds = -(-header["steps"] // trace.n_steps)
+        last = header["steps"] - (self.rounds - 1) * trace.n_steps
+        self.ops_of_last_round = bisect.bisect_left(self.program.step, last)
+        self.faults: list[Fault] = []
+        self.seq = 0
+        self.round = 0
+        self.next_op = 0
+        self.clock = 0
+        self.cost_of_op = 0  # of the op just run, not yet on the clock
+        self.used = 0
+        self.where: dict[Content, _Piece] = {}
+        self.at: dict[int, _Piece] = {}
+        self.starts: list[int] = []
+        self.inherited: dict[Value, Content] = {}  # what this round took over from the one before
+        self.reserved: dict[Content, str] = {}  # allocated, and waiting for the op that makes it
+        self.temporaries: dict[Content, str] = {}
+        self.in_place: dict[Value, int] = {}  # outputs of the op just run that have no bytes yet: a move must follow
+        self.renamed: dict[Value, Content] = {}  # values at the turn of the round whose move must follow
+
+    # What things are called
+
+    def content(self, value: Value) -> Content:
+        return self.inherited.get(value, (self.round, *value))
+
+    @property
+    def n_ops(self) -> int:
+        """Ops of this round; `--steps` may end inside the last one, and there are none after it."""
+        if self.round < self.rounds - 1:
+            return len(self.program.reads)
+        return self.ops_of_last_round if self.round == self.rounds - 1 else 0
+
+    def fault(self, reason: Reason, message: str) -> None:
+        self.faults.append(Fault(reason, self.seq, message))
+
+    # Rows
+
+    def read(self, rows: list[tuple[int, ...]]) -> None:
+        for self.seq, (action, step, op, storage, version, address, nbytes, time_ns, _) in enumerate(rows):
+            value = (storage, version)
+            if action != Action.MOVE or value not in self.in_place:  # a move in place is part of its op
+                self.clock += self.cost_of_op
+                self.cost_of_op = 0
+            if time_ns != self.clock:
+                self.fault(Reason.WRONG_TIME, f"at {time_ns} ns, but the ops run so far cost {self.clock} ns")
+                self.clock = time_ns
+            if action in (Action.COMPUTE, Action.RECOMPUTE):
+                self.run(op, step, first=action == Action.COMPUTE)
+            elif action == Action.ALLOC:
+                self.alloc(op, value, address, nbytes)
+            elif action == Action.MOVE:
+                self.move(value, address, nbytes)
+            else:
+                self.drop(Action(action), op, value, address, nbytes)
+            if len(self.faults) >= LIMIT:
+                return
+        self.seq = len(rows)
+        if self.ok:
+            self.finish()
+
+    def run(self, op: int, step: int, *, first: bool) -> None:
+        self.settle()
+        if first and self.next_op == self.n_ops:
+            self.turn()
+        self.settle_turn()
+        if not 0 <= op < len(self.program.reads):
+            self.fault(Reason.WRONG_ORDER, f"the trace has no op {op}")
+            return
+        if first and op != self.next_op:
+            due = f"op {self.next_op} is next" if self.next_op < self.n_ops else "all ops have run"
+            self.fault(Reason.WRONG_ORDER, f"op {op} is computed where {due}")
+        elif not first and op >= self.next_op:
+            self.fault(Reason.WRONG_ORDER, f"op {op} is recomputed, but has not run in this round")
+        served = op if first or self.next_op >= self.n_ops else self.next_op
+        due_step = self.round * self.steps_a_round + self.program.step[served]
+        if step != due_step:
+            self.fault(Reason.WRONG_ORDER, f"op {op} runs in step {step}, not {due_step}")
+        if first and op == self.round == 0:
+            for value in sorted(self.program.initial):
+                if self.program.until.get(value) != -1 and self.content(value) not in self.where:
+                    self.fault(Reason.NO_ROOM, f"{name_of(value)} is alive at the start, but has no bytes")
+        for name in self.temporaries.values():
+            self.fault(Reason.LEAK, f"{name} outlives its op")
+        self.find_inputs(op)
+        self.write_outputs(op)
+        if first:
+            self.next_op = op + 1
+        self.cost_of_op = self.program.cost_ns[op]
+
+    def find_inputs(self, op: int) -> None:
+        for value in self.program.reads[op]:
+            piece = self.where.get(self.content(value))
+            if piece is not None and piece.made:
+                continue
+            others = [c for c in self.where if c[0] >= 0 and c[1] == value[0]]
+            if others:
+                what = "its bytes are not written yet" if piece else "of that storage only another version is in memory"
+                self.fault(Reason.STALE_VERSION, f"op {op} reads {name_of(value)}, but {what}")
+            else:
+                self.fault(Reason.MISSING_INPUT, f"op {op} reads {name_of(value)}, which is not in memory")
+
+    def write_outputs(self, op: int) -> None:
+        for value in self.program.writes[op]:
+            piece = self.where.get(self.content(value))
+            if piece is None:
+                self.in_place[value] = op
+            else:
+                piece.made = True
+            self.reserved.pop(self.content(value), None)
+        self.temporaries = {}
+        for i in self.program.temporaries[op]:
+            content = (-1, op, i)
+            self.temporaries[content] = f"temporary {i} of op {op}"
+            if self.reserved.pop(content, None) is None:
+                self.fault(Reason.NO_ROOM, f"{self.temporaries.pop(content)} has no bytes")
+            else:
+                self.where[content].made = True
+        for content, name in self.reserved.items():
+            self.where[content].made = True
+            self.fault(Reason.UNUSED, f"bytes were allocated for {name}, which op {op} does not make")
+        self.reserved.clear()
+
+    def alloc(self, op: int, value: Value, address: int, nbytes: int) -> None:
+        self.settle()
+        if self.next_op == self.n_ops:
+            self.turn()
+        self.settle_turn()
+        size = -(-self.program.size(op, value) // self.granule) * self.granule
+        content = self.content(value) if value[0] >= 0 else (-1, op, value[1])
+        name = name_of(value)
+        if size == 0:
+            self.fault(Reason.UNKNOWN_VALUE, f"bytes allocated for {name}, which op {op} does not make")
+            return
+        if nbytes != size:
+            self.fault(Reason.WRONG_SIZE, f"{name} gets {nbytes} bytes, not {size}")
+        if content in self.where:
+            self.fault(Reason.ALLOCATED_TWICE, f"{name} has bytes already")
+            return
+        initial = self.round == 0 and self.next_op == 0 and value in self.program.initial
+        piece = self.where[content] = _Piece(address, nbytes, content, made=initial)
+        if not initial:
+            self.reserved[content] = name
+        self.take_room(piece, name)
+
+    def take_room(self, piece: _Piece, name: str) -> None:
+        if self.counter:
+            self.used += piece.bytes
+            if self.used > self.budget:
+                self.fault(Reason.OVER_BUDGET, f"{name} makes {self.used} bytes of {self.budget}")
+            if piece.start != -1:
+                self.fault(Reason.OUT_OF_BOUNDS, f"{name} has address {piece.start} in a counter, which has none")
+            return
+        end = piece.start + piece.bytes
+        if piece.start < 0 or end > self.budget:
+            self.fault(Reason.OUT_OF_BOUNDS, f"{name} lies at {piece.start} to {end}, out of {self.budget}")
+        if piece.start % self.granule:
+            self.fault(Reason.MISALIGNED, f"{name} lies at {piece.start}, no multiple of {self.granule}")
+        k = bisect.bisect_left(self.starts, piece.start)
+        for i in (k - 1, k):
+            other = self.at[self.starts[i]] if 0 <= i < len(self.starts) else None
+            if other and other.start < end and piece.start < other.start + other.bytes:
+                self.fault(Reason.OVERLAP, f"{name} at {piece.start} lies on the bytes of another at {other.start}")
+                del self.where[piece.content]
+                self.reserved.pop(piece.content, None)
+                return
+        self.starts.insert(k, piece.start)
+        self.at[piece.start] = piece
+
+    def piece_at(self, address: int, content: Content, name: str) -> _Piece | None:
+        """The piece at this address, if it holds this content; a fault if not."""
+        piece = self.where.get(content) if self.counter else self.at.get(address)
+        if piece is None:
+            self.fault(Reason.DOUBLE_FREE, f"{name} is not in memory" + ("" if self.counter else f" at {address}"))
+        elif piece.content != content:
+            self.fault(Reason.WRONG_CONTENT, f"the bytes at {address} hold another value than {name}")
+            piece = None
+        return piece
+
+    def drop(self, action: Action, op: int, value: Value, address: int, nbytes: int) -> None:
+        self.settle()
+        name = name_of(value)
+        content = self.content(value) if value[0] >= 0 else (-1, op, value[1])
+        piece = self.piece_at(address, content, name)
+        if piece is None:
+            return
+        if piece.bytes != nbytes:
+            self.fault(Reason.WRONG_SIZE, f"{name} has {piece.bytes} bytes, not {nbytes}")
+        if not piece.made:
+            self.fault(Reason.HALF_MADE, f"{name} goes before the op has run that makes it")
+        elif action != Action.FREE and (value[0] < 0 or value in self.program.fixed):
+            self.fault(Reason.NOT_EVICTABLE, f"{name} must stay until it is freed")
+        elif action != Action.EVICT and value[0] >= 0 and self.held(value):
+            self.fault(Reason.TOO_EARLY, f"the program still holds {name} after op {self.next_op - 1}")
+        self.reserved.pop(content, None)
+        self.temporaries.pop(content, None)
+        del self.where[content]
+        if self.counter:
+            self.used -= piece.bytes
+        else:
+            del self.at[piece.start]
+            self.starts.pop(bisect.bisect_left(self.starts, piece.start))
+
+    def held(self, value: Value) -> bool:
+        """Whether the program holds the value still, after the ops that have run in this round."""
+        return self.next_op < self.n_ops and self.next_op <= self.program.until.get(value, _BEYOND)
+
+    def move(self, value: Value, address: int, nbytes: int) -> None:
+        name = name_of(value)
+        if value in self.in_place:
+            del self.in_place[value]
+            before, now = self.content((value[0], value[1] - 1)), self.content(value)
+        else:
+            self.settle()
+            if self.next_op == self.n_ops:
+                self.turn()
+            if value not in self.renamed:
+                self.fault(Reason.UNKNOWN_VALUE, f"{name} takes over bytes, though nothing hands it any")
+                return
+            before = now = self.renamed.pop(value)
+        piece = self.piece_at(address, before, f"what becomes {name}")
+        if piece is None:
+            return
+        if piece.bytes != nbytes:
+            self.fault(Reason.WRONG_SIZE, f"{name} has {piece.bytes} bytes, not {nbytes}")
+        del self.where[before]
+        piece.content = now
+        self.where[now] = piece
+
+    # Turns
+
+    def settle(self) -> None:
+        """The moves that follow an op are over: every output must have its bytes."""
+        for value, op in self.in_place.items():
+            self.fault(Reason.NO_ROOM, f"op {op} makes {name_of(value)}, which has no bytes")
+        self.in_place.clear()
+
+    def settle_turn(self) -> None:
+        """The moves at the turn of a round are over: every value must have its new name."""
+        for value in self.renamed:
+            self.fault(Reason.NOT_HANDED_ON, f"{name_of(value)} of the next round takes over no bytes")
+        self.renamed.clear()
+
+    def turn(self) -> None:
+        """The end of a round: only what is handed on may be left, and all of it must be there."""
+        program = self.program
+        heirs = {heir: self.content(last) for last, heir in program.heir.items()}
+        whole = self.n_ops == len(program.reads)
+        handed_on = set(heirs.values()) if whole else set(self.where) - set(self.temporaries)
+        for content in sorted(self.where.keys() - handed_on):
+            name = self.temporaries.get(content) or f"version {content[2]} of storage {content[1]}"
+            self.fault(Reason.LEAK, f"{name} is left in memory")
+        if whole:
+            for heir, content in heirs.items():
+                if content not in self.where:
+                    self.fault(Reason.NOT_HANDED_ON, f"the next round needs {name_of(heir)}, which is not in memory")
+            renamed = {heir for last, heir in program.heir.items() if last != heir}
+            self.renamed = {
+                heir: content for heir, content in heirs.items() if heir in renamed and content in self.where
+            }
+        self.inherited = heirs
+        self.round += 1
+        self.next_op = 0
+
+    def finish(self) -> None:
+        """The replay says that it came to the end: it must have."""
+        self.settle()
+        if self.round < self.rounds and self.next_op == self.n_ops:
+            self.turn()
+        self.settle_turn()
+        if self.round < self.rounds:
+            done = self.round * self.steps_a_round + self.program.step[self.next_op]
+            self.fault(Reason.UNFINISHED, f"ends before op {self.next_op} of step {done}")
