@@ -1,0 +1,197 @@
+"""Synthetic traces: small nets whose shape makes one thing visible, for tests, documentation and benchmarks.
+
+Each is one training step, written as a tape of forward ops from which backward follows: the backward op of a layer
+reads the gradient of its result, its inputs and its weight, and makes a gradient for each. With `weight` bytes above 0
+every layer has a parameter of that many, whose gradient lives until SGD has used it. The same call gives the same
+trace, bit by bit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coopsim.errors import unknown
+from coopsim.trace.build import TraceBuilder
+from coopsim.trace.table import Trace
+from coopsim.types import CoopsimError, Phase, Role
+
+MIB = 1 << 20
+CHEAP, DEAR = "aten.relu.default", "aten.mm.default"
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A forward op on the tape."""
+
+    result: int
+    inputs: tuple[int, ...]
+    weight: tuple[int, ...]
+    name: str
+    cost_ns: int
+
+
+class _Net:
+    """Writes forward ops one by one, then all that follows from them."""
+
+    def __init__(self, weight: int, input_bytes: int) -> None:
+        self.builder = TraceBuilder()
+        self.weight = weight
+        self.bytes: dict[int, int] = {}
+        self.tape: list[_Layer] = []
+        self.input = self._storage(input_bytes, Role.INPUT, alive_at_start=True)
+
+    def _storage(self, nbytes: int, role: Role = Role.ACTIVATION, *, alive_at_start: bool = False) -> int:
+        storage = self.builder.storage(nbytes, role, alive_at_start=alive_at_start)
+        self.bytes[storage] = nbytes
+        return storage
+
+    def _op(
+        self, name: str, *, reads: list[int], creates: list[int], cost_ns: int, phase: Phase = Phase.FORWARD
+    ) -> None:
+        flops = 0 if name.startswith("aten.relu") else 1000 * cost_ns
+        moved = sum(self.bytes[s] for s in {*reads, *creates})
+        self.builder.op(
+            name, reads=reads, creates=creates, cost_ns=cost_ns, flops=flops, bytes_moved=moved, phase=phase
+        )
+
+    def layer(self, *inputs: int, nbytes: int, cost_ns: int, name: str = DEAR) -> int:
+        """A forward op that makes `nbytes` from its inputs and a weight of its own."""
+        weight = (self._storage(self.weight, Role.PARAMETER, alive_at_start=True),) if self.weight else ()
+        result = self._storage(nbytes)
+        self._op(name, reads=[*inputs, *weight], creates=[result], cost_ns=cost_ns)
+        self.tape.append(_Layer(result, inputs, weight, name, cost_ns))
+        return result
+
+    def train(self, label: str) -> Trace:
+        """Backward over the tape, then the update of every weight."""
+        gradient = self._loss(self.tape[-1].result)
+        weight_gradients: list[tuple[int, int]] = []
+        for layer in reversed(self.tape):
+            weight_gradients += self._backward(layer, gradient)
+        for weight, of_weight in weight_gradients:
+            self.builder.op(
+                "aten.add_.Tensor", reads=[of_weight], mutates=[weight], cost_ns=1000, phase=Phase.OPTIMIZER
+            )
+            self.builder.free(of_weight)
+        return self.builder.build({"model": label, "cost_source": "synthetic"})
+
+    def _loss(self, result: int) -> dict[int, int]:
+        gradient = self._storage(self.bytes[result])
+        self.builder.op(
+            "aten.mse_loss_backward.default", reads=[result], creates=[gradient], cost_ns=1000, phase=Phase.BACKWARD
+        )
+        return {result: gradient}
+
+    def _backward(self, layer: _Layer, gradient: dict[int, int]) -> list[tuple[int, int]]:
+        """The gradients of a layer's inputs, added to what others gave them; of its weight, with it, as the result."""
+        mine = gradient.pop(layer.result)
+        made = {s: self._storage(self.bytes[s]) for s in dict.fromkeys(layer.inputs) if s != self.input}
+        of_weight = [(w, self._storage(self.weight, Role.GRADIENT)) for w in layer.weight]
+        creates = [*made.values(), *(g for _, g in of_weight)]
+        if creates:
+            name, cost_ns = layer.name.replace(".default", "_backward.default"), 2 * layer.cost_ns
+            reads = [mine, *layer.inputs, *layer.weight]
+            self._op(name, reads=reads, creates=creates, cost_ns=cost_ns, phase=Phase.BACKWARD)
+        self.builder.free(mine)
+        self.builder.free(layer.result)
+        for s, new in made.items():
+            if s in gradient:
+                total = self._storage(self.bytes[s])
+                reads = [gradient[s], new]
+                self.builder.op("aten.add.Tensor", reads=reads, creates=[total], cost_ns=1000, phase=Phase.BACKWARD)
+                for part in reads:
+                    self.builder.free(part)
+                new = total
+            gradient[s] = new
+        return of_weight
+
+
+def chain(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
+    """A chain of `n` equal layers: the textbook case of checkpointing.
+
+    x ─► 1 ─► 2 ─► … ─► n ─┐
+    x ◄─ 1' ◄ 2' ◄ … ◄─ n' ┘     i' reads what i read
+    """
+    net = _Net(weight, nbytes)
+    at = net.input
+    for _ in range(n):
+        at = net.layer(at, nbytes=nbytes, cost_ns=cost_ns)
+    return net.train(f"chain-{n}")
+
+
+def tree(depth: int = 4, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
+    """A binary tree of 2^depth leaves, joined two by two, as in TreeLSTM: deep recomputation fans out.
+
+    x ─► ●─┐
+    x ─► ●─┴►●─┐
+    x ─► ●─┐   ├►●
+    x ─► ●─┴►●─┘        depth 2
+    """
+    net = _Net(weight, nbytes)
+
+    def node(height: int) -> int:
+        children = [node(height - 1), node(height - 1)] if height else [net.input]
+        return net.layer(*children, nbytes=nbytes, cost_ns=cost_ns)
+
+    node(depth)
+    return net.train(f"tree-{depth}")
+
+
+def unet(depth: int = 4, nbytes: int = 16 * MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
+    """Down and up again, two layers a level of half the bytes each, skip connections across: large tensors live long.
+
+    x ─► ■■■■ ───────────────► ■■■■
+           └► ■■ ────────► ■■ ─┘
+               └► ■ ───► ■ ┘
+                   └► ▪ ─┘         depth 3, and the bottom
+    """
+    net = _Net(weight, nbytes)
+
+    def level(k: int, *inputs: int) -> int:
+        size = max(nbytes >> k, 1)
+        return net.layer(net.layer(*inputs, nbytes=size, cost_ns=cost_ns), nbytes=size, cost_ns=cost_ns)
+
+    down = [net.input]
+    for k in range(depth + 1):
+        down.append(level(k, down[-1]))
+    at = down.pop()
+    for k in reversed(range(depth)):
+        at = level(k, at, down.pop())
+    return net.train(f"unet-{depth}")
+
+
+def holes(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
+    """Cheap and dear results side by side, then a wide one: dropping the cheapest first leaves holes too small for it.
+
+        address ►  │c│D│c│D│c│D│c│D│      c: cheap to recompute, D: dear
+                   │ │D│ │D│ │D│ │D│      one at a time, the cheapest first: n holes of one
+                   │     │D│c│D│c│D│      the cheapest neighbours: one hole of three
+
+    `n` pairs of one size; then a layer of three times the bytes, which needs room in one piece.
+    """
+    net = _Net(weight, nbytes)
+    at = net.input
+    for _ in range(n):
+        cheap = net.layer(at, nbytes=nbytes, cost_ns=max(cost_ns // 100, 1), name=CHEAP)
+        at = net.layer(cheap, nbytes=nbytes, cost_ns=cost_ns)
+    net.layer(at, nbytes=3 * nbytes, cost_ns=cost_ns)
+    return net.train(f"holes-{n}")
+
+
+NAMES: dict[str, Callable[..., Trace]] = {"chain": chain, "holes": holes, "tree": tree, "unet": unet}
+_MOST = {"chain": 100_000, "holes": 50_000, "tree": 14, "unet": 24}
+
+
+def make(spec: str) -> Trace:
+    """The trace of `synth:NAME` or `synth:NAME:SIZE`; CoopsimError, with the nearest names, if there is none.
+
+    >>> make("synth:chain:3").label
+    'chain-3'
+    """
+    name, _, size = spec.removeprefix("synth:").partition(":")
+    if name not in NAMES:
+        raise unknown("synthetic trace", name, NAMES, " (synth:NAME[:SIZE])")
+    if not size:
+        return NAMES[name]()
+    if not size.isascii() or not size.isdigit() or not 1 <= int(size) <= _MOST[name]:
+        raise CoopsimError(f"synth:{name} takes a size from 1 to {_MOST[name]}, not {size!r}")
+    return NAMES[name](int(size))
