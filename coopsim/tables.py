@@ -60,7 +60,7 @@ def smallest_budgets(df: Any) -> Any:
 
 def text(df: Any) -> str:
     """The bands of a sweep as tables: a line a policy, a column a memory ratio, `overhead±spread (fits/points)`."""
-    from coopsim.cli.common import table
+    from coopsim.text import table
 
     b = bands(df)
     parts = []

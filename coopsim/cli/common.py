@@ -1,7 +1,7 @@
 """What several verbs share: finding traces, progress, tables."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,17 +75,3 @@ def progress(what: str, total: int, done: int = 0) -> Iterator[Tick]:
 def note(text: str) -> None:
     """A line for people, on stderr."""
     print(text, file=sys.stderr, flush=True)
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Plain columns under a line: figures to the right, words to the left."""
-    cells = [[str(c) for c in row] for row in rows]
-    columns = list(zip(header, *cells, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    figures = [all(c[:1].isdigit() or c in ("-", "none") for c in column[1:]) for column in columns]
-
-    def line(row: Sequence[str]) -> str:
-        parts = zip(row, widths, figures, strict=True)
-        return "  ".join(c.rjust(w) if figure else c.ljust(w) for c, w, figure in parts).rstrip()
-
-    return "\n".join([line(list(header)), "  ".join("-" * w for w in widths), *map(line, cells)])

@@ -4,7 +4,7 @@ import argparse
 import json
 
 from coopsim.cli.common import load_trace
-from coopsim.errors import human
+from coopsim.text import human
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from coopsim.cli.common import table
+from coopsim.text import table
 
 
 def run(args: argparse.Namespace) -> int:

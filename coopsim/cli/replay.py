@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from coopsim.cli.common import load_trace, note
-from coopsim.errors import human
+from coopsim.text import human
 
 EXIT_CODES = {"ok": 0, "oom": 3, "thrash": 4, "lost": 4}
 

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from coopsim import allocators, policies
-from coopsim.errors import human
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
 from coopsim.replay.program import Program, lower
 from coopsim.schedule import Schedule
+from coopsim.text import human
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Outcome, Placement, Search
 

@@ -1,0 +1,26 @@
+"""Figures and tables as plain text."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+
+def human(nbytes: float) -> str:
+    """Bytes for people: 1.25 GiB."""
+    if abs(nbytes) < 1024:
+        return f"{nbytes:.0f} B"
+    power = min(int(math.log2(abs(nbytes)) // 10), 4)
+    return f"{nbytes / 1024**power:.4g} {['KiB', 'MiB', 'GiB', 'TiB'][power - 1]}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Plain columns under a line: figures to the right, words to the left."""
+    cells = [[str(c) for c in row] for row in rows]
+    columns = list(zip(header, *cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    figures = [all(c[:1].isdigit() or c in ("-", "none") for c in column[1:]) for column in columns]
+
+    def line(row: Sequence[str]) -> str:
+        parts = zip(row, widths, figures, strict=True)
+        return "  ".join(c.rjust(w) if figure else c.ljust(w) for c, w, figure in parts).rstrip()
+
+    return "\n".join([line(list(header)), "  ".join("-" * w for w in widths), *map(line, cells)])
