@@ -127,7 +127,8 @@ def _must_repeat(trace: Trace) -> None:
         if storage in used and storage not in heirs and trace.bytes[storage] > 0:
             what = f"storage {storage} ({trace.role[storage]}, {human(trace.bytes[storage])})"
             raise CoopsimError(
-                f"this trace cannot be repeated: {what} is used up and nothing replaces it; give --steps {trace.n_steps} or fewer"
+                f"this trace cannot be repeated: {what} is used up and nothing replaces it; "
+                f"give --steps {trace.n_steps} or fewer"
             )
 
 
