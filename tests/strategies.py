@@ -32,35 +32,7 @@ class AnyPolicy:
     pinning: Pinning
 
 
-def policies() -> st.SearchStrategy[AnyPolicy]:
-    """Any policy, shipped or not."""
-    kinds = (Cost, Divisor, Search, Placement, InPlace, Dead, Pinning)
-    cost, divisor, search, placement, in_place, dead, pinning = (st.sampled_from(list(kind)) for kind in kinds)
-    return st.builds(
-        AnyPolicy,
-        cost=cost,
-        divisor=divisor,
-        staleness=st.booleans(),
-        search=search,
-        placement=placement,
-        in_place=in_place,
-        dead=dead,
-        pinning=pinning,
-    )
-
-
-@st.composite
-def traces(draw: st.DrawFn, min_ops: int = 6, max_ops: int = 30) -> Trace:
-    """A random trace of one to three steps that passes `check`: forward, then something like backward, then updates."""
-    n_ops = draw(st.integers(min_ops, max_ops))
-    shape = _Dice(draw(st.binary(min_size=96, max_size=96)))
-    ops = [_Dice(draw(st.binary(min_size=20, max_size=20))) for _ in range(n_ops)]
-    trace = _Writer(shape, ops).trace()
-    check(trace)
-    return trace
-
-
-class _Dice:
+class Dice:
     """Choices out of drawn bytes: quick to draw, and what shrinks to zeros shrinks to the first choices."""
 
     def __init__(self, numbers: bytes) -> None:
@@ -80,10 +52,43 @@ class _Dice:
         return list(dict.fromkeys(self.pick(choices) for _ in range(self.roll(most + 1)))) if choices else []
 
 
+def dice(rolls: int) -> st.SearchStrategy[Dice]:
+    """Dice good for so many rolls. (Drawn one by one, numbers would be the least of their range too often.)"""
+    return st.binary(min_size=rolls, max_size=rolls).map(Dice)
+
+
+def policies() -> st.SearchStrategy[AnyPolicy]:
+    """Any policy, shipped or not."""
+
+    def build(dice: Dice) -> AnyPolicy:
+        return AnyPolicy(
+            cost=dice.pick([Cost.SET, Cost.OWN, Cost.NONE]),
+            divisor=dice.pick(list(Divisor)),
+            staleness=dice.pick([True, True, False]),
+            search=dice.pick(list(Search)),
+            placement=dice.pick(list(Placement)),
+            in_place=dice.pick(list(InPlace)),
+            dead=dice.pick(list(Dead)),
+            pinning=dice.pick(list(Pinning)),
+        )
+
+    return dice(8).map(build)
+
+
+@st.composite
+def traces(draw: st.DrawFn, min_ops: int = 6, max_ops: int = 30) -> Trace:
+    """A random trace of one to three steps that passes `check`: forward, then something like backward, then updates."""
+    shape = draw(dice(96))
+    ops = [draw(dice(20)) for _ in range(min_ops + shape.roll(max_ops - min_ops + 1))]
+    trace = _Writer(shape, ops).trace()
+    check(trace)
+    return trace
+
+
 class _Writer:
     """Writes a program op by op; what is freed, and when, is decided at the end, from the last uses."""
 
-    def __init__(self, shape: _Dice, ops: list[_Dice]) -> None:
+    def __init__(self, shape: Dice, ops: list[Dice]) -> None:
         self.shape, self.dice = shape, ops
         self.storages: list[tuple[int, Role, bool]] = []  # bytes, role, alive at the start
         self.last_use: list[int] = []  # of each storage
@@ -101,7 +106,7 @@ class _Writer:
             self.add(self.shape, {"reads": self.of_roles(Role.GRADIENT)[-1:], "mutates": [parameter]})
         return self.build()
 
-    def storage(self, dice: _Dice, role: Role, at_start: bool = False) -> int:
+    def storage(self, dice: Dice, role: Role, at_start: bool = False) -> int:
         sizes = [4, 512] if role == Role.BUFFER else [512, 700] if role in _SMALL else SIZES
         self.storages.append((0 if dice.one_in(25) else dice.pick(sizes), role, at_start))
         self.last_use.append(len(self.ops) - at_start)
@@ -110,7 +115,7 @@ class _Writer:
     def of_roles(self, *roles: Role) -> list[int]:
         return [s for s, (_, role, _) in enumerate(self.storages) if role in roles]
 
-    def op(self, dice: _Dice) -> None:
+    def op(self, dice: Dice) -> None:
         n, i = len(self.dice), len(self.ops)
         mirror = self.made[min(n - i, len(self.made) - 1)] if i >= n // 2 else self.made[-1]
         what: dict[str, Any] = {
@@ -133,7 +138,7 @@ class _Writer:
         what["random"] = dice.one_in(6)
         self.add(dice, what)
 
-    def add(self, dice: _Dice, what: dict[str, Any]) -> None:
+    def add(self, dice: Dice, what: dict[str, Any]) -> None:
         for verb in ("reads", "mutates", "creates"):
             for s in what.get(verb, ()):
                 self.last_use[s] = len(self.ops)
@@ -226,10 +231,7 @@ def peak_and_floor(trace: Trace, granule: int) -> tuple[int, int]:
     return peak, min(floor, peak)
 
 
-@st.composite
-def budgets(draw: st.DrawFn, trace: Trace, granule: int = 512) -> int:
+def budget(trace: Trace, granule: int, dice: Dice) -> int:
     """A budget between too little and more than enough, most of them tight."""
     peak, floor = peak_and_floor(trace, granule)
-    return max(
-        1, floor + (peak - floor) * draw(st.sampled_from([80, 60, 70, 50, 90, 75, 40, 65, 30, 110, 85, 10, -10])) // 100
-    )
+    return max(1, floor + (peak - floor) * dice.pick([80, 60, 70, 50, 90, 75, 40, 65, 30, 110, 85, 10, -10]) // 100)

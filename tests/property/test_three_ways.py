@@ -1,0 +1,144 @@
+"""The compiled core, the same code interpreted, and the slow reference agree action by action; the judge is content."""
+
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+import numba
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+from numba.core.registry import CPUDispatcher as Dispatcher
+
+from coopsim import policies as shipped
+from coopsim.policies import Policy
+from coopsim.replay import replay
+from coopsim.schedule import Schedule
+from coopsim.trace import Trace
+from coopsim.types import Action
+from coopsim.validate import validate
+from tests import reference
+from tests.strategies import budget, dice, policies, repeatable, traces
+
+CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
+EXAMPLES = 200
+TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+@contextmanager
+def _without_jit() -> Iterator[None]:
+    """Inside, the core is imported anew and stays Python; outside, all is as it was."""
+    ours = [name for name in sys.modules if name.startswith(CORE)]
+    compiled = {name: sys.modules.pop(name) for name in ours}
+    before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, 1
+    try:
+        yield
+    finally:
+        numba.config.DISABLE_JIT = before
+        for name in [name for name in sys.modules if name.startswith(CORE)]:
+            del sys.modules[name]
+        sys.modules |= compiled
+        for name, module in compiled.items():
+            parent, _, child = name.rpartition(".")
+            setattr(sys.modules[parent], child, module)
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> Callable[..., Schedule]:
+    """`replay` with JIT off."""
+    with _without_jit():
+        slow: Callable[..., Schedule] = importlib.import_module("coopsim.replay").replay
+        assert not _kernels()
+    assert slow is not replay
+    assert _kernels()
+    return slow
+
+
+def _kernels() -> list[str]:
+    """What is compiled in the modules of the core as they stand now."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(CORE)]
+    return [name for module in modules for name, it in vars(module).items() if isinstance(it, Dispatcher)]
+
+
+@st.composite
+def options(draw: st.DrawFn, trace: Trace) -> dict[str, object]:
+    """All that `replay` takes besides trace and policy."""
+    roll = draw(dice(8))
+    allocator = roll.pick(["arena", "arena", "counter"])
+    return {
+        "allocator": allocator,
+        "budget": budget(trace, reference.GRANULE[allocator], roll),
+        "steps": 1 + roll.roll(4 if repeatable(trace) else trace.n_steps),
+        "decide_by": roll.pick(["cost", "cost", "bytes", "flops", "unit"]),
+        "overhead_limit": roll.pick([10.0, 10.0, 10.0, 1.2]),
+        "random": roll.pick(["recompute", "recompute", "keep"]),
+    }
+
+
+def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Callable[..., Schedule]) -> Counter[str]:
+    """Replay in every way; what happened, in words, so that a test can see that enough did."""
+    close: list[None] = []
+    outcome, rows = reference.replay(trace, policy, **how, near_tie=lambda: close.append(None))  # type: ignore[arg-type]
+    assume(not close)  # the last bit of a sum decides, and the core may add in another order
+    schedule = replay(trace, policy, **how)  # type: ignore[arg-type]
+    assert [row[:8] for row in schedule.rows()] == [row[:8] for row in rows]
+    assert schedule.header["outcome"] == outcome
+    for other in others:
+        same = other(trace, policy, **how)
+        assert same.rows() == schedule.rows()
+        assert same.header["outcome"] == outcome
+    assert [str(fault) for fault in validate(schedule, trace)] == []
+    seen = Counter({Action(a).name.lower() for a in schedule.action.tolist()})
+    seen[outcome] += 1
+    seen["examples"] += 1
+    event(f"{outcome}, evictions: {seen['evict']}, recomputations: {seen['recompute']}")
+    return seen
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> None:
+    policy = shipped.find(name)
+    seen: Counter[str] = Counter()
+
+    @TESTING
+    @given(st.data(), traces())
+    def agree(data: st.DataObject, trace: Trace) -> None:
+        seen.update(compare(trace, policy, data.draw(options(trace)), interpreted))
+
+    agree()
+    _assert_much_happened(seen)
+
+
+def test_any_policy() -> None:
+    """Corners of the policy space that nobody ships."""
+    seen = _any_policy(settings(TESTING, max_examples=3 * EXAMPLES))
+    assert all(seen[outcome] for outcome in ("ok", "oom", "thrash", "lost")), seen
+
+
+@pytest.mark.slow
+def test_any_policy_at_length() -> None:
+    """The same, on other examples every time."""
+    _any_policy(settings(TESTING, max_examples=10_000, derandomize=False, database=None))
+
+
+def _any_policy(how_many: settings) -> Counter[str]:
+    seen: Counter[str] = Counter()
+
+    @how_many
+    @given(st.data(), traces(), policies())
+    def agree(data: st.DataObject, trace: Trace, any_policy: object) -> None:
+        policy = Policy(name="any", summary="", source="", **asdict(any_policy))  # type: ignore[call-overload]
+        seen.update(compare(trace, policy, data.draw(options(trace))))
+
+    agree()
+    _assert_much_happened(seen)
+    return seen
+
+
+def _assert_much_happened(seen: Counter[str]) -> None:
+    """A comparison of replays in which nothing is evicted would prove nothing."""
+    for what, share in {"evict": 0.45, "recompute": 0.3, "release": 0.6, "move": 0.25, "ok": 0.5, "oom": 0.1}.items():
+        assert seen[what] > share * seen["examples"], (what, seen)
