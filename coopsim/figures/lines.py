@@ -1,0 +1,248 @@
+"""Curves against the memory ratio: overhead, fragmentation, search. Every point is a band over neighbouring budgets."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coopsim.errors import unknown
+from coopsim.figures import style
+from coopsim.figures.bands import Band, Series, bands, check, series
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_RATIO = "memory ratio (% of peak without eviction)"
+_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)))
+_NONE_FITS, _SOME_FIT = "does not fit", "only k of n budgets fit"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a figure shows: the values of a table's rows, the axis that they are read from, and its scale."""
+
+    axis: str
+    short: str
+    values: "Callable[[pd.DataFrame], pd.Series[float]]"
+    log: bool = False
+
+
+QUANTITIES = {
+    "overhead": Quantity(
+        "overhead\n(×, 1 = no recomputation)",  # noqa: RUF001
+        "overhead",
+        lambda df: df["overhead"].astype("float64"),
+    ),
+    "fragmentation": Quantity(
+        "free bytes ÷ budget when\na hole was found (%)",
+        "fragmentation",
+        lambda df: 100 * df["fragmentation_rate"].astype("float64"),
+    ),
+    "search": Quantity(
+        "pieces visited per step",
+        "search",
+        lambda df: _positive(df["search_visits"].astype("float64") / df["steps"]),
+        log=True,
+    ),
+    "search_time": Quantity(
+        "search time per step (ms)",
+        "search time",
+        lambda df: _positive(df["search_ns"].astype("float64") / df["steps"] / 1e6),
+        log=True,
+    ),
+}
+
+
+def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "range") -> "Figure":
+    """One quantity of a sweep's table against the memory ratio: a panel per trace, a curve per policy.
+
+    what: `overhead`, `fragmentation` (request counted as used), `search` (pieces visited) or `search_time` (wall
+    clock). size: `column` or `slide`. A line is the mean over the neighbouring budgets that ran, its shade their
+    `range` or `std`. A hollow marker: only some of them ran, with how many. A cross: none did. CoopsimError for a
+    table or a word that it does not know.
+    """
+    if what not in QUANTITIES:
+        raise unknown("figure", what, QUANTITIES)
+    traces = list(dict.fromkeys(check(df)["trace"]))
+    columns = min(len(traces), 4 if len(traces) > 6 else 3)
+    with style.applied(size):
+        figure, axes = _panels(math.ceil(len(traces) / columns), columns, size)
+        shown: set[str] = set()
+        for k, ax in enumerate(axes):
+            if k >= len(traces):
+                ax.set_axis_off()
+                continue
+            shown |= _panel(ax, df, traces[k], what, spread)
+            ax.set_title(traces[k])
+            if k % columns == 0:
+                ax.set_ylabel(QUANTITIES[what].axis)
+            if k + columns >= len(traces):
+                ax.set_xlabel(_RATIO)
+        _legend(figure, df, shown)
+    return figure
+
+
+def overview(df: "pd.DataFrame", *, size: str = "column", spread: str = "range") -> "Figure":
+    """Overhead, fragmentation and search side by side, a row of panels per trace; the rest as in `draw`."""
+    traces = list(dict.fromkeys(check(df)["trace"]))
+    whats = ("overhead", "fragmentation", "search")
+    with style.applied(size):
+        figure, axes = _panels(len(traces), len(whats), size)
+        shown: set[str] = set()
+        for k, ax in enumerate(axes):
+            trace, what = traces[k // len(whats)], whats[k % len(whats)]
+            shown |= _panel(ax, df, trace, what, spread)
+            ax.set_ylabel(QUANTITIES[what].axis)
+            ax.set_title(f"{trace}: {QUANTITIES[what].short}")
+            if k >= len(axes) - len(whats):
+                ax.set_xlabel(_RATIO)
+        _legend(figure, df, shown)
+    return figure
+
+
+def _positive(values: "pd.Series[float]") -> "pd.Series[float]":
+    """Zeros have no place on a logarithmic axis: where nothing is searched the curve has not begun."""
+    return values.where(values > 0)
+
+
+def _panels(rows: int, columns: int, size: str) -> "tuple[Figure, list[Axes]]":
+    """An empty figure with a grid of panels."""
+    from matplotlib.figure import Figure
+
+    s = style.size(size)
+    width = s["width_in"] * (1 if columns == 1 else 0.95 * columns)
+    figure = Figure(figsize=(width, s["height_in"] * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+
+
+def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str) -> set[str]:
+    """Draw the curves of one trace. Returns which of the two special marks it used."""
+    quantity = QUANTITIES[what]
+    looks = style.policies(df["policy"])
+    curves = series(df)
+    dashes = _dashes(curves)
+    shown: set[str] = set()
+    never: list[tuple[list[Band], style.Look]] = []  # curves without a point
+    for name in reversed(_in_order(curves)):  # the first in the legend comes on top
+        rows = curves[name][curves[name]["trace"] == trace]
+        if rows.empty:
+            continue
+        points = bands(rows, quantity.values(rows), spread)
+        shown |= _curve(ax, points, looks[name.policy], dashes[name], counts=what == "overhead")
+        if any(p.fits == 0 for p in points):
+            shown.add(_NONE_FITS)
+            _crosses(ax, points, looks[name.policy])
+            if not any(p.fits for p in points):
+                never.append((points, looks[name.policy]))
+    if quantity.log:
+        ax.set_yscale("log")
+    _strip(ax, never)
+    ax.grid(visible=True)
+    ax.set_xlim(100 * df["band_center"].min() - 4, 100 * df["band_center"].max() + 4)
+    ax.xaxis.set_major_locator(_locator())
+    return shown
+
+
+def _locator() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=8, steps=[1, 2, 5, 10])
+
+
+def _curve(ax: "Axes", points: list[Band], look: style.Look, dashes: Any, *, counts: bool) -> set[str]:
+    """Line, shade and markers; broken where no budget fits. counts: write how many fit where some do not."""
+    from matplotlib.patheffects import withStroke
+
+    run: list[Band] = []
+    shown = set()
+    for p in [*points, None]:
+        if p is not None and not math.isnan(p.mean):
+            run.append(p)
+            continue
+        if run:
+            x = [100 * b.ratio for b in run]
+            ax.fill_between(x, [b.low for b in run], [b.high for b in run], color=look.color, alpha=0.18, linewidth=0)
+            ax.plot(x, [b.mean for b in run], color=look.color, linestyle=dashes)
+        run = []
+    for p in points:
+        if math.isnan(p.mean):
+            continue
+        some = p.fits < p.points
+        face = "white" if some else look.color
+        ax.plot(100 * p.ratio, p.mean, look.marker, color=look.color, markerfacecolor=face, zorder=3)
+        if some:
+            shown.add(_SOME_FIT)
+        if some and counts:
+            ax.annotate(
+                f"{p.fits}/{p.points}",
+                (100 * p.ratio, p.mean),
+                xytext=(0.6, 0.5),
+                textcoords="offset fontsize",
+                color=look.color,
+                fontsize="x-small",
+                zorder=4,
+                path_effects=[withStroke(linewidth=2, foreground="white")],
+            )
+    return shown
+
+
+def _crosses(ax: "Axes", points: list[Band], look: style.Look) -> None:
+    """A cross at each ratio beside the curve where nothing fits, at the height where the curve breaks off."""
+    for k, p in enumerate(points):
+        beside = [points[j] for j in (k + 1, k - 1) if 0 <= j < len(points) and not math.isnan(points[j].mean)]
+        if p.fits == 0 and beside:
+            x = [100 * beside[0].ratio, 100 * p.ratio]
+            ax.plot(x, [beside[0].mean] * 2, ":", color=look.color)
+            ax.plot(x[1], beside[0].mean, "x", color=look.color, markeredgewidth=1.6)
+
+
+def _strip(ax: "Axes", never: list[tuple[list[Band], style.Look]]) -> None:
+    """Rows of crosses in a strip below the data, one for each policy that fits nowhere."""
+    if not never:
+        return
+    row = 0.08
+    share = row * len(never)
+    scale = ax.transData.transform
+    low, high = (scale((0, y))[1] for y in ax.get_ylim())
+    ax.set_ylim(bottom=ax.transData.inverted().transform((0, low - (high - low) * share / (1 - share)))[1])
+    for k, (points, look) in enumerate(never):
+        x = [100 * p.ratio for p in points]
+        y = [row * (k + 0.5)] * len(x)
+        ax.plot(x, y, "x", color=look.color, transform=ax.get_xaxis_transform(), markeredgewidth=1.6)
+
+
+def _in_order(curves: "dict[Series, pd.DataFrame]") -> list[Series]:
+    policies = style.order(s.policy for s in curves)
+    return sorted(curves, key=lambda s: (policies.index(s.policy), s.variant))
+
+
+def _dashes(curves: "dict[Series, pd.DataFrame]") -> dict[Series, Any]:
+    """A line style for each curve: the same for the same variant."""
+    variants = sorted({s.variant for s in curves})
+    return {s: _DASHES[variants.index(s.variant) % len(_DASHES)] for s in curves}
+
+
+def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str]) -> None:
+    """One legend for all panels, below them: the curves, and the special marks that occur."""
+    from matplotlib.lines import Line2D
+
+    looks = style.policies(df["policy"])
+    curves = series(df)
+    handles = []
+    for s, dashes in ((s, _dashes(curves)[s]) for s in _in_order(curves)):
+        look = looks[s.policy]
+        label = " · ".join(filter(None, (look.label, s.variant)))
+        handles.append(Line2D([], [], color=look.color, marker=look.marker, linestyle=dashes, label=label))
+    for label, marker, face in ((_SOME_FIT, "o", "white"), (_NONE_FITS, "x", "black")):
+        if label in shown:
+            look_of_mark = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}
+            handles.append(Line2D([], [], label=label, **look_of_mark))  # type: ignore[arg-type]
+    for columns in range(len(handles), 0, -1):
+        legend = figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+        box = legend.get_window_extent()
+        if columns == 1 or box.width < 0.98 * figure.bbox.width:
+            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
+            return
+        legend.remove()

@@ -1,0 +1,65 @@
+"""What `coopsim plot` calls: all figures of a schedule or of a sweep, as files."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coopsim.figures import lines, memory_map
+from coopsim.figures.output import FORMATS, check_formats, save
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from coopsim.schedule import Schedule
+    from coopsim.trace import Trace
+
+
+def plot_schedule(
+    schedule: "Schedule", trace: "Trace", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column"
+) -> list[Path]:
+    """Draw the schedule's memory map. Returns the files written.
+
+    out: a folder (made if need be), where the map is named after trace, policy and budget; or a file, whose suffix
+    then says the format. CoopsimError for an unsupported format, or a schedule that has no addresses or is of another
+    trace.
+    """
+    h = schedule.header
+    name = f"memory-map_{trace.label}_{h['policy']}_{h['allocator']}_{h['budget_bytes']}B"
+    return _write(memory_map.draw(schedule, trace, size=size), _targets(out, re.sub(r"[^\w.-]+", "-", name), formats))
+
+
+def plot_sweep(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column") -> list[Path]:
+    """Draw a sweep's table: overhead, fragmentation, search, search time if it was measured, and an overview.
+
+    Returns the files written. out: a folder (made if need be); or a file, which gets the overview, in the format of its
+    suffix. CoopsimError for an unsupported format or a table that is no sweep's.
+    """
+    targets = _targets(out, "overview", formats)
+    written = _write(lines.overview(df, size=size), targets)
+    if Path(out).suffix.lower().removeprefix(".") in FORMATS:
+        return written
+    timed = "search_ns" in df.columns and (df["search_ns"].fillna(0) > 0).any()
+    for what in lines.QUANTITIES:
+        if what != "search_time" or timed:
+            written += _write(lines.draw(df, what, size=size), _targets(out, what, formats))
+    return written
+
+
+def _targets(out: Path, name: str, formats: Iterable[str]) -> list[Path]:
+    """The files to write: `out` itself if it ends like a figure, else `name` in the folder `out`, once a format."""
+    out = Path(out)
+    if out.suffix.lower().removeprefix(".") in FORMATS and not out.is_dir():
+        return [out]
+    names = check_formats(formats)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise CoopsimError(f"{out}: cannot be made a folder for figures ({e.strerror})") from None
+    return [out / f"{name}.{form}" for form in names]
+
+
+def _write(figure: "Figure", targets: list[Path]) -> list[Path]:
+    return [save(figure, path) for path in targets]

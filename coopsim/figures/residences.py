@@ -1,0 +1,123 @@
+"""Where each value was, and when: the rectangles of a memory map, from the actions of a schedule."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopsim.types import Action, CoopsimError, Phase, Role
+
+if TYPE_CHECKING:
+    from coopsim.schedule import Schedule
+    from coopsim.trace import Trace
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+ROLES = tuple(str(r) for r in Role)
+
+
+@dataclass(frozen=True, eq=False)
+class Residences:
+    """The stays of values in memory during one step, in columns; addresses and sizes in bytes, times in ns.
+
+    Times count from the start of the step, and stays are cut to it. `role` indexes ROLES; `recomputed` says that an op
+    run again made the value, `evicted` that a search ended its stay. `phases` are the starts of the
+    phases of the step, `end_ns` its length.
+    """
+
+    address: Ints
+    bytes: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    role: Ints
+    recomputed: Bools
+    evicted: Bools
+    phases: dict[str, int]
+    step: int
+    length_ns: int
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+def residences(schedule: "Schedule", trace: "Trace", step: int | None = None) -> Residences:
+    """The stays during `step` (from 0; None: the last one that the schedule has).
+
+    CoopsimError if the schedule is another trace's, has no addresses (`counter`), or no such step.
+    """
+    if schedule.header.get("trace", trace.content_hash) != trace.content_hash:
+        raise CoopsimError(f"the schedule was not made from this trace ({trace.label}): their content hashes differ")
+    steps = int(schedule.step.max()) + 1 if len(schedule) else 0
+    step = steps - 1 if step is None else step
+    if not 0 <= step < steps:
+        raise CoopsimError(f"the schedule has no step {step}; it has {steps}, counted from 0")
+    action, time = schedule.action, schedule.time_ns
+    is_op = np.isin(action, (Action.COMPUTE, Action.RECOMPUTE))
+    if (schedule.address[~is_op] < 0).any():
+        raise CoopsimError(
+            f"allocator {schedule.header.get('allocator', '')!r} has no addresses, so there is no map of them"
+        )
+
+    rows = np.flatnonzero(~is_op)
+    rows = rows[np.argsort(schedule.address[rows], kind="stable")]  # by address, then in order
+    starts = np.isin(action[rows], (Action.ALLOC, Action.MOVE))
+    same = np.append(np.diff(schedule.address[rows]) == 0, np.zeros(min(len(rows), 1), np.bool_))
+    following = np.where(same, np.append(rows[1:], 0), -1)[starts]  # the row that ends the stay, -1 if none does
+    rows = rows[starts]
+    total = _end(schedule, trace)
+    end = np.where(following < 0, total, time[following])
+    evicted = (following >= 0) & (action[following] == Action.EVICT) & (schedule.step[following] == step)
+
+    first = int(np.flatnonzero(schedule.step == step)[0])
+    later = np.flatnonzero(schedule.step > step)
+    t0, t1 = int(time[first]), int(time[later[0]]) if len(later) else total
+    begin = time[rows]
+    seen = (begin < t1) & (end > t0) & (end > begin)
+    rows, begin, end, evicted = rows[seen], begin[seen], end[seen], evicted[seen]
+    return Residences(
+        address=schedule.address[rows],
+        bytes=schedule.bytes[rows],
+        begin_ns=np.maximum(begin, t0) - t0,
+        end_ns=np.minimum(end, t1) - t0,
+        role=_roles(schedule, trace)[rows],
+        recomputed=_made_again(schedule, is_op)[rows],
+        evicted=evicted,
+        phases=_phases(schedule, trace, step, t0),
+        step=step,
+        length_ns=t1 - t0,
+    )
+
+
+def _end(schedule: "Schedule", trace: "Trace") -> int:
+    """The clock after the last action."""
+    if not len(schedule):
+        return 0
+    runs_op = schedule.action[-1] in (Action.COMPUTE, Action.RECOMPUTE)
+    return int(schedule.time_ns[-1]) + (int(trace.cost_ns[schedule.op[-1]]) if runs_op else 0)
+
+
+def _roles(schedule: "Schedule", trace: "Trace") -> Ints:
+    """For each row the index in ROLES of its value; those without a storage are temporaries."""
+    of_storage = np.array([ROLES.index(r) for r in trace.role] + [ROLES.index(Role.TEMPORARY)], np.int64)
+    return of_storage[schedule.storage]  # -1 takes the last
+
+
+def _made_again(schedule: "Schedule", is_op: Bools) -> Bools:
+    """For each row whether it serves an op run again: an allocation comes before its op's row, a move after it."""
+    ops = np.flatnonzero(is_op)
+    if not len(ops):
+        return np.zeros(len(schedule), np.bool_)
+    before = np.cumsum(is_op) - 1  # for each row the last op's row so far, -1 if there is none
+    moved = schedule.action == Action.MOVE
+    serving = np.clip(np.where(moved, before, before + 1), 0, len(ops) - 1)
+    again: Bools = (schedule.action[ops[serving]] == Action.RECOMPUTE) & (schedule.op == schedule.op[ops[serving]])
+    return again
+
+
+def _phases(schedule: "Schedule", trace: "Trace", step: int, t0: int) -> dict[str, int]:
+    """When the program first gets to each phase of the step, from its start."""
+    first_run = np.flatnonzero((schedule.step == step) & (schedule.action == Action.COMPUTE))
+    phase = np.array(trace.phase, dtype=object)[schedule.op[first_run]]
+    found = {str(p): np.flatnonzero(phase == p) for p in Phase}
+    return {p: int(schedule.time_ns[first_run[at[0]]]) - t0 for p, at in found.items() if len(at)}
