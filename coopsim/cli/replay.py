@@ -82,7 +82,12 @@ def describe(r: dict[str, Any]) -> str:
         ),
     ]
     if t := r.get("timeline"):
-        lines += [(key.replace("_", " "), str(value)) for key, value in t.items()]
+        hidden = "-" if t["hidden_fraction"] is None else f"{t['hidden_fraction']:.0%}"
+        lines += [
+            ("step time", "-" if t["step_ns"] is None else f"{t['step_ns'] / 1e6:.1f} ms on the simulated GPU"),
+            ("GPU waits", f"{t['gpu_waited_ns'] / 1e6:.3f} ms for the host, in all steps"),
+            ("search hidden", f"{hidden} of {t['search_ns'] / 1e6:.1f} ms behind the GPU's work"),
+        ]
     width = max(len(name) for name, _ in lines) + 2
     return "\n".join(f"{name:<{width}}{text}" for name, text in lines)
 

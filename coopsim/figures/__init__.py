@@ -6,6 +6,6 @@ set.
 
 from coopsim.figures import lines, memory_map
 from coopsim.figures.output import FORMATS, save
-from coopsim.figures.plot import plot_schedule, plot_sweep
+from coopsim.figures.plot import plot_comparison, plot_schedule, plot_sweep
 
-__all__ = ["FORMATS", "lines", "memory_map", "plot_schedule", "plot_sweep", "save"]
+__all__ = ["FORMATS", "lines", "memory_map", "plot_comparison", "plot_schedule", "plot_sweep", "save"]

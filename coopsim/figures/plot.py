@@ -1,7 +1,7 @@
 """What `coopsim plot` calls: all figures of a schedule or of a sweep, as files."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,19 @@ def plot_schedule(
     h = schedule.header
     name = f"memory-map_{trace.label}_{h['policy']}_{h['allocator']}_{h['budget_bytes']}B"
     return _write(memory_map.draw(schedule, trace, size=size), _targets(out, re.sub(r"[^\w.-]+", "-", name), formats))
+
+
+def plot_comparison(
+    schedules: "Sequence[Schedule]",
+    trace: "Trace",
+    out: Path,
+    formats: Iterable[str] = ("png",),
+    *,
+    size: str = "column",
+) -> list[Path]:
+    """Draw the memory maps of several schedules of one trace below each other. Returns the files written, as above."""
+    figure = memory_map.compare(schedules, trace, size=size)
+    return _write(figure, _targets(out, f"memory-maps_{trace.label}", formats))
 
 
 def plot_sweep(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column") -> list[Path]:
