@@ -1,53 +1,38 @@
 """Reads a schedule row by row beside the trace, and notes every fault."""
 
 import bisect
-from dataclasses import dataclass
 
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, Outcome
 from coopsim.validate.faults import Fault, Reason
+from coopsim.validate.memory import Content, Memory, Piece
 from coopsim.validate.program import Program, Value, name_of
 
 LIMIT = 20  #: faults after which the judge stops reading
 GRANULE = {"arena": 512, "counter": 1}
 _BEYOND = 1 << 62  #: an op that never comes
 
-Content = tuple[int, int, int]  # round, storage, version; -1, op, index for a temporary
-
-
-@dataclass(slots=True)
-class _Piece:
-    start: int
-    bytes: int
-    content: Content
-    made: bool
-
 
 class Judge:
-    """Reads a schedule row by row. `where` has the resident pieces by what they hold, `at` the same by address."""
+    """Knows, after every row, what the program has done and what memory holds."""
 
     def __init__(self, schedule: Schedule, trace: Trace) -> None:
         header = schedule.header
         self.program = Program(trace)
         self.ok = header["outcome"] == Outcome.OK
-        self.counter = header["allocator"] == "counter"
-        self.granule = GRANULE[header["allocator"]]
-        self.budget = header["budget_bytes"] // self.granule * self.granule
+        self.memory = Memory(header["budget_bytes"], GRANULE[header["allocator"]], self.fault)
         self.steps_a_round = trace.n_steps
         self.rounds = -(-header["steps"] // trace.n_steps)
         last = header["steps"] - (self.rounds - 1) * trace.n_steps
         self.ops_of_last_round = bisect.bisect_left(self.program.step, last)
         self.faults: list[Fault] = []
         self.seq = 0
+        self.step = 0
         self.round = 0
         self.next_op = 0
         self.clock = 0
         self.cost_of_op = 0  # of the op just run, not yet on the clock
-        self.used = 0
-        self.where: dict[Content, _Piece] = {}
-        self.at: dict[int, _Piece] = {}
-        self.starts: list[int] = []
         self.inherited: dict[Value, Content] = {}  # what this round took over from the one before
         self.reserved: dict[Content, str] = {}  # allocated, and waiting for the op that makes it
         self.temporaries: dict[Content, str] = {}
@@ -80,6 +65,9 @@ class Judge:
             if time_ns != self.clock:
                 self.fault(Reason.WRONG_TIME, f"at {time_ns} ns, but the ops run so far cost {self.clock} ns")
                 self.clock = time_ns
+            if step < self.step:
+                self.fault(Reason.WRONG_ORDER, f"step {step} after step {self.step}")
+            self.step = step
             if action in (Action.COMPUTE, Action.RECOMPUTE):
                 self.run(op, step, first=action == Action.COMPUTE)
             elif action == Action.ALLOC:
@@ -102,18 +90,10 @@ class Judge:
         if not 0 <= op < len(self.program.reads):
             self.fault(Reason.WRONG_ORDER, f"the trace has no op {op}")
             return
-        if first and op != self.next_op:
-            due = f"op {self.next_op} is next" if self.next_op < self.n_ops else "all ops have run"
-            self.fault(Reason.WRONG_ORDER, f"op {op} is computed where {due}")
-        elif not first and op >= self.next_op:
-            self.fault(Reason.WRONG_ORDER, f"op {op} is recomputed, but has not run in this round")
-        served = op if first or self.next_op >= self.n_ops else self.next_op
-        due_step = self.round * self.steps_a_round + self.program.step[served]
-        if step != due_step:
-            self.fault(Reason.WRONG_ORDER, f"op {op} runs in step {step}, not {due_step}")
+        self.check_order(op, step, first=first)
         if first and op == self.round == 0:
             for value in sorted(self.program.initial):
-                if self.program.until.get(value) != -1 and self.content(value) not in self.where:
+                if self.program.until.get(value) != -1 and self.content(value) not in self.memory.where:
                     self.fault(Reason.NO_ROOM, f"{name_of(value)} is alive at the start, but has no bytes")
         for name in self.temporaries.values():
             self.fault(Reason.LEAK, f"{name} outlives its op")
@@ -123,12 +103,24 @@ class Judge:
             self.next_op = op + 1
         self.cost_of_op = self.program.cost_ns[op]
 
+    def check_order(self, op: int, step: int, *, first: bool) -> None:
+        """Ops of the program run in its order; one that has run may run again, for the next of them."""
+        if first and op != self.next_op:
+            due = f"op {self.next_op} is next" if self.next_op < self.n_ops else "all ops have run"
+            self.fault(Reason.WRONG_ORDER, f"op {op} is computed where {due}")
+        elif not first and op >= self.next_op:
+            self.fault(Reason.WRONG_ORDER, f"op {op} is recomputed, but has not run in this round")
+        served = op if first or self.next_op >= self.n_ops else self.next_op
+        due_step = self.round * self.steps_a_round + self.program.step[served]
+        if step != due_step:
+            self.fault(Reason.WRONG_ORDER, f"op {op} runs in step {step}, not {due_step}")
+
     def find_inputs(self, op: int) -> None:
         for value in self.program.reads[op]:
-            piece = self.where.get(self.content(value))
+            piece = self.memory.where.get(self.content(value))
             if piece is not None and piece.made:
                 continue
-            others = [c for c in self.where if c[0] >= 0 and c[1] == value[0]]
+            others = [c for c in self.memory.where if c[0] >= 0 and c[1] == value[0]]
             if others:
                 what = "its bytes are not written yet" if piece else "of that storage only another version is in memory"
                 self.fault(Reason.STALE_VERSION, f"op {op} reads {name_of(value)}, but {what}")
@@ -137,7 +129,7 @@ class Judge:
 
     def write_outputs(self, op: int) -> None:
         for value in self.program.writes[op]:
-            piece = self.where.get(self.content(value))
+            piece = self.memory.where.get(self.content(value))
             if piece is None:
                 self.in_place[value] = op
             else:
@@ -150,9 +142,9 @@ class Judge:
             if self.reserved.pop(content, None) is None:
                 self.fault(Reason.NO_ROOM, f"{self.temporaries.pop(content)} has no bytes")
             else:
-                self.where[content].made = True
+                self.memory.where[content].made = True
         for content, name in self.reserved.items():
-            self.where[content].made = True
+            self.memory.where[content].made = True
             self.fault(Reason.UNUSED, f"bytes were allocated for {name}, which op {op} does not make")
         self.reserved.clear()
 
@@ -161,7 +153,8 @@ class Judge:
         if self.next_op == self.n_ops:
             self.turn()
         self.settle_turn()
-        size = -(-self.program.size(op, value) // self.granule) * self.granule
+        granule = self.memory.granule
+        size = -(-self.program.size(op, value) // granule) * granule
         content = self.content(value) if value[0] >= 0 else (-1, op, value[1])
         name = name_of(value)
         if size == 0:
@@ -169,54 +162,18 @@ class Judge:
             return
         if nbytes != size:
             self.fault(Reason.WRONG_SIZE, f"{name} gets {nbytes} bytes, not {size}")
-        if content in self.where:
+        if content in self.memory.where:
             self.fault(Reason.ALLOCATED_TWICE, f"{name} has bytes already")
             return
         initial = self.round == 0 and self.next_op == 0 and value in self.program.initial
-        piece = self.where[content] = _Piece(address, nbytes, content, made=initial)
-        if not initial:
+        if self.memory.put(Piece(address, nbytes, content, made=initial), name) and not initial:
             self.reserved[content] = name
-        self.take_room(piece, name)
-
-    def take_room(self, piece: _Piece, name: str) -> None:
-        if self.counter:
-            self.used += piece.bytes
-            if self.used > self.budget:
-                self.fault(Reason.OVER_BUDGET, f"{name} makes {self.used} bytes of {self.budget}")
-            if piece.start != -1:
-                self.fault(Reason.OUT_OF_BOUNDS, f"{name} has address {piece.start} in a counter, which has none")
-            return
-        end = piece.start + piece.bytes
-        if piece.start < 0 or end > self.budget:
-            self.fault(Reason.OUT_OF_BOUNDS, f"{name} lies at {piece.start} to {end}, out of {self.budget}")
-        if piece.start % self.granule:
-            self.fault(Reason.MISALIGNED, f"{name} lies at {piece.start}, no multiple of {self.granule}")
-        k = bisect.bisect_left(self.starts, piece.start)
-        for i in (k - 1, k):
-            other = self.at[self.starts[i]] if 0 <= i < len(self.starts) else None
-            if other and other.start < end and piece.start < other.start + other.bytes:
-                self.fault(Reason.OVERLAP, f"{name} at {piece.start} lies on the bytes of another at {other.start}")
-                del self.where[piece.content]
-                self.reserved.pop(piece.content, None)
-                return
-        self.starts.insert(k, piece.start)
-        self.at[piece.start] = piece
-
-    def piece_at(self, address: int, content: Content, name: str) -> _Piece | None:
-        """The piece at this address, if it holds this content; a fault if not."""
-        piece = self.where.get(content) if self.counter else self.at.get(address)
-        if piece is None:
-            self.fault(Reason.DOUBLE_FREE, f"{name} is not in memory" + ("" if self.counter else f" at {address}"))
-        elif piece.content != content:
-            self.fault(Reason.WRONG_CONTENT, f"the bytes at {address} hold another value than {name}")
-            piece = None
-        return piece
 
     def drop(self, action: Action, op: int, value: Value, address: int, nbytes: int) -> None:
         self.settle()
         name = name_of(value)
         content = self.content(value) if value[0] >= 0 else (-1, op, value[1])
-        piece = self.piece_at(address, content, name)
+        piece = self.memory.find(address, content, name)
         if piece is None:
             return
         if piece.bytes != nbytes:
@@ -229,12 +186,7 @@ class Judge:
             self.fault(Reason.TOO_EARLY, f"the program still holds {name} after op {self.next_op - 1}")
         self.reserved.pop(content, None)
         self.temporaries.pop(content, None)
-        del self.where[content]
-        if self.counter:
-            self.used -= piece.bytes
-        else:
-            del self.at[piece.start]
-            self.starts.pop(bisect.bisect_left(self.starts, piece.start))
+        self.memory.remove(piece)
 
     def held(self, value: Value) -> bool:
         """Whether the program holds the value still, after the ops that have run in this round."""
@@ -253,14 +205,12 @@ class Judge:
                 self.fault(Reason.UNKNOWN_VALUE, f"{name} takes over bytes, though nothing hands it any")
                 return
             before = now = self.renamed.pop(value)
-        piece = self.piece_at(address, before, f"what becomes {name}")
+        piece = self.memory.find(address, before, f"what becomes {name}")
         if piece is None:
             return
         if piece.bytes != nbytes:
             self.fault(Reason.WRONG_SIZE, f"{name} has {piece.bytes} bytes, not {nbytes}")
-        del self.where[before]
-        piece.content = now
-        self.where[now] = piece
+        self.memory.rewrite(piece, now)
 
     # Turns
 
@@ -281,17 +231,17 @@ class Judge:
         program = self.program
         heirs = {heir: self.content(last) for last, heir in program.heir.items()}
         whole = self.n_ops == len(program.reads)
-        handed_on = set(heirs.values()) if whole else set(self.where) - set(self.temporaries)
-        for content in sorted(self.where.keys() - handed_on):
+        handed_on = set(heirs.values()) if whole else set(self.memory.where) - set(self.temporaries)
+        for content in sorted(self.memory.where.keys() - handed_on):
             name = self.temporaries.get(content) or f"version {content[2]} of storage {content[1]}"
             self.fault(Reason.LEAK, f"{name} is left in memory")
         if whole:
             for heir, content in heirs.items():
-                if content not in self.where:
+                if content not in self.memory.where:
                     self.fault(Reason.NOT_HANDED_ON, f"the next round needs {name_of(heir)}, which is not in memory")
             renamed = {heir for last, heir in program.heir.items() if last != heir}
             self.renamed = {
-                heir: content for heir, content in heirs.items() if heir in renamed and content in self.where
+                heir: content for heir, content in heirs.items() if heir in renamed and content in self.memory.where
             }
         self.inherited = heirs
         self.round += 1
