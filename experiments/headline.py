@@ -1,8 +1,9 @@
-"""The README's table: BERT-Large at half memory under DTR, DTE and Coop, in the headline setting and with one choice changed at a time.
+"""The README's table: BERT-Large at half memory under DTR, DTE and Coop, in the headline setting and variations of it.
 
-The headline setting was fixed before any of these numbers were seen: A100-80GB roofline with TF32 products, policies decide by that same cost, all
-memory in one arena, gradients where the step puts them and dropped at its end, 10 steps in one memory, copy on write for DTR and
-DTE, all three parts on for Coop. Every figure is a band over 11 neighbouring budgets within 2.5 % of the nominal one.
+The headline setting was fixed before any of these numbers were seen: A100-80GB roofline with TF32 products, policies
+decide by that same cost, all memory in one arena, gradients where the step puts them and dropped at its end, 10 steps
+in one memory, copy on write for DTR and DTE, all three parts on for Coop. A variation changes one of these. Every
+figure is a band over 11 neighbouring budgets within 2.5 % of the nominal one.
 
     python experiments/headline.py        writes expected/headline.csv, expected/smallest.csv and the README's section
 """
@@ -44,7 +45,7 @@ SETTINGS: tuple[tuple[str, dict[str, object], tuple[str, ...]], ...] = (
 
 
 def in_fp32(trace: Trace) -> Trace:
-    """The trace with matrix products at the card's FP32 rate: the roofline again, from each op's flops, bytes and old cost."""
+    """The trace with matrix products at the card's FP32 rate: the roofline again, from flops and the old cost."""
     from dataclasses import replace
 
     longest = np.where(trace.flops > 0, np.ceil(trace.flops / FP32 * 1e9).astype(np.int64), 0)
@@ -53,9 +54,10 @@ def in_fp32(trace: Trace) -> Trace:
 
 def main() -> None:
     warm_up()
-    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(
-        os.cpu_count(), mp_context=multiprocessing.get_context("spawn")
-    ) as executor:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as executor,
+    ):
         fp32 = Path(folder) / "bert-large-fp32.parquet"
         save(in_fp32(load(TRACE)), fp32)
         rows = []
