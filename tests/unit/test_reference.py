@@ -472,3 +472,18 @@ def test_a_parameter_is_kept_for_a_recomputation() -> None:
         move      s0.0 @ 1024 +512
         """,
     )
+
+
+def test_a_find_shortens_the_path_and_that_shows() -> None:
+    """x under y under z. When y leaves, x goes with it, unless somebody has asked for x's root before."""
+
+    def root_of_x_without_y(*, asked_before: bool) -> str:
+        nodes = {name: reference.Value(0, 0, U, Role.ACTIVATION) for name in "xyz"}
+        nodes["x"].parent, nodes["y"].parent = nodes["y"], nodes["z"]
+        if asked_before:
+            assert nodes["x"].root() is nodes["z"]
+        nodes["y"].leave_set()
+        return next(name for name, node in nodes.items() if node is nodes["x"].root())
+
+    assert root_of_x_without_y(asked_before=False) == "y"
+    assert root_of_x_without_y(asked_before=True) == "z"
