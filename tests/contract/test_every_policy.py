@@ -1,12 +1,12 @@
 """Every policy that is found, on both allocators, with 100 % to 30 % of the memory: the judge passes every schedule."""
 
 import pytest
-from coopsim.trace.synth import make
 
 from coopsim import allocators, policies
 from coopsim.replay import replay
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
+from coopsim.trace.synth import make
 from coopsim.validate import validate
 
 RATIOS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
