@@ -46,6 +46,7 @@ def build() -> Parser:
         return p
 
     _capture(add("capture", "record one steady training step of a model, without a GPU"))
+    _import(add("import", "make a trace of a log that another tool wrote", module="import_"))
     _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
     _replay(add("replay", "replay a trace under a policy and a budget"))
     _sweep(add("sweep", "replay traces over a grid of policies and budgets, on all cores; resumes when started again"))
@@ -67,6 +68,12 @@ def _capture(p: Parser) -> None:
     p.add_argument("--batch", type=_positive, help="batch size of a reference model (default: its own)")
     p.add_argument("--steps", type=_positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=_natural, default=2, help="steps before the recorded one (default: 2)")
+
+
+def _import(p: Parser) -> None:
+    p.add_argument("format", choices=("simrd",), help="simrd: a log of DTR's prototype, plain, .gz or .zst")
+    p.add_argument("log", metavar="LOG", help="file to read")
+    p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
 
 
 def _info(p: Parser) -> None:
@@ -91,9 +98,16 @@ def _replay(p: Parser) -> None:
     p.add_argument(
         "--policy", required=True, metavar="P", help="a name of `coopsim list policies`, or NAME:choice=value,…"
     )
-    p.add_argument("--allocator", default="arena", help="default: arena")
+    p.add_argument("--allocator", help="default: arena; counter under the semantics of simrd")
     p.add_argument("--budget", required=True, metavar="B", help=BUDGET_HELP)
+    p.add_argument(
+        "--semantics",
+        choices=("general", "simrd"),
+        default="general",
+        help="simrd: exactly what DTR's own simulator does, one step in a counter (docs/simrd.md)",
+    )
     _common(p)
+    p.set_defaults(steps=None)  # 10, and 1 under the semantics of simrd
     p.add_argument("-o", "--output", metavar="S", help="schedule file to write")
     p.add_argument(
         "--timeline", action="store_true", help="simulate the schedule in time: host, launch queue, GPU stream"

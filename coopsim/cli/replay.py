@@ -6,41 +6,20 @@ from typing import Any
 
 from coopsim.cli.common import load_trace, note
 from coopsim.text import human
+from coopsim.types import CoopsimError
 
 EXIT_CODES = {"ok": 0, "oom": 3, "thrash": 4, "lost": 4}
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import allocators, budget, policies
-
-    policy = policies.find(args.policy)
-    allocator = allocators.find(args.allocator)
     trace = load_trace(args.trace)
+    schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
 
-    from coopsim.trace.measure import peak_bytes
-
-    peak = peak_bytes(trace, allocator.granule)
-    nbytes = budget.parse(args.budget, peak)
-
-    from coopsim.kernel.jit import is_cold
     from coopsim.metrics import summary
-    from coopsim.replay import replay
 
-    if is_cold():
-        note("compiling the replay core: some seconds, once")
-    schedule = replay(
-        trace,
-        policy,
-        args.allocator,
-        nbytes,
-        steps=args.steps,
-        decide_by=args.decide_by,
-        overhead_limit=args.overhead_limit,
-        random=args.random,
-    )
     result = summary(schedule) | {
         "peak_without_eviction_bytes": peak,
-        "memory_ratio": nbytes / peak,
+        "memory_ratio": schedule.header["budget_bytes"] / peak,
     }
     if args.timeline:
         from coopsim import timeline
@@ -55,6 +34,54 @@ def run(args: argparse.Namespace) -> int:
     if result["outcome"] != "ok":
         note(f"coopsim: {explain(result)}")
     return EXIT_CODES[result["outcome"]]
+
+
+def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
+    """The schedule, and the peak without eviction."""
+    from coopsim import allocators, budget, policies
+    from coopsim.trace.measure import peak_bytes
+
+    policy = policies.find(args.policy)
+    allocator = allocators.find(args.allocator or "arena")
+    peak = peak_bytes(trace, allocator.granule)
+    nbytes = budget.parse(args.budget, peak)
+
+    from coopsim.kernel.jit import is_cold
+    from coopsim.replay import replay
+
+    if is_cold():
+        note("compiling the replay core: some seconds, once")
+    schedule = replay(
+        trace,
+        policy,
+        allocator.name,
+        nbytes,
+        steps=args.steps or 10,
+        decide_by=args.decide_by,
+        overhead_limit=args.overhead_limit,
+        random=args.random,
+    )
+    return schedule, peak
+
+
+def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
+    """The schedule, and the peak that DTR's papers call a memory ratio of 1."""
+    from coopsim import budget, simrd
+    from coopsim.trace.measure import peak_bytes
+
+    simrd.check_policy(args.policy)
+    fixed = {
+        "--allocator counter": args.allocator in (None, "counter"),
+        "--steps 1": args.steps in (None, 1),
+        "--decide-by cost": args.decide_by == "cost",
+        "--random recompute": args.random == "recompute",
+        "no --timeline": not args.timeline,
+    }
+    for what, is_so in fixed.items():
+        if not is_so:
+            raise CoopsimError(f"--semantics simrd knows only {what}")
+    peak = simrd.baseline_peak_bytes(trace, otherwise=peak_bytes(trace))
+    return simrd.replay_simrd(trace, args.policy, budget.parse(args.budget, peak), args.overhead_limit), peak
 
 
 def describe(r: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
-_KERNEL_ROOMS = ("kernel", "allocators", "replay")
+_KERNEL_ROOMS = ("kernel", "allocators", "replay", "simrd")
 
 
 def cache_dir() -> Path:
