@@ -78,7 +78,7 @@ def _replay(trace: Trace, policy: str, budget: int, overhead_limit: float, *, re
 def _header(trace: Trace, program: Program, state: s.State, policy: str, overhead_limit: float) -> dict[str, Any]:
     K = state.K
     return {
-        "trace": trace.content_hash,
+        "trace": program.trace_hash,
         "model": trace.label,
         "semantics": "simrd",
         "policy": policy,
