@@ -1,4 +1,4 @@
-"""Regions that follow each event at once, as simrd does it, while an op that lacks arguments makes a view (regions.py)."""
+"""Regions that follow each event at once, as simrd does it: for ops that lack arguments and make a view."""
 
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.simrd.state import (
