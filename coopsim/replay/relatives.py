@@ -46,11 +46,15 @@ def is_evicted(V: Array, v: int) -> bool:
 
 @inlined
 def find(V: Array, v: int) -> int:
-    """The root of v's set of evicted values."""
-    while V[v, PARENT] != v:
-        V[v, PARENT] = V[V[v, PARENT], PARENT]
-        v = V[v, PARENT]
-    return v
+    """The root of v's set of evicted values. The path is compressed fully, as OneFlow does; it matters, because nodes leave."""
+    root = v
+    while V[root, PARENT] != root:
+        root = V[root, PARENT]
+    while V[v, PARENT] != root:
+        above = V[v, PARENT]
+        V[v, PARENT] = root
+        v = above
+    return root
 
 
 @inlined
