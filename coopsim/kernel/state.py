@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.int64]
 
-# V: a row a value (one version of one storage). The first eight columns never change in a replay. The ops that have value v
-# as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among them.
+# V: a row a value (one version of one storage). The first eight columns never change in a replay. The ops that have
+# value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
+# them.
 BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END = range(8)
 PIECE, LIVE, PINS, LAST_USE, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT = range(8, 18)
 V_STATIC, V_COLUMNS = 8, 18
@@ -31,7 +32,8 @@ P_COLUMNS = 6
 HOLE_BYTES, HOLE_ADDRESS, HOLE_PIECE = range(3)
 H_COLUMNS = 3
 
-# N: a row an equivalence class of evicted values (DTR): a union-find forest. A value that comes back leaves its node behind.
+# N: a row an equivalence class of evicted values (DTR): a union-find forest. A value that comes back leaves its node
+# behind.
 N_PARENT, N_COST, N_STAMP = range(3)
 
 # W: what static DTR projects for an evicted value: cost to bring back, memory for that, evicted descendants.

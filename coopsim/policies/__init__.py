@@ -77,10 +77,9 @@ def find(spec: str) -> Policy:
         choice, _, value = change.partition("=")
         if choice not in CHOICES:
             raise unknown("choice", choice, CHOICES, hint=f" (in policy {spec!r})")
-        elif value not in list(CHOICES[choice]):
+        if value not in list(CHOICES[choice]):
             raise unknown(choice, value, [str(v) for v in CHOICES[choice]], hint=f" (in policy {spec!r})")
-        else:
-            changed[choice] = CHOICES[choice](value)
+        changed[choice] = CHOICES[choice](value)
     return replace(policy, name=spec, **changed)  # type: ignore[arg-type]
 
 

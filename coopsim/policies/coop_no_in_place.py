@@ -1,5 +1,4 @@
-"""Coop without recomputable in-place: every in-place op copies. An ablation of the paper.
-"""
+"""Coop without recomputable in-place: every in-place op copies. An ablation of the paper."""
 
 from coopsim.policies import Policy
 from coopsim.types import Cost, Placement, Search

@@ -1,5 +1,4 @@
-"""Coop without layout-aware eviction: DTE's search, with Coop's placement and in-place. An ablation of the paper.
-"""
+"""Coop without layout-aware eviction: DTE's search, with Coop's placement and in-place. An ablation of the paper."""
 
 from coopsim.policies import Policy
 from coopsim.types import Cost, Divisor, InPlace, Placement

@@ -1,5 +1,4 @@
-"""Coop without cheap tensor partitioning: everything at the low end of its hole. An ablation of the paper.
-"""
+"""Coop without cheap tensor partitioning: everything at the low end of its hole. An ablation of the paper."""
 
 from coopsim.policies import Policy
 from coopsim.types import Cost, InPlace, Search

@@ -15,8 +15,7 @@ from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Outcome, Placement, Recency, Release, Search
 
 _CODES: dict[type, list[Any]] = {  # numbers as kernels know them: the order in types.py
-    kind: list(kind)
-    for kind in (Cost, Divisor, Recency, Search, Placement, InPlace, Release, Dead)
+    kind: list(kind) for kind in (Cost, Divisor, Recency, Search, Placement, InPlace, Release, Dead)
 }
 _OUTCOMES = list(Outcome)
 

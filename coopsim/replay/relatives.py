@@ -1,7 +1,8 @@
 """Who is evicted together with whom: what a policy's cost of loss looks at beyond the value itself.
 
-Three kinds are kept up to date as values come and go: OneFlow's union-find sets, DTR's equivalence classes, and nothing (costs that
-walk the graph when asked). A value counts as evicted if it has been made in this round, is not resident, and can be made again.
+Three kinds are kept up to date as values come and go: OneFlow's union-find sets, DTR's equivalence classes, and
+nothing (costs that walk the graph when asked). A value counts as evicted if it has been made in this round, is not
+resident, and can be made again.
 """
 
 from coopsim.kernel.jit import inlined, kernel
@@ -46,7 +47,7 @@ def is_evicted(V: Array, v: int) -> bool:
 
 @inlined
 def find(V: Array, v: int) -> int:
-    """The root of v's set of evicted values. The path is compressed fully, as OneFlow does; it matters, because nodes leave."""
+    """The root of v's set of evicted values. Compresses the path fully, like OneFlow: it matters, as nodes leave."""
     root = v
     while V[root, PARENT] != root:
         root = V[root, PARENT]
@@ -83,7 +84,7 @@ def join_evicted(S: State, v: int) -> None:
 
 @inlined
 def leave_evicted(S: State, v: int) -> None:
-    """v is back. In a set, the root loses what v's node stores and v stands alone; a class loses v's cost and never splits."""
+    """v is back. Its set's root loses what v's node stores and v stands alone; its class loses v's cost, and stays."""
     V = S.V
     if S.choice[C_COST] == COST_SET:
         V[find(V, v), SET] -= V[v, SET]
@@ -118,7 +119,7 @@ def _merge(V: Array, x: int, v: int) -> None:
 
 @kernel
 def _join_set(S: State, v: int) -> None:
-    """v's set takes in those of missing inputs and siblings (OneFlow's union-find: the Coop authors' code, tensor_storage.cpp)."""
+    """v's set takes in those of missing inputs and siblings (OneFlow's union-find, tensor_storage.cpp)."""
     op = S.V[v, PRODUCER]
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
         if S.V[S.ins[k], PIECE] < 0:
@@ -130,7 +131,7 @@ def _join_set(S: State, v: int) -> None:
 
 @kernel
 def _join_class(S: State, v: int) -> None:
-    """A new class of v alone, merged with those of evicted parents and children (DTR's paper, section 4.1, and simrd)."""
+    """A new class of v alone, merged with those of evicted parents and children (DTR's paper, section 4.1)."""
     if S.K[K_CLASSES] == S.N.shape[0]:
         _compact_classes(S)
     node = S.K[K_CLASSES]

@@ -94,8 +94,8 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
 def published_window(S: State, need: int) -> tuple[int, int]:
     """The same search as OneFlow's code has it (EvictAndFindPieceOnce), with its quirks (coop.md d).
 
-    The loop ends when `end` leaves the memory, so the last window is not shrunk. A score of inf that enters and leaves makes the running
-    sum NaN until the next wall, and windows are missed. Ties keep the lowest.
+    The loop ends when `end` leaves the memory, so the last window is not shrunk. A score of inf that enters and
+    leaves makes the running sum NaN until the next wall, and windows are missed. Ties keep the lowest.
     """
     if S.choice[C_COST] == COST_PROJECTED:
         project(S)
