@@ -254,7 +254,7 @@ def evicted_below(S: State, v: int) -> int:
 
 @kernel
 def project(S: State) -> None:
-    """Bring W up to date for all evicted values (MegEngine's seq_dtr.cpp: backward, memory and forward terms, path-counted).
+    """Bring W up to date for all evicted values (MegEngine's seq_dtr.cpp; all terms count along every path).
 
     A value's producer comes before it and its users after it, so one pass up and one pass down settle all.
     """
