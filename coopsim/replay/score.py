@@ -43,11 +43,15 @@ _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same num
 
 @inlined
 def score(S: State, v: int) -> float:
-    """cost of loss / recency / size; infinite for a value that was used just now."""
+    """cost of loss / recency / size; infinite for a value that was used just now.
+
+    The cost is asked for in any case: that shortens paths in the sets, as in OneFlow, and draws a random number.
+    """
     result = np.inf
+    cost = cost_of_loss(S, v)
     distance = _distance(S, v)
     if distance > 0.0:
-        result = cost_of_loss(S, v) / distance
+        result = cost / distance
         if S.choice[C_DIVISOR] != BY_NOTHING:
             result /= float(_room(S.P, S.V[v, PIECE], S.choice[C_DIVISOR] == BY_HOLE))
     return result
