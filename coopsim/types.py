@@ -62,6 +62,11 @@ class Cost(StrEnum):
     NONE = "none"  #: 1, whatever is lost
     OWN = "own"  #: the cost of the op that makes it
     SET = "set"  #: own + evicted inputs and siblings, each with its union-find set (OneFlow)
+    CLASSES = "classes"  #: own + the equivalence classes of evicted parents and children (DTR's ẽ*)
+    NEIGHBOURHOOD = "neighbourhood"  #: own + all evicted ancestors and descendants (DTR's e*)
+    ANCESTORS = "ancestors"  #: own + all evicted ancestors (MSPS)
+    PROJECTED = "projected"  #: recomputation back x evicted descendants x memory to recompute (MegEngine's static DTR)
+    RANDOM = "random"  #: a seeded pseudo-random number
 
 
 class Divisor(StrEnum):
@@ -72,11 +77,20 @@ class Divisor(StrEnum):
     HOLE = "hole"  #: bytes + adjacent free bytes: the hole that eviction would leave (DTE)
 
 
+class Recency(StrEnum):
+    """How far from now the use of a storage is that a score is divided by."""
+
+    STALENESS = "staleness"  #: decision cost run since its last use
+    NEXT_USE = "next_use"  #: ops of the program until its next use (needs the future)
+    NOTHING = "nothing"  #: 1
+
+
 class Search(StrEnum):
     """How victims are found."""
 
     GREEDY = "greedy"  #: the least score, one storage at a time, until a contiguous hole fits (DTR, DTE)
     WINDOW = "window"  #: the cheapest contiguous run, found in one sliding pass over the address order (Coop)
+    WINDOW_PUBLISHED = "window_published"  #: the same as OneFlow's code has it, quirks included
 
 
 class Placement(StrEnum):
@@ -91,6 +105,13 @@ class InPlace(StrEnum):
 
     COPY = "copy"  #: copy on write: the new version gets bytes of its own, the old is dropped
     RECOMPUTABLE = "recomputable"  #: the new version takes over the address; the old one counts as evicted
+
+
+class Release(StrEnum):
+    """What happens to an evictable value when the program drops its last reference."""
+
+    EAGER = "eager"  #: dropped at once, recomputable as long as something may need it
+    KEEP = "keep"  #: left for the search to find
 
 
 class Dead(StrEnum):

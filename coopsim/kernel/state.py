@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.int64]
 
-# V: a row a value (one version of one storage). The first six columns never change in a replay.
-BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN = range(6)
-PIECE, LIVE, PINS, LAST_USE, PARENT, SET = range(6, 12)
-V_COLUMNS = 12
+# V: a row a value (one version of one storage). The first eight columns never change in a replay. The ops that have
+# value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
+# them.
+BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END = range(8)
+PIECE, LIVE, PINS, LAST_USE, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT = range(8, 18)
+V_STATIC, V_COLUMNS = 8, 18
 
 # O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
 # outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
@@ -30,6 +32,13 @@ P_COLUMNS = 6
 HOLE_BYTES, HOLE_ADDRESS, HOLE_PIECE = range(3)
 H_COLUMNS = 3
 
+# N: a row an equivalence class of evicted values (DTR): a union-find forest. A value that comes back leaves its node
+# behind.
+N_PARENT, N_COST, N_STAMP = range(3)
+
+# W: what static DTR projects for an evicted value: cost to bring back, memory for that, evicted descendants.
+W_BACK, W_MEMORY, W_FORWARD = range(3)
+
 # E: the program, a row an event.
 KIND, ID = range(2)
 RUN, DROP, END_STEP = range(3)
@@ -42,7 +51,7 @@ L_ACTION, L_STEP, L_OP, L_VALUE, L_ADDRESS, L_BYTES, L_TIME, L_VISITS = range(8)
 L_COLUMNS = 8
 
 # choice: the policy and the allocator, as small integers in this order.
-C_COST, C_DIVISOR, C_STALENESS, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_DEAD, C_ALLOCATOR = range(8)
+C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DEAD, C_ALLOCATOR = range(9)
 
 # K: counters and registers.
 (
@@ -73,8 +82,12 @@ C_COST, C_DIVISOR, C_STALENESS, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_DEAD, C_ALL
     K_PIECES,
     K_MAX_PIECES,
     K_COPIES,
+    K_NOW,
+    K_STAMP,
+    K_CLASSES,
+    K_RANDOM,
     K_SIZE,
-) = range(28)
+) = range(32)
 
 # F: sums of samples.
 F_FREE, F_FREE_INCL, F_SCATTER = range(3)
@@ -90,13 +103,17 @@ class State(NamedTuple):
     O: Array  # noqa: E741
     ins: Array
     outs: Array
+    uses: Array
     initial: Array
     E: Array
     step_cost: Array
     C: Array
     P: Array
     H: Array
+    N: Array
+    W: NDArray[np.float64]
     stack: Array  # ops that wait for their inputs
+    visit: Array  # values that a walk has yet to visit
     scratch: Array  # the run of pieces that a search looks at, or values on their way
     score: NDArray[np.float64]  # of the pieces in that run
     suffix: NDArray[np.float64]  # and their sums to the right
@@ -113,7 +130,8 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int) -> State:
     n_pieces = 2 * n_values + 2
     V = np.zeros((n_values, V_COLUMNS), np.int64)
     V[:, : values.shape[1]] = values
-    V[:, PIECE] = -1
+    V[:, PIECE] = V[:, CLASS] = -1
+    V[:, NEXT_AT] = V[:, USES]
     V[:, PARENT] = np.arange(n_values)
     V[:, SET] = V[:, OWN]
     O = program.ops.copy()  # noqa: E741
@@ -123,19 +141,26 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int) -> State:
     K[K_BUDGET] = K[K_FREE] = budget
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = -1
     K[K_TOP] = n_pieces - 1
+    K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
+    classes = 2 * n_values + 2 if choice[C_COST] == 3 else 0  # the only cost that keeps them
+    projections = n_values if choice[C_COST] == 6 else 0
     return State(
         choice=choice,
         V=V,
         O=O,
         ins=program.ins,
         outs=program.outs,
+        uses=program.uses,
         initial=program.initial,
         E=program.events,
         step_cost=program.step_cost,
         C=program.carry,
         P=P,
         H=np.zeros((n_values + 2, H_COLUMNS), np.int64),
+        N=np.zeros((classes, 3), np.int64),
+        W=np.zeros((projections, 3)),
         stack=np.zeros(n_ops + 1, np.int64),
+        visit=np.zeros(n_values + 1, np.int64),
         scratch=np.zeros(n_pieces, np.int64),
         score=np.zeros(n_pieces),
         suffix=np.zeros(n_pieces),

@@ -10,22 +10,23 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from coopsim.errors import unknown
-from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Pinning, Placement, Search
+from coopsim.types import Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Search
 
 
 @dataclass(frozen=True)
 class Policy:
-    """One policy. score = cost / (staleness, if it counts) / divisor; the least is evicted first."""
+    """One policy. score = cost / recency / divisor; the least is evicted first."""
 
     name: str
     summary: str
     source: str
     cost: Cost = Cost.SET
     divisor: Divisor = Divisor.NOTHING
-    staleness: bool = True
+    recency: Recency = Recency.STALENESS
     search: Search = Search.GREEDY
     placement: Placement = Placement.LOW
     in_place: InPlace = InPlace.COPY
+    release: Release = Release.EAGER
     dead: Dead = Dead.RELEASE
     pinning: Pinning = Pinning.SOUND
     aliases: tuple[str, ...] = ()
@@ -34,9 +35,11 @@ class Policy:
 CHOICES: dict[str, type[StrEnum]] = {
     "cost": Cost,
     "divisor": Divisor,
+    "recency": Recency,
     "search": Search,
     "placement": Placement,
     "in_place": InPlace,
+    "release": Release,
     "dead": Dead,
     "pinning": Pinning,
 }
@@ -72,16 +75,11 @@ def find(spec: str) -> Policy:
     changed: dict[str, object] = {}
     for change in changes.split(","):
         choice, _, value = change.partition("=")
-        if choice == "staleness":
-            if value not in ("yes", "no"):
-                raise CoopsimError(f"policy {spec!r}: staleness is yes or no, not {value!r}")
-            changed[choice] = value == "yes"
-        elif choice not in CHOICES:
-            raise unknown("choice", choice, [*CHOICES, "staleness"], hint=f" (in policy {spec!r})")
-        elif value not in list(CHOICES[choice]):
+        if choice not in CHOICES:
+            raise unknown("choice", choice, CHOICES, hint=f" (in policy {spec!r})")
+        if value not in list(CHOICES[choice]):
             raise unknown(choice, value, [str(v) for v in CHOICES[choice]], hint=f" (in policy {spec!r})")
-        else:
-            changed[choice] = CHOICES[choice](value)
+        changed[choice] = CHOICES[choice](value)
     return replace(policy, name=spec, **changed)  # type: ignore[arg-type]
 
 
@@ -102,5 +100,4 @@ def split(text: str) -> list[str]:
 
 def choices(policy: Policy) -> dict[str, str]:
     """The point in the space of choices, as words."""
-    words = {f.name: getattr(policy, f.name) for f in fields(policy) if f.name in CHOICES}
-    return {k: str(v) for k, v in words.items()} | {"staleness": "yes" if policy.staleness else "no"}
+    return {f.name: str(getattr(policy, f.name)) for f in fields(policy) if f.name in CHOICES}

@@ -12,15 +12,10 @@ from coopsim.replay.program import Program, lower
 from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Outcome, Placement, Search
+from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Outcome, Placement, Recency, Release, Search
 
-_CODES: dict[type, list[Any]] = {
-    Cost: [Cost.NONE, Cost.OWN, Cost.SET],
-    Divisor: [Divisor.NOTHING, Divisor.BYTES, Divisor.HOLE],
-    Search: [Search.GREEDY, Search.WINDOW],
-    Placement: [Placement.LOW, Placement.TWO_ENDED],
-    InPlace: [InPlace.COPY, InPlace.RECOMPUTABLE],
-    Dead: [Dead.RELEASE, Dead.KEEP],
+_CODES: dict[type, list[Any]] = {  # numbers as kernels know them: the order in types.py
+    kind: list(kind) for kind in (Cost, Divisor, Recency, Search, Placement, InPlace, Release, Dead)
 }
 _OUTCOMES = list(Outcome)
 
@@ -89,15 +84,17 @@ def _replay(
         decide_by=decide_by,
         keep_random=random == "keep",
     )
-    choice = np.array(
-        [
-            *(_CODES[type(c)].index(c) for c in (policy.cost, policy.divisor)),
-            int(policy.staleness),
-            *(_CODES[type(c)].index(c) for c in (policy.search, policy.placement, policy.in_place, policy.dead)),
-            kind.code,
-        ],
-        np.int64,
+    taken = (
+        policy.cost,
+        policy.divisor,
+        policy.recency,
+        policy.search,
+        policy.placement,
+        policy.in_place,
+        policy.release,
+        policy.dead,
     )
+    choice = np.array([*(_CODES[type(c)].index(c) for c in taken), kind.code], np.int64)
     if budget < kind.granule:
         raise CoopsimError(f"a budget of {budget} bytes is less than one piece of {allocator} ({kind.granule} B)")
     budget = budget // kind.granule * kind.granule

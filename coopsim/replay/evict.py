@@ -28,12 +28,12 @@ from coopsim.kernel.state import (
     State,
 )
 from coopsim.replay.memory import ARENA, carve, largest_hole, log, uncarve
-from coopsim.replay.score import join_evicted
-from coopsim.replay.search import cheapest_value, cheapest_window
+from coopsim.replay.relatives import join_evicted
+from coopsim.replay.search import cheapest_value, cheapest_window, published_window
 from coopsim.types import Action
 
 ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)
-WINDOW = 1
+GREEDY, WINDOW = 0, 1
 TWO_ENDED = 1
 
 
@@ -54,7 +54,11 @@ def drop(S: State, v: int, action: int) -> None:
 @inlined
 def _evict_window(S: State, need: int) -> bool:
     """Evict the cheapest window. Its values are collected first: pieces merge while they are freed."""
-    piece, last = cheapest_window(S, need)
+    piece, last = -1, -1
+    if S.choice[C_SEARCH] == WINDOW:
+        piece, last = cheapest_window(S, need)
+    else:
+        piece, last = published_window(S, need)
     if piece < 0:
         return False
     n = 0
@@ -74,7 +78,7 @@ def _evict_window(S: State, need: int) -> bool:
 def _make_room(S: State, v: int, high: bool) -> int:
     """Evict until v fits. Returns its piece, or -1 when nothing is left to evict."""
     piece = -1
-    if S.choice[C_SEARCH] == WINDOW and S.choice[C_ALLOCATOR] == ARENA:
+    if S.choice[C_SEARCH] != GREEDY and S.choice[C_ALLOCATOR] == ARENA:
         if _evict_window(S, S.V[v, BYTES]):
             piece = carve(S, v, high)
     else:

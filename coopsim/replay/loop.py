@@ -4,6 +4,7 @@ from coopsim.allocators import arena
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import (
     C_ALLOCATOR,
+    C_RELEASE,
     DROP,
     END_STEP,
     EVICTABLE,
@@ -16,11 +17,8 @@ from coopsim.kernel.state import (
     KIND,
     LAST_USE,
     LIVE,
-    OWN,
-    PARENT,
     PIECE,
     RUN,
-    SET,
     THRASH,
     TO,
     VALUE,
@@ -28,7 +26,10 @@ from coopsim.kernel.state import (
 )
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import ARENA, log
+from coopsim.replay.relatives import forget
 from coopsim.replay.run_op import MOVE, run_op
+
+EAGER = 0
 
 
 @kernel
@@ -73,7 +74,7 @@ def _place_initial(S: State) -> bool:
 def _program_drops(S: State, v: int) -> None:
     """The program's last reference to v goes. An evictable value stays recomputable."""
     S.V[v, LIVE] = 0
-    if S.V[v, PIECE] >= 0:
+    if S.V[v, PIECE] >= 0 and (S.choice[C_RELEASE] == EAGER or not S.V[v, EVICTABLE]):
         drop(S, v, RELEASE if S.V[v, EVICTABLE] else FREE)
 
 
@@ -98,6 +99,4 @@ def _end_round(S: State) -> None:
         S.P[piece, VALUE] = heir
         if heir != S.C[k, FROM]:
             log(S, MOVE, heir, 0)
-    for v in range(S.V.shape[0]):
-        S.V[v, PARENT] = v
-        S.V[v, SET] = S.V[v, OWN]
+    forget(S)

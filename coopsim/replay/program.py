@@ -25,6 +25,9 @@ from coopsim.kernel.state import (
     PRODUCER,
     RUN,
     TEMPS,
+    USES,
+    USES_END,
+    V_STATIC,
     Array,
 )
 from coopsim.trace.measure import round_up
@@ -55,6 +58,7 @@ class Program:
     ops: Array
     ins: Array
     outs: Array
+    uses: Array
     initial: Array
     events: Array
     step_cost: Array
@@ -236,7 +240,13 @@ class _Lowering:
         trace, n_ops = self.trace, self.trace.n_ops
         fixed = self._fixed()
         expensive = [name.startswith(_EXPENSIVE) for name in trace.name]
-        values = np.zeros((len(self.storage), 6), np.int64)
+        values = np.zeros((len(self.storage), V_STATIC), np.int64)
+        users: list[list[int]] = [[] for _ in self.storage]
+        for op, row in enumerate(self.ins):
+            for v in row:
+                users[v].append(op)
+        values[:, USES_END] = np.cumsum([len(row) for row in users])
+        values[1:, USES] = values[:-1, USES_END]
         producer = np.array(self.producer, np.int64)
         made = producer >= 0
         values[:, BYTES] = self.nbytes
@@ -261,6 +271,7 @@ class _Lowering:
             ops=ops,
             ins=_flat(self.ins),
             outs=_flat(o + t for o, t in zip(self.outs, self.temps, strict=True)),
+            uses=_flat(users),
             initial=np.array(self.initial, np.int64),
             events=np.array(self._events(fixed), np.int64).reshape(-1, 2),
             step_cost=step_cost,

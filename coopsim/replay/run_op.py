@@ -10,6 +10,7 @@ from coopsim.kernel.state import (
     INS,
     K_CLOCK,
     K_COPIES,
+    K_NOW,
     K_OP,
     K_OPS,
     K_OUTCOME,
@@ -19,6 +20,7 @@ from coopsim.kernel.state import (
     LAST_USE,
     LIVE,
     LOST,
+    MADE,
     OLDER,
     OUTS,
     PIECE,
@@ -31,7 +33,7 @@ from coopsim.kernel.state import (
 )
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import log
-from coopsim.replay.score import leave_evicted
+from coopsim.replay.relatives import leave_evicted
 from coopsim.types import Action
 
 COMPUTE, RECOMPUTE, MOVE = int(Action.COMPUTE), int(Action.RECOMPUTE), int(Action.MOVE)
@@ -42,6 +44,7 @@ RELEASE_DEAD = 0
 @kernel
 def run_op(S: State, op: int) -> bool:
     """Run op of the program, and first, depth first, those that make its missing inputs. False: the replay is over."""
+    S.K[K_NOW] = op
     if not _plan(S, op):
         return False
     stack, depth = S.stack, 1
@@ -109,9 +112,10 @@ def _execute(S: State, op: int, again: bool) -> bool:
             _take_over(S, w, again)
         S.V[w, LAST_USE] = now
         if S.V[w, EVICTABLE]:
-            leave_evicted(S.V, w)
+            leave_evicted(S, w)
         if not again:
             S.V[w, LIVE] = 1
+            S.V[w, MADE] = 1
 
     S.K[K_OPS] += 1
     S.K[K_CLOCK] += S.O[op, DECIDE]

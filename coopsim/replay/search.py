@@ -3,8 +3,9 @@
 import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.state import EVICTABLE, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, PINS, VALUE, State
-from coopsim.replay.score import score
+from coopsim.kernel.state import C_COST, EVICTABLE, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, PINS, VALUE, State
+from coopsim.replay.relatives import project
+from coopsim.replay.score import COST_PROJECTED, score
 
 
 @inlined
@@ -16,6 +17,8 @@ def stands_fast(S: State, v: int) -> bool:
 @kernel
 def cheapest_value(S: State) -> int:
     """The evictable value of least finite score, the lowest in memory on ties; -1 if there is none."""
+    if S.choice[C_COST] == COST_PROJECTED:
+        project(S)
     best, least = -1, np.inf
     visits = scores = 0
     piece = S.K[K_HEAD]
@@ -42,6 +45,8 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
     in `suffix`, plus the sum from there on), so that no rounding piles up and an infinite score leaves no trace. Each
     piece enters and leaves once: linear.
     """
+    if S.choice[C_COST] == COST_PROJECTED:
+        project(S)
     first, last, least = -1, -1, np.inf
     start = middle = end = 0  # the window is run[start:end] of the pieces since the last wall
     nbytes, right = 0, 0.0  # its bytes, and the sum of scores of run[middle:end]
@@ -80,6 +85,51 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
                 if cost < least or first < 0:
                     first, last, least = run[start], piece, cost
         piece = S.P[piece, NEXT]
+    S.K[K_VISITS] += visits
+    S.K[K_SCORES] += scores
+    return first, last
+
+
+@kernel
+def published_window(S: State, need: int) -> tuple[int, int]:
+    """The same search as OneFlow's code has it (EvictAndFindPieceOnce), with its quirks (coop.md d).
+
+    The loop ends when `end` leaves the memory, so the last window is not shrunk. A score of inf that enters and
+    leaves makes the running sum NaN until the next wall, and windows are missed. Ties keep the lowest.
+    """
+    if S.choice[C_COST] == COST_PROJECTED:
+        project(S)
+    first, last, least = -1, -1, np.inf
+    start = end = 0  # the window is run[start:end] of the pieces since the last wall
+    nbytes, cost = 0, 0.0
+    visits = scores = 0
+    run = S.scratch
+    piece = S.K[K_HEAD]
+    while piece >= 0:
+        visits += 1
+        if nbytes < need:
+            v = S.P[piece, VALUE]
+            if v >= 0 and stands_fast(S, v):
+                start = end = 0
+                nbytes, cost = 0, 0.0
+                piece = S.P[piece, NEXT]
+                continue
+            s = 0.0
+            if v >= 0:
+                scores += 1
+                s = score(S, v)
+            run[end] = piece
+            S.score[end] = s
+            end += 1
+            nbytes += S.P[piece, LENGTH]
+            cost += s
+            piece = S.P[piece, NEXT]
+        else:
+            nbytes -= S.P[run[start], LENGTH]
+            cost -= S.score[start]
+            start += 1
+        if nbytes >= need and cost < least:
+            first, last, least = run[start], run[end - 1], cost
     S.K[K_VISITS] += visits
     S.K[K_SCORES] += scores
     return first, last

@@ -54,8 +54,12 @@ def test_bert_large_everywhere(bert: Trace, policy: str, allocator: str) -> None
         "search=greedy,divisor=hole",
         "dead=keep",
         "cost=own",
-        "staleness=no",
         "cost=none",
+        "cost=projected",
+        "recency=nothing",
+        "recency=next_use",
+        "release=keep",
+        "search=window_published",
     ],
 )
 def test_each_choice_is_a_switch(bert: Trace, change: str) -> None:

@@ -1,0 +1,16 @@
+"""Any evictable value, by a seeded generator: what a policy must beat to know anything.
+
+Every candidate draws a number (Park and Miller's generator, the same seed in every replay) and the least goes.
+"""
+
+from coopsim.policies import Policy
+from coopsim.types import Cost, Dead, Recency
+
+POLICY = Policy(
+    name="random",
+    summary="a seeded random choice, one at a time until a hole fits",
+    source="DTR, ICLR 2021, h_rand",
+    cost=Cost.RANDOM,
+    recency=Recency.NOTHING,
+    dead=Dead.KEEP,
+)
