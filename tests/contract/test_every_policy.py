@@ -54,7 +54,7 @@ def test_bert_large_everywhere(bert: Trace, policy: str, allocator: str) -> None
         "search=greedy,divisor=hole",
         "dead=keep",
         "cost=own",
-        "staleness=no",
+        "recency=nothing",
         "cost=none",
     ],
 )
