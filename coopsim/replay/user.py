@@ -27,7 +27,7 @@ _SEARCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of memory: `value` is -1 for a hole, `can_go` says whether it may be evicted now. A counter has no holes."""
+    """A run of memory: `value` is -1 for a hole, `can_go` says whether it may be evicted. A counter has no holes."""
 
     address: int
     bytes: int
