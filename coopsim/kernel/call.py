@@ -1,4 +1,4 @@
-"""Call a user's function from a kernel by its address: the state has one type whatever is called, so the cache holds."""
+"""Call a user's function from a kernel by its address: the state has one type whatever is called, the cache holds."""
 
 # ruff: noqa: ARG001  (Numba passes an intrinsic the types of its arguments, by name)
 
