@@ -589,6 +589,44 @@ def test_what_is_being_made_again_is_not_evicted() -> None:
     )
 
 
+def test_an_infinite_score_draws_a_number_too() -> None:
+    """z was used just now. Of the numbers 1623162172, 720343817, 1808661830 it draws the first, so a has the least.
+
+           0   1   2   3   4
+    op 2   │ x │ z │ a │ b │
+    op 3   │ x │ z │ c │ b │
+    """
+    t = TraceBuilder()
+    x = start(t)
+    z, a, b, c = (t.storage(U) for _ in range(4))
+    t.op("aten.relu.default", reads=[x], creates=[z], cost_ns=1)
+    t.op("aten.split.Tensor", reads=[x], creates=[a, b], cost_ns=1)
+    t.op("aten.relu.default", reads=[z], cost_ns=0)
+    t.op("aten.relu.default", reads=[x], creates=[c], cost_ns=1)
+    for s in (z, a, b, c):
+        t.free(s)
+    expect(
+        t.build({"model": "lots"}),
+        replace(DTR, cost=Cost.RANDOM),
+        4,
+        """
+        alloc     s0.0 @ 0 +512
+        alloc     s1.0 @ 512 +512
+        compute   op 0
+        alloc     s2.0 @ 1024 +512
+        alloc     s3.0 @ 1536 +512
+        compute   op 1
+        compute   op 2
+        evict     s2.0 @ 1024 +512
+        alloc     s4.0 @ 1024 +512
+        compute   op 3
+        release   s1.0 @ 512 +512
+        release   s3.0 @ 1536 +512
+        release   s4.0 @ 1024 +512
+        """,
+    )
+
+
 def diamond() -> dict[str, Value]:
     """a from x, b and c from a, d from both, e from d, g from b; then b, a, e and c are evicted, in this order."""
     t = TraceBuilder()
