@@ -130,7 +130,8 @@ class _Lowering:
                 self.events.append((RELEASE, self.storage[self.current[frees[k]]]))
                 k += 1
         # At the end simrd brings back what the program still holds, and pins it.
-        kept = self.facts.get("kept", [s for s in self.current if s not in set(frees)])
+        freed = set(frees)
+        kept = self.facts["kept"] if self.facts else [s for s in self.current if s not in freed]
         self.events += [(PIN, self.current[s]) for s in kept]
         return self._arrays()
 

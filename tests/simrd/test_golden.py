@@ -76,10 +76,11 @@ def test_actions_are_simrds(file: Path) -> None:
     constants = int(trace.alive_at_start.sum())
     found: list[tuple[object, ...]] = []
     schedule = replay_simrd(trace, CLASSES[heuristic], int(row["budget_bytes"]), 2.0)
-    first = iter(range(constants))
     for action, _, op, storage, _, _, nbytes, time_ns, _ in schedule.rows():
         if action in (Action.COMPUTE, Action.RECOMPUTE):
-            found.append(("R" if action == Action.RECOMPUTE else "C", op + constants if op >= 0 else next(first)))
+            found.append(("R" if action == Action.RECOMPUTE else "C", op + constants))
+        elif action == Action.ALLOC and op < 0:  # a constant of the start
+            found.append(("C", storage))
         elif action in (Action.EVICT, Action.RELEASE):
             why = "pressure" if action == Action.EVICT else "dealloc"
             found.append(("E", why, names[storage], nbytes, time_ns + 1))

@@ -32,8 +32,9 @@ def actions(schedule: Schedule, trace: Trace) -> list[tuple[str, int]]:
     found = []
     for k, (action, _, op, storage, *_) in enumerate(schedule.rows()):
         if action in (Action.COMPUTE, Action.RECOMPUTE):
-            number = op + constants if op >= 0 else sum(a[0] == "compute" for a in found)
-            found.append((Action(action).name.lower(), number))
+            found.append((Action(action).name.lower(), op + constants))
+        elif action == Action.ALLOC and op < 0:  # a constant of the start
+            found.append(("compute", storage))
         elif action in (Action.EVICT, Action.RELEASE):
             found.append((Action(action).name.lower(), storage))
         else:
