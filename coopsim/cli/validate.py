@@ -13,7 +13,8 @@ def run(args: argparse.Namespace) -> int:
 
     schedule = load(args.schedule)
     if schedule.header.get("semantics", "general") != "general":
-        raise CoopsimError(f"{args.schedule} follows the rules of {schedule.header['semantics']}; the judge knows only ours")
+        rules = schedule.header["semantics"]
+        raise CoopsimError(f"{args.schedule} follows the rules of {rules}; the judge knows only ours")
     faults = validate(schedule, trace_of(schedule, args.trace, args.schedule))
     if args.json:
         found = [{"reason": str(f.reason), "seq": f.seq, "message": f.message} for f in faults]
