@@ -5,10 +5,13 @@ fitted. Start it with the Python whose torch the records were made with:
 
     python experiments/xmem/compare.py --peaks truth.csv --capped capped_runs.json
 
-writes a table; --json for machines, --csv FILE for the rows. A journal keeps finished runs, so it can be stopped.
+prints a table; --json for machines, --csv FILE for the rows. --fit also looks for the smallest card that trains, which
+takes longer. A journal keeps finished runs, so it can be stopped.
 """
 
 import argparse
+import csv
+import io
 import json
 import os
 import sys
@@ -41,12 +44,12 @@ def write(path: Path, text: str) -> None:
 def compare(args: argparse.Namespace) -> dict[str, Any]:
     peaks = records.peaks(args.peaks)
     capped = records.capped(args.capped, {r.card for r in peaks}) if args.capped else []
-    for record in peaks + capped:
+    for record in peaks + capped:  # before anything runs
         try:
             models.find(record.model)
         except ValueError as error:
             raise CoopsimError(str(error)) from None
-    journal, fitted = runs.Journal(args.journal), None
+    journal = runs.Journal(args.journal, fit=args.fit)
     with progress("runs", len(set(peaks + capped))) as tick:
         results = runs.run(peaks + capped, journal, args.jobs, tick)
     found = [(r, results[r]) for r in peaks]
@@ -58,6 +61,17 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
         "capped": caps,
         "judged": report.judged(caps),
     }
+
+
+def rows_of(found: dict[str, Any]) -> str:
+    """CSV of all runs, without the measured peaks, which are others' (their files have them)."""
+    rows = [row | {"cap": None} for row in found["peaks"]] + found["capped"]
+    columns = [c for c in dict.fromkeys(key for row in rows for key in row) if c != "measured"]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
 
 
 def text(found: dict[str, Any]) -> str:
@@ -80,6 +94,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--capped", type=Path, help="JSON of runs under a cap")
     parser.add_argument("--journal", type=Path, default=Path("out/xmem.jsonl"))
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
+    parser.add_argument("--fit", action="store_true", help="look for the smallest card that trains, too")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the rows, without what was measured")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     if args.jobs < 1:
@@ -91,6 +107,8 @@ def main() -> int:
     args = arguments()
     try:
         found = compare(args)
+        if args.csv:
+            write(args.csv, rows_of(found))
     except CoopsimError as error:
         sys.stderr.write(f"compare.py: {error}\n")
         return 2

@@ -1,4 +1,4 @@
-"""The models of the xMem data set by the names it uses, built without a hub: the numbers are those of the public model cards.
+"""The models of the xMem data set by the names that it uses, built without a hub, from their public model cards.
 
 Sources: torchvision's constructors for the CNNs (MobileNetV3 and MnasNet with 10 classes, as the data set has them);
 each model's config.json on the Hugging Face hub for the transformers. Fields that the library's defaults already
@@ -6,7 +6,6 @@ give are left out. `parameters` is the published count (tied weights once); test
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +31,8 @@ class Model:
         if self.kind == IMAGES:
             import torchvision
 
-            named: Callable[..., "torch.nn.Module"] = getattr(torchvision.models, self.source)
-            return named(weights=None, **self.config)
+            constructor: Any = getattr(torchvision.models, self.source)
+            return constructor(weights=None, **self.config)
         import transformers
 
         config = transformers.AutoConfig.for_model(self.source, **self.config)

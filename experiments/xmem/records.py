@@ -64,7 +64,8 @@ def card(gpu: str, prefer: Iterable[str] = ()) -> str:
     """The profile for a GPU's name. Raises CoopsimError if none or several fit and `prefer` does not decide."""
     words = _words(gpu)
     titles = {name: _words(profiles.get(name).title) for name in profiles.names()}
-    found = [n for n, title in titles.items() if title == words] or [n for n, t in titles.items() if set(words) <= set(t)]
+    found = [name for name, title in titles.items() if title == words]
+    found = found or [name for name, title in titles.items() if set(words) <= set(title)]
     if len(found) > 1:
         found = [n for n in found if n in set(prefer)] or found
     if len(found) != 1:

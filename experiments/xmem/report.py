@@ -12,6 +12,7 @@ MIB = 2**20
 #: A cap of this share of the measured peak is near it: elsewhere, any estimator is right.
 NEAR = (0.75, 1.10)
 PHANTOM = "phantom, peak reserved"
+OOM = "oom"
 
 
 def family(record: Record) -> str:
@@ -52,13 +53,14 @@ def peak_rows(results: Sequence[tuple[Record, dict[str, Any]]]) -> list[dict[str
         }
         if "error" in result:
             row |= {"reserved": f"failed: {result['error']}", "error %": None}
-        elif result["out_of_memory"]:
+        elif result["outcome"] == OOM:
             row |= {"reserved": "out of memory", "error %": None}
         else:
             error = None if record.out_of_memory else _error(result["peak_reserved_bytes"], record)
             row |= {"reserved": result["peak_reserved_bytes"] / MIB, "error %": error}
         row["allocated"] = _mib(result.get("peak_allocated_bytes"))
-        row["smallest cap"] = _mib(result.get("smallest_memory_bytes"))
+        if "smallest_memory_bytes" in result:
+            row["smallest card"] = _mib(result["smallest_memory_bytes"])
         row["retries"] = result.get("retries")
         rows.append(row)
     return rows
@@ -69,7 +71,7 @@ def cap_rows(results: Sequence[tuple[Record, dict[str, Any]]]) -> list[dict[str,
     said = {True: "out of memory", False: "trains"}
     rows = []
     for record, result in results:
-        found = result.get("error") or said[result["out_of_memory"]]
+        found = "failed: " + result["error"] if "error" in result else said[result["outcome"] == OOM]
         rows.append(
             {
                 "model": record.model,
@@ -88,7 +90,7 @@ def cap_rows(results: Sequence[tuple[Record, dict[str, Any]]]) -> list[dict[str,
 
 def errors(results: Sequence[tuple[Record, dict[str, Any]]]) -> list[Errors]:
     """Of the phantom and of each estimator that the file has predictions of, over all records that trained."""
-    trained = [(r, x) for r, x in results if not r.out_of_memory and x.get("out_of_memory") is False]
+    trained = [(r, x) for r, x in results if not r.out_of_memory and x.get("outcome") == "ok"]
     names = sorted({name for r, _ in trained for name in r.predictions})
     estimators: dict[str, Callable[[Record, dict[str, Any]], int | None]] = {
         PHANTOM: lambda _, x: x["peak_reserved_bytes"],

@@ -1,8 +1,8 @@
 """A plain training script for a GPU: a few steps of a model on random data, as in the runs that xMem measured.
 
 It knows nothing of coopsim. Their loop (README and exp/ of Stone-ResearchLife/xMem): the model is built on the CPU and
-moved; lr 1e-3, StepLR, gradients set to None at the start of a step, float32, four steps. CNNs see images of 86 × 86
-pixels; transformers see texts of 128 tokens, which is what a batch of 20 or more is padded to in their data.
+moved; lr 1e-3, StepLR, gradients set to None at the start of a step, float32, four steps. CNNs see images of 86 by
+86 pixels; transformers see texts of 128 tokens, which is what a batch of 20 or more is padded to in their data.
 
     python train.py --model facebook/opt-125m --optimizer AdamW --batch 55
 """
@@ -12,10 +12,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import models
 import torch
 from torch.overrides import TorchFunctionMode
-
-import models
 
 START, BEFORE_BACKWARD, END = 0, 1, 2
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adafactor")
@@ -56,7 +55,7 @@ def train(args: argparse.Namespace, model: models.Model) -> None:
     device = torch.device("cuda")
     if args.memory_limit:
         total = torch.cuda.get_device_properties(device).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, args.memory_limit * 2**20 / total), device)
+        torch.cuda.set_per_process_memory_fraction(min(1.0, args.memory_limit * 2**20 / total))
     is_cnn = model.kind == models.IMAGES
     data = images(args.batch, args.image_size) if is_cnn else texts(args.batch, args.sequence)
     with NoRandomInit():

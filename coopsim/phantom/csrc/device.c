@@ -2,8 +2,17 @@
 #include "phantom.h"
 #include "properties.h"
 
-enum { SHARED_PER_BLOCK = 49152, REGISTERS = 65536, CONSTANT_BYTES = 65536, GRID_YZ = 65535, MAX_BLOCKS_PER_SM = 32 };
+enum { SHARED_PER_BLOCK = 49152, REGISTERS = 65536, CONSTANT_BYTES = 65536, GRID_YZ = 65535 };
 static const int MAX_GRID_X = 0x7fffffff;
+
+/* Resident blocks of one multiprocessor (the CUDA C++ Programming Guide's table of compute capabilities). */
+static int blocks_per_sm(const Settings *s) {
+  switch (10 * s->major + s->minor) {
+    case 75: case 86: case 87: return 16;
+    case 89: case 110: case 120: case 121: return 24;
+    default: return 32;
+  }
+}
 
 /* Both layouts name their fields alike, so one list fills both. */
 #define FILL(p, s)                                                                                                   \
@@ -37,7 +46,7 @@ static const int MAX_GRID_X = 0x7fffffff;
   (p)->managed_memory = 1;                                                                                           \
   (p)->cooperative_launch = 1;                                                                                       \
   (p)->shared_optin = (s)->shared_optin;                                                                             \
-  (p)->max_blocks_per_sm = MAX_BLOCKS_PER_SM;                                                                        \
+  (p)->max_blocks_per_sm = blocks_per_sm(s);                                                                         \
   (p)->reserved_shared_per_block = 1024;
 
 Status cudaGetDeviceProperties(void *out, int device) {  /* CUDA 13's only name; torch for CUDA 12 calls _v2 */
@@ -78,7 +87,7 @@ Status cudaDeviceGetAttribute(int *value, int attribute, UNUSED int device) {
     case 95: *value = 1; break;                    /* cooperative launch */
     case 97: *value = (int)s->shared_optin; break;
     case 102: *value = 1; break;                   /* virtual memory management */
-    case 106: *value = MAX_BLOCKS_PER_SM; break;
+    case 106: *value = blocks_per_sm(s); break;
     default: *value = 0;
   }
   return OK;
