@@ -84,8 +84,8 @@ BAD = {
     "import torch\nprint(torch.ones(3))\n": "bad.py never used the GPU: nothing in it ran on the device cuda",
     "import torch\nx = torch.ones(3, device='cuda')\nraise ValueError('two\\nlines')\n": "bad.py:3: ValueError: two",
     "import torch\nx = torch.rand(9, 2, device='cuda')\nx[x > 1][0]\n": (
-        "bad.py:3: IndexError: index 0 is out of bounds for dimension 0 with size 0; aten.index.Tensor at bad.py:3 takes "
-        "its sizes from data on the device, which is all zeros here"
+        "bad.py:3: IndexError: index 0 is out of bounds for dimension 0 with size 0; aten.index.Tensor at bad.py:3 "
+        "takes its sizes from data on the device, which is all zeros here"
     ),
     "import torch\nn = torch.full((1,), 7, device='cuda').item()\n[0][:n][0]\n": (
         "bad.py:3: IndexError: list index out of range; the last value read from the device was by "
