@@ -4,13 +4,18 @@ FLOPs are those of torch.utils.flop_counter (matrix products, convolutions, atte
 formula here; everything else is bandwidth. Peak rates are the card's data sheet's; kernels reach a part of them.
 """
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import flop_registry
 
-from coopsim.phantom.profiles import Profile
+# It warns at its import that Triton is absent, whose kernels we do not count.
+logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
+
+from torch.utils.flop_counter import flop_registry  # noqa: E402
+
+from coopsim.phantom.profiles import Profile  # noqa: E402
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.ledger = Ledger()
         self.where = Where()
         self.history = History()
-        self._costs = model
+        self.cost_model = model
         self._device = Control()
         self._recording: Recording | None = None
         self._streams: dict[int, int] = {0: 0}
@@ -132,7 +132,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 storage.role = Role.INPUT  # a batch that comes from the host
         op.flops = costs.flops(func, args, kwargs, named, out)
         op.bytes_moved = sum(reads.values()) + 2 * sum(mutates.values()) + sum(s.nbytes for s in op.creates)
-        op.cost_ns = self._costs.nanoseconds(func, op.flops, op.bytes_moved, costs.operand_dtype(list(args)))
+        op.cost_ns = self.cost_model.nanoseconds(func, op.flops, op.bytes_moved, costs.operand_dtype(list(args)))
         return out
 
     def _operands(

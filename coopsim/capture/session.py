@@ -1,6 +1,5 @@
 """The child's side of a capture: build the program, warm it up, record, and write the trace."""
 
-import gc
 import random
 import sys
 from collections.abc import Callable
@@ -12,10 +11,11 @@ import torch
 
 import coopsim
 from coopsim import trace
-from coopsim.capture import assemble, models, roles, target
+from coopsim.capture import assemble, models, target
 from coopsim.capture.costs import CostModel
-from coopsim.capture.recorder import NextStep, Recorder
+from coopsim.capture.recorder import Recorder
 from coopsim.capture.request import Request
+from coopsim.capture.steady import Steady
 from coopsim.phantom import profiles
 
 Say = Callable[[str], None]
@@ -34,39 +34,16 @@ def record(request: Request, say: Say) -> None:
         for i in range(request.warmup):
             say(f"warming up, step {i + 1} of {request.warmup}")
             step()
-        gc.collect()
-        objects = roles.Objects.now()
-        roles.assign(objects, recorder.ledger)
-        hooks = roles.GradientHooks(objects.leaves(), recorder.ledger)
-        recorder.where.install(objects.modules)
-        about |= {
-            "parameters": sum(p.numel() for p in objects.parameters()),
-            # cuBLAS keeps workspaces for good: memory that the program has, and that no storage holds
-            "workspace_bytes": torch.cuda.memory_stats()["requested_bytes.all.current"] - recorder.ledger.live_bytes,
-            "optimizer": about.get("optimizer") or ", ".join(type(o).__name__ for o in objects.optimizers),
-        }
-        del objects
-        torch.cuda.reset_peak_memory_stats()
-        gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
-        recording = recorder.start()
+        recorder.where.install()
+        steady = Steady(recorder)
         for i in range(request.steps):
             say(f"recording step {i + 1} of {request.steps}")
             if i:
-                recording.events.append(NextStep())
-                recorder.where.next_step()
+                steady.next_step()
             step()
-            gc.collect()
-        recorder.stop()
-        gc.enable()
+        recording, seen = steady.stop()
         recorder.where.remove()
-        hooks.remove()
-        about |= {
-            "peak_live_bytes": recorder.ledger.peak_bytes,
-            "peak_requested_bytes": torch.cuda.memory_stats()["requested_bytes.all.peak"],
-            "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
-            "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
-        }
-        roles.assign(roles.Objects.now(), recorder.ledger)
+    about = seen | about
     say("writing the trace")
     header = _header(request, cost_model, about) | {
         "temporaries": "allocator history" if recorder.history.available else "none",

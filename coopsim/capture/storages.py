@@ -22,6 +22,7 @@ class Storage:
     role: Role | None = None
     alive: bool = True
     resized: bool = False  #: its StorageImpl held another number of bytes before
+    maker: tuple[str, str] | None = None  #: the op that made it, and the op's module, where that is watched
 
 
 @dataclass(eq=False)

@@ -49,9 +49,8 @@ class Where:
         self._thread = threading.get_ident()
         self._handles: list[Any] = []
 
-    def install(self, modules: list[nn.Module]) -> None:
-        """Start to follow. `modules` are all that are known; each gets its name within its root."""
-        self._name(modules)
+    def install(self) -> None:
+        """Start to follow."""
         self._thread = threading.get_ident()
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter),
@@ -65,6 +64,10 @@ class Where:
         """Stop following."""
         for handle in self._handles:
             handle.remove()
+
+    def forget(self) -> None:
+        """A step is over, and its autograd graph gone: which module made which of its nodes is of no use any more."""
+        del self._starts[:], self._modules[:]
 
     def next_step(self) -> None:
         """Another step begins, or another forward pass in the same step."""
@@ -98,7 +101,8 @@ class Where:
         found: list[str] = self._stacks.names
         return found
 
-    def _name(self, modules: list[nn.Module]) -> None:
+    def know(self, modules: list[nn.Module]) -> None:
+        """These are all modules there are: each gets its name within its root, if it has none yet."""
         children = {id(child) for module in modules for child in module.children()}
         roots = [module for module in modules if id(module) not in children]
         families = sum(any(True for _ in root.children()) for root in roots)

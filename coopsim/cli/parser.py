@@ -46,6 +46,9 @@ def build() -> Parser:
         return p
 
     _capture(add("capture", "record one steady training step of a model, without a GPU"))
+    _phantom(
+        add("phantom", "run an unmodified training script without a GPU: peaks, smallest memory, what ran out of it")
+    )
     _import(add("import", "make a trace of a log that another tool wrote", module="import_"))
     _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
     _replay(add("replay", "replay a trace under a policy and a budget"))
@@ -68,6 +71,25 @@ def _capture(p: Parser) -> None:
     p.add_argument("--batch", type=_positive, help="batch size of a reference model (default: its own)")
     p.add_argument("--steps", type=_positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=_natural, default=2, help="steps before the recorded one (default: 2)")
+
+
+def _phantom(p: Parser) -> None:
+    actions = p.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    summary = "run a command that trains on a GPU on a phantom one, and say what it takes of a card"
+    p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
+    p.add_argument("command", nargs=argparse.REMAINDER, help="as in: -- python train.py --epochs 1")
+    p.add_argument("--gpu", default="a100-80gb", metavar="CARD", help="card to imitate (default: %(default)s)")
+    p.add_argument("--memory", metavar="B", help="give the card this much memory: 11GiB, 6000MiB")
+    p.add_argument("--fit", action="store_true", help="find the smallest memory with which it trains")
+    p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
+    p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
+    p.add_argument("--steps", type=_positive, default=1, help="steps in the trace (default: 1)")
+    p.add_argument("--warmup", type=_positive, default=2, help="steps before them (default: 2)")
+    p.add_argument(
+        "--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the trace's costs"
+    )
+    p.add_argument("--traceback", action="store_true", help="show the script's traceback where it fails")
+    p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
 
 
 def _import(p: Parser) -> None:

@@ -1,0 +1,47 @@
+"""Where in a program we are: the innermost line that is the user's own, and not a library's."""
+
+import sys
+import sysconfig
+import threading
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+
+_LIBRARIES = tuple(
+    f"{folder}/"
+    for folder in {
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        str(Path(__file__).parents[2]),
+    }
+)
+
+
+def here() -> str:
+    """file:line of the program's main thread; "" if no frame of it is the user's."""
+    frame: FrameType | None
+    if threading.current_thread() is threading.main_thread():
+        frame = sys._getframe(1)
+    else:  # autograd's threads have no frames of the user's: it waits in the main one
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None:
+        if _own(frame.f_code.co_filename):
+            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def of_error(error: BaseException) -> str:
+    """file:line where an error arose."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}:{error.lineno}"
+    return _last(traceback.extract_tb(error.__traceback__))
+
+
+def _last(frames: Iterable[traceback.FrameSummary]) -> str:
+    own = [f for f in frames if _own(f.filename)]
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+
+
+def _own(filename: str) -> bool:
+    return not filename.startswith(("<", *_LIBRARIES))

@@ -1,0 +1,63 @@
+"""A trace of some steps of a script: from the end of one call of Optimizer.step to the end of a later one."""
+
+import gc
+from pathlib import Path
+
+import torch
+
+import coopsim
+from coopsim import trace
+from coopsim.capture import assemble
+from coopsim.capture.recorder import Recorder
+from coopsim.capture.script.task import Task
+from coopsim.capture.steady import Steady
+from coopsim.phantom import profiles
+
+
+class TraceOfSteps:
+    """Counts steps, records those that are wanted and writes the trace. `outcome` says how it went."""
+
+    def __init__(self, task: Task, recorder: Recorder) -> None:
+        self._task, self._recorder = task, recorder
+        self._seen = 0
+        self._steady: Steady | None = None
+        self.outcome = "too few steps"
+
+    @property
+    def runs(self) -> bool:
+        """Is it recording now?"""
+        return self._steady is not None
+
+    def step_ended(self) -> None:
+        """The optimizer has stepped."""
+        self._seen += 1
+        if self._steady is None:
+            if self._seen == max(self._task.warmup, 1):
+                self._recorder.where.forget()
+                self._steady = Steady(self._recorder)
+        elif self._seen < max(self._task.warmup, 1) + self._task.steps:
+            self._steady.next_step()
+        else:
+            self._write(self._steady)
+            self._steady = None
+
+    def _write(self, steady: Steady) -> None:
+        recording, about = steady.stop()
+        task, model = self._task, self._recorder.cost_model
+        temporaries = self._recorder.history.temporaries()
+        header = about | {
+            "model": Path(task.command).stem,
+            "title": task.command,
+            "command": f"coopsim phantom run --gpu {task.card} -- {task.command}",
+            "versions": {"coopsim": coopsim.__version__, "torch": torch.__version__},
+            "device": f"phantom {profiles.get(task.card).title}",
+            "card": task.card,
+            "precision": model.precision,
+            "cost_source": model.source,
+            "steps_recorded": task.steps,
+            "warmup_steps": max(task.warmup, 1),
+            "temporaries": "allocator history" if self._recorder.history.available else "none",
+        }
+        trace.save(assemble.assemble(recording, temporaries, header), Path(task.trace))
+        gc.collect()
+        self.outcome = "written"

@@ -1,0 +1,82 @@
+"""What is said of a script's run on the phantom GPU."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Outcome = Literal["ok", "oom"]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Storages of one role that one op of one module made."""
+
+    role: str
+    op: str
+    module: str
+    storages: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class OutOfMemory:
+    """The last time that memory ran out.
+
+    `place` is the user's line (file:line); `op` and `module` what was running. `held_bytes` are the live bytes by role;
+    "other" there is memory of no tensor: workspaces and temporaries. `largest` are the largest groups.
+    """
+
+    place: str
+    op: str
+    module: str
+    phase: str
+    step: int
+    requested_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+    largest_free_block_bytes: int
+    device_free_bytes: int
+    held_bytes: dict[str, int]
+    largest: list[Held]
+
+    @classmethod
+    def of(cls, found: dict[str, Any]) -> "OutOfMemory":
+        """From the process's own words."""
+        return cls(**found | {"largest": [Held(**group) for group in found["largest"]]})
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run. Bytes of the caching allocator, but for `peak_device_bytes`: all that was taken of the card.
+
+    `outcome` is "oom" if memory ran out and the script did not end well. `needs_data` are ops whose results have sizes
+    that depend on data, which the phantom does not have. `processes` is how many processes of the script used the GPU;
+    the figures are those of the one that reserved most. `smallest_memory_bytes` is the card's memory, context included.
+    """
+
+    command: list[str]
+    gpu: str
+    memory_bytes: int
+    context_bytes: int
+    outcome: Outcome
+    steps: int
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    peak_requested_bytes: int
+    peak_device_bytes: int
+    retries: int
+    ooms: int
+    processes: int
+    versions: dict[str, str]
+    needs_data: list[dict[str, Any]] = field(default_factory=list)
+    out_of_memory: OutOfMemory | None = None
+    smallest_memory_bytes: int | None = None
+    fit_runs: int | None = None
+
+    @property
+    def fragmentation(self) -> float:
+        """1 - peak allocated ÷ peak reserved (STWeaver's definition for caching allocators)."""
+        return 1 - self.peak_allocated_bytes / self.peak_reserved_bytes if self.peak_reserved_bytes else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"fragmentation": self.fragmentation}

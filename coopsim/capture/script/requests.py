@@ -1,0 +1,36 @@
+"""The requests that a program made of the allocator, as numbers in a file."""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+
+#: The allocator's history keeps this many entries (about 1 GiB of host memory), and forgets the oldest.
+LIMIT = 2**22
+
+
+def save(path: str) -> None:
+    """Write the requests of this process so far: int64 (n, 2), a block's number, and its bytes or -1 to free it.
+
+    Nothing is written if the history does not reach back to the first.
+    """
+    events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+    if len(events) >= LIMIT:
+        return
+    part = f"{path}.{os.getpid()}.part"
+    with open(part, "wb") as file:
+        np.save(file, np.array(_rows(events), np.int64).reshape(-1, 2))
+    os.replace(part, path)
+
+
+def _rows(events: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    numbers: dict[int, int] = {}
+    rows: list[tuple[int, int]] = []
+    for event in events:
+        if event["action"] == "alloc":
+            numbers[event["addr"]] = len(rows)
+            rows.append((len(rows), event["size"]))
+        elif event["action"] == "free_requested":
+            rows.append((numbers.pop(event["addr"]), -1))
+    return rows

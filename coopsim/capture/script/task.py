@@ -1,0 +1,34 @@
+"""What the processes of a script are to do besides running it: the message from the parent to each of them."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+FOLDER, TASK = "COOPSIM_SCRIPT_FOLDER", "COOPSIM_SCRIPT_TASK"
+
+
+@dataclass(frozen=True)
+class Task:
+    """`snapshot`, `trace` and `requests` are files to write, "" for none; they exclude each other.
+
+    `steps` steps go into the trace, after `warmup` ones. `command` is what the trace says it was made with.
+    """
+
+    card: str
+    precision: str = "tf32"
+    snapshot: str = ""
+    trace: str = ""
+    requests: str = ""
+    steps: int = 1
+    warmup: int = 2
+    command: str = ""
+    traceback: bool = True
+
+    def variables(self, folder: str) -> dict[str, str]:
+        """The environment that carries it. Every process leaves its report in `folder`."""
+        return {FOLDER: folder, TASK: json.dumps(asdict(self))}
+
+    @classmethod
+    def here(cls) -> tuple["Task", str]:
+        """The task of this process, and the folder for its report."""
+        return cls(**json.loads(os.environ[TASK])), os.environ[FOLDER]

@@ -1,0 +1,195 @@
+"""What is watched in a script that runs on the phantom GPU: every op, every storage, every time memory ran out."""
+
+import os
+import sys
+from collections import Counter, defaultdict
+from functools import cache
+from typing import Any
+
+import torch
+from torch.optim import optimizer as optimizers
+
+from coopsim.capture import roles
+from coopsim.capture.costs import CostModel
+from coopsim.capture.effects import tensors
+from coopsim.capture.recorder import Recorder
+from coopsim.capture.script import places, requests
+from coopsim.capture.script.task import Task
+from coopsim.capture.storages import Storage
+from coopsim.phantom import profiles
+from coopsim.phantom.control import Control
+from coopsim.types import Role
+
+#: What an op may want of the device's data, which the phantom does not have.
+_SIZES, _VALUES = "sizes", "values"
+_LARGEST = 8
+
+
+class Watch:
+    """From the import of torch to the end of the process."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._device = Control()
+        self._steps = 0
+        self._ooms: list[dict[str, Any]] = []
+        self._clock: int | None = None
+        self._recorder = _Watcher(CostModel(profiles.get(task.card), task.precision))
+        self._recorder.where.install()
+        self._recorder.__enter__()  # type: ignore[no-untyped-call]
+        self._recording = None
+        if task.trace:
+            from coopsim.capture.script.recording import TraceOfSteps
+
+            self._recording = TraceOfSteps(task, self._recorder)
+        optimizers.register_optimizer_step_post_hook(self._stepped)
+        torch.cuda._lazy_call(self._device_is_up)  # type: ignore[no-untyped-call]
+
+    def forget(self) -> None:
+        """This process is a fork: watch no more."""
+        self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    def end(self) -> dict[str, Any]:
+        """The report."""
+        self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        versions = {name: sys.modules[name].__version__ for name in ("torch", "transformers") if name in sys.modules}
+        found: dict[str, Any] = {
+            "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
+            "versions": versions,
+        }
+        if not found["used"]:
+            return found
+        stats = torch.cuda.memory_stats()
+        if self._task.snapshot and not self._ooms:
+            self._snapshot()
+        if self._task.requests:
+            requests.save(self._task.requests)
+        return found | {
+            "steps": self._steps,
+            "peak_allocated_bytes": stats.get("allocated_bytes.all.peak", 0),
+            "peak_reserved_bytes": stats.get("reserved_bytes.all.peak", 0),
+            "peak_requested_bytes": stats.get("requested_bytes.all.peak", 0),
+            "peak_device_bytes": self._device.peak_bytes,
+            "retries": stats.get("num_alloc_retries", 0),
+            "ooms": stats.get("num_ooms", 0),
+            "out_of_memory": self._ooms[-1] if self._ooms else None,
+            "needs_data": [
+                {"op": op, "place": place, "calls": calls} for (op, place), calls in self._recorder.sizes.most_common()
+            ],
+            "last_value_read": self._recorder.last_value,
+            "trace": self._recording.outcome if self._recording else "",
+        }
+
+    def _device_is_up(self) -> None:
+        torch._C._cuda_attach_out_of_memory_observer(  # type: ignore[attr-defined]
+            self._out_of_memory
+        )
+        if self._task.snapshot:
+            torch.cuda.memory._record_memory_history(stacks="python")
+        elif self._task.requests:
+            torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=requests.LIMIT)
+
+    def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """After Optimizer.step. The first optimizer that is seen beats the time."""
+        if self._clock is None:
+            self._clock = id(optimizer)
+        if id(optimizer) != self._clock:
+            return
+        self._steps += 1
+        if self._recording is not None:
+            self._recording.step_ended()
+        if self._recording is None or not self._recording.runs:
+            self._recorder.where.forget()
+
+    def _out_of_memory(self, _device: int, asked: int, _total: int, _free: int) -> None:
+        """Called by the allocator when it has tried everything, before it raises."""
+        recorder = self._recorder
+        stats = torch.cuda.memory_stats()
+        roles.assign(roles.Objects.now(), recorder.ledger)
+        by_role: Counter[str] = Counter()
+        groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        for storage in recorder.ledger.alive():
+            role = str(storage.role or Role.ACTIVATION)
+            by_role[role] += storage.nbytes
+            groups[role, *(storage.maker or ("", ""))].append(storage.nbytes)
+        allocated = stats["allocated_bytes.all.current"]
+        by_role["other"] = max(allocated - sum(by_role.values()), 0)
+        largest = sorted(groups.items(), key=lambda item: (-sum(item[1]), item[0]))[:_LARGEST]
+        op, module = recorder.running
+        free_blocks = [
+            block["size"]
+            for segment in torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+            for block in segment["blocks"]
+            if block["state"] == "inactive"
+        ]
+        self._ooms.append(
+            {
+                "place": places.here(),
+                "op": op,
+                "module": module,
+                "phase": str(recorder.where.phase(mutates_gradient=False)),
+                "step": self._steps + 1,
+                "requested_bytes": asked,
+                "allocated_bytes": allocated,
+                "reserved_bytes": stats["reserved_bytes.all.current"],
+                "largest_free_block_bytes": max(free_blocks, default=0),
+                "device_free_bytes": torch.cuda.mem_get_info()[0],
+                "held_bytes": dict(sorted(by_role.items(), key=lambda item: -item[1])),
+                "largest": [
+                    {"role": role, "op": op, "module": module, "storages": len(sizes), "bytes": sum(sizes)}
+                    for (role, op, module), sizes in largest
+                ],
+            }
+        )
+        if self._task.snapshot:
+            self._snapshot()
+
+    def _snapshot(self) -> None:
+        part = f"{self._task.snapshot}.{os.getpid()}.part"
+        torch.cuda.memory._dump_snapshot(part)  # type: ignore[no-untyped-call]
+        os.replace(part, self._task.snapshot)
+
+
+class _Watcher(Recorder):  # type: ignore[no-untyped-call]
+    """A recorder that also knows which op runs, who made each storage, and which ops looked at the device's data."""
+
+    def __init__(self, model: CostModel) -> None:
+        super().__init__(model)
+        self.running = "", ""
+        self.sizes: Counter[tuple[str, str]] = Counter()
+        self.last_value: dict[str, str] | None = None
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        maker = self.running = str(func), self.where.module()
+        newest = self.ledger.newest
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if self.ledger.newest > newest:
+            for tensor in tensors(out):
+                storage: Storage | None = self.ledger.of(tensor)
+                if storage is not None and storage.serial > newest:
+                    storage.maker = maker
+        wants = _wants(func)
+        if wants and any(True for value in args for _ in tensors(value)):
+            if wants == _SIZES:
+                if func is torch.ops.aten.index.Tensor and not _has_mask(args[1]):
+                    return out
+                self.sizes[maker[0], places.here()] += 1
+            elif not (isinstance(out, torch.Tensor) and out.is_cuda):
+                self.last_value = {"op": maker[0], "place": places.here()}
+        return out
+
+
+def _has_mask(indices: Any) -> bool:
+    """Does an index select by truth values? Then the size of the result is how many are true."""
+    return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices)
+
+
+@cache
+def _wants(func: Any) -> str:
+    """Does an op need the data for the sizes of its results, or give values of them to the host?"""
+    if torch.Tag.dynamic_output_shape in func.tags:
+        return _SIZES
+    reads = torch.Tag.data_dependent_output in func.tags or func._schema.name in ("aten::_to_copy", "aten::copy_")
+    return _VALUES if reads else ""

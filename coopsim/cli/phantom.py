@@ -1,0 +1,141 @@
+"""coopsim phantom run -- COMMAND: an unmodified training script without a GPU, and what it takes of a card."""
+
+import argparse
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coopsim import budget, text
+from coopsim.cli.common import note
+from coopsim.phantom import profiles
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.capture.script import OutOfMemory, Report, Script
+
+#: A card on which memory does not run out, for a script that needs more than the one it is asked about.
+_ENDLESS = 4 << 40
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim.capture.script import Script, record
+    from coopsim.capture.script import run as run_script
+
+    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
+    if not command:
+        raise CoopsimError("name the command to run after --, as in: coopsim phantom run -- python train.py")
+    for name in (args.snapshot, args.trace):
+        if name and not Path(name).absolute().parent.is_dir():
+            raise CoopsimError(f"{Path(name).parent}: no such folder")
+    script = Script(
+        command,
+        card=args.gpu,
+        memory_bytes=_memory_of(args),
+        precision=args.precision,
+        traceback=args.traceback,
+        output=2 if args.json else None,
+    )
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        requests = Path(folder, "requests.npy")
+        if args.snapshot:
+            report = run_script(script, snapshot=Path(args.snapshot))
+        else:
+            report = run_script(script, requests=requests if args.fit else None)
+        if args.fit:
+            report = _fit(script, report, requests)
+    if args.trace and report.outcome == "ok":
+        note("running it again for the trace")
+        record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup)
+    for name, there in ((args.snapshot, True), (args.trace, report.outcome == "ok")):
+        if name and there:
+            note(f"wrote {name}")
+    print(json.dumps(report.to_dict(), indent=2) if args.json else _text(report))
+    return 3 if report.outcome == "oom" else 0
+
+
+def _memory_of(args: argparse.Namespace) -> int | None:
+    card = profiles.get(args.gpu)
+    if args.memory is None:
+        return None
+    nbytes = budget.parse(args.memory, card.memory_bytes)
+    if nbytes <= card.context_mib << 20:
+        raise CoopsimError(f"--memory {args.memory}: the context alone takes {card.context_mib} MiB of a {card.title}")
+    return nbytes
+
+
+def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
+    from coopsim.capture.script import fit
+    from coopsim.capture.script import run as run_script
+
+    note("looking for the smallest memory that trains")
+    enough = report
+    if report.outcome == "oom":
+        enough = run_script(script.with_memory(_ENDLESS), requests=requests)
+    elif not requests.exists():  # PyTorch keeps one history, and that was for the snapshot
+        enough = run_script(replace(script, quiet=True), requests=requests)
+    smallest, runs = fit(script, enough, requests, note)
+    return replace(report, smallest_memory_bytes=smallest, fit_runs=runs)
+
+
+def _text(report: "Report") -> str:
+    human = text.human
+    failed = report.out_of_memory if report.outcome == "oom" else None
+    rows = [
+        ("GPU", f"{profiles.get(report.gpu).title} with {human(report.memory_bytes)}, imitated"),
+        ("outcome", _where(failed) if failed else f"trained: {report.steps} optimizer steps"),
+        ("peak allocated", human(report.peak_allocated_bytes)),
+        ("peak reserved", human(report.peak_reserved_bytes)),
+        ("fragmentation", f"{report.fragmentation:.1%} of the reserved memory at the peaks"),
+        ("of the card", f"{human(report.peak_device_bytes)} with the context's {human(report.context_bytes)}"),
+    ]
+    if report.retries or report.ooms:
+        times = "once" if report.ooms == 1 else f"{report.ooms} times"
+        rows.append(("memory ran out", f"{times}; the allocator emptied its cache to try again: {report.retries}"))
+    if report.smallest_memory_bytes is not None:
+        rows.append(
+            (
+                "smallest memory",
+                f"{human(report.smallest_memory_bytes)} ({report.smallest_memory_bytes >> 20} MiB) trains, the context "
+                f"included, and 2 MiB less does not ({report.fit_runs} runs)",
+            )
+        )
+    if failed:
+        rows += _memory(failed)
+    lines = [f"{name:<16}{value}" for name, value in rows]
+    lines += [
+        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
+        "which is all zeros here: the real run may need more"
+        for need in report.needs_data
+    ]
+    return "\n".join(lines)
+
+
+def _where(failed: "OutOfMemory") -> str:
+    at = f" at {failed.place}" if failed.place else ""
+    return f"out of memory{at}, {failed.phase} of step {failed.step}"
+
+
+def _memory(failed: "OutOfMemory") -> list[tuple[str, str]]:
+    """What failed, and what held the memory then."""
+    human = text.human
+    cached = failed.reserved_bytes - failed.allocated_bytes
+    held = ", ".join(f"{role} {human(nbytes)}" for role, nbytes in failed.held_bytes.items() if nbytes)
+    rows = [
+        ("failed", f"{failed.op}{f' in {failed.module}' if failed.module else ''}"),
+        ("asked for", f"{human(failed.requested_bytes)}; the card had {human(failed.device_free_bytes)} left"),
+        ("allocated", human(failed.allocated_bytes)),
+        ("cached", f"{human(cached)}, the largest piece {human(failed.largest_free_block_bytes)}"),
+        ("held by", held),
+    ]
+    for i, group in enumerate(failed.largest):
+        by = f"by {group.op}" + (f" in {group.module}" if group.module else "") if group.op else ""
+        plural = "" if group.storages == 1 else "s"
+        rows.append(
+            (
+                "largest" if i == 0 else "",
+                f"{human(group.bytes):>10}  {group.storages} {group.role}{plural} {by}".rstrip(),
+            )
+        )
+    return rows
