@@ -144,12 +144,13 @@ MODELS = {
 
 
 def find(name: str) -> Model:
-    """The model called `name` (capitals do not matter), or that of a folder or file with a config.json of one's own.
+    """The model called `name`, or that of a folder or file with a config.json of one's own.
 
-    Raises ValueError if there is neither.
+    Capitals do not matter, nor does the owner's name; "owner-model" is "owner/model", as in the names of the data set's
+    folders. Raises ValueError if there is neither.
     """
     for known, model in MODELS.items():
-        if known.lower() == name.lower():
+        if name.lower() in (known.lower(), known.lower().replace("/", "-"), known.lower().rpartition("/")[2]):
             return model
     path = Path(name)
     file = path / "config.json" if path.is_dir() else path

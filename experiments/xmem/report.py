@@ -59,7 +59,7 @@ def peak_rows(results: Sequence[tuple[Record, dict[str, Any]]]) -> list[dict[str
             error = None if record.out_of_memory else _error(result["peak_reserved_bytes"], record)
             row |= {"reserved": result["peak_reserved_bytes"] / MIB, "error %": error}
         row["allocated"] = _mib(result.get("peak_allocated_bytes"))
-        if "smallest_memory_bytes" in result:
+        if result.get("smallest_memory_bytes") is not None:
             row["smallest card"] = _mib(result["smallest_memory_bytes"])
         row["retries"] = result.get("retries")
         rows.append(row)

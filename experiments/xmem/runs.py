@@ -3,7 +3,6 @@
 import hashlib
 import importlib.metadata
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -19,6 +18,8 @@ from coopsim.phantom import build
 
 HERE = Path(__file__).parent
 PACKAGES = ("torch", "torchvision", "transformers")
+#: Of the report, what the comparison uses.
+KEPT = {"outcome", "peak_reserved_bytes", "peak_allocated_bytes", "retries", "smallest_memory_bytes"}
 Result = dict[str, Any]
 
 
@@ -34,14 +35,13 @@ def versions() -> dict[str, str]:
 
 
 def measure(record: Record, *, fit: bool = False) -> Result:
-    """One record on the phantom GPU: its peaks, or the error of a script that failed."""
-    command = [sys.executable, str(HERE / "measured.py"), str(HERE / "train.py"), *record.command]
-    run = subprocess.run(  # noqa: S603
-        command, env=os.environ | phantom.environment(record.card), check=False, capture_output=True, text=True
-    )
+    """One record on the phantom GPU: what `coopsim phantom run` reports, or the error of a script that failed."""
+    phantom_run = [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", record.card, "--json"]
+    command = [*phantom_run, *(["--fit"] if fit else []), "--", sys.executable, str(HERE / "train.py"), *record.command]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
     try:
-        return json.loads(run.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
+        return {key: value for key, value in json.loads(run.stdout).items() if key in KEPT}
+    except ValueError:
         lines = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
         return {"error": lines[-1][:300]}
 

@@ -39,9 +39,8 @@ def test_card_as_torch_sees_it() -> None:
 
 
 def test_temporaries_of_reductions_follow_the_card() -> None:
-    """A column sum that is split over blocks: its temporary depends on multiprocessors and threads of each.
-
-    24 multiprocessors of 1536 threads: 48 KiB with what a result takes. Read at CUDA 13's offsets, it was larger.
+    """A column sum that is split over as many blocks of 512 threads as the card has room for: 3 on each of its 24
+    multiprocessors of 1536 threads. Each block keeps 16 KiB; the semaphores and the result take 512 bytes each.
     """
     text = """
 import torch
@@ -51,7 +50,7 @@ torch.cuda.reset_peak_memory_stats()
 x.sum(0)
 answer(torch.cuda.max_memory_allocated() - before)
 """
-    assert on_cuda12(text) < 64 << 10
+    assert on_cuda12(text) == 24 * 3 * (16 << 10) + 2 * 512
 
 
 def test_a_training_step() -> None:
