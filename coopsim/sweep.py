@@ -19,6 +19,7 @@ import numpy as np
 from coopsim import __version__, allocators, budget, policies
 from coopsim.kernel.jit import SOURCES_HASH
 from coopsim.metrics import SUMMARY_KEYS
+from coopsim.policies._foreign import fingerprint
 from coopsim.types import CoopsimError
 
 SWEEP_VERSION = 1
@@ -80,6 +81,7 @@ class Grid:
     def key(self, points: Sequence[Point]) -> str:
         """Names this grid, its traces and this version of the core: rows of another one must not be mixed in."""
         what = [__version__, SOURCES_HASH, SWEEP_VERSION, sorted(self.options.items()), [asdict(p) for p in points]]
+        what.append([fingerprint(p) for p in self.policies])
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
 
 

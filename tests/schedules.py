@@ -1,14 +1,19 @@
-"""Schedules made by hand: from rows, and from the lines that `Schedule.text` writes."""
+"""Schedules made by hand: from rows, and from the lines that `Schedule.text` writes; and what must come out as one."""
 
 import re
 from typing import Any
 
 import numpy as np
 
+from coopsim.policies import Policy
+from coopsim.replay import replay
 from coopsim.schedule import COLUMNS, Schedule
 from coopsim.trace import Trace
-from coopsim.types import Action
+from coopsim.types import Action, Outcome
+from coopsim.validate import validate
+from tests import reference
 
+UNIT = 512  # bytes: a column in the pictures
 ACTIONS = {a.name.lower(): a for a in Action}
 
 
@@ -38,3 +43,16 @@ def of_rows(rows: list[tuple[int, ...]], trace: Trace, /, **header: Any) -> Sche
     columns = dict(zip(("action", *COLUMNS), np.array(rows, np.int64).reshape(-1, 9).T, strict=True))
     usual = {"trace": trace.content_hash, "allocator": "arena", "granule": 512, "budget_bytes": 4000, "steps": 2}
     return Schedule(**columns, header=usual | {"outcome": "ok", "policy": "by hand"} | header)
+
+
+def expect(trace: Trace, policy: Policy, units: int, text: str, outcome: str = Outcome.OK, **how: Any) -> None:
+    """The reference, the core and the judge agree that this is the schedule."""
+    how = {"steps": 1} | how
+    got, rows = reference.replay(trace, policy, "arena", units * UNIT, **how)
+    schedule = of_rows(rows, trace, budget_bytes=units * UNIT, steps=how["steps"], outcome=got)
+    words = (line.split(maxsplit=1) for line in text.strip().splitlines())
+    expected = "".join(f"{i:04d} {verb:<9} {rest}\n" for i, (verb, rest) in enumerate(words))
+    assert (schedule.text(), got) == (expected, outcome)
+    assert validate(schedule, trace) == []
+    core = replay(trace, policy, "arena", units * UNIT, **how)
+    assert (core.text(), core.header["outcome"]) == (expected, outcome)

@@ -1,14 +1,14 @@
 """Hypothesis strategies: small well-formed traces with everything that can happen in one, policies, budgets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
 
+from coopsim.policies import Policy
 from coopsim.trace import Trace, TraceBuilder, check
-from coopsim.types import Cost, Dead, Divisor, InPlace, Pinning, Placement, Role, Search
+from coopsim.types import Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Role, Search
 
 SIZES = [512, 700, 1000, 1024, 1536, 2000, 3000, 4096]
 COSTS = [0, 1, 2, 3, 5, 7, 11, 30]
@@ -16,20 +16,6 @@ _SMALL = {Role.PARAMETER, Role.GRADIENT, Role.OPTIMIZER_STATE}
 NAMES = ["aten.mm.default", "aten.relu.default", "aten.add.Tensor", "aten.convolution.default", "aten.mul.Tensor"]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class AnyPolicy:
-    """A point of the whole policy space; what tests/reference.py asks of a policy."""
-
-    cost: Cost
-    divisor: Divisor
-    staleness: bool
-    search: Search
-    placement: Placement
-    in_place: InPlace
-    dead: Dead
-    pinning: Pinning
 
 
 class Dice:
@@ -57,22 +43,26 @@ def dice(rolls: int) -> st.SearchStrategy[Dice]:
     return st.binary(min_size=rolls, max_size=rolls).map(Dice)
 
 
-def policies() -> st.SearchStrategy[AnyPolicy]:
+def policies() -> st.SearchStrategy[Policy]:
     """Any policy, shipped or not."""
 
-    def build(dice: Dice) -> AnyPolicy:
-        return AnyPolicy(
-            cost=dice.pick([Cost.SET, Cost.OWN, Cost.NONE]),
+    def build(dice: Dice) -> Policy:
+        return Policy(
+            name="any",
+            summary="",
+            source="",
+            cost=dice.pick([Cost.SET, *Cost]),
             divisor=dice.pick(list(Divisor)),
-            staleness=dice.pick([True, True, False]),
+            recency=dice.pick([Recency.STALENESS, *Recency]),
             search=dice.pick(list(Search)),
             placement=dice.pick(list(Placement)),
             in_place=dice.pick(list(InPlace)),
+            release=dice.pick([Release.EAGER, *Release]),
             dead=dice.pick(list(Dead)),
             pinning=dice.pick(list(Pinning)),
         )
 
-    return dice(8).map(build)
+    return dice(9).map(build)
 
 
 @st.composite

@@ -17,6 +17,9 @@ def run(args: argparse.Namespace) -> int:
 
     from coopsim.metrics import summary
 
+    for what, how in schedule.header.get("own_functions", {}).items():
+        if how == "Python":
+            note(f"note: {what} of {schedule.header['policy']} runs as Python, not compiled")
     result = summary(schedule) | {
         "peak_without_eviction_bytes": peak,
         "memory_ratio": schedule.header["budget_bytes"] / peak,

@@ -4,6 +4,7 @@ import argparse
 import json
 
 from coopsim.cli.common import trace_of
+from coopsim.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:
@@ -11,6 +12,9 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.validate import validate
 
     schedule = load(args.schedule)
+    if schedule.header.get("semantics", "general") != "general":
+        rules = schedule.header["semantics"]
+        raise CoopsimError(f"{args.schedule} follows the rules of {rules}; the judge knows only ours")
     faults = validate(schedule, trace_of(schedule, args.trace, args.schedule))
     if args.json:
         found = [{"reason": str(f.reason), "seq": f.seq, "message": f.message} for f in faults]

@@ -8,7 +8,8 @@ plain Python: the same code, slowly, which the tests hold against the compiled o
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,14 +56,21 @@ def inlined(function: F) -> F:
     return _compile(function, inline=True)
 
 
-def _compile(function: F, *, inline: bool) -> F:
+@contextmanager
+def cached_here() -> Iterator[None]:
+    """What is compiled inside goes to our cache."""
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_CACHE)
     try:
-        # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
-        compiled: F = numba.njit(cache=True, error_model="numpy", forceinline=inline, _nrt=False)(function)
+        yield
     finally:
         numba.config.CACHE_DIR = before
+
+
+def _compile(function: F, *, inline: bool) -> F:
+    with cached_here():
+        # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
+        compiled: F = numba.njit(cache=True, error_model="numpy", forceinline=inline, _nrt=False)(function)
     return compiled
 
 

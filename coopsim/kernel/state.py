@@ -86,8 +86,10 @@ C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DE
     K_STAMP,
     K_CLASSES,
     K_RANDOM,
+    K_USER_SCORE,
+    K_USER_SEARCH,
     K_SIZE,
-) = range(32)
+) = range(34)
 
 # F: sums of samples.
 F_FREE, F_FREE_INCL, F_SCATTER = range(3)

@@ -1,4 +1,8 @@
-"""Policies: what to evict, where to place, how to treat in-place ops. One file each, found by being in this folder.
+"""Policies: what to evict, where to place, how to treat in-place ops. One file each, found by being there.
+
+Found are the files of this folder, those of the folders that $COOPSIM_POLICIES lists, and what installed packages
+offer under the entry point group `coopsim.policies`; a policy in any other file goes by `path/to/file.py:NAME`
+(docs/add-a-policy.md).
 
 A policy is a point in a small space of choices (types.py names their values). A file defines `POLICY`; nothing else
 is edited.
@@ -6,51 +10,31 @@ is edited.
 
 import importlib
 import pkgutil
-from dataclasses import dataclass, fields, replace
-from enum import StrEnum
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
 
 from coopsim.errors import unknown
-from coopsim.types import Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Search
+from coopsim.policies import _foreign
+from coopsim.policies._space import CHOICES, Policy
+from coopsim.types import CoopsimError
 
-
-@dataclass(frozen=True)
-class Policy:
-    """One policy. score = cost / recency / divisor; the least is evicted first."""
-
-    name: str
-    summary: str
-    source: str
-    cost: Cost = Cost.SET
-    divisor: Divisor = Divisor.NOTHING
-    recency: Recency = Recency.STALENESS
-    search: Search = Search.GREEDY
-    placement: Placement = Placement.LOW
-    in_place: InPlace = InPlace.COPY
-    release: Release = Release.EAGER
-    dead: Dead = Dead.RELEASE
-    pinning: Pinning = Pinning.SOUND
-    aliases: tuple[str, ...] = ()
-
-
-CHOICES: dict[str, type[StrEnum]] = {
-    "cost": Cost,
-    "divisor": Divisor,
-    "recency": Recency,
-    "search": Search,
-    "placement": Placement,
-    "in_place": InPlace,
-    "release": Release,
-    "dead": Dead,
-    "pinning": Pinning,
-}
+__all__ = ["CHOICES", "Policy", "choices", "find", "names", "split"]
 
 
 def _all() -> dict[str, Policy]:
-    found = {}
-    for module in pkgutil.iter_modules(__path__):
-        policy: Policy = importlib.import_module(f"{__name__}.{module.name}").POLICY
+    found: dict[str, Policy] = {}
+    for policy, where in (*_built_in(), *_foreign.in_folders(), *_foreign.in_packages()):
+        if policy.name in found:
+            raise CoopsimError(f"{where}: there is already a policy {policy.name!r}; give it another name")
         found[policy.name] = policy
     return dict(sorted(found.items()))
+
+
+def _built_in() -> Iterator[tuple[Policy, str]]:
+    for module in pkgutil.iter_modules(__path__):
+        if not module.name.startswith("_"):
+            yield importlib.import_module(f"{__name__}.{module.name}").POLICY, module.name
 
 
 def names() -> list[str]:
@@ -59,17 +43,18 @@ def names() -> list[str]:
 
 
 def find(spec: str) -> Policy:
-    """The policy `NAME`, or with choices changed `NAME:choice=value,…`; CoopsimError with near matches if unknown.
+    """The policy `NAME` or `FILE.py:NAME`, with `:choice=value,…` for changes; CoopsimError if there is none.
 
     >>> find("coop:placement=low").placement
     <Placement.LOW: 'low'>
     """
-    name, _, changes = spec.partition(":")
-    policies = _all()
-    by_alias = {alias: p for p in policies.values() for alias in p.aliases}
-    policy = policies.get(name) or by_alias.get(name)
-    if policy is None:
-        raise unknown("policy", name, [*policies, *by_alias])
+    if ".py:" in spec or spec.endswith(".py"):
+        file, _, rest = spec.partition(".py")
+        name, _, changes = rest.removeprefix(":").partition(":")
+        policy = replace(_foreign.in_file(Path(f"{file}.py"), name), name=spec)
+    else:
+        name, _, changes = spec.partition(":")
+        policy = _named(name)
     if not changes:
         return policy
     changed: dict[str, object] = {}
@@ -81,6 +66,15 @@ def find(spec: str) -> Policy:
             raise unknown(choice, value, [str(v) for v in CHOICES[choice]], hint=f" (in policy {spec!r})")
         changed[choice] = CHOICES[choice](value)
     return replace(policy, name=spec, **changed)  # type: ignore[arg-type]
+
+
+def _named(name: str) -> Policy:
+    policies = _all()
+    by_alias = {alias: p for p in policies.values() for alias in p.aliases}
+    policy = policies.get(name) or by_alias.get(name)
+    if policy is None:
+        raise unknown("policy", name, [*policies, *by_alias])
+    return policy
 
 
 def split(text: str) -> list[str]:

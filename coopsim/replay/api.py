@@ -9,6 +9,7 @@ from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
 from coopsim.replay.program import Program, lower
+from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace.table import Trace
@@ -98,11 +99,20 @@ def _replay(
     if budget < kind.granule:
         raise CoopsimError(f"a budget of {budget} bytes is less than one piece of {allocator} ({kind.granule} B)")
     budget = budget // kind.granule * kind.granule
-    state = s.new_state(program, choice, budget, log_rows=0)
-    run(state, steps, overhead_limit)
-    if record:  # the first run has counted the rows; a replay is deterministic, so the second fills exactly those
-        state = s.new_state(program, choice, budget, log_rows=int(state.K[s.K_ROWS]))
+    hooks = Hooks(policy) if policy.score or policy.choose else None
+
+    def once(log_rows: int) -> s.State:
+        state = s.new_state(program, choice, budget, log_rows)
+        if hooks:
+            hooks.attach(state)
         run(state, steps, overhead_limit)
+        if hooks:
+            hooks.check()
+        return state
+
+    state = once(log_rows=0)
+    if record:  # the first run has counted the rows; a replay is deterministic, so the second fills exactly those
+        state = once(log_rows=int(state.K[s.K_ROWS]))
     header = _header(trace, program, state) | {
         "policy": policy.name,
         "choices": policies.choices(policy),
@@ -112,8 +122,21 @@ def _replay(
         "decide_by": decide_by,
         "overhead_limit": overhead_limit,
         "random": random,
+        "own_functions": _own_functions(hooks),
     }
     return _schedule(program, state, header)
+
+
+def _own_functions(hooks: Hooks | None) -> dict[str, str]:
+    """Which of a user's functions took part, and whether they were compiled."""
+    if hooks is None:
+        return {}
+    found = {}
+    if hooks.policy.score:
+        found["score"] = "compiled" if hooks.compiled else "Python"
+    if hooks.policy.choose:
+        found["choose"] = "Python"
+    return found
 
 
 def _must_repeat(trace: Trace) -> None:

@@ -1,5 +1,6 @@
 """Find room for a value: best fit if it can be had, else evict as the policy says, then best fit."""
 
+from coopsim.kernel.call import call_search
 from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.kernel.state import (
     BYTES,
@@ -20,6 +21,7 @@ from coopsim.kernel.state import (
     K_RELEASES,
     K_SEARCH_NS,
     K_SEARCHES,
+    K_USER_SEARCH,
     K_VISITS,
     NEXT,
     OOM,
@@ -78,7 +80,15 @@ def _evict_window(S: State, need: int) -> bool:
 def _make_room(S: State, v: int, high: bool) -> int:
     """Evict until v fits. Returns its piece, or -1 when nothing is left to evict."""
     piece = -1
-    if S.choice[C_SEARCH] != GREEDY and S.choice[C_ALLOCATOR] == ARENA:
+    if S.K[K_USER_SEARCH] != 0:
+        while piece < 0:
+            n = call_search(S.K[K_USER_SEARCH], S.V[v, BYTES])
+            if n <= 0:
+                break
+            for k in range(n):
+                drop(S, S.scratch[k], EVICT)
+            piece = carve(S, v, high)
+    elif S.choice[C_SEARCH] != GREEDY and S.choice[C_ALLOCATOR] == ARENA:
         if _evict_window(S, S.V[v, BYTES]):
             piece = carve(S, v, high)
     else:

@@ -46,6 +46,12 @@ def is_evicted(V: Array, v: int) -> bool:
 
 
 @inlined
+def in_class(V: Array, v: int) -> bool:
+    """Whether v is evicted and in a class. (It keeps its class while its op runs again, but then it has its bytes.)"""
+    return (V[v, PIECE] < 0) & (V[v, CLASS] >= 0)
+
+
+@inlined
 def find(V: Array, v: int) -> int:
     """The root of v's set of evicted values. Compresses the path fully, like OneFlow: it matters, as nodes leave."""
     root = v
@@ -141,12 +147,12 @@ def _join_class(S: State, v: int) -> None:
     S.V[v, CLASS] = node
     op = S.V[v, PRODUCER]
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
-        if S.V[S.ins[k], CLASS] >= 0:
+        if in_class(S.V, S.ins[k]):
             _merge_classes(S.N, S.V[S.ins[k], CLASS], node)
     for u in range(S.V[v, USES], S.V[v, USES_END]):
         child = S.uses[u]
         for k in range(S.O[child, OUTS], S.O[child, TEMPS]):
-            if S.V[S.outs[k], CLASS] >= 0:
+            if in_class(S.V, S.outs[k]):
                 _merge_classes(S.N, S.V[S.outs[k], CLASS], node)
 
 
@@ -202,7 +208,7 @@ def classes_around(S: State, v: int) -> int:
 def _count_once(V: Array, N: Array, v: int, stamp: int) -> int:
     """The cost of v's class, unless it has been counted under this stamp."""
     cost = 0
-    if V[v, CLASS] >= 0:
+    if in_class(V, v):
         root = find_class(N, V[v, CLASS])
         if N[root, N_STAMP] != stamp:
             N[root, N_STAMP] = stamp

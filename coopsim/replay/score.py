@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from coopsim.kernel.call import call_score
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     C_COST,
@@ -11,6 +12,7 @@ from coopsim.kernel.state import (
     K_CLOCK,
     K_NOW,
     K_RANDOM,
+    K_USER_SCORE,
     LAST_USE,
     LENGTH,
     NEXT,
@@ -43,11 +45,18 @@ _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same num
 
 @inlined
 def score(S: State, v: int) -> float:
-    """cost of loss / recency / size; infinite for a value that was used just now."""
+    """cost of loss / recency / size; infinite for a value that was used just now.
+
+    The cost is asked for in any case: that shortens paths in the sets, as in OneFlow, and draws a random number.
+    """
     result = np.inf
+    cost = cost_of_loss(S, v)
     distance = _distance(S, v)
-    if distance > 0.0:
-        result = cost_of_loss(S, v) / distance
+    if S.K[K_USER_SCORE] != 0:
+        nbytes, hole = _room(S.P, S.V[v, PIECE], False), _room(S.P, S.V[v, PIECE], True)
+        result = call_score(S.K[K_USER_SCORE], cost, distance, float(nbytes), float(hole))
+    elif distance > 0.0:
+        result = cost / distance
         if S.choice[C_DIVISOR] != BY_NOTHING:
             result /= float(_room(S.P, S.V[v, PIECE], S.choice[C_DIVISOR] == BY_HOLE))
     return result

@@ -9,7 +9,7 @@ from coopsim.simrd import state as s
 from coopsim.simrd.loop import run
 from coopsim.simrd.program import Program, lower
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, Outcome
+from coopsim.types import Action, CoopsimError, Outcome
 
 POLICIES = {
     "dtr": (s.DTR, "DTR"),
@@ -78,7 +78,7 @@ def _replay(trace: Trace, policy: str, budget: int, overhead_limit: float, *, re
 def _header(trace: Trace, program: Program, state: s.State, policy: str, overhead_limit: float) -> dict[str, Any]:
     K = state.K
     return {
-        "trace": trace.content_hash,
+        "trace": program.trace_hash,
         "model": trace.label,
         "semantics": "simrd",
         "policy": policy,
@@ -143,14 +143,15 @@ def _failure(trace: Trace, program: Program, state: s.State) -> dict[str, Any] |
 
 def _schedule(trace: Trace, program: Program, state: s.State, policy: str, overhead_limit: float) -> Schedule:
     log = state.log
+    constants = program.op[state.log[:, s.L_OP]] < 0
+    log = log[~(constants & (log[:, s.L_ACTION] == Action.COMPUTE))]  # what is there at the start is no op's
     storage = log[:, s.L_STORAGE]
     named = storage >= 0
-    op = log[:, s.L_OP]
     zeros = np.zeros(len(log), np.int64)
     return Schedule(
         action=log[:, s.L_ACTION].astype(np.int8),
         step=zeros,
-        op=np.where(op >= 0, program.op[op], -1),
+        op=program.op[log[:, s.L_OP]],
         storage=np.where(named, program.owner[storage], -1),
         version=np.where(named, program.version[storage], -1),
         address=zeros - 1,

@@ -3,7 +3,7 @@
 from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.simrd.classes import found_class, join_neighbours, leave_class
 from coopsim.simrd.pool import enter, leave, lock, unlock
-from coopsim.simrd.regions import absorb, restore
+from coopsim.simrd.regions import absorb, conclude, restore, settle
 from coopsim.simrd.scores import choose
 from coopsim.simrd.state import (
     ARGS,
@@ -14,7 +14,6 @@ from coopsim.simrd.state import (
     CREATED,
     DEFINED,
     EQ_CLASS,
-    F_BASE,
     F_END,
     F_NEXT,
     F_TENSOR,
@@ -25,6 +24,7 @@ from coopsim.simrd.state import (
     K_EAGER,
     K_EVICTIONS,
     K_HEAD,
+    K_LACKED,
     K_NEEDED,
     K_NEW,
     K_OP,
@@ -109,10 +109,14 @@ def _create(S: State, op: int) -> None:
         if S.V[s, CREATED] != op:
             S.V[s, CREATED] = op
             S.V[s, COMPUTE] += S.O[op, COST]
-    S.K[K_EAGER] = 0
+    S.K[K_LACKED] = 0
     for k in range(S.O[op, ARGS], S.O[op + 1, ARGS]):
         if S.T[S.args[k], DEFINED] == 0:
-            S.K[K_EAGER] = 1
+            S.K[K_LACKED] = 1
+    if S.K[K_REGIONS] and S.K[K_LACKED]:
+        S.K[K_EAGER] = S.K[K_BORN] - S.K[K_NEW] < S.O[op + 1, OUTS] - S.O[op, OUTS]  # it makes a view
+        if S.K[K_EAGER]:
+            settle(S)
 
 
 @inlined
@@ -124,6 +128,7 @@ def _created(S: State, op: int) -> None:
         S.V[s, KNOWN] = S.V[s, COMPUTE]
     S.K[K_SINCE] = op
     S.K[K_EAGER] = 0
+    S.K[K_NEW] = S.K[K_BORN]
 
 
 @kernel
@@ -147,7 +152,7 @@ def _materialise(S: State, tensor: int, again: bool, recompute_limit: float) -> 
         op = S.T[tensor, OP]
         if not _make_room(S, op):
             return False
-        _compute(S, tensor, again or depth > 1, depth == 1)
+        _compute(S, tensor, again or depth > 1)
         for k in range(S.O[op, ARGS], S.O[op + 1, ARGS]):
             unlock(S, S.T[S.args[k], STORAGE])
         if S.K[K_RECOMPUTE_COST] > recompute_limit:
@@ -171,7 +176,6 @@ def _request(S: State, tensor: int, frame: int, base: int) -> None:
             S.waiting[end] = argument
             end += 1
     S.F[frame, F_TENSOR] = tensor
-    S.F[frame, F_BASE] = base
     S.F[frame, F_NEXT] = base
     S.F[frame, F_END] = end
 
@@ -217,7 +221,7 @@ def _evict(S: State, s: int, action: int, visits: int) -> None:
 
 
 @kernel
-def _compute(S: State, tensor: int, again: bool, last: bool) -> None:
+def _compute(S: State, tensor: int, again: bool) -> None:
     """Run the op of tensor, whose arguments are locked. Results that were there already are made twice, then freed."""
     op = S.T[tensor, OP]
     S.K[K_USED] += S.O[op, NEED]
@@ -242,8 +246,11 @@ def _compute(S: State, tensor: int, again: bool, last: bool) -> None:
     for k in range(n):
         if policy == EQ_CLASS:
             leave_class(S, S.fresh[k])
-        elif S.K[K_REGIONS]:
-            restore(S, S.fresh[k], last)
+    if S.K[K_REGIONS]:
+        if again:
+            restore(S, op, n)
+        else:
+            conclude(S, op, n)
 
 
 @inlined

@@ -22,7 +22,6 @@ from coopsim.simrd.state import (
     CONSTANT,
     COST,
     CREATED,
-    DOWN_STALE,
     MEMBERS,
     NEED,
     O_COLUMNS,
@@ -34,10 +33,8 @@ from coopsim.simrd.state import (
     RUN,
     SINCE,
     SPARE,
-    STALE,
     STORAGE,
     T_COLUMNS,
-    UP_STALE,
     V_COLUMNS,
     Array,
 )
@@ -63,6 +60,7 @@ class Program:
     owner: Array  # the trace's storage, for each storage here
     version: Array  # and its version: above 0 for copies made by in-place ops
     base_cost_ns: int
+    trace_hash: str
     mixed_view: int  # an op that makes a view of one storage from several; -1 if there is none
 
 
@@ -132,7 +130,8 @@ class _Lowering:
                 self.events.append((RELEASE, self.storage[self.current[frees[k]]]))
                 k += 1
         # At the end simrd brings back what the program still holds, and pins it.
-        kept = self.facts.get("kept", [s for s in self.current if s not in set(frees)])
+        freed = set(frees)
+        kept = self.facts["kept"] if self.facts else [s for s in self.current if s not in freed]
         self.events += [(PIN, self.current[s]) for s in kept]
         return self._arrays()
 
@@ -189,7 +188,6 @@ class _Lowering:
         storages = np.zeros((n + 1, V_COLUMNS), np.int64)
         storages[:n, BYTES] = nbytes
         storages[:, CREATED] = -1
-        storages[:, STALE] = DOWN_STALE | UP_STALE
         storages[1:, MEMBERS] = np.cumsum([len(m) for m in self.members])
         parents, children = self._neighbours(n)
         edges = [edge for rows in (parents, children) for row in rows for edge in row]
@@ -212,6 +210,7 @@ class _Lowering:
             owner=np.array(self.owner, np.int64),
             version=np.array(self.version, np.int64),
             base_cost_ns=sum(self.cost),
+            trace_hash=self.trace.content_hash,
             mixed_view=self.mixed_view,
         )
 

@@ -19,8 +19,12 @@ MATERIAL, LOCKS, PINNED, KNOWN, CREATED, CLASS, AFTER, BEFORE = range(8, 16)
 MEMBERS, PARENTS, CHILDREN, MARK = range(16, 20)
 V_COLUMNS = 24
 
-# Bits of STALE: DOWN or UP must be summed again; DOWN counts the results of the op that is running.
-DOWN_STALE, UP_STALE, SEES_NEW = 1, 2, 4
+# Bits of STALE: DOWN or UP is only a lower bound; DOWN counts the results of the op that is running; the storage is in
+# a column of `queue`.
+DOWN_STALE, UP_STALE, SEES_NEW, QUEUED_EVICTED, QUEUED_RESTORED = 1, 2, 4, 8, 16
+
+# queue: storages whose eviction or return the regions have not taken in.
+EVICTED, RESTORED = range(2)
 
 # T: a row a tensor, in order of creation. BYTES_OF is 0 for a view.
 STORAGE, OP, DEFINED, BYTES_OF = range(4)
@@ -40,8 +44,8 @@ Q_COST, Q_SIZE, Q_MARK, Q_SLOT = range(4)
 Q_COLUMNS = 4
 
 # F: the tensors being materialised, a row each: the tensor, and where its undefined arguments wait in `waiting`.
-F_TENSOR, F_NEXT, F_END, F_BASE = range(4)
-F_COLUMNS = 4
+F_TENSOR, F_NEXT, F_END = range(3)
+F_COLUMNS = 3
 
 # E: the program, a row an event.
 KIND, ID = range(2)
@@ -78,11 +82,14 @@ L_COLUMNS = 6
     K_SINCE,  # the newest op whose edges the regions know
     K_NEW,  # the first storage that the running op creates, and the one after its last
     K_BORN,
-    K_EAGER,  # whether regions must be kept up to date event by event (regions.py)
+    K_LACKED,  # whether it had missing arguments when it began
+    K_EAGER,  # whether regions follow each event at once (regions.py)
+    K_EVICTED,  # how many are in each column of `queue`
+    K_RESTORED,
     K_CLASSES,
     K_MAX_POOL,
     K_SIZE,
-) = range(30)
+) = range(33)
 
 OK, OOM, THRASH = range(3)  # in the order of types.Outcome
 
@@ -106,6 +113,7 @@ class State(NamedTuple):
     waiting: Array
     stack: Array
     fresh: Array  # storages that an op has just brought (back)
+    queue: Array
     edge: Array  # material storages around a region
     log: Array
     clock: Array
@@ -139,6 +147,7 @@ def new_state(program: Any, policy: int, budget: int, log_rows: int) -> State:
         waiting=np.zeros(len(program.args) + 1, np.int64),
         stack=np.zeros(n + 1, np.int64),
         fresh=np.zeros(n + 1, np.int64),
+        queue=np.zeros((n + 1, 2), np.int64),
         edge=np.zeros(n + 1, np.int64),
         log=np.zeros((log_rows, L_COLUMNS), np.int64),
         clock=np.zeros(2, np.int64),

@@ -10,6 +10,7 @@ from coopsim.trace.synth import make
 from coopsim.validate import validate
 
 RATIOS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+FRAGMENTING = {"dtr", "dtr-local", "msps", "random"}  # blind to addresses, they may cut an arena up till nothing fits
 SYNTHETIC = ("synth:chain:24", "synth:tree:4", "synth:unet:4", "synth:holes:12")
 
 
@@ -31,10 +32,15 @@ def test_synthetic(name: str, policy: str, allocator: str) -> None:
     assert "ok" in outcomes
 
 
+def may_end(policy: str, allocator: str) -> set[str]:
+    """How BERT-Large may end with half the memory or more."""
+    return {"ok", "oom"} if allocator == "arena" and policy in FRAGMENTING else {"ok"}
+
+
 @pytest.mark.parametrize("allocator", allocators.names())
 @pytest.mark.parametrize("policy", policies.names())
 def test_bert_large(bert: Trace, policy: str, allocator: str) -> None:
-    assert judge(bert, policy, allocator, 0.5, steps=2) == "ok"
+    assert judge(bert, policy, allocator, 0.5, steps=2) in may_end(policy, allocator)
     judge(bert, policy, allocator, 0.3, steps=1)
 
 
@@ -43,7 +49,8 @@ def test_bert_large(bert: Trace, policy: str, allocator: str) -> None:
 @pytest.mark.parametrize("policy", policies.names())
 def test_bert_large_everywhere(bert: Trace, policy: str, allocator: str) -> None:
     outcomes = [judge(bert, policy, allocator, ratio, steps=10) for ratio in RATIOS]
-    assert outcomes[:6] == ["ok"] * 6
+    assert outcomes[0] == "ok"
+    assert set(outcomes[:6]) <= may_end(policy, allocator)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +61,12 @@ def test_bert_large_everywhere(bert: Trace, policy: str, allocator: str) -> None
         "search=greedy,divisor=hole",
         "dead=keep",
         "cost=own",
-        "staleness=no",
         "cost=none",
+        "cost=projected",
+        "recency=nothing",
+        "recency=next_use",
+        "release=keep",
+        "search=window_published",
     ],
 )
 def test_each_choice_is_a_switch(bert: Trace, change: str) -> None:

@@ -16,7 +16,7 @@ from coopsim.types import Action, Role
 from tests.strategies import Dice, dice
 
 GRANULE = 512
-POLICIES = ["coop:cost=own", "coop:cost=own,placement=low", "coop:cost=none", "coop:cost=own,staleness=no"]
+POLICIES = ["coop:cost=own", "coop:cost=own,placement=low", "coop:cost=none", "coop:cost=own,recency=nothing"]
 
 
 @st.composite
@@ -78,7 +78,7 @@ class Memory:
     def __init__(self, trace: Trace, policy: str, budget: int) -> None:
         self.trace, self.budget = trace, budget // GRANULE * GRANULE
         self.own_cost = "cost=own" in policy
-        self.staleness = "staleness=no" not in policy
+        self.staleness = "recency=nothing" not in policy
         self.held: dict[int, tuple[int, int]] = {}  # address -> bytes, storage
         self.cost = {s: int(trace.cost_ns[o]) for o in range(trace.n_ops) for s in trace.creates[o]}
         self.last_use: dict[int, int] = {}

@@ -20,7 +20,7 @@ def test_every_documented_key_is_there() -> None:
 
 @pytest.mark.parametrize("policy", policies.names())
 def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
-    budget = peak_bytes(bert, 512) // 2
+    budget = peak_bytes(bert, 512) * 6 // 10
     schedule = replay(bert, policy, "arena", budget, steps=2)
     figures = summary(schedule)
     used = peak = total = recompute = 0
@@ -45,10 +45,13 @@ def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
     assert figures["evictions"] == count[Action.EVICT] > 0
     assert figures["releases"] == count[Action.RELEASE]
     assert figures["recomputes"] == count[Action.RECOMPUTE] > 0
-    assert figures["searches"] == len(free_ratios)
+    assert figures["searches"] == len(free_ratios) + (figures["outcome"] == "oom")  # the last search found nothing
     assert figures["fragmentation_rate"] == pytest.approx(sum(free_ratios) / len(free_ratios), rel=1e-12)
     assert figures["fragmentation_rate_incl"] == pytest.approx(sum(including) / len(including), rel=1e-12)
-    assert figures["overhead"] == total / (2 * int(bert.cost_ns.sum()))
+    if figures["outcome"] == "ok":
+        assert figures["overhead"] == total / (2 * int(bert.cost_ns.sum()))
+    else:
+        assert figures["overhead"] is None
 
 
 def test_measuring_gives_the_same_figures_as_recording(bert: Trace) -> None:

@@ -3,46 +3,37 @@
 The pictures have addresses across and time down, a column 512 bytes; `│` is where a piece ends, letters are storages.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
 from coopsim.policies import Policy
-from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder
-from coopsim.types import Cost, Dead, Divisor, InPlace, Outcome, Pinning, Placement, Role, Search
-from coopsim.validate import validate
-from tests import reference
-from tests.schedules import of_rows
-from tests.strategies import AnyPolicy
+from coopsim.types import Cost, Dead, Divisor, InPlace, Outcome, Pinning, Placement, Recency, Release, Role, Search
+from tests.reference.memory import Counter
+from tests.reference.program import Program
+from tests.reference.score import Scorer
+from tests.reference.values import Value
+from tests.schedules import UNIT as U
+from tests.schedules import expect
 
-U = 512
-DTR = AnyPolicy(
+DTR = Policy(
+    name="by hand",
+    summary="",
+    source="",
     cost=Cost.SET,
     divisor=Divisor.BYTES,
-    staleness=True,
+    recency=Recency.STALENESS,
     search=Search.GREEDY,
     placement=Placement.LOW,
     in_place=InPlace.COPY,
+    release=Release.EAGER,
     dead=Dead.RELEASE,
     pinning=Pinning.SOUND,
 )
 DTE = replace(DTR, divisor=Divisor.HOLE)
 WINDOW = replace(DTR, divisor=Divisor.NOTHING, search=Search.WINDOW)
 COOP = replace(WINDOW, placement=Placement.TWO_ENDED, in_place=InPlace.RECOMPUTABLE)
-
-
-def expect(trace: Trace, policy: AnyPolicy, units: int, text: str, outcome: str = "ok", **how: object) -> None:
-    """The reference, the core and the judge agree that this is the schedule."""
-    how = {"steps": 1} | how
-    got, rows = reference.replay(trace, policy, "arena", units * U, **how)  # type: ignore[arg-type]
-    schedule = of_rows(rows, trace, budget_bytes=units * U, steps=how["steps"], outcome=got)
-    words = (line.split(maxsplit=1) for line in text.strip().splitlines())
-    expected = "".join(f"{i:04d} {verb:<9} {rest}\n" for i, (verb, rest) in enumerate(words))
-    assert (schedule.text(), got) == (expected, outcome)
-    assert validate(schedule, trace) == []
-    core = replay(trace, Policy(name="x", summary="", source="", **asdict(policy)), "arena", units * U, **how)  # type: ignore[arg-type]
-    assert (core.text(), core.header["outcome"]) == (expected, outcome)
 
 
 def start(b: TraceBuilder) -> int:
@@ -474,14 +465,224 @@ def test_a_parameter_is_kept_for_a_recomputation() -> None:
     )
 
 
-def test_a_find_shortens_the_path_and_that_shows() -> None:
-    """x under y under z. When y leaves, x goes with it, unless somebody has asked for x's root before."""
+def test_what_nobody_holds_may_stay_till_it_is_chosen(chained: Trace) -> None:
+    """The same with `release = keep`: op 2 has to evict a and b, op 1' has to evict c.
+
+           0   1   2   3
+    op 1   │ x │ a │ b │
+    op 2   │ x │ c     │
+    op 1'  │ x │ a │ b │      nobody holds a, so after its use it goes, as `dead = release` says
+    """
+    expect(
+        chained,
+        replace(DTR, release=Release.KEEP),
+        3,
+        """
+        alloc     s0.0 @ 0 +512
+        alloc     s1.0 @ 512 +512
+        compute   op 0
+        alloc     s2.0 @ 1024 +512
+        compute   op 1
+        evict     s1.0 @ 512 +512
+        evict     s2.0 @ 1024 +512
+        alloc     s3.0 @ 512 +1024
+        compute   op 2
+        evict     s3.0 @ 512 +1024
+        alloc     s1.0 @ 512 +512
+        recompute op 0
+        alloc     s2.0 @ 1024 +512
+        recompute op 1
+        release   s1.0 @ 512 +512
+        compute   op 3
+        free      s2.0 @ 1024 +512
+        """,
+    )
+
+
+def test_the_next_use_counts() -> None:
+    """For c one of a, b has to go: a is older, but b is the later to be used again, in 2 ops against 1.
+
+           0   1   2   3
+    op 1   │ x │ a │ b │
+    op 2   │ x │ a │ c │
+    op 4'  │ x │ b │ c │      c is used by the op that runs; a by none any more: 1 / inf = 0
+    """
+    b = TraceBuilder()
+    x = start(b)
+    s = [b.storage(U) for _ in range(3)]
+    for storage in s:
+        b.op("aten.relu.default", reads=[x], creates=[storage], cost_ns=1)
+    b.op("aten.relu.default", reads=s[:1], cost_ns=1)
+    b.op("aten.mul.Tensor", reads=s[1:], cost_ns=1)
+    for storage in s:
+        b.free(storage)
+    expect(
+        b.build({"model": "next use"}),
+        replace(DTR, cost=Cost.NONE, recency=Recency.NEXT_USE),
+        3,
+        """
+        alloc     s0.0 @ 0 +512
+        alloc     s1.0 @ 512 +512
+        compute   op 0
+        alloc     s2.0 @ 1024 +512
+        compute   op 1
+        evict     s2.0 @ 1024 +512
+        alloc     s3.0 @ 1024 +512
+        compute   op 2
+        compute   op 3
+        evict     s1.0 @ 512 +512
+        alloc     s2.0 @ 512 +512
+        recompute op 1
+        compute   op 4
+        release   s2.0 @ 512 +512
+        release   s3.0 @ 1024 +512
+        """,
+    )
+
+
+def test_what_is_being_made_again_is_not_evicted() -> None:
+    """Op 0 makes p and q for 2 each, op 1 makes r from p for 3, op 2 s for 4, op 3 t for 0; op 4 needs p again.
+
+           0   1   2   3   4
+    op 1   │ x │ p │ q │ r │
+    op 2   │ x │ s │ q │ r │      p 2, q 2, r 3
+    op 3   │ x │ s │ t │ r │      s 4, q 2, r 3 + the class of p 2
+    op 0'  │ x │ s │ p │ q │      for p: s 4, t 0, r 5; for q: s 4 and r 3, as p has its bytes already
+    """
+    b = TraceBuilder()
+    x = start(b)
+    p, q, r, s, t = (b.storage(U) for _ in range(5))
+    b.op("aten.split.Tensor", reads=[x], creates=[p, q], cost_ns=2)
+    b.op("aten.relu.default", reads=[p], creates=[r], cost_ns=3)
+    b.op("aten.relu.default", reads=[x], creates=[s], cost_ns=4)
+    b.op("aten.relu.default", reads=[x], creates=[t], cost_ns=0)
+    b.op("aten.relu.default", reads=[p], cost_ns=1)
+    for storage in (p, q, r, s, t):
+        b.free(storage)
+    expect(
+        b.build({"model": "two outputs"}),
+        replace(DTR, cost=Cost.CLASSES, divisor=Divisor.NOTHING, recency=Recency.NOTHING),
+        4,
+        """
+        alloc     s0.0 @ 0 +512
+        alloc     s1.0 @ 512 +512
+        alloc     s2.0 @ 1024 +512
+        compute   op 0
+        alloc     s3.0 @ 1536 +512
+        compute   op 1
+        evict     s1.0 @ 512 +512
+        alloc     s4.0 @ 512 +512
+        compute   op 2
+        evict     s2.0 @ 1024 +512
+        alloc     s5.0 @ 1024 +512
+        compute   op 3
+        evict     s5.0 @ 1024 +512
+        alloc     s1.0 @ 1024 +512
+        evict     s3.0 @ 1536 +512
+        alloc     s2.0 @ 1536 +512
+        recompute op 0
+        compute   op 4
+        release   s1.0 @ 1024 +512
+        release   s2.0 @ 1536 +512
+        release   s4.0 @ 512 +512
+        """,
+    )
+
+
+def test_an_infinite_score_draws_a_number_too() -> None:
+    """z was used just now. Of the numbers 1623162172, 720343817, 1808661830 it draws the first, so a has the least.
+
+           0   1   2   3   4
+    op 2   │ x │ z │ a │ b │
+    op 3   │ x │ z │ c │ b │
+    """
+    t = TraceBuilder()
+    x = start(t)
+    z, a, b, c = (t.storage(U) for _ in range(4))
+    t.op("aten.relu.default", reads=[x], creates=[z], cost_ns=1)
+    t.op("aten.split.Tensor", reads=[x], creates=[a, b], cost_ns=1)
+    t.op("aten.relu.default", reads=[z], cost_ns=0)
+    t.op("aten.relu.default", reads=[x], creates=[c], cost_ns=1)
+    for s in (z, a, b, c):
+        t.free(s)
+    expect(
+        t.build({"model": "lots"}),
+        replace(DTR, cost=Cost.RANDOM),
+        4,
+        """
+        alloc     s0.0 @ 0 +512
+        alloc     s1.0 @ 512 +512
+        compute   op 0
+        alloc     s2.0 @ 1024 +512
+        alloc     s3.0 @ 1536 +512
+        compute   op 1
+        compute   op 2
+        evict     s2.0 @ 1024 +512
+        alloc     s4.0 @ 1024 +512
+        compute   op 3
+        release   s1.0 @ 512 +512
+        release   s3.0 @ 1536 +512
+        release   s4.0 @ 1024 +512
+        """,
+    )
+
+
+def diamond() -> dict[str, Value]:
+    """a from x, b and c from a, d from both, e from d, g from b; then b, a, e and c are evicted, in this order."""
+    t = TraceBuilder()
+    x = start(t)
+    a, b, c, d, e, g = (t.storage(U) for _ in range(6))
+    for inputs, output, cost in (([x], a, 2), ([a], b, 3), ([a], c, 5), ([b, c], d, 7), ([d], e, 11), ([b], g, 13)):
+        t.op("aten.cat.default", reads=inputs, creates=[output], cost_ns=cost)
+    program = Program(t.build({"model": "diamond"}), DTR, U, "cost", keep_random=False)
+    value = dict(zip("xabcdeg", program.values(), strict=True))
+    for name, v in value.items():
+        v.forget()
+        v.made, v.resident = name != "x", True
+    for name in "baec":
+        value[name].resident = False
+        value[name].lost()
+    return value
+
+
+@pytest.mark.parametrize(
+    ("cost", "of_d", "of_g"),
+    [
+        (Cost.NONE, 1, 1),
+        (Cost.OWN, 7, 13),
+        (Cost.SET, 7 + 3 + (5 + 2), 13 + 3),  # c has joined a's set; b, which went before a, is alone
+        (Cost.CLASSES, 7 + 10 + 11, 13 + 10),
+        (Cost.NEIGHBOURHOOD, 7 + (3 + 5 + 2) + 11, 13 + (3 + 2)),
+        (Cost.ANCESTORS, 7 + (3 + 5 + 2), 13 + (3 + 2)),
+        (Cost.PROJECTED, 2 * (7 + (3 + 2) + (5 + 2)) * (5 * U), 1 * (13 + 3 + 2) * (3 * U)),  # a twice on d's paths
+        (Cost.RANDOM, 48271 * 20231210 % (2**31 - 1), 48271**2 * 20231210 % (2**31 - 1)),
+    ],
+)
+def test_cost_of_loss(cost: Cost, of_d: int, of_g: int) -> None:
+    value = diamond()
+    scorer = Scorer(replace(DTR, cost=cost), Counter(0))
+    assert (scorer.cost_of_loss(value["d"]), scorer.cost_of_loss(value["g"])) == (of_d, of_g)
+
+
+def test_classes_never_split() -> None:
+    """When a is back, nothing joins b and c any more; but c still counts where b does."""
+    value = diamond()
+    value["a"].resident = True
+    value["a"].back()
+    scorer = Scorer(replace(DTR, cost=Cost.CLASSES), Counter(0))
+    assert scorer.cost_of_loss(value["g"]) == 13 + (3 + 5)
+    assert scorer.cost_of_loss(value["a"]) == 2 + (3 + 5)
+
+
+def test_a_find_points_all_on_its_way_at_the_root() -> None:
+    """w under x under y under z. When y leaves, x goes with it, unless somebody has asked for w's root before."""
 
     def root_of_x_without_y(*, asked_before: bool) -> str:
-        nodes = {name: reference.Value(0, 0, U, Role.ACTIVATION) for name in "xyz"}
-        nodes["x"].parent, nodes["y"].parent = nodes["y"], nodes["z"]
+        nodes = {name: Value(0, 0, U, Role.ACTIVATION) for name in "wxyz"}
+        for below, above in ("wx", "xy", "yz"):
+            nodes[below].parent = nodes[above]
         if asked_before:
-            assert nodes["x"].root() is nodes["z"]
+            assert nodes["w"].root() is nodes["z"]
         nodes["y"].leave_set()
         return next(name for name, node in nodes.items() if node is nodes["x"].root())
 

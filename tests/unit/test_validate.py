@@ -9,13 +9,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from coopsim.policies import Policy
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Action, Role
 from coopsim.validate import LIMIT, Fault, Reason, validate
 from tests import reference
 from tests.schedules import of_rows, parse
-from tests.strategies import AnyPolicy, Dice, budget, dice, policies, repeatable, traces
+from tests.strategies import Dice, budget, dice, policies, repeatable, traces
 
 
 def tiny() -> Trace:
@@ -224,7 +225,7 @@ def test_twenty_faults_are_enough() -> None:
     assert len(faults(re.sub("@ (?=\\d)", "@ 1", SOUND))) == LIMIT
 
 
-def by_reference(trace: Trace, policy: AnyPolicy, roll: Dice) -> Schedule:
+def by_reference(trace: Trace, policy: Policy, roll: Dice) -> Schedule:
     """A whole number of rounds that came to their end."""
     allocator = roll.pick(["arena", "arena", "counter"])
     granule = reference.GRANULE[allocator]
@@ -238,7 +239,7 @@ def by_reference(trace: Trace, policy: AnyPolicy, roll: Dice) -> Schedule:
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(traces(), policies(), dice(8), st.integers(0, 1 << 30))
-def test_every_row_counts(trace: Trace, policy: AnyPolicy, roll: Dice, seed: int) -> None:
+def test_every_row_counts(trace: Trace, policy: Policy, roll: Dice, seed: int) -> None:
     """Take any row out of a sound schedule, or do any row twice: no longer sound."""
     schedule = by_reference(trace, policy, roll)
     assert validate(schedule, trace) == []

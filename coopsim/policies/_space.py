@@ -1,0 +1,42 @@
+"""The space of policies: what can be chosen, and one point in it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from coopsim.types import Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Search
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One policy. score = cost / recency / divisor; the least is evicted first."""
+
+    name: str
+    summary: str
+    source: str
+    cost: Cost = Cost.SET
+    divisor: Divisor = Divisor.NOTHING
+    recency: Recency = Recency.STALENESS
+    search: Search = Search.GREEDY
+    placement: Placement = Placement.LOW
+    in_place: InPlace = InPlace.COPY
+    release: Release = Release.EAGER
+    dead: Dead = Dead.RELEASE
+    pinning: Pinning = Pinning.SOUND
+    aliases: tuple[str, ...] = ()
+    score: Callable[[float, float, float, float], float] | None = None  # of your own: (cost, recency, bytes, hole)
+    choose: Callable[[Any, int], Iterable[int]] | None = None  # of your own: (memory, need), replaces the search
+
+
+CHOICES: dict[str, type[StrEnum]] = {
+    "cost": Cost,
+    "divisor": Divisor,
+    "recency": Recency,
+    "search": Search,
+    "placement": Placement,
+    "in_place": InPlace,
+    "release": Release,
+    "dead": Dead,
+    "pinning": Pinning,
+}

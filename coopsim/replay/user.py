@@ -1,0 +1,131 @@
+"""A user's own score or search inside the compiled core.
+
+A score is compiled if Numba can, and called by its machine address; else, like every search, it is Python that the
+core calls back. An exception in it ends the replay with one line.
+"""
+
+import ctypes
+import math
+import warnings
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+
+from coopsim.kernel import state as s
+from coopsim.kernel.call import address_of
+from coopsim.kernel.jit import cached_here, kernel
+from coopsim.policies import Policy
+from coopsim.replay.score import score
+from coopsim.types import CoopsimError
+
+_SCORE = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * 4)
+_SEARCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of memory: `value` is -1 for a hole, `can_go` says whether it may be evicted. A counter has no holes."""
+
+    address: int
+    bytes: int
+    value: int
+    can_go: bool
+
+
+class Memory:
+    """What a search of your own may look at."""
+
+    def __init__(self, state: s.State) -> None:
+        self._state = state
+
+    def pieces(self) -> list[Piece]:
+        """All pieces, in address order."""
+        S, found = self._state, []
+        at = S.K[s.K_HEAD]
+        while at >= 0:
+            v = int(S.P[at, s.VALUE])
+            can_go = v >= 0 and bool(S.V[v, s.EVICTABLE]) and S.V[v, s.PINS] == 0
+            found.append(Piece(int(S.P[at, s.ADDRESS]), int(S.P[at, s.LENGTH]), v, can_go))
+            at = S.P[at, s.NEXT]
+        return found
+
+    def score(self, value: int) -> float:
+        """The policy's score of a resident value, by its cost, recency and divisor."""
+        return float(_score(self._state, value))
+
+
+@kernel
+def _score(S: s.State, v: int) -> float:
+    return score(S, v)
+
+
+class Hooks:
+    """A policy's own functions, for one replay. Keeps alive what the core calls, and the first exception."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.error: Exception | None = None
+        self.memory: Memory | None = None
+        self.compiled = False
+        self._alive: list[Any] = []
+        self._score_at = self._own_score() if policy.score else 0
+        self._search_at = self._keep(_SEARCH(self._search)) if policy.choose else 0
+
+    def attach(self, state: s.State) -> None:
+        """Let the replay on `state` call the functions."""
+        self.memory = Memory(state)
+        state.K[s.K_USER_SCORE], state.K[s.K_USER_SEARCH] = self._score_at, self._search_at
+
+    def check(self) -> None:
+        """CoopsimError if a function raised."""
+        if self.error is not None:
+            text = str(self.error).splitlines()[0] if str(self.error) else "no message"
+            raise CoopsimError(f"policy {self.policy.name}: {type(self.error).__name__}: {text}")
+
+    def _keep(self, function: Any) -> int:
+        self._alive.append(function)
+        return address_of(function)
+
+    def _own_score(self) -> int:
+        if not numba.config.DISABLE_JIT:
+            compile_it = numba.cfunc("float64(float64,float64,float64,float64)", error_model="numpy", cache=True)
+            with (
+                cached_here(),
+                warnings.catch_warnings(),
+                suppress(Exception),
+            ):  # what cannot be compiled runs as Python
+                warnings.simplefilter("ignore")
+                compiled = compile_it(self.policy.score)
+                self.compiled = True
+                self._alive.append(compiled)
+                return int(compiled.address)
+        return self._keep(_SCORE(self._score))
+
+    def _score(self, cost: float, recency: float, nbytes: float, hole: float) -> float:
+        try:
+            return float(self.policy.score(cost, recency, nbytes, hole))  # type: ignore[misc]
+        except ZeroDivisionError:
+            return math.inf
+        except Exception as e:
+            self.error = self.error or e
+            return math.inf
+
+    def _search(self, need: int) -> int:
+        try:
+            return self._victims(self.policy.choose(self.memory, need))  # type: ignore[misc]
+        except Exception as e:
+            self.error = self.error or e
+            return 0
+
+    def _victims(self, values: Iterable[int]) -> int:
+        assert self.memory is not None
+        S = self.memory._state
+        victims = list(dict.fromkeys(int(v) for v in values))
+        for v in victims:
+            if not 0 <= v < len(S.V) or S.V[v, s.PIECE] < 0 or not S.V[v, s.EVICTABLE] or S.V[v, s.PINS]:
+                raise ValueError(f"value {v} cannot be evicted now")
+        S.scratch[: len(victims)] = victims
+        return len(victims)

@@ -1,0 +1,84 @@
+"""Where values are: in an arena with addresses, or as bytes that are counted."""
+
+from typing import Any
+
+from tests.reference.values import Value
+
+
+class Arena:
+    """One region as a list of pieces [start, bytes, value or None] in address order; free neighbours never touch."""
+
+    def __init__(self, budget: int, two_ended: bool) -> None:
+        self.pieces: list[list[Any]] = [[0, budget, None]] if budget else []
+        self.two_ended = two_ended
+
+    def allocate(self, value: Value, cheap: bool) -> bool:
+        holes = [(n, start) for start, n, held in self.pieces if held is None and n >= value.bytes]
+        if not holes:
+            return False
+        n, start = min(holes)
+        i = self.pieces.index([start, n, None])
+        used, rest = value.bytes, n - value.bytes
+        if self.two_ended and cheap:
+            self.pieces[i : i + 1] = [[start, rest, None], [start + rest, used, value]]
+        else:
+            self.pieces[i : i + 1] = [[start, used, value], [start + used, rest, None]]
+        self.pieces = [p for p in self.pieces if p[1]]
+        return True
+
+    def free(self, value: Value) -> None:
+        self.pieces[self.index(value)][2] = None
+        merged: list[list[Any]] = []
+        for piece in self.pieces:
+            if merged and merged[-1][2] is None and piece[2] is None:
+                merged[-1][1] += piece[1]
+            else:
+                merged.append(piece)
+        self.pieces = merged
+
+    def index(self, value: Value) -> int:
+        return next(i for i, (_, _, held) in enumerate(self.pieces) if held is value)
+
+    def address(self, value: Value) -> int:
+        return int(self.pieces[self.index(value)][0])
+
+    def replace(self, successor: dict[Value, Value]) -> None:
+        for piece in self.pieces:
+            piece[2] = successor.get(piece[2], piece[2])
+
+    def in_order(self) -> list[Value]:
+        return [held for _, _, held in self.pieces if held is not None]
+
+    def hole_left_by(self, value: Value) -> int:
+        i = self.index(value)
+        around = [p[1] for p in self.pieces[max(i - 1, 0) : i + 2] if p[2] is None]
+        return value.bytes + sum(around)
+
+
+class Counter:
+    """Bytes without addresses. The order is that of allocation."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.held: list[Value] = []
+
+    def allocate(self, value: Value, cheap: bool) -> bool:  # noqa: ARG002
+        if sum(v.bytes for v in self.held) + value.bytes > self.budget:
+            return False
+        self.held.append(value)
+        return True
+
+    def free(self, value: Value) -> None:
+        self.held.remove(value)
+
+    def address(self, value: Value) -> int:  # noqa: ARG002
+        return -1
+
+    def replace(self, successor: dict[Value, Value]) -> None:
+        self.held = [successor.get(v, v) for v in self.held]
+
+    def in_order(self) -> list[Value]:
+        return self.held
+
+    def hole_left_by(self, value: Value) -> int:
+        return value.bytes

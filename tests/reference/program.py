@@ -1,0 +1,110 @@
+"""The trace in terms of values."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from coopsim.trace import Trace
+from coopsim.types import InPlace, Pinning, Role
+from tests.reference.values import NEVER, Op, Value
+
+GRANULE = {"arena": 512, "counter": 1}
+KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
+EXPENSIVE = re.compile(r"\w+\.(mm|addmm|bmm|baddbmm|(cudnn_)?convolution(_backward)?|add\.Tensor)(\.|$)")
+
+
+class Program:
+    """The trace in terms of values: what every op reads and makes, what is freed after it, what is handed on."""
+
+    def __init__(self, trace: Trace, policy: Any, granule: int, decide_by: str, keep_random: bool) -> None:
+        self.trace, self.granule = trace, granule
+        self.in_place = policy.in_place == InPlace.RECOMPUTABLE
+        self.initial: list[Value] = []
+        self.ops: list[Op] = []
+        self.current: dict[int, Value] = {}  # storage -> its value so far
+        self.let_go: list[tuple[int, Value]] = []  # (op, value): the program's frees, in order
+        self.build(decide_by)
+        self.handed_on = {self.current[s]: int(h) for s, h in enumerate(trace.becomes) if h >= 0 and s in self.current}
+        self.let_go += [(len(self.ops) - 1, v) for _, v in sorted(self.current.items()) if v not in self.handed_on]
+        self.fix(policy, keep_random)
+        self.due = self.due_frees()
+
+    def size(self, nbytes: int) -> int:
+        return -(-nbytes // self.granule) * self.granule
+
+    def new_value(self, storage: int, version: int, producer: Op | None = None) -> Value:
+        value = Value(storage, version, self.size(int(self.trace.bytes[storage])), self.trace.role[storage], producer)
+        self.current[storage] = value
+        return value
+
+    def build(self, decide_by: str) -> None:
+        t = self.trace
+        for s in range(t.n_storages):
+            if t.alive_at_start[s] and t.bytes[s]:
+                self.initial.append(self.new_value(s, 0))
+        freed = defaultdict(list)
+        for s, after in zip(t.freed.tolist(), t.freed_after.tolist(), strict=True):
+            freed[after].append(s)
+        self.free_storages(freed[-1], -1)
+        for o in range(t.n_ops):
+            reads, mutates, creates = (
+                [s for s in dict.fromkeys(row[o]) if t.bytes[s]] for row in (t.reads, t.mutates, t.creates)
+            )
+            moved, flops = int(t.bytes_moved[o]), int(t.flops[o])
+            decision = {"cost": int(t.cost_ns[o]), "bytes": moved, "flops": flops or moved // 4, "unit": 1}[decide_by]
+            expensive = EXPENSIVE.match(t.name[o]) is not None
+            op = Op(o, int(t.step[o]), int(t.cost_ns[o]), decision, expensive, bool(t.random[o]))
+            op.inputs = [self.current[s] for s in dict.fromkeys(reads + mutates)]
+            for value in op.inputs:
+                value.consumers.append(op)
+            if creates or any(t.role[s] != Role.BUFFER for s in mutates):
+                mutates = [s for s in mutates if t.role[s] != Role.BUFFER]  # statistics on the side
+            for s in mutates:
+                before = self.current[s]
+                value = self.new_value(s, before.version + 1, op)
+                value.before = before
+                op.outputs.append(value)
+                self.let_go.append((o, before))
+            op.outputs += [self.new_value(s, 0, op) for s in creates]
+            sizes = {i: self.size(n) for i, n in enumerate(t.temporaries[o]) if n}
+            op.temporaries = [Value(-1, i, n, Role.TEMPORARY, fixed=True) for i, n in sizes.items()]
+            self.ops.append(op)
+            self.free_storages(freed[o], o)
+
+    def free_storages(self, storages: list[int], after: int) -> None:
+        self.let_go += [(after, self.current.pop(s)) for s in storages if s in self.current]
+
+    def values(self) -> Iterator[Value]:
+        """All values in the order of their numbers."""
+        yield from self.initial
+        for op in self.ops:
+            yield from op.outputs
+            yield from op.temporaries
+
+    def fix(self, policy: Any, keep_random: bool) -> None:
+        """Decide what a search may never choose."""
+        destroyed: dict[Value, int] = {}
+        if self.in_place and policy.pinning == Pinning.SOUND:
+            destroyed = {w.before: op.number for op in self.ops for w in op.outputs if w.before}
+        expiry: dict[Value, int] = {}
+        for v in self.values():
+            op = v.producer
+            if v.storage < 0:
+                continue
+            v.fixed = op is None or v.role in KEPT_ROLES or v in self.handed_on or (keep_random and op.random)
+            if op is not None:
+                of = [destroyed.get(u, NEVER) if u.fixed else expiry[u] for u in op.inputs]
+                expiry[v] = min(of, default=NEVER)
+                v.fixed = v.fixed or any(reader.number > expiry[v] for reader in v.consumers)
+
+    def due_frees(self) -> dict[int, list[Value]]:
+        """What is freed after which op: where the program lets go of it, or later if a recomputation needs it."""
+        need: dict[Value, int] = {}
+        for v in reversed(list(self.values())):
+            later = [need[w] for op in v.consumers for w in op.outputs if not w.fixed]
+            need[v] = max([op.number for op in v.consumers] + later, default=-1)
+        due = defaultdict(list)
+        for after, v in self.let_go:
+            due[max(after, need[v]) if v.fixed else after].append(v)
+        return due

@@ -1,0 +1,212 @@
+"""The replay: op by op, round by round."""
+
+from collections.abc import Callable
+from typing import Any
+
+from coopsim.trace import Trace
+from coopsim.types import Action, Dead, Outcome, Placement, Release, Search
+from tests.reference.memory import Arena, Counter
+from tests.reference.program import GRANULE, Program
+from tests.reference.score import Scorer
+from tests.reference.search import least, window, window_published
+from tests.reference.values import Op, Value
+
+Row = tuple[int, int, int, int, int, int, int, int, int]
+
+
+class Ended(Exception):  # noqa: N818
+    """The replay ends here, with this outcome."""
+
+
+class Replay:
+    """The state of a replay, and the rows it leaves."""
+
+    def __init__(self, program: Program, policy: Any, memory: Arena | Counter, near_tie: Callable[[], None]) -> None:
+        self.program, self.policy, self.memory, self.near_tie = program, policy, memory, near_tie
+        self.scorer = Scorer(policy, memory)
+        self.rows: list[Row] = []
+        self.clock = 0
+        self.total = 0
+        self.step = 0
+        self.serving = -1  # the op of the program that runs, or for which others run again
+
+    # Rows
+
+    def log(self, action: Action, op: int, value: Value | None = None) -> None:
+        what = (-1, -1, -1, 0) if value is None else (*value.name, self.memory.address(value), value.bytes)
+        self.rows.append((int(action), self.step, op, *what, self.total, 0))
+
+    def drop(self, value: Value, action: Action, op: int) -> None:
+        self.log(action, op, value)
+        self.memory.free(value)
+        value.resident = False
+        if action in (Action.EVICT, Action.RELEASE):
+            value.lost()
+
+    # Finding room
+
+    def allocate(self, value: Value, op: Op | None) -> None:
+        number = op.number if op else -1
+        cheap = value.storage < 0 or op is None or not op.expensive
+        while not self.memory.allocate(value, cheap):
+            victims = self.victims(value.bytes)
+            if not victims:
+                raise Ended(Outcome.OOM)
+            for victim in victims:
+                self.drop(victim, Action.EVICT, number)
+        value.resident = True
+        self.log(Action.ALLOC, number, value)
+
+    def victims(self, nbytes: int) -> list[Value]:
+        if isinstance(self.memory, Arena):
+            if self.policy.search == Search.WINDOW:
+                return window(self.memory.pieces, nbytes, self.score, self.near_tie)
+            if self.policy.search == Search.WINDOW_PUBLISHED:
+                return window_published(self.memory.pieces, nbytes, self.score)
+        return least(self.memory.in_order(), self.score)
+
+    def score(self, value: Value) -> float:
+        return self.scorer.score(value, self.clock, self.serving)
+
+    # Running ops
+
+    def plan(self, op: Op) -> list[Op]:
+        """The op and, transitively, the ops that make what is missing."""
+        plan = [op]
+        for p in plan:
+            for u in p.inputs:
+                if not u.resident:
+                    if u.producer is None:
+                        raise Ended(Outcome.LOST)
+                    if u.producer not in plan:
+                        plan.append(u.producer)
+        return plan
+
+    def run(self, op: Op) -> None:
+        self.serving = op.number
+        for p in self.plan(op):
+            for u in p.inputs:
+                u.pins += 1
+        self.run_after_inputs(op, Action.COMPUTE)
+
+    def run_after_inputs(self, op: Op, action: Action) -> None:
+        for u in op.inputs:
+            if not u.resident:
+                assert u.producer
+                self.run_after_inputs(u.producer, Action.RECOMPUTE)
+        self.run_one(op, action)
+
+    def run_one(self, op: Op, action: Action) -> None:
+        takes_over: dict[Value, Value] = {}
+        for w in op.outputs + op.temporaries:
+            w.pins += 1
+            if w.resident:
+                continue
+            if w.before and self.program.in_place and w.before.pins == 1:
+                takes_over[w] = w.before
+            else:
+                self.allocate(w, op)
+        self.log(action, op.number)
+        for u in op.inputs:
+            u.last_use = self.clock
+        for w in op.outputs:
+            if w in takes_over:
+                u = takes_over[w]
+                self.memory.replace({u: w})
+                u.resident, w.resident = False, True
+                if action == Action.COMPUTE:
+                    u.live = False
+                self.log(Action.MOVE, op.number, w)
+            w.last_use = self.clock
+            if not w.fixed:
+                w.back()
+            if action == Action.COMPUTE:
+                w.live = w.made = True
+        self.clock += op.decision_cost
+        self.total += op.cost
+        for t in op.temporaries:
+            self.drop(t, Action.FREE, op.number)
+            t.pins -= 1
+        for v in op.outputs + op.inputs:
+            v.pins -= 1
+            unwanted = not v.fixed and v.pins == 0 and v.resident and not v.live
+            if unwanted and self.policy.dead == Dead.RELEASE:
+                self.drop(v, Action.RELEASE, op.number)
+
+    # Rounds
+
+    def free_due(self, after: int) -> None:
+        for v in self.program.due.get(after, ()):
+            v.live = False
+            if v.resident and v.fixed:
+                self.drop(v, Action.FREE, after)
+            elif v.resident and self.policy.release == Release.EAGER:
+                self.drop(v, Action.RELEASE, after)
+
+    def start(self) -> None:
+        for v in self.program.initial:
+            v.live = True
+            self.allocate(v, None)
+
+    def end_round(self) -> None:
+        for v in self.program.values():
+            if v.resident and not v.live:
+                self.drop(v, Action.FREE, -1)
+        first = {v.storage: v for v in self.program.initial}
+        heirs = {v: first[h] for v, h in self.program.handed_on.items()}
+        self.memory.replace(heirs)
+        for v in heirs:
+            v.resident = v.live = False
+        for v, heir in heirs.items():
+            heir.resident = heir.live = True
+            if heir is not v:
+                self.log(Action.MOVE, -1, heir)
+        for v in self.program.values():
+            v.forget()
+
+    def go(self, steps: int, overhead_limit: float) -> None:
+        """All steps, round after round; raises Ended if it cannot go on."""
+        steps_a_round = self.program.ops[-1].step + 1
+        cost_of_step = [sum(op.cost for op in self.program.ops if op.step == k) for k in range(steps_a_round)]
+        for v in self.program.values():
+            v.forget()
+        base = 0
+        self.start()
+        for first_step in range(0, steps, steps_a_round):
+            self.step = first_step
+            self.free_due(-1)
+            for op in self.program.ops:
+                if first_step + op.step >= steps:
+                    return
+                if op.number == 0 or first_step + op.step > self.step:
+                    self.step = first_step + op.step
+                    base += cost_of_step[op.step]
+                self.run(op)
+                if self.total > overhead_limit * base:
+                    raise Ended(Outcome.THRASH)
+                self.free_due(op.number)
+            self.end_round()
+
+
+def replay(
+    trace: Trace,
+    policy: Any,
+    allocator: str,
+    budget: int,
+    steps: int,
+    decide_by: str = "cost",
+    overhead_limit: float = 10.0,
+    random: str = "recompute",
+    near_tie: Callable[[], None] = lambda: None,
+) -> tuple[str, list[Row]]:
+    """The outcome and rows of a schedule; visits are 0. `near_tie` is called where two windows cost nearly the same."""
+    granule = GRANULE[allocator]
+    program = Program(trace, policy, granule, decide_by, random == "keep")
+    budget = budget // granule * granule
+    memory = Counter(budget) if allocator == "counter" else Arena(budget, policy.placement == Placement.TWO_ENDED)
+    state = Replay(program, policy, memory, near_tie)
+    try:
+        state.go(steps, overhead_limit)
+    except Ended as stop:
+        return str(stop), state.rows
+    return str(Outcome.OK), state.rows

@@ -1,0 +1,88 @@
+"""What losing a value costs, by the policy."""
+
+import math
+from typing import Any
+
+from coopsim.types import Cost, Divisor, Recency
+from tests.reference.memory import Arena, Counter
+from tests.reference.values import Value
+
+
+class Scorer:
+    """score = cost of loss / recency / size. It remembers the random number it drew last."""
+
+    def __init__(self, policy: Any, memory: Arena | Counter) -> None:
+        self.policy, self.memory = policy, memory
+        self.random = 20231210
+
+    def score(self, v: Value, clock: int, running: int) -> float:
+        """`running` is the op of the program that is served."""
+        cost, recency = self.cost_of_loss(v), self.recency(v, clock, running)
+        return math.inf if recency == 0 else cost / recency / self.size(v)
+
+    def cost_of_loss(self, v: Value) -> float:
+        match self.policy.cost:
+            case Cost.NONE:
+                return 1.0
+            case Cost.OWN:
+                return float(v.own_cost)
+            case Cost.SET:
+                return float(sum(max(x.root().set_cost, x.own_cost) for x in v.missing_relatives()) + v.own_cost)
+            case Cost.CLASSES:
+                return float(v.own_cost + sum(c.cost for c in v.relatives_classes()))
+            case Cost.NEIGHBOURHOOD:
+                return float(sum(x.own_cost for x in [v, *ancestors(v), *descendants(v)]))
+            case Cost.ANCESTORS:
+                return float(sum(x.own_cost for x in [v, *ancestors(v)]))
+            case Cost.PROJECTED:
+                return float(forward(v)) * float(back(v)) * float(memory(v))
+            case Cost.RANDOM:
+                self.random = 48271 * self.random % 2147483647
+                return float(self.random)
+        raise ValueError(self.policy.cost)
+
+    def recency(self, v: Value, clock: int, running: int) -> float:
+        match self.policy.recency:
+            case Recency.STALENESS:
+                return clock - v.last_use
+            case Recency.NEXT_USE:
+                return min((op.number - running for op in v.consumers if op.number > running), default=math.inf)
+            case Recency.NOTHING:
+                return 1
+        raise ValueError(self.policy.recency)
+
+    def size(self, v: Value) -> int:
+        match self.policy.divisor:
+            case Divisor.NOTHING:
+                return 1
+            case Divisor.BYTES:
+                return v.bytes
+            case Divisor.HOLE:
+                return self.memory.hole_left_by(v)
+        raise ValueError(self.policy.divisor)
+
+
+def ancestors(v: Value) -> set[Value]:
+    """Evicted ones, reached through evicted ones."""
+    parents = v.evicted_parents()
+    return set(parents).union(*map(ancestors, parents))
+
+
+def descendants(v: Value) -> set[Value]:
+    children = v.evicted_children()
+    return set(children).union(*map(descendants, children))
+
+
+# Path by path: who is reached in two ways counts twice.
+
+
+def forward(v: Value) -> int:
+    return 1 + sum(map(forward, v.evicted_children()))
+
+
+def back(v: Value) -> int:
+    return v.own_cost + sum(map(back, v.evicted_parents()))
+
+
+def memory(v: Value) -> int:
+    return v.bytes + sum(map(memory, v.evicted_parents()))

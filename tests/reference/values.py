@@ -1,0 +1,137 @@
+"""Values and ops, how they are related, and the two kinds of sets that evicted values join."""
+
+from dataclasses import dataclass, field
+
+NEVER = 1 << 62
+
+
+@dataclass(eq=False)
+class Op:
+    number: int
+    step: int
+    cost: int
+    decision_cost: int
+    expensive: bool
+    random: bool
+    inputs: "list[Value]" = field(default_factory=list)
+    outputs: "list[Value]" = field(default_factory=list)
+    temporaries: "list[Value]" = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Class:
+    """Values that were evicted next to each other, and what they cost together (DTR)."""
+
+    cost: int
+    members: "set[Value]"
+
+
+@dataclass(eq=False)
+class Value:
+    """A version of a storage, or a temporary (storage -1): what it is, then where it is."""
+
+    storage: int
+    version: int
+    bytes: int  # rounded up to the granule
+    role: str
+    producer: Op | None = None
+    before: "Value | None" = None  # the version that an op mutated to make this one
+    consumers: list[Op] = field(default_factory=list)  # the ops that have it as input
+    fixed: bool = False
+    made: bool = False  # in this round
+    resident: bool = False
+    live: bool = False
+    pins: int = 0
+    last_use: int = 0
+    parent: "Value | None" = None  # union-find
+    set_cost: int = 0
+    class_: Class | None = None
+
+    @property
+    def name(self) -> tuple[int, int]:
+        return self.storage, self.version
+
+    @property
+    def own_cost(self) -> int:
+        return self.producer.decision_cost if self.producer else 0
+
+    @property
+    def can_go(self) -> bool:
+        """A resident one may be chosen by a search."""
+        return not self.fixed and self.pins == 0
+
+    # Relatives
+
+    def missing_relatives(self) -> "list[Value]":
+        """Of the inputs of the op that makes it, then its siblings, those that are not resident."""
+        op = self.producer
+        relatives = [*op.inputs, *(w for w in op.outputs if w is not self)] if op else []
+        return [v for v in relatives if not v.resident]
+
+    @property
+    def evicted(self) -> bool:
+        return self.made and not self.fixed and not self.resident
+
+    def evicted_parents(self) -> "list[Value]":
+        return [v for v in (self.producer.inputs if self.producer else []) if v.evicted]
+
+    def evicted_children(self) -> "list[Value]":
+        return [w for op in self.consumers for w in op.outputs if w.evicted]
+
+    # Union-find sets (OneFlow)
+
+    def root(self) -> "Value":
+        """Who stands for its set. All on the way hang from the root then, which tells when one of them leaves."""
+        if self.parent is None:
+            return self
+        self.parent = self.parent.root()
+        return self.parent
+
+    def join_sets(self) -> None:
+        for other in self.missing_relatives():
+            mine, theirs = self.root(), other.root()
+            if mine is not theirs:
+                mine.set_cost += theirs.set_cost
+                theirs.parent = mine
+
+    def leave_set(self) -> None:
+        self.root().set_cost -= self.set_cost
+        self.set_cost = self.own_cost
+        self.parent = None
+
+    # Classes (DTR)
+
+    def relatives_classes(self) -> set[Class]:
+        """Evicted parents and children are in one each, except those that an update in place has replaced."""
+        return {v.class_ for v in self.evicted_parents() + self.evicted_children() if v.class_ is not None}
+
+    def join_classes(self) -> None:
+        merged = Class(self.own_cost, {self})
+        for other in self.relatives_classes():
+            merged.cost += other.cost
+            merged.members |= other.members
+        for member in merged.members:
+            member.class_ = merged
+
+    def leave_class(self) -> None:
+        if self.class_ is not None:
+            self.class_.cost -= self.own_cost
+            self.class_.members.remove(self)
+            self.class_ = None
+
+    # Either
+
+    def lost(self) -> None:
+        """It has been evicted or released."""
+        self.join_sets()
+        self.join_classes()
+
+    def back(self) -> None:
+        """Its op has run."""
+        self.leave_set()
+        self.leave_class()
+
+    def forget(self) -> None:
+        """A round is over."""
+        self.made = False
+        self.parent, self.set_cost, self.class_ = None, self.own_cost, None
