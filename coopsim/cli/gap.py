@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     trace = load_trace(args.trace)
     peak = peak_bytes(trace)
     budgets = [budget.parse(text, peak) for text in budget.parse_list(args.budget)]
-    names = policies.split(args.policy) if args.policy else policies.names()
+    names = policies.names() if args.policy is None else policies.split(args.policy)
     for name in names:
         policies.find(name)
     keep_random = args.random == "keep"

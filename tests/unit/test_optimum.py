@@ -1,7 +1,6 @@
 """The optimum: small cases by hand, brute force, and no policy below it."""
 
 import json
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -175,16 +174,24 @@ def test_the_command(coopsim) -> None:
     (found,) = json.loads(answer.out)
     assert found["status"] == "optimal"
     assert found["policies"][0]["excess_ratio"] == pytest.approx(1.75)
-    assert coopsim("gap", "synth:chain:8", "--budget", "60%", "--policy", "lruu").code == 2
 
 
-def test_without_the_extra(coopsim, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "highspy", None)
-    answer = coopsim("gap", "synth:chain:8", "--budget", "60%")
-    assert (answer.code, answer.err) == (
-        2,
-        "coopsim: an optimum needs the solver HiGHS: pip install 'coopsim[optimum]'\n",
-    )
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--budget", "60"), "has no unit"),
+        (("--budget", "60%,lots"), "not an amount of memory"),
+        (("--budget", "90%:50%"), "not FROM:TO:STEP"),
+        (("--budget", "60%", "--policy", "lruu"), "did you mean lru"),
+        (("--budget", "60%", "--policy", ""), "unknown policy ''"),
+        (("--budget", "60%", "--time-limit", "0"), "not a whole number above 0"),
+        ((), "required: --budget"),
+    ],
+)
+def test_bad_input(coopsim, arguments: tuple[str, ...], says: str) -> None:
+    answer = coopsim("gap", "synth:chain:8", *arguments)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert says in answer.err
 
 
 def test_the_small_traces_are_what_was_recorded() -> None:
