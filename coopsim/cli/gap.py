@@ -58,11 +58,12 @@ def describe(g: Any) -> str:
         head += _STATUS[o.status].format(overhead=_x(o.overhead), lower=f"{_x(o.lower_bound)} ({_BOUND[o.bound]})")
     if o.status == "infeasible":
         return head
+    least = "least" if o.status == "optimal" else "bound"
     rows = [
         [
             row.policy,
             _x(row.overhead, row.outcome),
-            *_excess(g.excess(row.overhead)),
+            *_excess(g.excess(row.overhead), least),
             _x(row.arena_overhead, row.arena_outcome),
         ]
         for row in g.rows
@@ -75,8 +76,8 @@ def _x(overhead: float | None, otherwise: str = "-") -> str:
     return otherwise if overhead is None else f"{overhead:.4f}x"
 
 
-def _excess(excess: tuple[float, float | None] | None) -> list[str]:
+def _excess(excess: tuple[float, float | None] | None, least: str) -> list[str]:
     if excess is None:
         return ["-", "-"]
     points, multiple = excess
-    return [f"{100 * points:.2f} points", "-" if multiple is None else f"{multiple:.2f} times the least"]
+    return [f"{100 * points:.2f} points", "-" if multiple is None else f"{multiple:.2f} times the {least}"]

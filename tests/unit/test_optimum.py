@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coopsim import policies
+from coopsim.cli.gap import describe
 from coopsim.optimum import gap, needs, problem_of, solve
 from coopsim.optimum.bounds import knapsack
 from coopsim.optimum.gap import runs_of
@@ -127,7 +128,8 @@ def test_brute_force_over_all_schedules_agrees(trace: Trace, roll) -> None:
 def test_every_replay_is_a_schedule_and_none_beats_the_bound(trace: Trace, roll, policy: str) -> None:
     nbytes, problem = budget(trace, 1, roll), problem_of(trace)
     lowest = knapsack(problem, nbytes)
-    for spec in (policy, f"{policy}:in_place=recomputable", f"{policy}:in_place=copy,dead=keep,release=keep"):
+    others = ("in_place=recomputable", "in_place=copy,dead=keep,release=keep", "dead=keep,release=banish")
+    for spec in (policy, *(f"{policy}:{other}" for other in others)):
         for allocator in ("counter", "arena"):
             if nbytes < 512:
                 continue
@@ -148,6 +150,7 @@ def test_a_long_trace_gets_the_knapsack(bert: Trace, percent: int) -> None:
     found = gap(bert, peak * percent // 100, peak, ["dtr-oneflow", "coop"])
     assert (found.optimum.status, found.optimum.bound) == ("feasible", "knapsack")
     assert 1.005 < found.optimum.lower_bound < min(r.overhead or 9 for r in found.rows)
+    assert "times the bound" in describe(found)
 
 
 @pytest.mark.parametrize(("name", "ratio"), [("chain:8", 0.6), ("resnet", 0.8), ("mlp", 0.8)])
@@ -170,6 +173,7 @@ def test_the_command(coopsim) -> None:
     assert answer.code == 0
     assert "least overhead 1.1810x, 4 ops run again" in answer.out
     assert "nothing fits" in answer.out
+    assert "1.75 times the least" in answer.out
     answer = coopsim("gap", "synth:chain:8", "--budget", "60%", "--policy", "lru", "--json")
     (found,) = json.loads(answer.out)
     assert found["status"] == "optimal"
