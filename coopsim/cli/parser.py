@@ -53,6 +53,7 @@ def build() -> Parser:
     _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
     _replay(add("replay", "replay a trace under a policy and a budget"))
     _sweep(add("sweep", "replay traces over a grid of policies and budgets, on all cores; resumes when started again"))
+    _gap(add("gap", "how far policies are from the least overhead that any schedule could have in the same bytes"))
     _plot(add("plot", "draw a schedule's memory map, or a sweep's figures"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
     p = add("list", "what there is to choose from", module="list_names")
@@ -149,6 +150,17 @@ def _sweep(p: Parser) -> None:
     )
     _common(p)
     p.add_argument("-j", "--jobs", type=_positive, help="processes (default: one a core)")
+
+
+def _gap(p: Parser) -> None:
+    p.add_argument("trace", metavar="T", help="trace file, or synth:NAME; some tens of ops for an exact answer")
+    p.add_argument("--budget", required=True, metavar="B,B|FROM:TO:STEP", help=BUDGET_HELP)
+    p.add_argument("--policy", metavar="P,P", help="default: all")
+    p.add_argument(
+        "--time-limit", type=_positive, default=60, metavar="SECONDS", help="for each budget's optimum (default: 60)"
+    )
+    p.add_argument("--random", choices=("recompute", "keep"), default="recompute", help="results of random ops")
+    p.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _plot(p: Parser) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -146,3 +147,11 @@ def test_a_schedule_of_another_trace_is_refused(coopsim, folder: Path) -> None:
     answer = coopsim("validate", "s.parquet", "--trace", BERT)
     assert answer.code == 2
     assert "made from another trace" in answer.err
+
+
+def test_the_solver_is_missing(coopsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gap` without its extra: the command that installs it."""
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    answer = coopsim("gap", "synth:chain:8", "--budget", "60%")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "coopsim: an optimum needs the solver HiGHS: pip install 'coopsim[optimum]'\n"
