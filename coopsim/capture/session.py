@@ -46,6 +46,7 @@ def record(request: Request, say: Say) -> None:
             "optimizer": about.get("optimizer") or ", ".join(type(o).__name__ for o in objects.optimizers),
         }
         del objects
+        torch.cuda.empty_cache()  # what the warm-up left unused is no need of the recorded steps
         torch.cuda.reset_peak_memory_stats()
         gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
         recording = recorder.start()
@@ -71,7 +72,7 @@ def record(request: Request, say: Say) -> None:
     header = _header(request, cost_model, about) | {
         "temporaries": "allocator history" if recorder.history.available else "none",
     }
-    trace.save(assemble.assemble(recording, recorder.history.temporaries(), header), Path(request.out))
+    trace.save(assemble.assemble(recording, recorder.history.stop(), header), Path(request.out))
 
 
 def _program(request: Request, cost_model: CostModel) -> tuple[target.Step, dict[str, Any]]:

@@ -25,7 +25,7 @@ def build(setting: Setting) -> Callable[[], object]:
         window_size=7,
         drop_path_rate=DROP_PATH,
         num_labels=CLASSES,  # type: ignore[call-arg]
-        attn_implementation=setting.attention,  # type: ignore[call-arg]
+        attn_implementation=setting.attention,
     )
     with torch.device("cuda"):
         model = SwinForImageClassification(config).train()
