@@ -83,8 +83,8 @@ def _restore(layout: Layout) -> dict[int, int]:
 
 
 def _take(nbytes: int) -> int:
-    return int(torch.cuda.caching_allocator_alloc(nbytes))  # type: ignore[no-untyped-call]
+    return int(torch.cuda.caching_allocator_alloc(nbytes))
 
 
 def _give_back(block: Any) -> None:
-    torch.cuda.caching_allocator_delete(block)
+    torch.cuda.caching_allocator_delete(block)  # type: ignore[no-untyped-call]
