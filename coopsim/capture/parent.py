@@ -9,12 +9,15 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 from coopsim import phantom
 from coopsim.capture import models, target
 from coopsim.capture.errors import CaptureError, OutOfMemory
 from coopsim.capture.request import Precision, Request
+
+_CHOICES = {"precision": Precision, "optimizer": models.Optimizer, "amp": models.Amp, "attention": models.Attention}
+_NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
 
 
 def capture(
@@ -26,6 +29,9 @@ def capture(
     batch: int | None = None,
     steps: int = 1,
     warmup: int = 2,
+    optimizer: models.Optimizer | None = None,
+    amp: models.Amp | None = None,
+    attention: models.Attention | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> None:
     """Record `steps` consecutive training steps of `target` and write them to `out` as a trace.
@@ -33,13 +39,16 @@ def capture(
     `target` is the name of a reference model (models.names()), or path/to/file.py:function, where the function takes no
     arguments and does one training step on the device "cuda". `warmup` steps run first, so that what is recorded is
     the steady state. `card` (phantom.profiles.names()) is the GPU that is imitated and whose rates give the costs;
-    `precision` is that of float32 matrix products. `batch` goes to a reference model; a file has its own.
+    `precision` is that of float32 matrix products. `batch`, `optimizer` (sgd, momentum, adam, adamw), `amp` (bf16:
+    under autocast) and `attention` (eager, sdpa) are choices for a reference model, None being its own; a file makes
+    its own.
     `progress` is called with short lines of text. Nothing is written unless all went well.
 
     Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
     if torch, its CUDA build or a C compiler is missing.
     """
-    request = Request(target, str(Path(out).absolute()), card, precision, batch, steps, warmup)
+    where = str(Path(out).absolute())
+    request = Request(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention)
     _check(request)
     say = progress or (lambda _: None)
     say("preparing the phantom GPU")
@@ -58,19 +67,22 @@ def capture(
 def _check(request: Request) -> None:
     """What can be refused before anything runs."""
     phantom.profiles.get(request.card)
-    if request.precision not in ("tf32", "fp32"):
-        raise CaptureError(f"unknown precision {request.precision!r}; it is tf32 or fp32")
+    for what, kind in _CHOICES.items():
+        value, known = getattr(request, what), get_args(kind)
+        if value is not None and value not in known:
+            raise CaptureError(f"unknown {what} {value!r}; it is {' or '.join(known)}")
     for what, least in (("steps", 1), ("warmup", 0)):
         if getattr(request, what) < least:
             raise CaptureError(f"{what} must be at least {least}")
     if request.batch is not None and request.batch < 1:
         raise CaptureError("batch must be at least 1")
     if request.is_file:
-        if request.batch is not None:
-            raise CaptureError("a batch size is for the reference models; a file sets its own")
+        for what in ("batch", "optimizer", "amp", "attention"):
+            if getattr(request, what) is not None:
+                raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
         target.split(request.target)
-    else:
-        models.get(request.target)
+    elif models.get(request.target).attention is None and request.attention is not None:
+        raise CaptureError(f"{request.target} has no attention, so there is none to choose")
     folder = Path(request.out).parent
     if not folder.is_dir():
         raise CaptureError(f"{folder}: no such folder")

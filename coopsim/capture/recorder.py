@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from coopsim.capture import costs, effects
+from coopsim.capture import costs, effects, layout
 from coopsim.capture.effects import tensors
 from coopsim.capture.storages import Ledger, Storage
 from coopsim.capture.temporaries import History
@@ -52,6 +52,7 @@ class Recording:
     start: list[Storage] = field(default_factory=list)  #: alive at the start, in order of appearance
     events: list[Op | Free | NextStep] = field(default_factory=list)
     dispatched: int = 0
+    segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's, at the start
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -72,7 +73,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def start(self) -> Recording:
         """Record from here on."""
-        found = Recording(start=self.ledger.alive())
+        found = Recording(start=self.ledger.alive(), segments=layout.snapshot())
         self.ledger.peak_bytes = self.ledger.live_bytes
         self.ledger.on_free = lambda storage: found.events.append(Free(storage))
         self.history.start()
@@ -114,9 +115,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         to.dispatched += 1
         newest = self.ledger.newest
-        self.history.tag(op.number)
+        self.history.enter(op.number)
         out = func(*args, **kwargs)
-        self.history.tag(None)
+        self.history.leave(op.number)
         at = len(to.events)
         to.events.append(op)  # before the results are looked at: the storage that resize_ drops goes after the op
         for tensor in tensors(out):

@@ -4,12 +4,20 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from coopsim.capture.models import Amp, Attention, Optimizer
+
 Precision = Literal["tf32", "fp32"]
+
+#: Fields that are options of the command line by the same name.
+OPTIONS = ("precision", "batch", "optimizer", "amp", "attention", "steps", "warmup")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A capture. `target` is a reference model's name or file.py:function; `batch` None means the model's own."""
+    """A capture. `target` is a reference model's name or file.py:function.
+
+    `batch`, `optimizer`, `amp` and `attention` choose for a reference model; None means the model's own.
+    """
 
     target: str
     out: str
@@ -18,6 +26,9 @@ class Request:
     batch: int | None = None
     steps: int = 1
     warmup: int = 2
+    optimizer: Optimizer | None = None
+    amp: Amp | None = None
+    attention: Attention | None = None
 
     def to_json(self) -> str:
         """As one line of JSON."""
@@ -38,7 +49,7 @@ class Request:
         """The command that asks for this, with defaults left out, and without folders and the name of the result."""
         plain = Request(self.target, self.out)
         words = ["coopsim capture", self.target.rpartition("/")[2]]
-        for field, option in (("card", "gpu"), *((f, f) for f in ("precision", "batch", "steps", "warmup"))):
+        for field, option in (("card", "gpu"), *((f, f) for f in OPTIONS)):
             value = getattr(self, field)
             if value != getattr(plain, field):
                 words.append(f"--{option} {value}")

@@ -48,7 +48,7 @@ def record(request: Request, say: Say) -> None:
     header = _header(request, cost_model, about) | {
         "temporaries": "allocator history" if recorder.history.available else "none",
     }
-    trace.save(assemble.assemble(recording, recorder.history.temporaries(), header), Path(request.out))
+    trace.save(assemble.assemble(recording, recorder.history.stop(), header), Path(request.out))
 
 
 def _program(request: Request, cost_model: CostModel) -> tuple[target.Step, dict[str, Any]]:
@@ -57,10 +57,10 @@ def _program(request: Request, cost_model: CostModel) -> tuple[target.Step, dict
         name = Path(request.target.rpartition(":")[0]).stem
         return target.load(request.target), {"model": name, "title": request.target.rpartition("/")[2]}
     model = models.get(request.target)
-    batch = request.batch or model.batch
+    setting = model.setting(request.batch, request.optimizer, request.amp, request.attention)
     torch.backends.cuda.matmul.allow_tf32 = cost_model.precision == "tf32"
-    about = {"model": model.name, "title": model.title, "batch": batch, "source": model.source, **model.details}
-    return model.build(batch), about
+    about = {"model": model.name, "title": model.title, "source": model.source, **model.details, **setting.header}
+    return model.build(setting), about
 
 
 def _header(request: Request, cost_model: CostModel, about: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Steady:
             "optimizer": ", ".join(type(o).__name__ for o in objects.optimizers),
         }
         del objects
+        torch.cuda.empty_cache()  # what the warm-up left unused is no need of the recorded steps
         torch.cuda.reset_peak_memory_stats()
         gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
         self._recording = recorder.start()

@@ -16,7 +16,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     header = facts["header"]
     recorded = ", ".join(
-        f"{k} {header[k]}" for k in ("batch", "optimizer", "precision", "device", "torch") if k in header
+        f"{k} {header[k]}"
+        for k in ("batch", "optimizer", "precision", "amp", "attention", "device", "torch")
+        if k in header
     )
     phases = ", ".join(f"{n} {phase}" for phase, n in facts["ops_by_phase"].items())
     lines = [

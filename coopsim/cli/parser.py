@@ -70,6 +70,11 @@ def _capture(p: Parser) -> None:
         "--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the cost"
     )
     p.add_argument("--batch", type=_positive, help="batch size of a reference model (default: its own)")
+    p.add_argument(
+        "--optimizer", choices=("sgd", "momentum", "adam", "adamw"), help="of a reference model (default: its own)"
+    )
+    p.add_argument("--amp", choices=("bf16",), help="train a reference model under autocast")
+    p.add_argument("--attention", choices=("eager", "sdpa"), help="of a reference model that has it (default: its own)")
     p.add_argument("--steps", type=_positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=_natural, default=2, help="steps before the recorded one (default: 2)")
 

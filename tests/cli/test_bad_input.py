@@ -112,6 +112,10 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("capture", "nostep.py:step", "-o", "t.parquet"), 2, "step"),
     (("capture", "raises.py:step", "-o", "t.parquet"), 2, "no data today"),
     (("capture", "syntax.py:step", "-o", "t.parquet"), 2, "syntax.py"),
+    (("capture", "bert-large", "--optimizer", "lion", "-o", "t.parquet"), 2, "adamw"),
+    (("capture", "bert-large", "--amp", "fp8", "-o", "t.parquet"), 2, "bf16"),
+    (("capture", "resnet-50", "--attention", "sdpa", "-o", "t.parquet"), 2, "resnet-50 has no attention"),
+    (("capture", "raises.py:step", "--amp", "bf16", "-o", "t.parquet"), 2, "a file sets its own"),
     (("capture", "bert-large", "--gpu", "a100", "-o", "t.parquet"), 2, "a100-80gb"),
 ]
 

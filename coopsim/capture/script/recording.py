@@ -44,7 +44,7 @@ class TraceOfSteps:
     def _write(self, steady: Steady) -> None:
         recording, about = steady.stop()
         task, model = self._task, self._recorder.cost_model
-        temporaries = self._recorder.history.temporaries()
+        history = self._recorder.history.stop()
         header = about | {
             "model": Path(task.command).stem,
             "title": task.command,
@@ -58,6 +58,6 @@ class TraceOfSteps:
             "warmup_steps": max(task.warmup, 1),
             "temporaries": "allocator history" if self._recorder.history.available else "none",
         }
-        trace.save(assemble.assemble(recording, temporaries, header), Path(task.trace))
+        trace.save(assemble.assemble(recording, history, header), Path(task.trace))
         gc.collect()
         self.outcome = "written"
