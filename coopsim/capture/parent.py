@@ -8,15 +8,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, get_args
 
 from coopsim import phantom
-from coopsim.capture import models, target
+from coopsim.capture import fake, models, target
 from coopsim.capture.errors import CaptureError, OutOfMemory
-from coopsim.capture.request import Precision, Request
+from coopsim.capture.request import Precision, Request, Where
 
-_CHOICES = {"precision": Precision, "optimizer": models.Optimizer, "amp": models.Amp, "attention": models.Attention}
+_CHOICES = {
+    "precision": Precision,
+    "optimizer": models.Optimizer,
+    "amp": models.Amp,
+    "attention": models.Attention,
+    "device": Where,
+}
 _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
 
 
@@ -32,6 +39,9 @@ def capture(
     optimizer: models.Optimizer | None = None,
     amp: models.Amp | None = None,
     attention: models.Attention | None = None,
+    device: Where = "phantom",
+    cost_from: Path | None = None,
+    passes: int = 5,
     progress: Callable[[str], None] | None = None,
 ) -> None:
     """Record `steps` consecutive training steps of `target` and write them to `out` as a trace.
@@ -42,17 +52,20 @@ def capture(
     `precision` is that of float32 matrix products. `batch`, `optimizer` (sgd, momentum, adam, adamw), `amp` (bf16:
     under autocast) and `attention` (eager, sdpa) are choices for a reference model, None being its own; a file makes
     its own.
+    `device` is where it runs: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated
+    `passes` times for it); "fake", with fake tensors, for a PyTorch without CUDA. `cost_from` is a table of measured
+    costs (capture/measured.py).
     `progress` is called with short lines of text. Nothing is written unless all went well.
 
     Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
     if torch, its CUDA build or a C compiler is missing.
     """
     where = str(Path(out).absolute())
-    request = Request(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention)
+    request = Request(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention, device)
+    request = replace(request, cost_from=str(cost_from.absolute()) if cost_from else "", passes=passes)
     _check(request)
     say = progress or (lambda _: None)
-    say("preparing the phantom GPU")
-    variables = os.environ | phantom.environment(card) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    variables = os.environ | _place(request, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         code, answer = _run(request, variables, output, say)
         if answer is None:
@@ -62,6 +75,20 @@ def capture(
             raise OutOfMemory(text)
         case {"error": text}:
             raise CaptureError(text)
+
+
+def _place(request: Request, say: Callable[[str], None]) -> dict[str, str]:
+    """Prepare the place where the step will run: the variables that lead the child there."""
+    if request.device == "phantom":
+        say("preparing the phantom GPU")
+        try:
+            return phantom.environment(request.card)
+        except phantom.NoCudaTorchError as error:
+            raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
+    if request.device == "fake":
+        say("preparing fake tensors")
+        return fake.variables()
+    return {}
 
 
 def _check(request: Request) -> None:
@@ -83,6 +110,10 @@ def _check(request: Request) -> None:
         target.split(request.target)
     elif models.get(request.target).attention is None and request.attention is not None:
         raise CaptureError(f"{request.target} has no attention, so there is none to choose")
+    if request.device == "cuda" and request.cost_from:
+        raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
+    if request.cost_from and not Path(request.cost_from).is_file():
+        raise CaptureError(f"{request.cost_from}: no such file")
     folder = Path(request.out).parent
     if not folder.is_dir():
         raise CaptureError(f"{folder}: no such folder")

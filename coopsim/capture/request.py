@@ -8,15 +8,19 @@ from coopsim.capture.models import Amp, Attention, Optimizer
 
 Precision = Literal["tf32", "fp32"]
 
+#: Where a step is run to be recorded: on the phantom GPU, on a real one, or on fake tensors.
+Where = Literal["phantom", "cuda", "fake"]
+
 #: Fields that are options of the command line by the same name.
-OPTIONS = ("precision", "batch", "optimizer", "amp", "attention", "steps", "warmup")
+OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "steps", "warmup")
 
 
 @dataclass(frozen=True)
 class Request:
     """A capture. `target` is a reference model's name or file.py:function.
 
-    `batch`, `optimizer`, `amp` and `attention` choose for a reference model; None means the model's own.
+    `batch`, `optimizer`, `amp` and `attention` choose for a reference model; None means the model's own. `passes` is
+    how often a real GPU runs the steps for their costs. `cost_from` is a file of measured costs, "" for none.
     """
 
     target: str
@@ -29,6 +33,9 @@ class Request:
     optimizer: Optimizer | None = None
     amp: Amp | None = None
     attention: Attention | None = None
+    device: Where = "phantom"
+    cost_from: str = ""
+    passes: int = 5
 
     def to_json(self) -> str:
         """As one line of JSON."""
@@ -53,4 +60,6 @@ class Request:
             value = getattr(self, field)
             if value != getattr(plain, field):
                 words.append(f"--{option} {value}")
+        if self.cost_from:
+            words.append(f"--cost-from {self.cost_from.rpartition('/')[2]}")
         return " ".join(words)

@@ -16,8 +16,8 @@ _AFTER = "+"
 class History:
     """The allocator's history, between `start` and `stop`. Off where this torch cannot tag its entries."""
 
-    def __init__(self) -> None:
-        self.available = hasattr(torch.cuda.memory, "_set_memory_metadata")
+    def __init__(self, *, available: bool = True) -> None:
+        self.available = available and hasattr(torch.cuda.memory, "_set_memory_metadata")
 
     def start(self) -> None:
         """Begin, and forget what was."""

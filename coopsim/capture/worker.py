@@ -12,7 +12,7 @@ import sys
 import traceback
 from typing import Any
 
-from coopsim.capture import target
+from coopsim.capture import fake, target
 from coopsim.capture.request import Request
 from coopsim.phantom import profiles
 from coopsim.types import CoopsimError
@@ -31,6 +31,8 @@ def main() -> None:
         os.write(descriptor, json.dumps(message).encode() + b"\n")
 
     try:
+        if request.device == "fake":
+            fake.load_guard()
         from coopsim.capture import session
 
         session.record(request, lambda text: send(progress=text))
@@ -44,6 +46,8 @@ def main() -> None:
 
 
 def _explain(error: BaseException, request: Request) -> dict[str, str]:
+    if isinstance(error, ImportError) and "torch" not in sys.modules:
+        return {"error": f"torch cannot be imported here, which a real GPU needs with all its libraries: {error}"}
     import torch
 
     if isinstance(error, CoopsimError):

@@ -20,6 +20,9 @@ def run(args: argparse.Namespace) -> int:
         attention=args.attention,
         steps=args.steps,
         warmup=args.warmup,
+        device=args.device,
+        cost_from=Path(args.cost_from) if args.cost_from else None,
+        passes=args.passes,
         progress=note,
     )
     note(f"wrote {args.output}")

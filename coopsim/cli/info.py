@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms a recording, {facts['flops'] / 1e12:.2f} TFLOP"),
         ("", facts["cost_source"]),
+        *(("caution" if i == 0 else "", text) for i, text in enumerate(header.get("approximations", ()))),
         ("hash", facts["content_hash"]),
     ]
     print("\n".join(f"{name:<18}{text}" for name, text in lines))

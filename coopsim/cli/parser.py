@@ -67,6 +67,14 @@ def _capture(p: Parser) -> None:
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
     p.add_argument("--gpu", default="a100-80gb", metavar="CARD", help="card to record for (default: %(default)s)")
     p.add_argument(
+        "--device",
+        choices=("phantom", "cuda", "fake"),
+        default="phantom",
+        help="cuda: a real GPU, which measures the costs; fake: for a PyTorch without CUDA (default: phantom)",
+    )
+    p.add_argument("--passes", type=_positive, default=5, help="times that a real GPU runs the steps (default: 5)")
+    p.add_argument("--cost-from", metavar="TABLE", help="measured costs: a trace from a real GPU, or CSV")
+    p.add_argument(
         "--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the cost"
     )
     p.add_argument("--batch", type=_positive, help="batch size of a reference model (default: its own)")

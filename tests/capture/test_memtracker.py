@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn import functional as F
-from coopsim.capture import costs, effects, recorder
+from coopsim.capture import costs, device, effects, recorder
 from coopsim.phantom import profiles
 
 def tensors(value):
@@ -67,7 +67,8 @@ for name, (make, x, kind) in CASES.items():
     with tracker:
         step()
     theirs = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
-    own = recorder.Recorder(costs.CostModel(profiles.get("a100-80gb"), "tf32"))
+    card = profiles.get("a100-80gb")
+    own = recorder.Recorder(device.PhantomDevice(card), costs.CostModel(card, "tf32"))
     for tensor in (*model.parameters(), *model.buffers(), *state, x, y):
         own.ledger.of(tensor)
     gc.collect()
