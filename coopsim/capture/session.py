@@ -105,7 +105,10 @@ def _program(request: Request, cost_model: CostModel) -> tuple[target.Step, dict
     setting = model.setting(request.batch, request.optimizer, request.amp, request.attention)
     torch.backends.cuda.matmul.allow_tf32 = cost_model.precision == "tf32"
     about = {"model": model.name, "title": model.title, "source": model.source, **model.details, **setting.header}
-    return model.build(setting), about
+    gc.disable()  # as the worker: it imports a library
+    step = model.build(setting)
+    gc.enable()
+    return step, about
 
 
 def _header(request: Request, recorder: Recorder, about: dict[str, Any]) -> dict[str, Any]:
