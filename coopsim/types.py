@@ -112,6 +112,7 @@ class Release(StrEnum):
 
     EAGER = "eager"  #: dropped at once, recomputable as long as something may need it
     KEEP = "keep"  #: left for the search to find
+    BANISH = "banish"  #: dropped for good unless something evicted depends on it; its dependents stay (DTR's appendix)
 
 
 class Dead(StrEnum):

@@ -12,6 +12,9 @@ ROOT = Path(__file__).parent.parent
 BERT = ROOT / "traces" / "bert-large.parquet"
 
 
+collect_ignore = ["data"]  # what tests read; its programs need a GPU, if a phantom one
+
+
 class Answer(NamedTuple):
     """What a command gave."""
 

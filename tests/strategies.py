@@ -57,7 +57,7 @@ def policies() -> st.SearchStrategy[Policy]:
             search=dice.pick(list(Search)),
             placement=dice.pick(list(Placement)),
             in_place=dice.pick(list(InPlace)),
-            release=dice.pick([Release.EAGER, *Release]),
+            release=dice.pick([*[Release.EAGER] * 3, *Release]),
             dead=dice.pick(list(Dead)),
             pinning=dice.pick(list(Pinning)),
         )

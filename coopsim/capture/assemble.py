@@ -1,12 +1,14 @@
 """From a recording to a trace: numbers for storages, roles for all, and a step that can be repeated."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coopsim.capture import layout, requests
 from coopsim.capture.recorder import Free, NextStep, Op, Recording
 from coopsim.capture.storages import Storage
+from coopsim.capture.temporaries import Entry, high_water
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Phase, Role
 
@@ -46,11 +48,13 @@ def _place(storage: Storage) -> tuple[str, int]:
     return "" if storage.role in _ANY else str(storage.role), storage.nbytes
 
 
-def assemble(recording: Recording, temporaries: Mapping[int, list[int]], header: Mapping[str, Any]) -> Trace:
-    """The trace of a recording. `temporaries` are bytes by number of op.
+def assemble(recording: Recording, history: Sequence[Entry], header: Mapping[str, Any]) -> Trace:
+    """The trace of a recording. `history` is the allocator's of the same time; it may be empty.
 
-    Adds to the header how many storages leaked and were lost (see Handover), and the counts of ops.
+    Adds to the header how many storages leaked and were lost (see Handover), the counts of ops, how many frees the
+    history has at the same op, and how memory was laid out at the start.
     """
+    temporaries, asked = high_water(list(history)), requests.by_op(history)
     ops = [event for event in recording.events if isinstance(event, Op)]
     appeared = [storage for op in ops for storage in op.creates]
     _name_the_rest(recording, ops)
@@ -73,6 +77,7 @@ def assemble(recording: Recording, temporaries: Mapping[int, list[int]], header:
                     mutates=[number[s] for s in event.mutates],
                     creates=[number[s] for s in event.creates],
                     temporaries=temporaries.get(event.number, ()),
+                    requests=requests.encode(asked[event.number], event.creates) if event.number in asked else (),
                     cost_ns=event.cost_ns,
                     flops=event.flops,
                     bytes_moved=event.bytes_moved,
@@ -91,7 +96,13 @@ def assemble(recording: Recording, temporaries: Mapping[int, list[int]], header:
         "leaked_storages": len(end.leaked),
         "lost_storages": len(end.lost),
     }
-    return builder.build(dict(header) | counts)
+    allocator: dict[str, Any] = {}
+    if history:
+        allocator["frees_as_allocator"], allocator["frees"] = requests.agreement(recording, history)
+    at_start = layout.describe(recording.segments, recording.start, number)
+    if at_start is not None:
+        allocator["memory_at_start"] = at_start
+    return builder.build(dict(header) | counts | allocator)
 
 
 def _name_the_rest(recording: Recording, ops: list[Op]) -> None:

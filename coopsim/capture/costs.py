@@ -59,11 +59,16 @@ class CostModel:
         parts += [f"FP32 {EFFICIENCY.vector:g}*{card.fp32_tflops:g}"]
         parts += [f"BF16 {EFFICIENCY.tensor:g}*{card.bf16_tflops:g}"] if card.bf16_tflops else []
         parts += [f"FP16 {EFFICIENCY.tensor:g}*{card.fp16_tflops:g}"] if card.fp16_tflops else []
-        self.source = (
+        self._roofline = (
             f"roofline of the {card.title}: {', '.join(parts)} TFLOP/s, memory {EFFICIENCY.bandwidth:g}*"
             f"{card.bandwidth_gbs:g} GB/s, at least {EFFICIENCY.launch_ns} ns a launch; peaks from {card.source}, "
             f"factors: {EFFICIENCY.source}"
         )
+
+    @property
+    def source(self) -> str:
+        """For the trace's header: what the costs are."""
+        return self._roofline
 
     def nanoseconds(self, func: Any, flops: int, nbytes: int, dtype: torch.dtype | None) -> int:
         """The cost of a call that does `flops` on operands of `dtype` and moves `nbytes`, in whole ns."""

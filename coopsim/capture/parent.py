@@ -8,13 +8,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 from coopsim import phantom
-from coopsim.capture import models, target
+from coopsim.capture import fake, models, target
 from coopsim.capture.errors import CaptureError, OutOfMemory
-from coopsim.capture.request import Precision, Request
+from coopsim.capture.request import Precision, Request, Where
+
+_CHOICES = {
+    "precision": Precision,
+    "optimizer": models.Optimizer,
+    "amp": models.Amp,
+    "attention": models.Attention,
+    "device": Where,
+}
+_NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
 
 
 def capture(
@@ -26,6 +36,12 @@ def capture(
     batch: int | None = None,
     steps: int = 1,
     warmup: int = 2,
+    optimizer: models.Optimizer | None = None,
+    amp: models.Amp | None = None,
+    attention: models.Attention | None = None,
+    device: Where = "phantom",
+    cost_from: Path | None = None,
+    passes: int = 5,
     progress: Callable[[str], None] | None = None,
 ) -> None:
     """Record `steps` consecutive training steps of `target` and write them to `out` as a trace.
@@ -33,17 +49,23 @@ def capture(
     `target` is the name of a reference model (models.names()), or path/to/file.py:function, where the function takes no
     arguments and does one training step on the device "cuda". `warmup` steps run first, so that what is recorded is
     the steady state. `card` (phantom.profiles.names()) is the GPU that is imitated and whose rates give the costs;
-    `precision` is that of float32 matrix products. `batch` goes to a reference model; a file has its own.
+    `precision` is that of float32 matrix products. `batch`, `optimizer` (sgd, momentum, adam, adamw), `amp` (bf16:
+    under autocast) and `attention` (eager, sdpa) are choices for a reference model, None being its own; a file makes
+    its own.
+    `device` is where it runs: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated
+    `passes` times for it); "fake", with fake tensors, for a PyTorch without CUDA. `cost_from` is a table of measured
+    costs (capture/measured.py).
     `progress` is called with short lines of text. Nothing is written unless all went well.
 
     Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
     if torch, its CUDA build or a C compiler is missing.
     """
-    request = Request(target, str(Path(out).absolute()), card, precision, batch, steps, warmup)
+    where = str(Path(out).absolute())
+    request = Request(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention, device)
+    request = replace(request, cost_from=str(cost_from.absolute()) if cost_from else "", passes=passes)
     _check(request)
     say = progress or (lambda _: None)
-    say("preparing the phantom GPU")
-    variables = os.environ | phantom.environment(card) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    variables = os.environ | _place(request, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         code, answer = _run(request, variables, output, say)
         if answer is None:
@@ -55,22 +77,43 @@ def capture(
             raise CaptureError(text)
 
 
+def _place(request: Request, say: Callable[[str], None]) -> dict[str, str]:
+    """Prepare the place where the step will run: the variables that lead the child there."""
+    if request.device == "phantom":
+        say("preparing the phantom GPU")
+        try:
+            return phantom.environment(request.card)
+        except phantom.NoCudaTorchError as error:
+            raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
+    if request.device == "fake":
+        say("preparing fake tensors")
+        return fake.variables()
+    return {}
+
+
 def _check(request: Request) -> None:
     """What can be refused before anything runs."""
     phantom.profiles.get(request.card)
-    if request.precision not in ("tf32", "fp32"):
-        raise CaptureError(f"unknown precision {request.precision!r}; it is tf32 or fp32")
+    for what, kind in _CHOICES.items():
+        value, known = getattr(request, what), get_args(kind)
+        if value is not None and value not in known:
+            raise CaptureError(f"unknown {what} {value!r}; it is {' or '.join(known)}")
     for what, least in (("steps", 1), ("warmup", 0)):
         if getattr(request, what) < least:
             raise CaptureError(f"{what} must be at least {least}")
     if request.batch is not None and request.batch < 1:
         raise CaptureError("batch must be at least 1")
     if request.is_file:
-        if request.batch is not None:
-            raise CaptureError("a batch size is for the reference models; a file sets its own")
+        for what in ("batch", "optimizer", "amp", "attention"):
+            if getattr(request, what) is not None:
+                raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
         target.split(request.target)
-    else:
-        models.get(request.target)
+    elif models.get(request.target).attention is None and request.attention is not None:
+        raise CaptureError(f"{request.target} has no attention, so there is none to choose")
+    if request.device == "cuda" and request.cost_from:
+        raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
+    if request.cost_from and not Path(request.cost_from).is_file():
+        raise CaptureError(f"{request.cost_from}: no such file")
     folder = Path(request.out).parent
     if not folder.is_dir():
         raise CaptureError(f"{folder}: no such folder")

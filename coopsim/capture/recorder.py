@@ -7,11 +7,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from coopsim.capture import costs, effects
+from coopsim.capture.device import Device
 from coopsim.capture.effects import tensors
 from coopsim.capture.storages import Ledger, Storage
-from coopsim.capture.temporaries import History
+from coopsim.capture.timing import Timer
 from coopsim.capture.where import Where
-from coopsim.phantom.control import Control
 from coopsim.types import Phase, Role
 
 
@@ -31,6 +31,7 @@ class Op:
     flops: int = 0
     bytes_moved: int = 0
     cost_ns: int = 0
+    timed: int = -1  #: its place among the calls that were timed
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Recording:
     start: list[Storage] = field(default_factory=list)  #: alive at the start, in order of appearance
     events: list[Op | Free | NextStep] = field(default_factory=list)
     dispatched: int = 0
+    segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's, at the start
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -60,22 +62,22 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Views, and whatever else makes no storage and changes none, are not written down.
     """
 
-    def __init__(self, model: costs.CostModel) -> None:
+    def __init__(self, device: Device, model: costs.CostModel) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.ledger = Ledger()
         self.where = Where()
-        self.history = History()
+        self.device = device
         self.cost_model = model
-        self._device = Control()
+        self.timer: Timer | None = None
         self._recording: Recording | None = None
         self._streams: dict[int, int] = {0: 0}
 
     def start(self) -> Recording:
         """Record from here on."""
-        found = Recording(start=self.ledger.alive())
+        found = Recording(start=self.ledger.alive(), segments=self.device.layout())
         self.ledger.peak_bytes = self.ledger.live_bytes
         self.ledger.on_free = lambda storage: found.events.append(Free(storage))
-        self.history.start()
+        self.device.history.start()
         self._recording = found
         return found
 
@@ -91,7 +93,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if self._recording is None or not hasattr(func, "_schema"):
             newest = self.ledger.newest
-            out = func(*args, **kwargs)
+            out = self._call(func, args, kwargs)
             for tensor in tensors(out):
                 storage = self.ledger.of(tensor)
                 if storage is not None and storage.serial > newest:
@@ -104,6 +106,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         reads, mutates = self._operands(to, named, effects.mutated(func, named))
         op = Op(
             number=to.dispatched,
+            timed=self.timer.calls if self.timer else -1,
             name=str(func),
             phase=self.where.phase(mutates_gradient=any(s.role is Role.GRADIENT for s in mutates)),
             module=self.where.module(),
@@ -114,9 +117,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         to.dispatched += 1
         newest = self.ledger.newest
-        self.history.tag(op.number)
-        out = func(*args, **kwargs)
-        self.history.tag(None)
+        self.device.history.enter(op.number)
+        out = self._call(func, args, kwargs)
+        self.device.history.leave(op.number)
         at = len(to.events)
         to.events.append(op)  # before the results are looked at: the storage that resize_ drops goes after the op
         for tensor in tensors(out):
@@ -134,6 +137,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         op.bytes_moved = sum(reads.values()) + 2 * sum(mutates.values()) + sum(s.nbytes for s in op.creates)
         op.cost_ns = self.cost_model.nanoseconds(func, op.flops, op.bytes_moved, costs.operand_dtype(list(args)))
         return out
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.timer is None:
+            value = self.device.value(func, args)
+            return func(*args, **kwargs) if value is None else value
+        return self.timer.run(str(func), lambda: func(*args, **kwargs))
 
     def _operands(
         self, to: Recording, named: dict[str, Any], changed: set[str]
@@ -169,13 +178,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         Else a program that looks at results (GradScaler does) would see garbage. What is copied byte by byte stays.
         """
         if not any(t.dtype is result.dtype and t.stride() == result.stride() for t in _first(args)):
-            untyped = result.untyped_storage()
-            self._device.clear(untyped.data_ptr(), untyped.nbytes())
+            self.device.clear(result)
 
     def _stream(self) -> int:
         """The current stream, counted in order of appearance; the default stream is 0."""
-        raw = torch._C._cuda_getCurrentRawStream(torch.cuda.current_device())
-        return self._streams.setdefault(raw, len(self._streams))
+        return self._streams.setdefault(self.device.stream(), len(self._streams))
 
 
 def _first(args: tuple[Any, ...]) -> list[torch.Tensor]:

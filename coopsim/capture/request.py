@@ -4,12 +4,24 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from coopsim.capture.models import Amp, Attention, Optimizer
+
 Precision = Literal["tf32", "fp32"]
+
+#: Where a step is run to be recorded: on the phantom GPU, on a real one, or on fake tensors.
+Where = Literal["phantom", "cuda", "fake"]
+
+#: Fields that are options of the command line by the same name.
+OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "steps", "warmup")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A capture. `target` is a reference model's name or file.py:function; `batch` None means the model's own."""
+    """A capture. `target` is a reference model's name or file.py:function.
+
+    `batch`, `optimizer`, `amp` and `attention` choose for a reference model; None means the model's own. `passes` is
+    how often a real GPU runs the steps for their costs. `cost_from` is a file of measured costs, "" for none.
+    """
 
     target: str
     out: str
@@ -18,6 +30,12 @@ class Request:
     batch: int | None = None
     steps: int = 1
     warmup: int = 2
+    optimizer: Optimizer | None = None
+    amp: Amp | None = None
+    attention: Attention | None = None
+    device: Where = "phantom"
+    cost_from: str = ""
+    passes: int = 5
 
     def to_json(self) -> str:
         """As one line of JSON."""
@@ -38,8 +56,10 @@ class Request:
         """The command that asks for this, with defaults left out, and without folders and the name of the result."""
         plain = Request(self.target, self.out)
         words = ["coopsim capture", self.target.rpartition("/")[2]]
-        for field, option in (("card", "gpu"), *((f, f) for f in ("precision", "batch", "steps", "warmup"))):
+        for field, option in (("card", "gpu"), *((f, f) for f in OPTIONS)):
             value = getattr(self, field)
             if value != getattr(plain, field):
                 words.append(f"--{option} {value}")
+        if self.cost_from:
+            words.append(f"--cost-from {self.cost_from.rpartition('/')[2]}")
         return " ".join(words)

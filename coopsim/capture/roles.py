@@ -24,13 +24,18 @@ class Objects:
     @classmethod
     def now(cls) -> "Objects":
         found = cls()
+        wanted: dict[int, Any] = {}  # by class, asked once of each: there are hundreds of thousands of objects
         for thing in gc.get_objects():
             kind = type(thing)  # not isinstance: proxies may run code when they are asked
-            if issubclass(kind, torch.Tensor):
+            if id(kind) not in wanted:
+                bases = (torch.Tensor, nn.Module, torch.optim.Optimizer)
+                wanted[id(kind)] = next((base for base in bases if issubclass(kind, base)), None)
+            base = wanted[id(kind)]
+            if base is torch.Tensor:
                 found.tensors += tensors(thing)
-            elif issubclass(kind, nn.Module):
+            elif base is nn.Module:
                 found.modules.append(thing)
-            elif issubclass(kind, torch.optim.Optimizer):
+            elif base is torch.optim.Optimizer:
                 found.optimizers.append(thing)
         return found
 

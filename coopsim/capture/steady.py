@@ -3,8 +3,6 @@
 import gc
 from typing import Any
 
-import torch
-
 from coopsim.capture import roles
 from coopsim.capture.recorder import NextStep, Recorder, Recording
 
@@ -22,11 +20,11 @@ class Steady:
         self._about: dict[str, Any] = {
             "parameters": sum(p.numel() for p in objects.parameters()),
             # cuBLAS keeps workspaces for good: memory that the program has, and that no storage holds
-            "workspace_bytes": torch.cuda.memory_stats()["requested_bytes.all.current"] - recorder.ledger.live_bytes,
+            "workspace_bytes": recorder.device.requested_bytes() - recorder.ledger.live_bytes,
             "optimizer": ", ".join(type(o).__name__ for o in objects.optimizers),
         }
         del objects
-        torch.cuda.reset_peak_memory_stats()
+        recorder.device.settle()
         gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
         self._recording = recorder.start()
 
@@ -42,12 +40,6 @@ class Steady:
         self._recorder.stop()
         gc.enable()
         self._hooks.remove()
-        stats = torch.cuda.memory_stats()
-        self._about |= {
-            "peak_live_bytes": self._recorder.ledger.peak_bytes,
-            "peak_requested_bytes": stats["requested_bytes.all.peak"],
-            "peak_allocated_bytes": stats["allocated_bytes.all.peak"],
-            "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
-        }
+        self._about |= {"peak_live_bytes": self._recorder.ledger.peak_bytes} | self._recorder.device.peaks()
         roles.assign(roles.Objects.now(), self._recorder.ledger)
         return self._recording, self._about

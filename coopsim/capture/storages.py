@@ -19,6 +19,7 @@ class Storage:
 
     serial: int
     nbytes: int
+    address: int
     role: Role | None = None
     alive: bool = True
     resized: bool = False  #: its StorageImpl held another number of bytes before
@@ -62,7 +63,7 @@ class Ledger:
         if slot.holds is None or slot.holds.nbytes != nbytes:
             resized = slot.used
             self._release(slot)
-            slot.holds = self._enter(nbytes, resized=resized) if nbytes else None
+            slot.holds = self._enter(nbytes, untyped.data_ptr(), resized=resized) if nbytes else None
             slot.used = True
         return slot.holds
 
@@ -76,11 +77,11 @@ class Ledger:
         held = (slot.holds for slot in list(self._slots.values()))
         return sorted((s for s in held if s is not None), key=lambda s: s.serial)
 
-    def _enter(self, nbytes: int, *, resized: bool) -> Storage:
+    def _enter(self, nbytes: int, address: int, *, resized: bool) -> Storage:
         self._count += 1
         self.live_bytes += nbytes
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
-        return Storage(self._count, nbytes, resized=resized)
+        return Storage(self._count, nbytes, address, resized=resized)
 
     def _gone(self, key: int, slot: _Slot) -> None:
         if self._slots.get(key) is slot:

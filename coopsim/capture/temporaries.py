@@ -1,59 +1,80 @@
 """Workspaces: memory that an op takes and gives back inside, which only the allocator sees.
 
 The caching allocator's own history is on while a step is recorded, and every entry carries the number of the op that
-was running. What an op both allocated and freed is a temporary of it.
+was running, or that had run last on that thread. What an op both allocated and freed is a temporary of it.
 """
 
 from typing import Any
 
 import torch
 
+Entry = dict[str, Any]  #: of the allocator's history: action, addr, size, user_metadata
+
+_AFTER = "+"
+
 
 class History:
-    """The allocator's history, between `start` and `temporaries`. Off where this torch cannot tag its entries."""
+    """The allocator's history, between `start` and `stop`. Off where this torch cannot tag its entries."""
 
-    def __init__(self) -> None:
-        self.available = hasattr(torch.cuda.memory, "_set_memory_metadata")
+    def __init__(self, *, available: bool = True) -> None:
+        self.available = available and hasattr(torch.cuda.memory, "_set_memory_metadata")
 
     def start(self) -> None:
         """Begin, and forget what was."""
         if self.available:
             torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=2**31)
 
-    def tag(self, op: int | None) -> None:
-        """From here on this op runs on this thread; None: between ops."""
+    def enter(self, op: int) -> None:
+        """From here on this op runs on this thread."""
         if self.available:
-            torch.cuda.memory._set_memory_metadata("" if op is None else str(op))
+            torch.cuda.memory._set_memory_metadata(str(op))
 
-    def temporaries(self) -> dict[int, list[int]]:
-        """By op: the bytes of those temporaries that were alive together when they were at their most; ends it all."""
+    def leave(self, op: int) -> None:
+        """This op has run, and no other runs yet on this thread."""
+        if self.available:
+            torch.cuda.memory._set_memory_metadata(f"{op}{_AFTER}")
+
+    def stop(self) -> list[Entry]:
+        """End it all, and give what happened."""
         if not self.available:
-            return {}
-        events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+            return []
+        entries: list[Entry] = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
         torch.cuda.memory._record_memory_history(enabled=None)
-        return high_water(events)
+        return entries
 
 
-def high_water(events: list[dict[str, Any]]) -> dict[int, list[int]]:
-    """The same from entries of the allocator's history: action, addr, size, user_metadata."""
-    pending: dict[int, tuple[int, str]] = {}  # allocations not freed yet: where in `events`, and by which op
-    inside: set[int] = set()  # entries that allocate a temporary
-    for i, event in enumerate(events):
-        op = event.get("user_metadata", "")
-        if event["action"] == "alloc":
-            pending[event["addr"]] = (i, op)
-        elif event["action"] == "free_requested":
-            at, allocated_by = pending.pop(event["addr"], (-1, ""))
-            if at >= 0 and op and op == allocated_by:
-                inside.add(at)
+def inside(entry: Entry) -> int | None:
+    """The op in which an entry was made; None: between ops."""
+    tag: str = entry.get("user_metadata", "")
+    return int(tag) if tag.isdecimal() else None
+
+
+def since(entry: Entry) -> int:
+    """The op in which an entry was made, or after which on its thread; -1 if there was none yet."""
+    tag: str = entry.get("user_metadata", "").removesuffix(_AFTER)
+    return int(tag) if tag.isdecimal() else -1
+
+
+def high_water(entries: list[Entry]) -> dict[int, list[int]]:
+    """By op: the bytes of those temporaries that were alive together when they were at their most."""
+    pending: dict[int, tuple[int, int | None]] = {}  # allocations not freed yet: where in `entries`, and by which op
+    temporary: set[int] = set()  # entries that allocate one
+    for i, entry in enumerate(entries):
+        op = inside(entry)
+        if entry["action"] == "alloc":
+            pending[entry["addr"]] = (i, op)
+        elif entry["action"] == "free_requested":
+            at, allocated_by = pending.pop(entry["addr"], (-1, None))
+            if at >= 0 and op is not None and op == allocated_by:
+                temporary.add(at)
     found: dict[int, list[int]] = {}
     live: dict[int, int] = {}
-    for i, event in enumerate(events):
-        if i in inside:
-            live[event["addr"]] = event["size"]
-            op = int(event["user_metadata"])
+    for i, entry in enumerate(entries):
+        op = inside(entry)
+        if i in temporary and op is not None:
+            live[entry["addr"]] = entry["size"]
             if sum(live.values()) > sum(found.get(op, [])):
                 found[op] = list(live.values())
-        elif event["action"] == "free_requested":
-            live.pop(event["addr"], None)
+        elif entry["action"] == "free_requested":
+            live.pop(entry["addr"], None)
     return found

@@ -5,6 +5,7 @@ Messages go to the descriptor, a JSON object a line: {"progress": text} while it
 """
 
 import faulthandler
+import gc
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import sys
 import traceback
 from typing import Any
 
-from coopsim.capture import target
+from coopsim.capture import fake, target
 from coopsim.capture.request import Request
 from coopsim.phantom import profiles
 from coopsim.types import CoopsimError
@@ -31,8 +32,12 @@ def main() -> None:
         os.write(descriptor, json.dumps(message).encode() + b"\n")
 
     try:
+        if request.device == "fake":
+            fake.load_guard()
+        gc.disable()  # imports leave no garbage, but make it look for some: a tenth of their time
         from coopsim.capture import session
 
+        gc.enable()
         session.record(request, lambda text: send(progress=text))
         send(done="")
     except BaseException as error:
@@ -44,6 +49,8 @@ def main() -> None:
 
 
 def _explain(error: BaseException, request: Request) -> dict[str, str]:
+    if isinstance(error, ImportError) and "torch" not in sys.modules:
+        return {"error": f"torch cannot be imported here, which a real GPU needs with all its libraries: {error}"}
     import torch
 
     if isinstance(error, CoopsimError):

@@ -15,8 +15,14 @@ def run(args: argparse.Namespace) -> int:
         card=args.gpu,
         precision=args.precision,
         batch=args.batch,
+        optimizer=args.optimizer,
+        amp=args.amp,
+        attention=args.attention,
         steps=args.steps,
         warmup=args.warmup,
+        device=args.device,
+        cost_from=Path(args.cost_from) if args.cost_from else None,
+        passes=args.passes,
         progress=note,
     )
     note(f"wrote {args.output}")

@@ -16,7 +16,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     header = facts["header"]
     recorded = ", ".join(
-        f"{k} {header[k]}" for k in ("batch", "optimizer", "precision", "device", "torch") if k in header
+        f"{k} {header[k]}"
+        for k in ("batch", "optimizer", "precision", "amp", "attention", "device", "torch")
+        if k in header
     )
     phases = ", ".join(f"{n} {phase}" for phase, n in facts["ops_by_phase"].items())
     lines = [
@@ -31,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms a recording, {facts['flops'] / 1e12:.2f} TFLOP"),
         ("", facts["cost_source"]),
+        *(("caution" if i == 0 else "", text) for i, text in enumerate(header.get("approximations", ()))),
         ("hash", facts["content_hash"]),
     ]
     print("\n".join(f"{name:<18}{text}" for name, text in lines))

@@ -53,6 +53,7 @@ def build() -> Parser:
     _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
     _replay(add("replay", "replay a trace under a policy and a budget"))
     _sweep(add("sweep", "replay traces over a grid of policies and budgets, on all cores; resumes when started again"))
+    _gap(add("gap", "how far policies are from the least overhead that any schedule could have in the same bytes"))
     _plot(add("plot", "draw a schedule's memory map, or a sweep's figures"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
     p = add("list", "what there is to choose from", module="list_names")
@@ -66,9 +67,22 @@ def _capture(p: Parser) -> None:
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
     p.add_argument("--gpu", default="a100-80gb", metavar="CARD", help="card to record for (default: %(default)s)")
     p.add_argument(
+        "--device",
+        choices=("phantom", "cuda", "fake"),
+        default="phantom",
+        help="cuda: a real GPU, which measures the costs; fake: for a PyTorch without CUDA (default: phantom)",
+    )
+    p.add_argument("--passes", type=_positive, default=5, help="times that a real GPU runs the steps (default: 5)")
+    p.add_argument("--cost-from", metavar="TABLE", help="measured costs: a trace from a real GPU, or CSV")
+    p.add_argument(
         "--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the cost"
     )
     p.add_argument("--batch", type=_positive, help="batch size of a reference model (default: its own)")
+    p.add_argument(
+        "--optimizer", choices=("sgd", "momentum", "adam", "adamw"), help="of a reference model (default: its own)"
+    )
+    p.add_argument("--amp", choices=("bf16",), help="train a reference model under autocast")
+    p.add_argument("--attention", choices=("eager", "sdpa"), help="of a reference model that has it (default: its own)")
     p.add_argument("--steps", type=_positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=_natural, default=2, help="steps before the recorded one (default: 2)")
 
@@ -149,6 +163,17 @@ def _sweep(p: Parser) -> None:
     )
     _common(p)
     p.add_argument("-j", "--jobs", type=_positive, help="processes (default: one a core)")
+
+
+def _gap(p: Parser) -> None:
+    p.add_argument("trace", metavar="T", help="trace file, or synth:NAME; some tens of ops for an exact answer")
+    p.add_argument("--budget", required=True, metavar="B,B|FROM:TO:STEP", help=BUDGET_HELP)
+    p.add_argument("--policy", metavar="P,P", help="default: all")
+    p.add_argument(
+        "--time-limit", type=_positive, default=60, metavar="SECONDS", help="for each budget's optimum (default: 60)"
+    )
+    p.add_argument("--random", choices=("recompute", "keep"), default="recompute", help="results of random ops")
+    p.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _plot(p: Parser) -> None:

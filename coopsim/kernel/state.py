@@ -13,10 +13,10 @@ Array = NDArray[np.int64]
 
 # V: a row a value (one version of one storage). The first eight columns never change in a replay. The ops that have
 # value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
-# them.
+# them. HELD: one of the pins is there because something that v was made from is banished.
 BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END = range(8)
-PIECE, LIVE, PINS, LAST_USE, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT = range(8, 18)
-V_STATIC, V_COLUMNS = 8, 18
+PIECE, LIVE, PINS, LAST_USE, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(8, 19)
+V_STATIC, V_COLUMNS = 8, 19
 
 # O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
 # outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.

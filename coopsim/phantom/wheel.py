@@ -26,7 +26,7 @@ _PREFIXES = (
 
 @dataclass(frozen=True)
 class Wheel:
-    """A CUDA build of torch: the folder of the package, its version and the CUDA version it was built for."""
+    """An installed torch: the folder of the package, its version and the CUDA version it was built for."""
 
     folder: Path
     version: str
@@ -58,6 +58,19 @@ def find() -> Wheel:
 
     Raises PhantomError off Linux, and NoCudaTorchError if torch is absent or was built without CUDA.
     """
+    wheel = find_any()
+    if not wheel.cuda:
+        raise NoCudaTorchError(
+            f"torch {wheel.version} is a build without CUDA; install a CUDA build, which needs no GPU: {_INSTALL}"
+        )
+    return wheel
+
+
+def find_any() -> Wheel:
+    """The torch that this Python would import; its `cuda` is "" if it is a build without.
+
+    Raises PhantomError off Linux, and NoCudaTorchError if torch is absent.
+    """
     if sys.platform != "linux":
         raise PhantomError(f"the phantom GPU needs Linux (this is {sys.platform}): PyTorch's CUDA builds are for it")
     spec = importlib.util.find_spec("torch")
@@ -65,12 +78,8 @@ def find() -> Wheel:
         raise NoCudaTorchError(f"torch is not installed; install its CUDA build, which needs no GPU here: {_INSTALL}")
     folder = Path(spec.origin).parent
     said = _assignments(folder / "version.py")
-    version, cuda = str(said.get("__version__", "unknown")), said.get("cuda")
-    if not isinstance(cuda, str):
-        raise NoCudaTorchError(
-            f"torch {version} is a build without CUDA; install a CUDA build, which needs no GPU: {_INSTALL}"
-        )
-    return Wheel(folder, version, cuda)
+    cuda = said.get("cuda")
+    return Wheel(folder, str(said.get("__version__", "unknown")), cuda if isinstance(cuda, str) else "")
 
 
 def _assignments(file: Path) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 The last window is never shrunk, and a score of inf that has entered the window hides others until the next wall
 (search.py, `published_window`). Outputs are pinned while a recomputed op allocates, which OneFlow's last version
-leaves out.
+leaves out: docs/replay.md says why that is not modelled.
 """
 
 from coopsim.policies import Policy

@@ -49,7 +49,7 @@ def drop(S: State, v: int, action: int) -> None:
         S.K[K_EVICTIONS] += 1
     elif action == RELEASE:
         S.K[K_RELEASES] += 1
-    if S.V[v, EVICTABLE]:
+    if S.V[v, EVICTABLE] and action != FREE:
         join_evicted(S, v)
 
 

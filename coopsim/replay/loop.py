@@ -24,10 +24,11 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
+from coopsim.replay.banish import try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import ARENA, log
 from coopsim.replay.relatives import forget
-from coopsim.replay.run_op import MOVE, run_op
+from coopsim.replay.run_op import BANISH, MOVE, run_op
 
 EAGER = 0
 
@@ -72,9 +73,11 @@ def _place_initial(S: State) -> bool:
 
 @kernel
 def _program_drops(S: State, v: int) -> None:
-    """The program's last reference to v goes. An evictable value stays recomputable."""
+    """The program's last reference to v goes. An evictable value stays recomputable, unless it is banished."""
     S.V[v, LIVE] = 0
-    if S.V[v, PIECE] >= 0 and (S.choice[C_RELEASE] == EAGER or not S.V[v, EVICTABLE]):
+    if S.choice[C_RELEASE] == BANISH and S.V[v, EVICTABLE]:
+        try_banish(S, v)
+    elif S.V[v, PIECE] >= 0 and (S.choice[C_RELEASE] == EAGER or not S.V[v, EVICTABLE]):
         drop(S, v, RELEASE if S.V[v, EVICTABLE] else FREE)
 
 

@@ -65,6 +65,7 @@ class Program:
     carry: Array
     storage: Array  # of each value; -1 for a temporary
     version: Array  # of each value; for a temporary its number within its op
+    dropped: Array  # the op after which the program drops each value; the number of ops if it never does
 
 
 def decision_cost(trace: Trace, decide_by: str) -> Array:
@@ -264,6 +265,9 @@ class _Lowering:
         ops[1:, INS] = np.cumsum([len(row) for row in self.ins])
         ops[1:, OUTS] = np.cumsum(n_outs) + np.cumsum(n_temps)
         ops[:n_ops, TEMPS] = ops[:n_ops, OUTS] + n_outs
+        dropped = np.full(len(self.storage), n_ops, np.int64)
+        for op, v in self.drops:
+            dropped[v] = op
         step_cost = np.zeros(trace.n_steps, np.int64)
         np.add.at(step_cost, trace.step, trace.cost_ns)
         return Program(
@@ -278,4 +282,5 @@ class _Lowering:
             carry=np.array(self.carry, np.int64).reshape(-1, 2),
             storage=np.array(self.storage, np.int64),
             version=np.array(self.version, np.int64),
+            dropped=dropped,
         )

@@ -11,6 +11,7 @@ from coopsim.kernel.state import (
     C_COST,
     CLASS,
     EVICTABLE,
+    HELD,
     INS,
     K_CLASSES,
     K_STAMP,
@@ -23,6 +24,7 @@ from coopsim.kernel.state import (
     OWN,
     PARENT,
     PIECE,
+    PINS,
     PRODUCER,
     SET,
     STAMP,
@@ -103,7 +105,7 @@ def leave_evicted(S: State, v: int) -> None:
 
 @kernel
 def forget(S: State) -> None:
-    """A new round: nothing is made yet, nobody is evicted."""
+    """A new round: nothing is made yet, nobody is evicted or held."""
     V = S.V
     S.K[K_CLASSES] = 0
     for v in range(V.shape[0]):
@@ -111,6 +113,8 @@ def forget(S: State) -> None:
         V[v, SET] = V[v, OWN]
         V[v, MADE] = 0
         V[v, CLASS] = -1
+        V[v, PINS] -= V[v, HELD]
+        V[v, HELD] = 0
         V[v, NEXT_AT] = V[v, USES]
 
 

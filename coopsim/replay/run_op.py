@@ -4,6 +4,7 @@ from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     C_DEAD,
     C_IN_PLACE,
+    C_RELEASE,
     COST,
     DECIDE,
     EVICTABLE,
@@ -31,6 +32,7 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
+from coopsim.replay.banish import try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import log
 from coopsim.replay.relatives import leave_evicted
@@ -39,6 +41,7 @@ from coopsim.types import Action
 COMPUTE, RECOMPUTE, MOVE = int(Action.COMPUTE), int(Action.RECOMPUTE), int(Action.MOVE)
 RECOMPUTABLE = 1
 RELEASE_DEAD = 0
+BANISH = 2
 
 
 @kernel
@@ -128,9 +131,14 @@ def _execute(S: State, op: int, again: bool) -> bool:
         S.V[S.outs[k], PINS] -= 1
         drop(S, S.outs[k], FREE)
     for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
-        _unpin(S, S.outs[k])
+        S.V[S.outs[k], PINS] -= 1
+        _let_go(S, S.outs[k])
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
-        _unpin(S, S.ins[k])
+        v = S.ins[k]
+        S.V[v, PINS] -= 1
+        if S.choice[C_RELEASE] == BANISH and S.V[v, LIVE] == 0:
+            try_banish(S, v)
+        _let_go(S, v)
     return True
 
 
@@ -160,14 +168,10 @@ def _take_over(S: State, w: int, again: bool) -> None:
 
 
 @inlined
-def _unpin(S: State, v: int) -> None:
-    """One pin less; a recomputed value that nobody holds goes with its last pin, if the policy says so."""
-    S.V[v, PINS] -= 1
-    if (
-        S.V[v, PINS] == 0
-        and S.V[v, LIVE] == 0
-        and S.V[v, PIECE] >= 0
-        and S.V[v, EVICTABLE]
-        and S.choice[C_DEAD] == RELEASE_DEAD
-    ):
-        drop(S, v, RELEASE)
+def _let_go(S: State, v: int) -> None:
+    """A recomputed value that nobody holds goes with its last pin, if the policy says so; a banished one always."""
+    if S.V[v, PINS] == 0 and S.V[v, LIVE] == 0 and S.V[v, PIECE] >= 0 and S.V[v, EVICTABLE]:
+        if S.V[v, MADE] == 0:  # banished, and made again only because its op was needed for a sibling
+            drop(S, v, FREE)
+        elif S.choice[C_DEAD] == RELEASE_DEAD:
+            drop(S, v, RELEASE)

@@ -46,6 +46,7 @@ class TraceBuilder:
         mutates: Iterable[int] = (),
         creates: Iterable[int] = (),
         temporaries: Iterable[int] = (),
+        requests: Iterable[int] = (),
         cost_ns: int = 0,
         flops: int = 0,
         bytes_moved: int = 0,
@@ -54,10 +55,13 @@ class TraceBuilder:
         stream: int = 0,
         random: bool = False,
     ) -> OpId:
-        """The next op of the program. `temporaries` are the bytes that it allocates and frees inside."""
+        """The next op of the program. `temporaries` are the bytes that it allocates and frees inside.
+
+        `requests` is the order in which it asks for them and for what it creates (docs/formats.md).
+        """
         row = locals()
         del row["self"]
-        row |= {k: list(row[k]) for k in ("reads", "mutates", "creates", "temporaries")}
+        row |= {k: list(row[k]) for k in ("reads", "mutates", "creates", "temporaries", "requests")}
         self._ops.append(row | {"step": self._step})
         return OpId(len(self._ops) - 1)
 
@@ -100,6 +104,7 @@ class TraceBuilder:
             mutates=Ragged.of(op["mutates"] for op in self._ops),
             creates=Ragged.of(op["creates"] for op in self._ops),
             temporaries=Ragged.of(op["temporaries"] for op in self._ops),
+            requests=Ragged.of(op["requests"] for op in self._ops),
             freed=np.array(self._freed, np.int64),
             freed_after=np.array(self._freed_after, np.int64),
             header=dict(header),

@@ -85,6 +85,7 @@ def _check_tables(trace: Trace) -> None:
         at = int(np.argmax(trace.temporaries.values < 0))
         op = int(np.searchsorted(trace.temporaries.start, at, "right")) - 1
         raise TraceError(f"row {op_rows[op]}: negative temporary ({trace.temporaries.values[at]})")
+    _check_requests(trace, op_rows)
     for row, role in enumerate(trace.role):
         if role not in _ROLES:
             raise TraceError(f"row {row}: unknown role {role!r}")
@@ -95,6 +96,21 @@ def _check_tables(trace: Trace) -> None:
     if ((steps < 0) | (steps > 1)).any():
         op = int(np.argmax((steps < 0) | (steps > 1)))
         raise TraceError(f"row {op_rows[op]}: steps out of order")
+
+
+def _check_requests(trace: Trace, op_rows: np.ndarray) -> None:
+    """Each storage that an op creates is taken once, and no temporary is given back before it was taken, or twice."""
+    for op, (codes, created) in enumerate(zip(trace.requests.rows(), trace.creates.rows(), strict=True)):
+        n, temporaries, seen = len(created), 0, set()
+        for code in codes:
+            if code > 0:
+                temporaries += 1
+            elif code == 0 or code in seen or code < -n - temporaries:
+                raise TraceError(f"row {op_rows[op]}: op {op} ({trace.name[op]}) has an impossible request ({code})")
+            else:
+                seen.add(code)
+        if codes and not seen.issuperset(range(-n, 0)):
+            raise TraceError(f"row {op_rows[op]}: op {op} ({trace.name[op]}) creates more than it requests")
 
 
 def _check_successors(trace: Trace, alive_at_end: list[bool]) -> None:

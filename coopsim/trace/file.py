@@ -36,6 +36,7 @@ _SCHEMA = pa.schema(
         ("mutates", _LIST),
         ("creates", _LIST),
         ("temporaries", _LIST),
+        ("requests", _LIST),  # since schema 2
         ("cost_ns", pa.int64()),
         ("flops", pa.int64()),
         ("bytes_moved", pa.int64()),
@@ -43,7 +44,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _NUMBERS = ("step", "stream", "cost_ns", "flops", "bytes_moved")
-_LISTS = ("reads", "mutates", "creates", "temporaries")
+_LISTS = ("reads", "mutates", "creates", "temporaries", "requests")
 
 
 def content_hash(trace: Trace) -> str:
@@ -51,7 +52,8 @@ def content_hash(trace: Trace) -> str:
     h = hashlib.blake2b(digest_size=16)
     for field in ("bytes", "alive_at_start", "becomes", *_NUMBERS, "random", "freed", "freed_after"):
         h.update(np.ascontiguousarray(getattr(trace, field)).tobytes())
-    for field in _LISTS:
+    # no requests hash as before there were any, so that such a trace keeps its name
+    for field in _LISTS if len(trace.requests.values) else _LISTS[:-1]:
         ragged: Ragged = getattr(trace, field)
         h.update(ragged.start.tobytes() + ragged.values.tobytes())
     for words in (trace.role, trace.name, trace.phase, trace.module):
@@ -126,6 +128,9 @@ def load(path: str | Path) -> Trace:
         raise TraceError(
             f"{path}: trace schema {header['schema_version']} is newer than this coopsim ({SCHEMA_VERSION}); upgrade"
         )
+    if header["schema_version"] == 1 and "requests" not in table.column_names:
+        none = pa.array([[] if kind == "op" else None for kind in table.column("record").to_pylist()], _LIST)
+        table = table.append_column("requests", none)
     absent = [f.name for f in _SCHEMA if f.name not in table.column_names]
     if absent:
         raise TraceError(f"{path}: not a coopsim trace (columns missing: {', '.join(absent)})")

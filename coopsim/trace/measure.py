@@ -56,5 +56,6 @@ def info(trace: Trace) -> dict[str, Any]:
         "in_place_ops": int((np.diff(trace.mutates.start) > 0).sum()),
         "temporaries": len(trace.temporaries.values),
         "cost_source": str(trace.header.get("cost_source", "unknown")),
-        "header": dict(trace.header),
+        # the layout of the start is for performing the trace, and long
+        "header": {key: value for key, value in trace.header.items() if key != "memory_at_start"},
     }

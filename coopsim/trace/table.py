@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 1
+#: 2 added `requests`; files of 1 are read, with none.
+SCHEMA_VERSION = 2
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -48,7 +49,8 @@ class Trace:
     storages: `bytes`, `role` (strings of types.Role), `alive_at_start`, `becomes` (at the end of the last step this
     storage is what the named storage is at the start of the first; itself for one that simply stays; -1: it dies).
     ops, in program order: `name`, `phase`, `module`, `stream`, `step`, `cost_ns`, `flops`, `bytes_moved`, `random`,
-    and the lists `reads`, `mutates`, `creates` (storage ids) and `temporaries` (bytes allocated inside the op).
+    and the lists `reads`, `mutates`, `creates` (storage ids), `temporaries` (bytes allocated inside the op) and
+    `requests` (in which order; empty: what is created, in order, and no temporaries).
     frees, in program order: storage `freed[i]` goes right after op `freed_after[i]` (-1: before the first op).
     """
 
@@ -69,6 +71,7 @@ class Trace:
     mutates: Ragged
     creates: Ragged
     temporaries: Ragged
+    requests: Ragged
     freed: Ints
     freed_after: Ints
     header: Mapping[str, Any] = field(default_factory=dict)

@@ -1,10 +1,12 @@
 """Captured programs against what is known of them by hand, and against the real allocator's own account."""
 
+import hashlib
 import importlib.metadata
 import json
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coopsim.capture import capture
@@ -231,18 +233,39 @@ def _version(package: str) -> str:
         return "none"
 
 
-@pytest.mark.parametrize("file", sorted(tomllib.loads((TRACES / "MANIFEST.toml").read_text())))
+MANIFEST = tomllib.loads((TRACES / "MANIFEST.toml").read_text())
+QUICK = "unet.parquet"  # the others are recorded again in the slow tests
+
+
+@pytest.mark.parametrize(
+    "file", [pytest.param(f, marks=[] if f == QUICK else pytest.mark.slow) for f in sorted(MANIFEST)]
+)
 @pytest.mark.usefixtures("phantom_gpu")
 def test_committed_trace(file: str, tmp_path: Path) -> None:
     """Recording a committed trace again gives the same rows, and where nothing differs the same file."""
-    entry = tomllib.loads((TRACES / "MANIFEST.toml").read_text())[file]
-    committed = load(TRACES / file)
+    entry, committed = MANIFEST[file], load(TRACES / file)
     assert committed.content_hash == entry["content_hash"]
     for package, here in (("torch", wheel.find().version), ("transformers", _version("transformers"))):
         if here != entry.get(package, here):
             pytest.skip(f"recorded with {package} {entry[package]}, here is {here}")
-    capture(file.removesuffix(".parquet"), tmp_path / file)
+    capture(file.removesuffix(".parquet"), tmp_path / file, steps=committed.header["steps_recorded"])
     assert load(tmp_path / file).content_hash == entry["content_hash"]
+
+
+def test_committed_traces_are_the_eight_and_small() -> None:
+    eight = ["bert-large", "bilstm", "gpt3-2.7b", "inception-v3", "resnet-50", "spos", "swin-t", "unet"]
+    assert sorted(MANIFEST) == [f"{name}.parquet" for name in eight]
+    assert sum((TRACES / file).stat().st_size for file in MANIFEST) < 10 * 2**20
+    for file, entry in MANIFEST.items():
+        assert hashlib.sha256((TRACES / file).read_bytes()).hexdigest() == entry["sha256"]
+        header = load(TRACES / file).header
+        assert (header["leaked_storages"], header["lost_storages"]) == (0, 0)
+
+
+def test_spos_steps_differ() -> None:
+    trace = load(TRACES / "spos.parquet")
+    steps = [tuple(trace.name[i] for i in np.flatnonzero(trace.step == k)) for k in range(trace.n_steps)]
+    assert len(set(steps)) == len(steps) == 5
 
 
 def test_bert_large_is_the_published_setting() -> None:

@@ -36,6 +36,7 @@ def test_missing_file_and_function(tmp_path: Path, step_file: StepFile) -> None:
     [
         ({"card": "h300"}, "unknown card 'h300'; did you mean h"),
         ({"precision": "fp8"}, "unknown precision 'fp8'; it is tf32 or fp32"),
+        ({"optimizer": "lion"}, "unknown optimizer 'lion'; it is sgd or momentum or adam or adamw"),
         ({"steps": 0}, "steps must be at least 1"),
         ({"batch": 0}, "batch must be at least 1"),
     ],

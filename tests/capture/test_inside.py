@@ -94,6 +94,36 @@ def test_temporaries_at_their_most(on_phantom) -> None:
     assert on_phantom(HIGH_WATER) == {"7": [100, 10]}
 
 
+REQUESTS = """
+from dataclasses import dataclass
+from coopsim.capture import requests
+from coopsim.capture.recorder import Free, Op, Recording
+from coopsim.capture.storages import Storage
+from coopsim.types import Phase
+def event(action, addr, tag, size=100): return {"action": action, "addr": addr, "size": size, "user_metadata": tag}
+entries = [
+    event("free_requested", 5, ""),                          # of the start
+    event("alloc", 1, "7", 30), event("alloc", 2, "7"), event("free_requested", 1, "7"), event("alloc", 1, "7"),
+    event("alloc", 9, "7+"), event("free_requested", 9, "7+"),  # by the program itself
+    event("alloc", 3, "8"), event("free_requested", 2, "8+"), event("free_requested", 3, "7+"),  # on a stale thread
+]
+start, first, second, third = (Storage(i, 100, address) for i, address in enumerate([5, 2, 1, 3]))
+def op(number, *creates): return Op(number, "", Phase.FORWARD, "", 0, [], [], creates=list(creates))
+asked = requests.by_op(entries)
+def agree(*order): return requests.agreement(Recording([start], list(order)), entries)
+right = [Free(start), op(7, first, second), op(8, third), Free(first), Free(third)]
+answer([
+    asked, requests.encode(asked[7], [first, second]), requests.encode(asked[7], [second, first]),
+    requests.encode(asked[8], [third]), agree(*right), agree(*right[:2], right[3], right[2], right[4]),
+])
+"""
+
+
+def test_requests_and_frees_of_a_history(on_phantom) -> None:
+    asked = {"7": [[1, 30], [2, 100], [1, 0], [1, 100]], "8": [[3, 100]]}
+    assert on_phantom(REQUESTS) == [asked, [30, -1, -3, -2], [30, -2, -3, -1], [], [3, 3], [2, 3]]
+
+
 COSTS = """
 import torch
 from coopsim.capture import costs, effects

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -111,6 +112,10 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("capture", "nostep.py:step", "-o", "t.parquet"), 2, "step"),
     (("capture", "raises.py:step", "-o", "t.parquet"), 2, "no data today"),
     (("capture", "syntax.py:step", "-o", "t.parquet"), 2, "syntax.py"),
+    (("capture", "bert-large", "--optimizer", "lion", "-o", "t.parquet"), 2, "adamw"),
+    (("capture", "bert-large", "--amp", "fp8", "-o", "t.parquet"), 2, "bf16"),
+    (("capture", "resnet-50", "--attention", "sdpa", "-o", "t.parquet"), 2, "resnet-50 has no attention"),
+    (("capture", "raises.py:step", "--amp", "bf16", "-o", "t.parquet"), 2, "a file sets its own"),
     (("capture", "bert-large", "--gpu", "a100", "-o", "t.parquet"), 2, "a100-80gb"),
 ]
 
@@ -146,3 +151,11 @@ def test_a_schedule_of_another_trace_is_refused(coopsim, folder: Path) -> None:
     answer = coopsim("validate", "s.parquet", "--trace", BERT)
     assert answer.code == 2
     assert "made from another trace" in answer.err
+
+
+def test_the_solver_is_missing(coopsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gap` without its extra: the command that installs it."""
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    answer = coopsim("gap", "synth:chain:8", "--budget", "60%")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "coopsim: an optimum needs the solver HiGHS: pip install 'coopsim[optimum]'\n"

@@ -66,6 +66,7 @@ def test_bert_large_everywhere(bert: Trace, policy: str, allocator: str) -> None
         "recency=nothing",
         "recency=next_use",
         "release=keep",
+        "release=banish",
         "search=window_published",
     ],
 )

@@ -17,7 +17,7 @@ from coopsim.policies import Policy
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
-from coopsim.types import Action
+from coopsim.types import Action, Dead
 from coopsim.validate import validate
 from tests import reference
 from tests.strategies import budget, dice, policies, repeatable, traces
@@ -110,6 +110,22 @@ def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> No
 
     agree()
     _assert_much_happened(seen)
+
+
+@pytest.mark.parametrize("spec", ["dtr:release=banish", "dtr-eq:release=banish,dead=release", "coop:release=banish"])
+def test_banishing(spec: str, interpreted: Callable[..., Schedule]) -> None:
+    policy = shipped.find(spec)
+    seen: Counter[str] = Counter()
+
+    @TESTING
+    @given(st.data(), traces())
+    def agree(data: st.DataObject, trace: Trace) -> None:
+        seen.update(compare(trace, policy, data.draw(options(trace)), interpreted))
+
+    agree()
+    assert policy.dead == Dead.RELEASE or not seen["release"]
+    for what, share in {"evict": 0.45, "recompute": 0.25, "free": 0.8, "ok": 0.3, "oom": 0.1}.items():
+        assert seen[what] > share * seen["examples"], (what, seen)
 
 
 def test_any_policy() -> None:

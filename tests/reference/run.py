@@ -102,7 +102,7 @@ class Replay:
             w.pins += 1
             if w.resident:
                 continue
-            if w.before and self.program.in_place and w.before.pins == 1:
+            if w.before and self.program.in_place and w.before.pins == 1 and not w.before.held:
                 takes_over[w] = w.before
             else:
                 self.allocate(w, op)
@@ -127,11 +127,35 @@ class Replay:
         for t in op.temporaries:
             self.drop(t, Action.FREE, op.number)
             t.pins -= 1
-        for v in op.outputs + op.inputs:
+        for v in op.outputs:
             v.pins -= 1
-            unwanted = not v.fixed and v.pins == 0 and v.resident and not v.live
-            if unwanted and self.policy.dead == Dead.RELEASE:
+            self.drop_if_unwanted(v, op)
+        for v in op.inputs:
+            v.pins -= 1
+            if not v.live:
+                self.try_banish(v, op.number)
+            self.drop_if_unwanted(v, op)
+
+    def drop_if_unwanted(self, v: Value, op: Op) -> None:
+        if v.can_go and v.resident and not v.live:
+            if v.banished:
+                self.drop(v, Action.FREE, op.number)
+            elif self.policy.dead == Dead.RELEASE:
                 self.drop(v, Action.RELEASE, op.number)
+
+    def try_banish(self, v: Value, number: int) -> None:
+        """For good: nothing evicted was made from it, and nothing that was may be evicted from now on."""
+        if self.policy.release != Release.BANISH or v.fixed or v.banished or v.pins or v.evicted_children():
+            return
+        for op in v.consumers:
+            for w in op.outputs:
+                w.held = not w.fixed and not w.banished
+        v.held = False
+        if v.resident:
+            self.drop(v, Action.FREE, number)
+        else:
+            v.back()
+        v.banished = True
 
     # Rounds
 
@@ -142,6 +166,8 @@ class Replay:
                 self.drop(v, Action.FREE, after)
             elif v.resident and self.policy.release == Release.EAGER:
                 self.drop(v, Action.RELEASE, after)
+            elif not v.fixed:
+                self.try_banish(v, after)
 
     def start(self) -> None:
         for v in self.program.initial:

@@ -42,6 +42,8 @@ class Value:
     resident: bool = False
     live: bool = False
     pins: int = 0
+    banished: bool = False  # in this round
+    held: bool = False  # for good, as something that it was made from is banished
     last_use: int = 0
     parent: "Value | None" = None  # union-find
     set_cost: int = 0
@@ -58,7 +60,7 @@ class Value:
     @property
     def can_go(self) -> bool:
         """A resident one may be chosen by a search."""
-        return not self.fixed and self.pins == 0
+        return not self.fixed and self.pins == 0 and not self.held
 
     # Relatives
 
@@ -70,7 +72,7 @@ class Value:
 
     @property
     def evicted(self) -> bool:
-        return self.made and not self.fixed and not self.resident
+        return self.made and not self.fixed and not self.resident and not self.banished
 
     def evicted_parents(self) -> "list[Value]":
         return [v for v in (self.producer.inputs if self.producer else []) if v.evicted]
@@ -133,5 +135,5 @@ class Value:
 
     def forget(self) -> None:
         """A round is over."""
-        self.made = False
+        self.made = self.banished = self.held = False
         self.parent, self.set_cost, self.class_ = None, self.own_cost, None

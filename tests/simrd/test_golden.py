@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coopsim.replay import measure
 from coopsim.simrd import POLICIES, import_log, measure_simrd, replay_simrd
 from coopsim.simrd.log import Call, Constant, read
 from coopsim.trace import Trace
@@ -87,3 +88,42 @@ def test_actions_are_simrds(file: Path) -> None:
     events = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
     wanted = [tuple(e) if e[0] == "E" else (e[0], int(e[1].rpartition("/")[2])) for e in events]
     assert found == wanted
+
+
+BANISHING = {"DTRUnopt": "dtr", "DTRLocal": "dtr-local", "LRU": "lru"}
+
+
+def banished() -> list[dict[str, str]]:
+    """The rows of simrd's RuntimeV1, which banishes."""
+    rows = csv.DictReader((DATA / "golden.csv").open()) if (DATA / "golden.csv").exists() else []
+    return [r for r in rows if r["runtime"] == "RuntimeV1" and r["heuristic"] in BANISHING]
+
+
+@pytest.mark.parametrize("row", banished(), ids=lambda r: f"{r['model']}-{r['heuristic']}-{r['ratio']}")
+def test_banishing_in_the_general_core_is_nearly_simrds(row: dict[str, str]) -> None:
+    """The core's clock, ties and staleness are not simrd's, and it knows no views: the same outcome, within a point."""
+    policy = f"{BANISHING[row['heuristic']]}:release=banish,dead=keep"
+    limit = float(row["overhead_limit"])
+    found = measure(trace_of(row["log"]), policy, "counter", int(row["budget_bytes"]), steps=1, overhead_limit=limit)
+    assert found["outcome"] == row["status"]
+    assert found["evictions"] == pytest.approx(int(row["evictions_pressure"]), rel=0.1, abs=2)
+    if row["slowdown"]:
+        assert found["overhead"] == pytest.approx(float(row["slowdown"]), abs=0.01)
+
+
+def measured_on_a_card() -> list[dict[str, str]]:
+    """DenseNet-121 under DTR's prototype in PyTorch, on a Titan V, in the bytes of each budget."""
+    file = DATA / "titanv_densenet.csv"
+    return list(csv.DictReader(file.open())) if file.exists() else []
+
+
+@pytest.mark.skipif(not measured_on_a_card(), reason="COOPSIM_SIMRD_DATA has no titanv_densenet.csv")
+@pytest.mark.parametrize("row", measured_on_a_card(), ids=lambda r: f"{int(r['budget_bytes']) // 10**9}GB")
+def test_a_titan_v_is_met_within_a_point(row: dict[str, str]) -> None:
+    """The overhead in op time, which simrd predicts too (limit 10); the prototype decided by h_DTR_eq."""
+    log = next(r["log"] for r in golden() if r["model"] == row["model"])
+    found = measure_simrd(trace_of(log), "dtr-eq", int(row["budget_bytes"]), 10.0)
+    assert found["outcome"] == "ok"
+    assert found["overhead"] == pytest.approx(float(row["proto_slowdown_ops"]), abs=0.01)
+    assert found["overhead"] == pytest.approx(float(row["simrd_slowdown"]), abs=1e-6)
+    assert (found["evictions"], found["recomputes"]) == (int(row["simrd_evictions"]), int(row["simrd_remat_ops"]))

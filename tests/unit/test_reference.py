@@ -688,3 +688,133 @@ def test_a_find_points_all_on_its_way_at_the_root() -> None:
 
     assert root_of_x_without_y(asked_before=False) == "y"
     assert root_of_x_without_y(asked_before=True) == "z"
+
+
+# Banishing
+
+BANISH = replace(DTR, release=Release.BANISH)
+
+
+def test_what_is_banished_cannot_come_back() -> None:
+    """b was made from a, which is banished: b is held, and c finds no room, where eager releases find it.
+
+           0   1   2   3
+    op 1   │ x │ a │ b │
+    free   │ x │   │ b │
+    """
+    t = TraceBuilder()
+    x = start(t)
+    a, b, c = t.storage(U), t.storage(U), t.storage(2 * U)
+    t.op("aten.relu.default", reads=[x], creates=[a], cost_ns=4)
+    t.op("aten.relu.default", reads=[a], creates=[b], cost_ns=1)
+    t.free(a)
+    t.op("aten.relu.default", reads=[x], creates=[c], cost_ns=1)
+    t.free(b)
+    t.free(c)
+    rows = """
+        alloc     s0.0 @ 0 +512
+        alloc     s1.0 @ 512 +512
+        compute   op 0
+        alloc     s2.0 @ 1024 +512
+        compute   op 1
+        free      s1.0 @ 512 +512
+    """
+    trace = t.build({"model": "banished"})
+    expect(trace, BANISH, 3, rows, Outcome.OOM)
+    eager = """evict     s2.0 @ 1024 +512
+        alloc     s3.0 @ 512 +1024
+        compute   op 2
+        release   s3.0 @ 512 +1024
+    """
+    expect(trace, DTR, 3, rows.replace("free   ", "release") + eager)
+
+
+@pytest.mark.parametrize("dead", list(Dead))
+def test_what_something_evicted_depends_on_is_banished_later(dead: Dead) -> None:
+    """a goes while b, made from it, is evicted: it stays until b has been made again, and then goes for good.
+
+           0   1   2   3   4
+    op 1   │ x │ a │ b │   │
+    op 2   │ x │ a │ c     │      b cost 1, a 4
+    op 3   │ x │ a │ d │   │      and a is dropped
+    op 1'  │ x │ a │ d │ b │
+    op 4   │ x │   │ d │ b │
+    """
+    t = TraceBuilder()
+    x = start(t)
+    a, b, c, d = (t.storage(n * U) for n in (1, 1, 2, 1))
+    t.op("aten.relu.default", reads=[x], creates=[a], cost_ns=4)
+    t.op("aten.relu.default", reads=[a], creates=[b], cost_ns=1)
+    t.op("aten.relu.default", reads=[x], creates=[c], cost_ns=1)
+    t.free(c)
+    t.op("aten.relu.default", reads=[a], creates=[d], cost_ns=1)
+    t.free(a)
+    t.op("aten.relu.default", reads=[b, d], cost_ns=1)
+    t.free(b)
+    t.free(d)
+    expect(
+        t.build({"model": "later"}),
+        replace(BANISH, dead=dead),
+        4,
+        """
+        alloc     s0.0 @ 0 +512
+        alloc     s1.0 @ 512 +512
+        compute   op 0
+        alloc     s2.0 @ 1024 +512
+        compute   op 1
+        evict     s2.0 @ 1024 +512
+        alloc     s3.0 @ 1024 +1024
+        compute   op 2
+        free      s3.0 @ 1024 +1024
+        alloc     s4.0 @ 1024 +512
+        compute   op 3
+        alloc     s2.0 @ 1536 +512
+        recompute op 1
+        free      s1.0 @ 512 +512
+        compute   op 4
+        free      s2.0 @ 1536 +512
+        free      s4.0 @ 1024 +512
+        """,
+    )
+
+
+def test_a_banished_sibling_goes_at_once() -> None:
+    """p and q come of one op; p is dropped, and banished. q is evicted for c, and its op makes p as well, for nothing.
+
+           0   1   2   3   4
+    op 0   │ x │ p │ q │   │
+    op 1   │ x │ c         │
+    op 0'  │ x │ p │ q │   │
+    op 2   │ x │   │ q │   │
+    """
+    t = TraceBuilder()
+    x = start(t)
+    p, q, c = t.storage(U), t.storage(U), t.storage(3 * U)
+    t.op("aten.relu.default", reads=[x], creates=[p, q], cost_ns=1)
+    t.free(p)
+    t.op("aten.relu.default", reads=[x], creates=[c], cost_ns=1)
+    t.free(c)
+    t.op("aten.relu.default", reads=[q], cost_ns=1)
+    t.free(q)
+    expect(
+        t.build({"model": "sibling"}),
+        replace(BANISH, dead=Dead.KEEP),
+        4,
+        """
+        alloc     s0.0 @ 0 +512
+        alloc     s1.0 @ 512 +512
+        alloc     s2.0 @ 1024 +512
+        compute   op 0
+        free      s1.0 @ 512 +512
+        evict     s2.0 @ 1024 +512
+        alloc     s3.0 @ 512 +1536
+        compute   op 1
+        free      s3.0 @ 512 +1536
+        alloc     s1.0 @ 512 +512
+        alloc     s2.0 @ 1024 +512
+        recompute op 0
+        free      s1.0 @ 512 +512
+        compute   op 2
+        free      s2.0 @ 1024 +512
+        """,
+    )

@@ -28,7 +28,16 @@ def small() -> TraceBuilder:
     b = TraceBuilder()
     x = b.storage(1024, Role.INPUT, alive_at_start=True)
     y, z = b.storage(700), b.storage(0)
-    b.op("aten.relu.default", reads=[x], creates=[y, z], temporaries=[5, 0], cost_ns=3, module="layer.0", random=True)
+    b.op(
+        "aten.relu.default",
+        reads=[x],
+        creates=[y, z],
+        temporaries=[5, 0],
+        requests=[5, -1, -3, -2],
+        cost_ns=3,
+        module="layer.0",
+        random=True,
+    )
     b.free(z)
     b.op(
         "aten.add_.Tensor", reads=[y], mutates=[x], cost_ns=4, flops=9, bytes_moved=2000, phase=Phase.BACKWARD, stream=1
@@ -81,6 +90,13 @@ class TestRoundTrip:
         header = json.loads(pq.read_schema(tmp_path / "t.parquet").metadata[b"coopsim"])
         assert header["content_hash"] == trace().content_hash
         assert header["schema_version"] == SCHEMA_VERSION
+
+    def test_schema_1(self, tmp_path: Path) -> None:
+        """It had no requests, and a hash without them."""
+        path, plain = tmp_path / "t.parquet", replace(trace(), requests=Ragged.of([[], []]))
+        save(plain, path)
+        rewrite(path, lambda table: table.drop_columns("requests"), schema_version=1)
+        assert same(load(path), plain)
 
     def test_committed_traces(self) -> None:
         folder = Path(__file__).parents[2] / "traces"
@@ -139,6 +155,18 @@ MALFORMED = {
     "negative stream": (column("stream", 0, -1), "row 3: negative stream (-1)"),
     "negative step": (column("step", 0, -1), "row 3: negative step (-1)"),
     "negative temporary": (column("temporaries", 0, [5, -6]), "row 3: negative temporary (-6)"),
+    "gives back what it has not": (
+        column("requests", 0, [-1, -2, -3]),
+        "row 3: op 0 (aten.relu.default) has an impossible request (-3)",
+    ),
+    "takes the same twice": (
+        column("requests", 0, [-1, 5, -1]),
+        "row 3: op 0 (aten.relu.default) has an impossible request (-1)",
+    ),
+    "takes too little": (
+        column("requests", 0, [5, -2]),
+        "row 3: op 0 (aten.relu.default) creates more than it requests",
+    ),
     "unknown role": (column("role", 2, "ghost"), "row 2: unknown role 'ghost'"),
     "unknown phase": (column("phase", 1, "sideways"), "row 5: unknown phase 'sideways'"),
     "a step left out": (column("step", 1, 2), "row 5: steps out of order"),

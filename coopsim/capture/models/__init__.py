@@ -6,9 +6,9 @@ import pkgutil
 from functools import cache
 
 from coopsim.capture.errors import CaptureError
-from coopsim.capture.models._model import Model
+from coopsim.capture.models._model import Amp, Attention, Model, Optimizer, Setting
 
-__all__ = ["Model", "get", "names"]
+__all__ = ["Amp", "Attention", "Model", "Optimizer", "Setting", "get", "names"]
 
 
 @cache

@@ -1,20 +1,69 @@
-"""What a reference model's file states."""
+"""What a reference model's file states, and what can be chosen for it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Attention = Literal["eager", "sdpa"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
+Amp = Literal["bf16"]
+
+#: The class of torch.optim and its options. SGD as in the scripts of Coop's authors, an op a parameter; Adam and AdamW
+#: as PyTorch has them by default, an op for all parameters at once.
+OPTIMIZERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "sgd": ("SGD", {"lr": 1e-3, "momentum": 0, "foreach": False}),
+    "momentum": ("SGD", {"lr": 1e-3, "momentum": 0.9, "foreach": False}),
+    "adam": ("Adam", {"lr": 1e-3}),
+    "adamw": ("AdamW", {"lr": 1e-3, "weight_decay": 1e-2}),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a model is to be trained. `amp` None: in float32; `attention` None: the model has none."""
+
+    batch: int
+    optimizer: str  #: a class of torch.optim
+    options: Mapping[str, Any]  #: of the optimizer
+    amp: Amp | None
+    attention: Attention | None
+
+    @property
+    def header(self) -> dict[str, str | int]:
+        """These choices, as they are written into the header of a trace."""
+        words = [self.optimizer, *(f"{key}={value}" for key, value in self.options.items())]
+        found: dict[str, str | int] = {"batch": self.batch, "optimizer": " ".join(words)}
+        return found | {key: value for key in ("amp", "attention") if (value := getattr(self, key)) is not None}
 
 
 @dataclass(frozen=True)
 class Model:
     """A model and its training step.
 
-    `build(batch)` makes model, optimizer and data on the device "cuda", and returns the step, which takes no arguments.
-    `batch` is the default; `details` go into the header of its traces; `source` says whose setting it is.
+    `build(setting)` makes model, optimizer and data on the device "cuda", and returns the step, which takes no
+    arguments. `batch`, `optimizer` and `attention` are the defaults (`attention` None: the model has none to choose);
+    `optimizer_options` add to those of OPTIMIZERS where the default optimizer is used; `details` go into the header of
+    its traces; `source` says whose setting it is.
     """
 
     name: str
     title: str
     batch: int
     source: str
-    build: Callable[[int], Callable[[], object]]
+    build: Callable[[Setting], Callable[[], object]]
+    optimizer: Optimizer = "sgd"
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    attention: Attention | None = None
     details: Mapping[str, str | int | float] = field(default_factory=dict)
+
+    def setting(
+        self,
+        batch: int | None = None,
+        optimizer: Optimizer | None = None,
+        amp: Amp | None = None,
+        attention: Attention | None = None,
+    ) -> Setting:
+        """What was chosen, and the model's defaults for the rest."""
+        kind, options = OPTIMIZERS[optimizer or self.optimizer]
+        own = self.optimizer_options if optimizer in (None, self.optimizer) else {}
+        return Setting(batch or self.batch, kind, {**options, **own}, amp, attention or self.attention)

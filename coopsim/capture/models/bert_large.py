@@ -2,17 +2,20 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model
+from coopsim.capture.models._model import Model, Setting
 
 SEQUENCE = 512
 VOCABULARY = 30522
+DROPOUT = 0.1
 PARAMETERS = 336_226_108  # with the decoder's weight tied to the word embeddings
 
 
-def build(batch: int) -> Callable[[], object]:
-    """One step on `batch` texts of 512 tokens, in train mode (dropout 0.1)."""
+def build(setting: Setting) -> Callable[[], object]:
+    """One step on `batch` texts of 512 tokens, in train mode."""
     import torch
     from transformers import BertConfig, BertForPreTraining
+
+    from coopsim.capture.models._step import check_parameters, training_step
 
     config = BertConfig(
         vocab_size=VOCABULARY,
@@ -21,24 +24,19 @@ def build(batch: int) -> Callable[[], object]:
         num_attention_heads=16,
         intermediate_size=4096,
         max_position_embeddings=SEQUENCE,
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
-        attn_implementation="eager",  # type: ignore[call-arg]
+        hidden_dropout_prob=DROPOUT,
+        attention_probs_dropout_prob=DROPOUT,
+        attn_implementation=setting.attention,  # type: ignore[call-arg]
     )
     with torch.device("cuda"):
         model = BertForPreTraining(config).train()
-        tokens = torch.ones(batch, SEQUENCE, dtype=torch.long)
+        tokens = torch.ones(setting.batch, SEQUENCE, dtype=torch.long)
         words = tokens.clone()
-        follows = torch.zeros(batch, dtype=torch.long)
-    assert sum(p.numel() for p in model.parameters()) == PARAMETERS
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0, foreach=False)
-
-    def step() -> None:
-        model(input_ids=tokens, labels=words, next_sentence_label=follows).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return step
+        follows = torch.zeros(setting.batch, dtype=torch.long)
+    check_parameters(model, PARAMETERS)
+    return training_step(
+        setting, model, lambda: model(input_ids=tokens, labels=words, next_sentence_label=follows).loss
+    )
 
 
 MODEL = Model(
@@ -47,10 +45,6 @@ MODEL = Model(
     batch=16,
     source="Devlin et al. 2019 (model); batch 16 of 512 tokens and SGD as in Coop (NeurIPS 2023)",
     build=build,
-    details={
-        "sequence": SEQUENCE,
-        "optimizer": "SGD lr=0.001 momentum=0 foreach=False",
-        "attention": "eager",
-        "dropout": 0.1,
-    },
+    attention="eager",
+    details={"sequence": SEQUENCE, "dropout": DROPOUT},
 )

@@ -11,7 +11,6 @@ from coopsim.capture import assemble
 from coopsim.capture.recorder import Recorder
 from coopsim.capture.script.task import Task
 from coopsim.capture.steady import Steady
-from coopsim.phantom import profiles
 
 
 class TraceOfSteps:
@@ -44,20 +43,19 @@ class TraceOfSteps:
     def _write(self, steady: Steady) -> None:
         recording, about = steady.stop()
         task, model = self._task, self._recorder.cost_model
-        temporaries = self._recorder.history.temporaries()
+        history = self._recorder.device.history.stop()
         header = about | {
             "model": Path(task.command).stem,
             "title": task.command,
             "command": f"coopsim phantom run --gpu {task.card} -- {task.command}",
             "versions": {"coopsim": coopsim.__version__, "torch": torch.__version__},
-            "device": f"phantom {profiles.get(task.card).title}",
-            "card": task.card,
+            **self._recorder.device.header,
             "precision": model.precision,
             "cost_source": model.source,
             "steps_recorded": task.steps,
             "warmup_steps": max(task.warmup, 1),
-            "temporaries": "allocator history" if self._recorder.history.available else "none",
+            "temporaries": "allocator history" if self._recorder.device.history.available else "none",
         }
-        trace.save(assemble.assemble(recording, temporaries, header), Path(task.trace))
+        trace.save(assemble.assemble(recording, history, header), Path(task.trace))
         gc.collect()
         self.outcome = "written"

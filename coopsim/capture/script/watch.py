@@ -11,6 +11,7 @@ from torch.optim import optimizer as optimizers
 
 from coopsim.capture import roles
 from coopsim.capture.costs import CostModel
+from coopsim.capture.device import Device, PhantomDevice
 from coopsim.capture.effects import tensors
 from coopsim.capture.recorder import Recorder
 from coopsim.capture.script import places, requests
@@ -30,11 +31,12 @@ class Watch:
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        card = profiles.get(task.card)
         self._device = Control()
         self._steps = 0
         self._ooms: list[dict[str, Any]] = []
         self._clock: int | None = None
-        self._recorder = _Watcher(CostModel(profiles.get(task.card), task.precision))
+        self._recorder = _Watcher(PhantomDevice(card), CostModel(card, task.precision))
         self._recorder.where.install()
         self._recorder.__enter__()  # type: ignore[no-untyped-call]
         self._recording = None
@@ -153,8 +155,8 @@ class Watch:
 class _Watcher(Recorder):  # type: ignore[no-untyped-call]
     """A recorder that also knows which op runs, who made each storage, and which ops looked at the device's data."""
 
-    def __init__(self, model: CostModel) -> None:
-        super().__init__(model)
+    def __init__(self, device: Device, model: CostModel) -> None:
+        super().__init__(device, model)
         self.running = "", ""
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None

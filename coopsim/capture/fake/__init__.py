@@ -1,0 +1,67 @@
+"""Recording without a CUDA build of PyTorch: with fake tensors, which have a size and no data.
+
+The fallback where the phantom GPU cannot be had. `variables` prepares a child process; in it, FakeDevice (tensors.py)
+is where the program runs. APPROXIMATIONS says what comes out other than on a GPU.
+
+Importing this package imports no torch.
+"""
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from coopsim.capture.errors import CaptureError
+from coopsim.phantom.build import cache_folder
+from coopsim.phantom.wheel import find_any
+
+_GUARD = "COOPSIM_FAKE_GUARD"
+
+#: What a recording with fake tensors gets wrong; stands in the header of its traces.
+APPROXIMATIONS = (
+    "no allocator: temporaries inside ops and workspaces are not known, nor bytes allocated and reserved",
+    "scaled_dot_product_attention is taken apart into products and a softmax: more and larger tensors",
+    "cuDNN's recurrent layers are taken apart into cells",
+    "optimizers go tensor by tensor unless foreach=True is given",
+    "values read from the device are 0, from the host 1, and ops whose sizes depend on data fail",
+)
+
+
+def variables() -> dict[str, str]:
+    """Compile the guard for the installed torch, once (some seconds); the environment of the child.
+
+    Raises CaptureError if there is no C++ compiler, PhantomError if there is no torch or this is not Linux.
+    """
+    torch = find_any()
+    if torch.cuda:
+        raise CaptureError(f"torch {torch.version} is a CUDA build: record without --device, on the phantom GPU")
+    source = resources.files("coopsim.capture.fake").joinpath("guard.cpp").read_text(encoding="utf-8")
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    compiler = next((found for found in map(shutil.which, names) if found), None)
+    if compiler is None:
+        raise CaptureError(f"no C++ compiler ({', '.join(names)}); install one, as in: apt install g++")
+    key = hashlib.blake2b(f"{source}{torch.version}{torch.folder}{compiler}".encode(), digest_size=8).hexdigest()
+    library = cache_folder() / f"fake-{key}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
+            file, out = Path(scratch, "guard.cpp"), Path(scratch, "guard.so")
+            file.write_text(source, encoding="utf-8")
+            options = ["-O1", "-w", "-shared", "-fPIC", "-std=c++20", "-D_GLIBCXX_USE_CXX11_ABI=1"]
+            paths = [f"-I{torch.folder / 'include'}", f"-L{torch.libraries}", f"-Wl,-rpath,{torch.libraries}"]
+            command = [compiler, *options, *paths, str(file), "-o", str(out), "-lc10", "-ltorch_cpu"]
+            run = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+            if run.returncode:
+                first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:200])
+                raise CaptureError(f"{compiler} cannot compile the guard of fake tensors: {first}")
+            out.rename(library)
+    return {_GUARD: str(library)}
+
+
+def load_guard() -> None:
+    """Load the guard in the child. Must come before torch is imported, which asks once whether there is CUDA."""
+    ctypes.CDLL(os.environ[_GUARD])

@@ -1,0 +1,30 @@
+"""What the image classifiers share. Imports torch: only a model's `build` may import it."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from coopsim.capture.models._model import Setting
+from coopsim.capture.models._step import training_step
+
+CLASSES = 1000
+
+
+def classify(setting: Setting, model: nn.Module, pixels: int) -> Callable[[], None]:
+    """One step of a classifier on square images: ones, with the label 1, as in the scripts of Coop's authors.
+
+    The model returns logits, something with a field `logits`, or (logits, logits of an auxiliary head).
+    """
+    images = torch.ones(setting.batch, 3, pixels, pixels, device="cuda")
+    labels = torch.ones(setting.batch, dtype=torch.long, device="cuda")
+
+    def loss() -> torch.Tensor:
+        out = model(images)
+        if isinstance(out, tuple):
+            logits, auxiliary = out
+            return functional.cross_entropy(logits, labels) + 0.4 * functional.cross_entropy(auxiliary, labels)
+        return functional.cross_entropy(getattr(out, "logits", out), labels)
+
+    return training_step(setting, model, loss)

@@ -1,0 +1,25 @@
+"""Residual networks with bottlenecks (He et al. 2016), the stride in the 3x3 convolution, as torchvision has them.
+
+From transformers; its ReLUs are set to work in place, as those of torchvision and flowvision do.
+"""
+
+from collections.abc import Callable
+
+from coopsim.capture.models._model import Setting
+
+PIXELS = 224
+
+
+def build(setting: Setting, depths: tuple[int, int, int, int], parameters: int) -> Callable[[], object]:
+    """One step on `batch` images; `depths` are the numbers of blocks in the four stages."""
+    import torch
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    from coopsim.capture.models._images import CLASSES, classify
+    from coopsim.capture.models._step import check_parameters, in_place
+
+    with torch.device("cuda"):
+        config = ResNetConfig(depths=list(depths), num_labels=CLASSES)  # type: ignore[call-arg]
+        model = ResNetForImageClassification(config).train()
+    check_parameters(model, parameters)
+    return classify(setting, in_place(model), PIXELS)

@@ -1,0 +1,45 @@
+"""Swin-T on ImageNet-sized images, with the stochastic depth of its paper."""
+
+from collections.abc import Callable
+
+from coopsim.capture.models._model import Model, Setting
+
+PIXELS = 224
+DROP_PATH = 0.2
+PARAMETERS = 28_288_354  # torchvision's swin_t
+
+
+def build(setting: Setting) -> Callable[[], object]:
+    """One step on `batch` images, in train mode (whole residual branches dropped per image)."""
+    import torch
+    from transformers import SwinConfig, SwinForImageClassification
+
+    from coopsim.capture.models._images import CLASSES, classify
+    from coopsim.capture.models._step import check_parameters
+
+    config = SwinConfig(
+        image_size=PIXELS,
+        embed_dim=96,
+        depths=[2, 2, 6, 2],
+        num_heads=[3, 6, 12, 24],
+        window_size=7,
+        drop_path_rate=DROP_PATH,
+        num_labels=CLASSES,  # type: ignore[call-arg]
+        attn_implementation=setting.attention,
+    )
+    with torch.device("cuda"):
+        model = SwinForImageClassification(config).train()
+    check_parameters(model, PARAMETERS)
+    return classify(setting, model, PIXELS)
+
+
+MODEL = Model(
+    name="swin-t",
+    title="Swin-T, 224x224 images",
+    batch=40,
+    source="Liu et al. 2021 (model); batch 40 and SGD as in Coop (NeurIPS 2023), "
+    "whose script trains Swin-B by that name",
+    build=build,
+    attention="eager",
+    details={"pixels": PIXELS, "drop_path": DROP_PATH},
+)

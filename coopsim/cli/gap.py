@@ -1,0 +1,83 @@
+"""coopsim gap T --budget B,B: the least overhead in so many bytes, and how far each policy is from it."""
+
+import argparse
+import json
+from typing import Any
+
+from coopsim.cli.common import load_trace, note, progress
+from coopsim.text import human, table
+
+_STATUS = {
+    "feasible": "not proven: the best schedule found costs {overhead}, none less than {lower}",
+    "bounded": "no schedule found; none costs less than {lower}",
+    "infeasible": "nothing fits: proven for every schedule",
+}
+_BOUND = {
+    "exact": "bound of the mixed-integer program",
+    "solver": "bound of the solver when the time was up",
+    "relaxation": "bound of the relaxed program",
+    "knapsack": "bound of the knapsack",
+    "base": "every op once",
+}
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim import budget, optimum, policies
+    from coopsim.kernel.jit import is_cold
+    from coopsim.optimum import highs
+    from coopsim.trace.measure import peak_bytes
+
+    highs.solver()
+    trace = load_trace(args.trace)
+    peak = peak_bytes(trace)
+    budgets = [budget.parse(text, peak) for text in budget.parse_list(args.budget)]
+    names = policies.names() if args.policy is None else policies.split(args.policy)
+    for name in names:
+        policies.find(name)
+    keep_random = args.random == "keep"
+    problem = optimum.problem_of(trace, keep_random=keep_random)
+    if is_cold():
+        note("compiling the replay core: some seconds, once")
+    with progress("replays and optima", len(budgets) * (len(names) + 1)) as tick:
+        options = {"seconds": args.time_limit, "keep_random": keep_random, "problem": problem, "tick": tick}
+        gaps = [optimum.gap(trace, nbytes, peak, names, **options) for nbytes in budgets]
+    if args.json:
+        print(json.dumps([g.as_dict() for g in gaps], indent=1))
+    else:
+        print("\n\n".join(describe(g) for g in gaps))
+    return 0
+
+
+def describe(g: Any) -> str:
+    """One budget as a line on the optimum and a table of the policies."""
+    o = g.optimum
+    head = f"{g.trace} in {human(o.budget_bytes)}, {g.memory_ratio:.1%} of the peak without eviction: "
+    if o.status == "optimal":
+        head += f"least overhead {_x(o.overhead)}, {len(o.runs) - o.n_ops} ops run again"
+    else:
+        head += _STATUS[o.status].format(overhead=_x(o.overhead), lower=f"{_x(o.lower_bound)} ({_BOUND[o.bound]})")
+    if o.status == "infeasible":
+        return head
+    least = "least" if o.status == "optimal" else "bound"
+    rows = [
+        [
+            row.policy,
+            _x(row.overhead, row.outcome),
+            *_excess(g.excess(row.overhead), least),
+            _x(row.arena_overhead, row.arena_outcome),
+        ]
+        for row in g.rows
+    ]
+    above = "optimum" if o.status == "optimal" else "bound"
+    return f"{head}\n{table(['policy', 'overhead', f'above {above}', 'recomputation', 'in arena'], rows)}"
+
+
+def _x(overhead: float | None, otherwise: str = "-") -> str:
+    return otherwise if overhead is None else f"{overhead:.4f}x"
+
+
+def _excess(excess: tuple[float, float | None] | None, least: str) -> list[str]:
+    if excess is None:
+        return ["-", "-"]
+    points, multiple = excess
+    return [f"{100 * points:.2f} points", "-" if multiple is None else f"{multiple:.2f} times the {least}"]

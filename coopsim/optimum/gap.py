@@ -1,0 +1,121 @@
+"""How far each policy is from the best possible: replays and the optimum, side by side."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coopsim.optimum.problem import Problem, problem_of
+from coopsim.optimum.solve import Optimum, solve
+from coopsim.replay import replay
+from coopsim.schedule import Schedule
+from coopsim.trace.table import Trace
+from coopsim.types import Action
+
+
+@dataclass(frozen=True)
+class Row:
+    """One policy in one budget. overhead: None where the policy did not get through."""
+
+    policy: str
+    outcome: str
+    overhead: float | None
+    arena_outcome: str
+    arena_overhead: float | None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One budget: what the best possible is, or its bounds, and what each policy makes of the same bytes."""
+
+    trace: str
+    memory_ratio: float
+    optimum: Optimum
+    rows: list[Row] = field(default_factory=list)
+
+    def excess(self, overhead: float | None) -> tuple[float, float | None] | None:
+        """Points above the optimum, and recomputation as a multiple of the least; above the bound if that is all.
+
+        The multiple is None where the least recomputation is none.
+        """
+        if overhead is None:
+            return None
+        least = self.least - 1
+        return overhead - self.least, (overhead - 1) / least if least > 0 else None
+
+    @property
+    def least(self) -> float:
+        """The optimum as an overhead if it is proven, else the lower bound."""
+        return self.optimum.lower_bound
+
+    def as_dict(self) -> dict[str, Any]:
+        o = self.optimum
+        return {
+            "trace": self.trace,
+            "budget_bytes": o.budget_bytes,
+            "memory_ratio": self.memory_ratio,
+            "status": o.status,
+            "base_cost_ns": o.base_cost_ns,
+            "cost_ns": o.cost_ns,
+            "overhead": o.overhead,
+            "lower_bound_ns": o.lower_bound_ns,
+            "lower_bound": o.lower_bound,
+            "bound": o.bound,
+            "recomputes": len(o.runs) - o.n_ops if o.runs else None,
+            "runs": list(o.runs),
+            "seconds": round(o.seconds, 3),
+            "policies": [self._row(row) for row in self.rows],
+        }
+
+    def _row(self, row: Row) -> dict[str, Any]:
+        points, multiple = self.excess(row.overhead) or (None, None)
+        return vars(row) | {"excess": points, "excess_ratio": multiple}
+
+
+def gap(
+    trace: Trace,
+    budget: int,
+    peak: int,
+    policies: Sequence[str],
+    *,
+    seconds: float = 60.0,
+    keep_random: bool = False,
+    problem: Problem | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> Gap:
+    """Replay the trace once under each policy, then close in on the optimum from the best of them.
+
+    peak: what a memory ratio of 1 is. problem: the trace's, if it is there already. tick: called after each piece of
+    work, one a policy and one for the optimum.
+    """
+    problem = problem or problem_of(trace, keep_random=keep_random)
+    rows, known = [], []
+    for policy in policies:
+        counter, arena = (_replay(trace, policy, kind, budget, keep_random) for kind in ("counter", "arena"))
+        if counter is not None and counter.header["outcome"] == "ok":
+            known.append(runs_of(counter))
+        rows.append(Row(policy, *_result(counter, problem), *_result(arena, problem)))
+        tick()
+    optimum = solve(problem, budget, seconds=seconds, known=known)
+    tick()
+    return Gap(trace.label, budget / peak, optimum, rows)
+
+
+def runs_of(schedule: Schedule) -> list[int]:
+    """The ops of a schedule of one round, in the order in which they run."""
+    ran = (schedule.action == Action.COMPUTE) | (schedule.action == Action.RECOMPUTE)
+    runs: list[int] = schedule.op[ran].tolist()
+    return runs
+
+
+def _replay(trace: Trace, policy: str, allocator: str, budget: int, keep_random: bool) -> Schedule | None:
+    if allocator == "arena" and budget < 512:  # not one piece
+        return None
+    random = "keep" if keep_random else "recompute"
+    return replay(trace, policy, allocator, budget, steps=trace.n_steps, random=random)
+
+
+def _result(schedule: Schedule | None, problem: Problem) -> tuple[str, float | None]:
+    if schedule is None:
+        return "oom", None
+    outcome = str(schedule.header["outcome"])
+    return outcome, schedule.header["total_cost_ns"] / (problem.base_cost or 1) if outcome == "ok" else None

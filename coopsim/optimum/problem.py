@@ -1,0 +1,122 @@
+"""What is to be scheduled: ops, values, and what must be resident when. docs/optimum.md says why in this form.
+
+Stage t of a schedule is what runs after the first run of op t - 1, up to and with the first run of op t.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from coopsim.kernel.state import BYTES, COST, EVICTABLE, INS, OLDER, OUTS, PRODUCER, TEMPS
+from coopsim.replay.program import Program, lower
+from coopsim.trace.table import Trace
+from coopsim.types import InPlace, Pinning
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One round of a trace. Ops and values are numbered as in the replay's program; temporaries are no values here."""
+
+    ins: list[list[int]]  # of each op
+    outs: list[list[int]]
+    pairs: list[list[tuple[int, int]]]  # of each op: (older version, new version) of what it mutates
+    inside: list[int]  # bytes of its temporaries
+    cost: list[int]
+    size: dict[int, int]  # bytes of each value
+    producer: dict[int, int]  # the op that makes each value; -1: there at the start
+    dropped: dict[int, int]  # the op after which the program drops each value; n_ops: never
+    fixed: frozenset[int]  # values that no search may choose
+
+    @property
+    def n_ops(self) -> int:
+        return len(self.ins)
+
+    @property
+    def base_cost(self) -> int:
+        """Cost of each op once."""
+        return sum(self.cost)
+
+    @cached_property
+    def initial(self) -> frozenset[int]:
+        return frozenset(v for v, p in self.producer.items() if p < 0)
+
+    @cached_property
+    def forced(self) -> list[frozenset[int]]:
+        """What is resident all through each stage, whatever is decided; one more for after the last."""
+        return [
+            frozenset(v for v in self.fixed if self.producer[v] < t <= self.dropped[v]) for t in range(self.n_ops + 1)
+        ]
+
+    @cached_property
+    def last_need(self) -> dict[int, int]:
+        """The last stage in which each value may be of use, to an op of the program or to a recomputation."""
+        need = dict.fromkeys(self.size, -1)
+        for op in reversed(range(self.n_ops)):
+            last = max([op, *(need[w] for w in self.outs[op])])
+            for v in self.ins[op]:
+                need[v] = max(need[v], last)
+        return need
+
+    @cached_property
+    def bytes_unit(self) -> int:
+        """The greatest amount of which every size is a multiple."""
+        return math.gcd(*self.size.values(), *self.inside) or 1
+
+    @cached_property
+    def cost_unit(self) -> int:
+        """The greatest cost of which every op's is a multiple."""
+        return math.gcd(*self.cost) or 1
+
+    def bytes_of(self, values: frozenset[int]) -> int:
+        return sum(self.size[v] for v in values)
+
+    def at_least(self, t: int) -> frozenset[int]:
+        """What is resident in any schedule while op t runs for the first time."""
+        replaced = frozenset(u for u, _ in self.pairs[t]) - self.forced[t + 1]
+        return ((self.forced[t] | self.forced[t + 1] | frozenset(self.ins[t])) - replaced) | frozenset(self.outs[t])
+
+    def whole_cost(self, bound: float) -> int:
+        """The least cost that a sum of ops' costs can have and not be below `bound`, rounding errors aside."""
+        units = bound / self.cost_unit
+        return math.ceil(units - 1e-6 * max(1.0, abs(units))) * self.cost_unit
+
+    def taken_over(self, op: int, stage: int, after: frozenset[int]) -> int:
+        """Bytes that new versions take over from older ones that are gone `after` a run of `op` in `stage`."""
+        held = self.forced[stage]
+        return sum(
+            self.size[u]
+            for u, w in self.pairs[op]
+            if u not in after and (op == stage or (u not in held and w not in held))
+        )
+
+
+def problem_of(trace: Trace, *, keep_random: bool = False) -> Problem:
+    """The problem of a trace: values in single bytes, fixed only what is fixed under every policy."""
+    program = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1, keep_random=keep_random)
+    return _Reader(program).problem()
+
+
+class _Reader:
+    """Takes lists out of the arrays for the kernels."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def problem(self) -> Problem:
+        program = self.program
+        values, ops, ins, outs = (x.tolist() for x in (program.values, program.ops, program.ins, program.outs))
+        spans = list(itertools.pairwise(ops))
+        made = [outs[a[OUTS] : a[TEMPS]] for a, _ in spans]
+        kept = [v for v, s in enumerate(program.storage.tolist()) if s >= 0]
+        return Problem(
+            ins=[ins[a[INS] : b[INS]] for a, b in spans],
+            outs=made,
+            pairs=[[(values[w][OLDER], w) for w in row if values[w][OLDER] >= 0] for row in made],
+            inside=[sum(values[x][BYTES] for x in outs[a[TEMPS] : b[OUTS]]) for a, b in spans],
+            cost=[a[COST] for a, _ in spans],
+            size={v: values[v][BYTES] for v in kept},
+            producer={v: values[v][PRODUCER] for v in kept},
+            dropped={v: int(program.dropped[v]) for v in kept},
+            fixed=frozenset(v for v in kept if not values[v][EVICTABLE]),
+        )

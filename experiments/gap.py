@@ -1,0 +1,85 @@
+"""How far every policy is from the optimum on small traces: synthetic ones, and real models made small.
+
+python experiments/gap.py        writes expected/gap.csv and the tables of docs/optimum.md; some minutes on one core
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from coopsim import optimum, policies
+from coopsim.cli.common import load_trace, progress
+from coopsim.trace.measure import peak_bytes
+
+HERE = Path(__file__).parent
+REAL = HERE.parent / "tests" / "data" / "gap"
+TRACES = ("chain:8", "chain:12", "tree:3", "unet:2", "unet:4", "holes:4", "holes:8", "mlp", "resnet", "lstm", "bert")
+RATIOS = (0.8, 0.6)
+SECONDS = 40
+START, END = "<!-- gaps -->", "<!-- end of gaps -->"
+
+
+def measure(name: str, ratio: float, names: list[str], seconds: float = SECONDS) -> list[dict[str, object]]:
+    """One trace in one budget: a row a policy."""
+    trace = load_trace(f"synth:{name}" if ":" in name else str(REAL / f"{name}.parquet"))
+    peak = peak_bytes(trace)
+    found = optimum.gap(trace, int(ratio * peak), peak, names, seconds=seconds)
+    best = {
+        "trace": name,
+        "ops": trace.n_ops,
+        "memory_ratio": ratio,
+        "status": found.optimum.status,
+        "optimum": found.optimum.overhead,
+        "lower_bound": found.optimum.lower_bound,
+    }
+    return [best | vars(row) for row in found.rows]
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table a budget: the optimum, then each policy's points above it."""
+    parts = []
+    for ratio, part in table.groupby("memory_ratio", sort=False):
+        names = list(dict.fromkeys(part.trace))
+        head = f"| {ratio:.0%} of the peak | {' | '.join(names)} |"
+        lines = [head, "|---" * (len(names) + 1) + "|"]
+        first = part.drop_duplicates("trace").set_index("trace")
+        ops = [str(first.ops[n]) for n in names]
+        lines.append(f"| ops | {' | '.join(ops)} |")
+        lines.append(f"| **optimum, overhead in %** | {' | '.join(_optimum(first.loc[n]) for n in names)} |")
+        for policy in dict.fromkeys(part.policy):
+            cells = [_excess(row) for _, row in part[part.policy == policy].iterrows()]
+            lines.append(f"| {policy} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _optimum(row: pd.Series) -> str:
+    least = f"{100 * (row.lower_bound - 1):.1f}"
+    return {"optimal": f"**{least}**", "infeasible": "nothing fits"}.get(row.status, f"≥ {least}")
+
+
+def _excess(row: pd.Series) -> str:
+    if row.outcome != "ok":
+        return "" if row.status == "infeasible" else str(row.outcome)
+    points = 100 * (row.overhead - row.lower_bound)
+    return f"{'' if row.status == 'optimal' else '≤ '}{points:.1f}"
+
+
+def main() -> None:
+    names = policies.names()
+    rows = []
+    with progress("traces and budgets", len(TRACES) * len(RATIOS)) as tick:
+        for ratio in RATIOS:
+            for name in TRACES:
+                rows += measure(name, ratio, names)
+                tick()
+    table = pd.DataFrame(rows)
+    table.round(6).to_csv(HERE / "expected" / "gap.csv", index=False)
+    page = HERE.parent / "docs" / "optimum.md"
+    text = page.read_text(encoding="utf-8")
+    before, after = text.split(START)[0], text.split(END)[1]
+    page.write_text(f"{before}{START}\n{markdown(table)}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

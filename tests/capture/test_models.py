@@ -1,0 +1,101 @@
+"""The reference models are the published ones, and train as was chosen."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from coopsim.capture import capture, models
+from coopsim.trace import load
+
+#: torchvision 0.29 (ResNets, Inception V3, Swin-T, DenseNet), timm (Inception V4), the released checkpoint (GPT-2),
+#: milesial/Pytorch-UNet; BERT and GPT-3 by their papers' sizes; torch.nn.LSTM with a classifier on two classes.
+PUBLISHED = {
+    "bert-large": 336_226_108,
+    "bilstm": 733_184 + 1026,
+    "bilstm-fused": 733_184 + 1026,
+    "densenet-121": 7_978_856,
+    "gpt-2": 124_439_808,
+    "gpt3-2.7b": 50257 * 2560 + 2048 * 2560 + 32 * (12 * 2560**2 + 13 * 2560) + 2 * 2560,
+    "inception-v3": 27_161_264,
+    "inception-v4": 42_679_816,
+    "resnet-152": 60_192_808,
+    "resnet-50": 25_557_032,
+    "swin-t": 28_288_354,
+    "unet": 31_037_698,
+}
+BATCHES = {
+    "resnet-50": 115,
+    "inception-v3": 96,
+    "unet": 5,
+    "swin-t": 40,
+    "bert-large": 16,
+    "bilstm": 2048,
+    "spos": 256,
+    "gpt3-2.7b": 2,
+}
+
+
+def spos_parameters() -> int:
+    """Weights of the supernet by hand: of convolutions, for norms have none, and of the classifier."""
+    widths = [16, *[64] * 4, *[160] * 4, *[320] * 8, *[640] * 4]
+    total = 3 * 9 * 16 + 640 * 1024 + 1024 * 10
+    for layer, (before, after) in enumerate(itertools.pairwise(widths)):
+        halving = layer in (4, 8)
+        kept = before if halving else before // 2
+        inner, made = after // 2, after - kept
+        for kernel in (3, 5, 7):
+            total += kept * inner + inner * kernel**2 + inner * made
+        total += kept * 9 + kept * inner + inner * 9 + inner * inner + inner * 9 + inner * made
+        total += 4 * (kept * 9 + kept * kept) * halving
+    return total
+
+
+BUILD = """
+import gc
+from coopsim.capture import models
+from coopsim.capture.roles import Objects
+found = {}
+for name in models.names():
+    step = models.get(name).build(models.get(name).setting(batch=2))
+    step()
+    found[name] = sum(p.numel() for p in Objects.now().parameters())
+    del step
+    gc.collect()
+answer(found)
+"""
+
+
+def test_parameters_are_the_published(on_phantom) -> None:
+    assert on_phantom(BUILD) == PUBLISHED | {"spos": spos_parameters()}
+
+
+def test_batches_are_the_authors() -> None:
+    assert {name: models.get(name).batch for name in BATCHES} == BATCHES
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_choices_are_recorded(tmp_path: Path) -> None:
+    out = tmp_path / "t.parquet"
+    capture("swin-t", out, batch=2, optimizer="momentum", amp="bf16", attention="sdpa")
+    trace = load(out)
+    header = {key: trace.header[key] for key in ("batch", "optimizer", "amp", "attention", "command")}
+    assert header == {
+        "batch": 2,
+        "optimizer": "SGD lr=0.001 momentum=0.9 foreach=False",
+        "amp": "bf16",
+        "attention": "sdpa",
+        "command": "coopsim capture swin-t --batch 2 --optimizer momentum --amp bf16 --attention sdpa",
+    }
+    assert any("scaled_dot_product" in name for name in trace.name)
+    assert "optimizer_state" in trace.role
+
+
+def test_defaults() -> None:
+    spos, bert = (models.get(name).setting() for name in ("spos", "bert-large"))
+    assert spos.header == {
+        "batch": 256,
+        "optimizer": "SGD lr=0.025 momentum=0.9 foreach=False weight_decay=0.0003",
+    }
+    assert bert.header == {"batch": 16, "optimizer": "SGD lr=0.001 momentum=0 foreach=False", "attention": "eager"}
+    assert models.get("spos").setting(optimizer="adam").header["optimizer"] == "Adam lr=0.001"
