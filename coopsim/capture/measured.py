@@ -1,6 +1,5 @@
 """Costs from a table that somebody measured, in place of the roofline where the table knows the op."""
 
-import csv
 import math
 from collections import defaultdict
 from pathlib import Path
@@ -8,15 +7,9 @@ from typing import Any
 
 import torch
 
-from coopsim import trace
+from coopsim.capture import cost_table
 from coopsim.capture.costs import CostModel
-from coopsim.capture.errors import CaptureError
 from coopsim.phantom.profiles import Profile
-
-_COLUMNS = ("op", "flops", "bytes_moved", "cost_ns")
-
-#: Rows of one op: flops, bytes_moved, cost_ns.
-Rows = list[tuple[int, int, int]]
 
 
 class MeasuredCosts(CostModel):
@@ -29,7 +22,7 @@ class MeasuredCosts(CostModel):
 
     def __init__(self, card: Profile, precision: str, table: Path) -> None:
         super().__init__(card, precision)
-        self._rows = read(table)
+        self._rows = cost_table.read(table)
         self._exact: dict[tuple[str, int, int], list[int]] = defaultdict(list)
         for op, rows in self._rows.items():
             for flops, nbytes, cost in rows:
@@ -58,34 +51,3 @@ class MeasuredCosts(CostModel):
         self._calls["scaled"] += 1
         nearest, cost = min(namesakes, key=lambda row: (abs(math.log(row[0] / size)), row))
         return round(cost * size / nearest)
-
-
-def read(path: Path) -> dict[str, Rows]:
-    """The table: a trace (one that was recorded on a GPU), or CSV with the columns op, flops, bytes_moved, cost_ns.
-
-    Raises CaptureError if it is neither, TraceError if it is a damaged trace.
-    """
-    found: dict[str, Rows] = defaultdict(list)
-    if not path.is_file():
-        raise CaptureError(f"{path}: no such file")
-    if path.suffix != ".csv":
-        table = trace.load(path)
-        for name, *row in zip(table.name, table.flops, table.bytes_moved, table.cost_ns, strict=True):
-            flops, nbytes, cost = map(int, row)
-            found[name].append((flops, nbytes, cost))
-        return found
-    with path.open(encoding="utf-8", newline="", errors="replace") as file:
-        rows = csv.DictReader(file)
-        if not set(_COLUMNS) <= set(rows.fieldnames or ()):
-            raise CaptureError(f"{path} lacks one of the columns {', '.join(_COLUMNS)}")
-        for line, cells in enumerate(rows, 2):
-            try:
-                flops, nbytes, cost = (int(cells[column]) for column in _COLUMNS[1:])
-            except (TypeError, ValueError):
-                raise CaptureError(f"{path}: line {line} does not hold whole numbers") from None
-            if min(flops, nbytes, cost) < 0:
-                raise CaptureError(f"{path}: line {line} has a negative number")
-            found[cells["op"]].append((flops, nbytes, cost))
-    if not found:
-        raise CaptureError(f"{path} has no rows")
-    return found

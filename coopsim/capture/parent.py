@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, get_args
 
 from coopsim import phantom
-from coopsim.capture import fake, models, target
+from coopsim.capture import cost_table, fake, models, target
 from coopsim.capture.errors import CaptureError, OutOfMemory
 from coopsim.capture.request import Precision, Request, Where
 
@@ -112,8 +112,8 @@ def _check(request: Request) -> None:
         raise CaptureError(f"{request.target} has no attention, so there is none to choose")
     if request.device == "cuda" and request.cost_from:
         raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
-    if request.cost_from and not Path(request.cost_from).is_file():
-        raise CaptureError(f"{request.cost_from}: no such file")
+    if request.cost_from:
+        cost_table.read(Path(request.cost_from))
     folder = Path(request.out).parent
     if not folder.is_dir():
         raise CaptureError(f"{folder}: no such folder")

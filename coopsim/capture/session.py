@@ -1,6 +1,7 @@
 """The child's side of a capture: build the program, warm it up, record, and write the trace."""
 
 import contextlib
+import gc
 import random
 import sys
 from collections.abc import Callable

@@ -22,6 +22,7 @@ _ANSWERS = {
     "libcublas.so": ("cublas",),
     "libcublasLt.so": ("cublaslt",),
     "libcusparse.so": ("cusparse",),
+    "libnvrtc.so": ("nvrtc",),
     "libcudnn.so": ("cudnn", "cudnn_rnn"),
 }
 _NVML = "libnvidia-ml.so.1"

@@ -137,6 +137,19 @@ answer(all(p.grad is not None for p in model.parameters()))
     assert on_phantom(text, card=card)
 
 
+def test_code_compiled_at_run_time(on_phantom) -> None:
+    """TorchScript's fuser refuses a run-time compiler that does not say its version."""
+    text = """
+import torch
+unit = torch.jit.CompilationUnit("def fused(x, y):\\n    return torch.sigmoid(x * y + 1) * y\\n")
+x = torch.ones(8, 8, device="cuda", requires_grad=True)
+for _ in range(4):
+    unit.fused(x, x).sum().backward()
+answer(torch.gcd(torch.ones(4, dtype=torch.int32, device="cuda"), torch.tensor(2, device="cuda")).shape[0])
+"""
+    assert on_phantom(text) == 4
+
+
 def test_results_of_kernels_read_as_zeros_and_copies_stay(on_phantom) -> None:
     text = """
 import torch

@@ -1,0 +1,133 @@
+"""Other places to record than the phantom GPU: a real one, and none."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coopsim import phantom, trace
+from coopsim.capture import CaptureError, capture, fake
+from coopsim.capture.cost_table import read
+from tests.conftest import ROOT
+
+STEP = """
+import torch
+from torch import nn
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4), nn.Dropout())
+net = net.cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, foreach=True)
+x, y = torch.randn(5, 3, 8, 8).cuda(), torch.zeros(5, dtype=torch.long, device="cuda")
+def step():
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+"""
+#: A Python with a CPU build of torch, to prove the fallback with.
+CPU_PYTHON = os.environ.get("COOPSIM_CPU_PYTHON")
+
+
+def test_a_real_gpu_is_rehearsed_on_the_phantom(record, tmp_path: Path) -> None:
+    """`--device cuda` asks nothing of coopsim's own runtime. Here all events are 1000 ns apart."""
+    (tmp_path / "program.py").write_text(STEP)
+    command = [sys.executable, "-m", "coopsim", "capture", f"{tmp_path / 'program.py'}:step", "--device", "cuda"]
+    environment = os.environ | phantom.environment("h100-80gb")
+    done = subprocess.run([*command, "-o", str(tmp_path / "T")], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "measuring, pass 5 of 5" in done.stderr
+    real, simulated = trace.load(tmp_path / "T"), trace.load(record(STEP, card="h100-80gb"))
+    assert real.header["device"] == "NVIDIA H100 80GB HBM3"
+    assert real.header["cost_source"] == (
+        "measured on an NVIDIA H100 80GB HBM3: CUDA events around each op after a sleep, median of 5 passes, less 1000 "
+        "ns for the events"
+    )
+    assert list(real.name) == list(simulated.name)
+    assert real.bytes.tolist() == simulated.bytes.tolist()
+    assert not real.cost_ns.any()
+    assert simulated.cost_ns.any()
+
+
+def test_no_gpu_is_said_in_one_line(phantom_gpu: None, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(STEP)
+    with pytest.raises(CaptureError, match=r"torch cannot be imported here, which a real GPU needs|finds no GPU"):
+        capture(f"{tmp_path / 'program.py'}:step", tmp_path / "T", device="cuda")
+    assert not (tmp_path / "T").exists()
+
+
+def test_costs_from_a_table(record, tmp_path: Path) -> None:
+    plain = trace.load(record(STEP))
+    convolution = list(plain.name).index("aten.convolution.default")
+    flops, nbytes = int(plain.flops[convolution]), int(plain.bytes_moved[convolution])
+    relu = list(plain.name).index("aten.relu.default")
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "op,flops,bytes_moved,cost_ns\n"
+        f"aten.convolution.default,{flops},{nbytes},111\n"
+        f"aten.convolution.default,{flops},{nbytes},113\n"
+        f"aten.relu.default,0,{2 * int(plain.bytes_moved[relu])},5000\n"
+        "aten.relu.default,0,1,77\n"
+    )
+    priced = trace.load(record(STEP, cost_from=table))
+    assert priced.cost_ns[convolution] == 112
+    assert priced.cost_ns[relu] == 2500
+    others = np.array([name not in ("aten.convolution.default", "aten.relu.default") for name in plain.name])
+    assert (priced.cost_ns[others] == plain.cost_ns[others]).all()
+    assert priced.header["cost_source"].startswith("table table.csv (calls known to it: 1 exactly, 1 scaled, ")
+
+
+def test_a_trace_is_a_table(record, tmp_path: Path) -> None:
+    file = record(STEP, card="t4")
+    priced = trace.load(record(STEP, cost_from=file))
+    assert priced.cost_ns.tolist() == trace.load(file).cost_ns.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    {
+        "": "lacks one of the columns op, flops, bytes_moved, cost_ns",
+        "op,flops\na,1\n": "lacks one of the columns",
+        "op,flops,bytes_moved,cost_ns\n": "has no rows",
+        "op,flops,bytes_moved,cost_ns\na,1,2\n": "line 2 does not hold whole numbers",
+        "op,flops,bytes_moved,cost_ns\na,1,2,x\n": "line 2 does not hold whole numbers",
+        "op,flops,bytes_moved,cost_ns\na,1,2,-3\n": "line 2 has a negative number",
+    }.items(),
+)
+def test_bad_tables(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(CaptureError, match=message):
+        read(tmp_path / "t.csv")
+
+
+def test_fake_tensors_are_refused_where_the_phantom_can_be_had(phantom_gpu: None) -> None:
+    with pytest.raises(CaptureError, match=r"is a CUDA build: record without --device, on the phantom GPU"):
+        fake.variables()
+
+
+@pytest.mark.skipif(not CPU_PYTHON, reason="COOPSIM_CPU_PYTHON names no Python with a CPU build of torch")
+def test_fake_tensors_give_the_same_step(record, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(STEP)
+    command = [
+        str(CPU_PYTHON),
+        "-m",
+        "coopsim",
+        "capture",
+        f"{tmp_path / 'program.py'}:step",
+        "-o",
+        str(tmp_path / "T"),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    refused = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "record with --device fake" in refused.stderr
+    done = subprocess.run([*command, "--device", "fake"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found, exact = trace.load(tmp_path / "T"), trace.load(record(STEP))
+    assert len(found.header["approximations"]) == 5
+    assert list(found.name) == list(exact.name)
+    assert found.bytes.tolist() == exact.bytes.tolist()
+    assert found.cost_ns.tolist() == exact.cost_ns.tolist()
