@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from coopsim.capture import costs, effects
+from coopsim.capture import accumulation, costs, effects
 from coopsim.capture.device import Device
 from coopsim.capture.effects import tensors
 from coopsim.capture.storages import Ledger, Storage
@@ -91,12 +91,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Called by PyTorch in place of every op."""
         kwargs = kwargs or {}
+        if func is accumulation.ADD and accumulation.adds_up(args, self._born_in(args[0])):
+            func = accumulation.ADD_IN_PLACE
         if self._recording is None or not hasattr(func, "_schema"):
             newest = self.ledger.newest
             out = self._call(func, args, kwargs)
             for tensor in tensors(out):
                 storage = self.ledger.of(tensor)
                 if storage is not None and storage.serial > newest:
+                    storage.node = accumulation.node()
                     self._clear(tensor, args)
             return out
         return self._record(self._recording, func, args, kwargs)
@@ -126,6 +129,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             storage = self.ledger.of(tensor)
             if storage is not None and storage.serial > newest and storage not in op.creates:
                 op.creates.append(storage)
+                storage.node = accumulation.node()
                 self._clear(tensor, args)
         if not op.creates and not op.mutates:
             del to.events[at]
@@ -137,6 +141,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         op.bytes_moved = sum(reads.values()) + 2 * sum(mutates.values()) + sum(s.nbytes for s in op.creates)
         op.cost_ns = self.cost_model.nanoseconds(func, op.flops, op.bytes_moved, costs.operand_dtype(list(args)))
         return out
+
+    def _born_in(self, value: Any) -> int | None:
+        storage = next((self.ledger.of(tensor) for tensor in tensors(value)), None)
+        return storage.node if storage is not None else None
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.timer is None:

@@ -14,6 +14,9 @@ from coopsim import phantom
 from coopsim.capture import capture
 from coopsim.phantom import build
 
+#: These are programs for users' hands, not modules with doctests.
+collect_ignore = ["scripts"]
+
 Recorder = Callable[..., Path]
 Runner = Callable[..., Any]
 

@@ -77,6 +77,6 @@ def test_out_of_memory(tmp_path: Path, step_file: StepFile) -> None:
         capture(target, tmp_path / "out.parquet", card="rtx-3060")
     assert caught.value.exit_code == 3
     assert str(caught.value) == (
-        "out of memory at train.py:3: the NVIDIA GeForce RTX 3060 has 11.76 GiB, of which 160 MiB are the context's; "
+        "out of memory at train.py:3: the NVIDIA GeForce RTX 3060 has 11.75 GiB, of which 160 MiB are the context's; "
         "8.00 GiB were allocated when 8.00 GiB more were asked for"
     )
