@@ -1,9 +1,9 @@
 """Gradients that meet are added up in place, as they are when nobody watches.
 
-Where several gradients flow into one value, autograd adds each to the sum so far: in place, if nobody else holds that,
-but never while a dispatch mode is active (torch/csrc/autograd/input_buffer.cpp: can_accumulate_inplace). The recorder is
-such a mode, and would see, and make the program take, memory that it otherwise does not. So the recorder does in place
-what autograd would have.
+Where several gradients flow into one value, autograd adds each to the sum so far: in place, if nobody else holds it,
+but never while a dispatch mode is active (torch/csrc/autograd/input_buffer.cpp: can_accumulate_inplace). The recorder
+is such a mode, and would see, and make the program take, memory that it otherwise does not. So the recorder does in
+place what autograd would have.
 
 Known limits: a backward formula in C++ whose first operation is `gradient + x` is taken for such a sum (none of
 PyTorch's layers has one), and a node that gives two gradients to one value (x * x) is not. Other places where autograd
@@ -24,7 +24,7 @@ _SOLE_HOLDER = 4
 
 
 def _storage_references(tensor: torch.Tensor) -> int:
-    return int(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata))  # type: ignore[attr-defined]
+    return int(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata))
 
 
 #: Modules of torch that may call __torch_dispatch__ in an op's stead.
@@ -61,9 +61,9 @@ def _called_from_python() -> bool:
 
 
 def adds_up(args: tuple[Any, ...], born_in: int | None) -> bool:
-    """Is this call of aten.add.Tensor autograd's, and would it have been in place? `born_in`: the node that made args[0].
+    """Is this call of aten.add.Tensor autograd's, and would it have been in place?
 
-    Asked from within __torch_dispatch__.
+    Asked from within __torch_dispatch__, of its arguments. `born_in`: the node that made args[0].
     """
     if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled():
         return False

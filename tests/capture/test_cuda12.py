@@ -9,6 +9,8 @@ import pytest
 
 from tests.conftest import ROOT
 
+from . import test_accumulation
+
 PYTHON = os.environ.get("COOPSIM_CUDA12_PYTHON")
 pytestmark = pytest.mark.skipif(not PYTHON, reason="COOPSIM_CUDA12_PYTHON names no Python with torch for CUDA 12")
 CARD = "rtx-4060"
@@ -51,6 +53,13 @@ x.sum(0)
 answer(torch.cuda.max_memory_allocated() - before)
 """
     assert on_cuda12(text) == 24 * 3 * (16 << 10) + 2 * 512
+
+
+def test_gradients_are_added_up_as_unwatched() -> None:
+    histories = on_cuda12(test_accumulation.PROGRAM)
+    assert set(histories) == set(test_accumulation.CASES)
+    for case, (unwatched, watched) in histories.items():
+        assert watched == unwatched, case
 
 
 def test_a_training_step() -> None:
