@@ -21,8 +21,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@echo "installing coopsim and its tools"
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,optimum]'
 	@echo "installing PyTorch (one file of about 530 MB)"
-	$(BIN)/pip install --quiet -c constraints.txt --no-deps torch
-	$(BIN)/pip install --quiet -c constraints.txt transformers filelock fsspec jinja2 networkx setuptools sympy typing-extensions
+	$(BIN)/pip install --quiet -c constraints.txt --no-deps torch accelerate
+	$(BIN)/pip install --quiet -c constraints.txt transformers filelock fsspec jinja2 networkx psutil setuptools sympy typing-extensions
 	@touch $@
 
 demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coop, draw the figures

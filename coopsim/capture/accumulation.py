@@ -54,8 +54,10 @@ def node() -> int | None:
 
 def _called_from_python() -> bool:
     """Does a Python frame, such as the backward of a user's function, stand between autograd's engine and the op?"""
-    frame: FrameType | None = sys._getframe(2).f_back  # what called __torch_dispatch__
-    while frame is not None and frame.f_globals["__name__"] in _WRAPPERS:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (
+        frame.f_code.co_name == "__torch_dispatch__" or frame.f_globals["__name__"] in _WRAPPERS
+    ):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_name != "_engine_run_backward"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from records import Record
 
-from coopsim import phantom
+from coopsim import capture, phantom
 from coopsim.phantom import build
 
 HERE = Path(__file__).parent
@@ -65,8 +65,8 @@ class Journal:
     def _inputs(self) -> str:
         """Everything that a result depends on besides its record: when it changes, all is run again."""
         h = hashlib.blake2b(digest_size=8)
-        for file in ("train.py", "models.py"):
-            h.update((HERE / file).read_bytes())
+        for file in (HERE / "train.py", HERE / "models.py", *sorted(Path(capture.__path__[0]).rglob("*.py"))):
+            h.update(file.read_bytes())
         h.update(json.dumps([versions(), build.libraries().name, self.fit]).encode())
         return h.hexdigest()
 

@@ -68,12 +68,16 @@ def events(case):
     kept.clear()
     return [(event["action"], event["size"]) for event in found]
 
-def watched(case):
-    with Recorder(PhantomDevice(card), CostModel(card, "tf32")):
+class Derived(Recorder):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+def watched(case, kind=Recorder):
+    with kind(PhantomDevice(card), CostModel(card, "tf32")):
         return events(case)
 
 cases = [two_uses, three_uses, shared, hooked, views, function, residual, dense, transposed, network, retained]
-answer({case.__name__: [events(case), watched(case)] for case in cases})
+answer({case.__name__: [events(case), watched(case), watched(case, Derived)] for case in cases})
 """
 
 
@@ -88,6 +92,7 @@ CASES = [line[4 : line.index("(")] for line in PROGRAM.splitlines() if line.star
 
 @pytest.mark.parametrize("case", CASES)
 def test_watched_like_unwatched(case: str, histories: dict[str, list[list[list[object]]]]) -> None:
-    unwatched, watched = histories[case]
+    unwatched, watched, derived = histories[case]
     assert len(unwatched) > 4
     assert watched == unwatched
+    assert derived == unwatched

@@ -58,8 +58,9 @@ answer(torch.cuda.max_memory_allocated() - before)
 def test_gradients_are_added_up_as_unwatched() -> None:
     histories = on_cuda12(test_accumulation.PROGRAM)
     assert set(histories) == set(test_accumulation.CASES)
-    for case, (unwatched, watched) in histories.items():
+    for case, (unwatched, watched, derived) in histories.items():
         assert watched == unwatched, case
+        assert derived == unwatched, case
 
 
 def test_a_training_step() -> None:
