@@ -270,7 +270,7 @@ def test_spos_steps_differ() -> None:
 
 def test_bert_large_is_the_published_setting() -> None:
     trace = load(TRACES / "bert-large.parquet")
-    assert (trace.n_ops, trace.n_storages) == (1887, 2167)
+    assert (trace.n_ops, trace.n_storages) == (1887, 2071)
     assert trace.header["parameters"] == 336_226_108
     assert round(trace.header["peak_live_bytes"] / 2**30, 2) == 30.09
     assert round(int(trace.cost_ns.sum()) / 1e6, 1) == 308.9
