@@ -1,0 +1,196 @@
+"""What is in a memory snapshot: segments with their blocks as they were at its end, and the history that led there.
+
+The format is PyTorch's (torch/cuda/memory.py, `_snapshot`), read from 2.6 to 2.15; keys that are not known are ignored.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coopsim.snapshot.unpickle import SnapshotError, load
+
+ACTIONS = frozenset(
+    "alloc free_requested free_completed segment_alloc segment_free segment_map segment_unmap oom".split()
+)
+STATES = {"active_allocated": "allocated", "active_pending_free": "pending", "inactive": "free"}
+#: The same of older versions, or of their documentation.
+STATES |= {"active_awaiting_free": "pending"}
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A line of the program."""
+
+    file: str
+    line: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a segment. `requested_bytes` of a free one is stale. `state`: allocated, pending or free."""
+
+    address: int
+    nbytes: int
+    requested_bytes: int
+    state: str
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Memory that the allocator holds of the device: a cudaMalloc, or a mapped range of an expandable segment."""
+
+    address: int
+    nbytes: int
+    stream: int
+    large: bool
+    expandable: bool
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An entry of the history. `address` of an `oom` is -1; `device_free` is known there only. Streams: 0 the default."""
+
+    action: str
+    address: int
+    nbytes: int
+    stream: int
+    frames: tuple[Frame, ...] = ()
+    device_free: int = -1
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One device's. `conf`: the string of PYTORCH_CUDA_ALLOC_CONF, as the process had it last."""
+
+    path: str
+    device: int
+    conf: str
+    segments: tuple[Segment, ...]
+    events: tuple[Event, ...]
+
+
+def read(path: str | Path, *, device: int | None = None) -> Snapshot:
+    """Read the snapshot of a device, of the only one with a history if none is named.
+
+    Raises SnapshotError for a file that is missing, hostile, damaged or of another kind; for a device that is not in
+    it; and for private pools (CUDA graphs), which no allocator here has.
+    """
+    reader = _Reader(str(path))
+    found = reader.check(load(path), dict, "the snapshot")
+    if "segments" not in found or "device_traces" not in found:
+        raise SnapshotError(f"{path}: not a memory snapshot: it has no segments or no device_traces")
+    traces = reader.check(found["device_traces"], list, "device_traces")
+    segments = [reader.check(s, dict, "a segment") for s in reader.check(found["segments"], list, "segments")]
+    used = {i for i, trace in enumerate(traces) if trace} | {reader.whole(s, "device") for s in segments}
+    if device is None:
+        if len(used) > 1:
+            raise SnapshotError(f"{path}: has devices {', '.join(map(str, sorted(used)))}; choose one with --device")
+        device = next(iter(used), 0)
+    elif device not in used:
+        raise SnapshotError(f"{path}: nothing of device {device}; it has {', '.join(map(str, sorted(used))) or 'none'}")
+    settings = reader.check(found.get("allocator_settings", {}), dict, "allocator_settings")
+    events = reader.check(traces[device], list, "a device's trace") if device < len(traces) else []
+    return Snapshot(
+        path=str(path),
+        device=device,
+        conf=reader.check(settings.get("PYTORCH_CUDA_ALLOC_CONF", ""), str, "PYTORCH_CUDA_ALLOC_CONF"),
+        segments=tuple(
+            sorted((reader.segment(s) for s in segments if s["device"] == device), key=lambda s: s.address)
+        ),
+        events=tuple(reader.events(events)),
+    )
+
+
+class _Reader:
+    """Takes nothing for granted: every field is of its type and in its range, or the file is refused."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._frames: dict[tuple[str, int, str], Frame] = {}
+        self._stacks: dict[int, tuple[object, tuple[Frame, ...]]] = {}
+
+    def check(self, value: Any, kind: type, what: str) -> Any:
+        """The value, if it is of that type."""
+        if not isinstance(value, kind):
+            raise SnapshotError(f"{self._path}: not a memory snapshot: {what} is {type(value).__name__}")
+        return value
+
+    def whole(self, fields: Mapping[str, Any], key: str, default: int | None = None) -> int:
+        """A number that is not negative."""
+        value = fields.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LARGEST:
+            raise SnapshotError(f"{self._path}: {key} is {_shown(value)} where a size, address or number must be")
+        return value
+
+    def segment(self, fields: Mapping[str, Any]) -> Segment:
+        """A segment whose blocks fill it."""
+        self._no_private_pool(fields.get("segment_pool_id"))
+        start, nbytes = self.whole(fields, "address"), self.whole(fields, "total_size")
+        blocks, at = [], start
+        for block in self.check(fields.get("blocks"), list, "the blocks of a segment"):
+            self.check(block, dict, "a block")
+            state = STATES.get(str(block.get("state")))
+            if state is None:
+                raise SnapshotError(f"{self._path}: a block's state is {_shown(block.get('state'))}")
+            if self.whole(block, "address", at) != at:
+                raise SnapshotError(f"{self._path}: the blocks of the segment at {start:#x} do not lie side by side")
+            size = self.whole(block, "size")
+            requested = self.whole(block, "requested_size", size)
+            blocks.append(Block(at, size, requested, state, self.frames(block.get("frames"))))
+            at += size
+        if at != start + nbytes:
+            raise SnapshotError(f"{self._path}: the blocks of the segment at {start:#x} do not fill it")
+        return Segment(
+            address=start,
+            nbytes=nbytes,
+            stream=self.whole(fields, "stream", 0),
+            large=fields.get("segment_type") != "small",
+            expandable=bool(fields.get("is_expandable", False)),
+            blocks=tuple(blocks),
+        )
+
+    def events(self, entries: Iterable[Any]) -> Iterable[Event]:
+        """The history, oldest first; entries that say nothing of memory are left out."""
+        for entry in entries:
+            action = self.check(entry, dict, "an entry of the history").get("action")
+            if not isinstance(action, str) or action not in ACTIONS:
+                continue
+            self._no_private_pool(entry.get("pool_id"))
+            oom = action == "oom"
+            yield Event(
+                action=action,
+                address=-1 if oom else self.whole(entry, "addr"),
+                nbytes=self.whole(entry, "size"),
+                stream=self.whole(entry, "stream", 0),
+                frames=self.frames(entry.get("frames")),
+                device_free=self.whole(entry, "device_free", entry.get("addr", 0)) if oom else -1,
+            )
+
+    def frames(self, frames: Any) -> tuple[Frame, ...]:
+        """A stack, innermost first. The same stack is the same tuple: PyTorch's pickles share them."""
+        if not frames:
+            return ()
+        known = self._stacks.get(id(frames))
+        if known is not None and known[0] is frames:
+            return known[1]
+        stack = []
+        for frame in self.check(frames, list, "a stack"):
+            self.check(frame, dict, "a frame")
+            key = str(frame.get("filename", "")), self.whole(frame, "line", 0), str(frame.get("name", ""))
+            stack.append(self._frames.setdefault(key, Frame(*key)))
+        self._stacks[id(frames)] = frames, tuple(stack)
+        return tuple(stack)
+
+    def _no_private_pool(self, pool: Any) -> None:
+        if pool is not None and pool not in ((0, 0), [0, 0]):
+            raise SnapshotError(f"{self._path}: has private pools (CUDA graphs), which are not simulated")
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if isinstance(value, (int, float, str, type(None))) else type(value).__name__
+    return text if len(text) < 60 else text[:57] + "..."

@@ -1,0 +1,106 @@
+"""Where the history of a snapshot begins: its segments as they were before the first event."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from coopsim.snapshot.model import Block, Segment, Snapshot
+from coopsim.snapshot.unpickle import SnapshotError
+
+_GRANULE = 512
+_UNSPLIT = 1 << 20  #: a remainder of at most so much stays with its block, in large segments
+
+
+@dataclass
+class _Range:
+    """Memory of the device without a hole: a segment, or part of an expandable one."""
+
+    start: int
+    end: int
+    stream: int
+    large: bool
+    expandable: bool
+
+
+def rewind(snapshot: Snapshot) -> list[Segment]:
+    """The segments before the first event, in order of address.
+
+    SnapshotError if the history does not lead to the snapshot's segments. A block that was freed later has the size
+    that was asked for, rounded, with what lies unused behind it where the allocator would not have cut that off.
+    """
+    ranges = [_Range(s.address, s.address + s.nbytes, s.stream, s.large, s.expandable) for s in snapshot.segments]
+    blocks = {b.address: b for s in snapshot.segments for b in s.blocks if b.state != "free"}
+    for at in range(len(snapshot.events) - 1, -1, -1):
+        event = snapshot.events[at]
+        address, end = event.address, event.address + event.nbytes
+        try:
+            if event.action == "alloc":
+                del blocks[address]
+            elif event.action == "free_completed":
+                _absent(blocks, address)
+                blocks[address] = Block(address, 0, event.nbytes, "pending")
+            elif event.action == "free_requested":
+                old = blocks[address]
+                blocks[address] = Block(address, old.nbytes, old.requested_bytes, "allocated", old.frames)
+            elif event.action in ("segment_alloc", "segment_map"):
+                _cut(ranges, address, end)
+            elif event.action in ("segment_free", "segment_unmap"):
+                expandable = event.action == "segment_unmap"
+                ranges.append(_Range(address, end, event.stream, event.nbytes > 2 << 20, expandable))
+        except KeyError:
+            raise SnapshotError(
+                f"{snapshot.path}: its history does not lead to its segments (event {at}, {event.action} at "
+                f"{address:#x}); was it recorded without some kinds of events?"
+            ) from None
+    return [_segment(r, blocks, snapshot.path) for r in sorted(_joined(ranges), key=lambda r: r.start)]
+
+
+def _absent(blocks: dict[int, Block], address: int) -> None:
+    if address in blocks:
+        raise KeyError(address)
+
+
+def _cut(ranges: list[_Range], start: int, end: int) -> None:
+    """Take a range out of the one that it is part of."""
+    for i, r in enumerate(ranges):
+        if r.start <= start and end <= r.end:
+            rest = (_Range(r.start, start, r.stream, r.large, r.expandable),)
+            rest += (_Range(end, r.end, r.stream, r.large, r.expandable),)
+            ranges[i : i + 1] = [part for part in rest if part.start < part.end]
+            return
+    raise KeyError(start)
+
+
+def _joined(ranges: Iterable[_Range]) -> Iterable[_Range]:
+    """Ranges of expandable segments that touch are one, as in a snapshot."""
+    last: _Range | None = None
+    for r in sorted(ranges, key=lambda r: r.start):
+        if last is not None and last.expandable and r.expandable and (last.end, last.stream) == (r.start, r.stream):
+            last.end = r.end
+            continue
+        if last is not None:
+            yield last
+        last = r
+    if last is not None:
+        yield last
+
+
+def _segment(r: _Range, held: dict[int, Block], path: str) -> Segment:
+    inside: Sequence[Block] = sorted((b for a, b in held.items() if r.start <= a < r.end), key=lambda b: b.address)
+    blocks: list[Block] = []
+    at = r.start
+    for i, block in enumerate(inside):
+        if block.address < at:
+            raise SnapshotError(f"{path}: blocks overlap at {block.address:#x}")
+        if block.address > at:
+            blocks.append(Block(at, block.address - at, 0, "free"))
+        limit = inside[i + 1].address if i + 1 < len(inside) else r.end
+        size = block.nbytes or -(-max(block.requested_bytes, 1) // _GRANULE) * _GRANULE
+        if not block.nbytes and r.large and not r.expandable and limit - block.address - size <= _UNSPLIT:
+            size = limit - block.address
+        if block.address + size > limit:
+            raise SnapshotError(f"{path}: blocks overlap at {block.address + size:#x}")
+        blocks.append(Block(block.address, size, block.requested_bytes, block.state, block.frames))
+        at = block.address + size
+    if at < r.end:
+        blocks.append(Block(at, r.end - at, 0, "free"))
+    return Segment(r.start, r.end - r.start, r.stream, r.large, r.expandable, tuple(blocks))
