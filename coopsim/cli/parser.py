@@ -56,6 +56,7 @@ def build() -> Parser:
     _gap(add("gap", "how far policies are from the least overhead that any schedule could have in the same bytes"))
     _plot(add("plot", "draw a schedule's memory map, or a sweep's figures"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
+    _requests(add("requests", "what PyTorch's CUDA caching allocator answers to a stream of requests"))
     p = add("list", "what there is to choose from", module="list_names")
     p.add_argument("what", choices=("policies", "allocators", "models", "hardware"))
     p.add_argument("--json", action="store_true", help="print JSON")
@@ -187,6 +188,11 @@ def _validate(p: Parser) -> None:
     p.add_argument("schedule", metavar="S", help="schedule file")
     p.add_argument("--trace", metavar="T", help="its trace (default: looked for by its hash)")
     p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _requests(p: Parser) -> None:
+    p.add_argument("case", metavar="CASE", help="JSON file: conf, total, ops (docs/allocators.md)")
+    p.add_argument("--torch", default="2.15.0", metavar="V", help="PyTorch, 2.6 to 2.15 (default: %(default)s)")
 
 
 def _positive(text: str) -> int:

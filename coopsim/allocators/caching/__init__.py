@@ -1,0 +1,1 @@
+"""`cuda-caching`: PyTorch's CUDA caching allocator, simulated byte for byte (docs/allocators.md)."""

@@ -1,0 +1,146 @@
+"""PyTorch's CUDA caching allocator, simulated: what users call."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopsim.allocators.caching import settings, state, version
+from coopsim.allocators.caching.conf import parse
+from coopsim.allocators.caching.perform import CROWDED, GONE, perform
+from coopsim.allocators.caching.state import (
+    ADDRESS,
+    ALLOCATED,
+    K_COUNT,
+    MAPPED,
+    NEXT,
+    PENDING,
+    POOL,
+    PREV,
+    REQUESTED,
+    SETS,
+    SIZE,
+    SMALL,
+    SPACE,
+    STREAM,
+    USES,
+)
+from coopsim.types import CoopsimError
+
+LARGEST_REQUEST = (1 << 60) - 1  #: bytes; torch refuses a tensor of an exbibyte
+_STATISTICS = {
+    "allocated_bytes": state.K_ALLOCATED,
+    "reserved_bytes": state.K_RESERVED,
+    "active_bytes": state.K_ACTIVE,
+    "inactive_split_bytes": state.K_INACTIVE_SPLIT,
+    "requested_bytes": state.K_REQUESTED,
+    "segments": state.K_SEGMENTS,
+}
+_COUNTERS = {
+    "num_alloc_retries": state.K_RETRIES,
+    "num_ooms": state.K_OOMS,
+    "num_device_alloc": state.K_DEVICE_ALLOCS,
+    "num_device_free": state.K_DEVICE_FREES,
+}
+
+
+class Block(NamedTuple):
+    """A piece of a segment.
+
+    state: A allocated, P freed but waiting for events, f free. requested: bytes of the request; stale in free blocks.
+    """
+
+    state: str
+    bytes: int
+    requested: int
+
+
+class Segment(NamedTuple):
+    """A piece of memory of cudaMalloc, or a mapped run of an expandable segment; its blocks in address order."""
+
+    address: int
+    bytes: int
+    stream: int
+    is_large: bool
+    is_expandable: bool
+    blocks: list[Block]
+
+
+class CachingAllocator:
+    """PyTorch's CUDA caching allocator on a simulated device of `total_bytes`.
+
+    torch: version, 2.6 to 2.15; between those known, the rules of the nearest older one (`rules.name` says which).
+    conf: what PYTORCH_CUDA_ALLOC_CONF holds. Raises CoopsimError where torch would refuse the string, or if the version is
+    not simulated. Addresses count from 0: those of cudaMalloc, and apart from them those of expandable segments.
+    """
+
+    def __init__(self, torch: str = version.NEWEST, conf: str = "", total_bytes: int = 80 << 30) -> None:
+        if not 0 < total_bytes <= LARGEST_REQUEST:
+            raise CoopsimError(f"a device of {total_bytes} bytes cannot be")
+        self.rules = version.find(torch)
+        self.total_bytes = total_bytes
+        self.settings = parse(conf, self.rules)
+        self.state = state.new_state()
+        settings.apply(self.settings, self.rules, total_bytes, self.state)
+        self._held = np.full(0, GONE, np.int64)
+
+    def run(self, requests: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+        """Perform requests until one of kind STOP, which is not. Returns the answers, and how many were performed.
+
+        requests: int64 rows of kind, allocation number (small, from 0), bytes or ticks, stream (perform.py names them).
+        An answer is an address, or -1 for a request that found no memory; other rows have no meaning.
+        """
+        numbers = int(requests[:, 1].max(initial=-1)) + 1
+        if numbers > len(self._held):
+            self._held = np.concatenate([self._held, np.full(numbers - len(self._held), GONE, np.int64)])
+        answers = np.full(len(requests), -1, np.int64)
+        start = 0
+        while True:
+            start, why = perform(self.state, requests, start, self._held, answers)
+            if why != CROWDED:
+                return answers, int(start)
+            A = self.state
+            self.state = state.grow(A, 4 * len(A.B) + 64, 2 * len(A.L) + 64, 2 * A.T.shape[1] + 64)
+
+    def set_memory_fraction(self, fraction: float) -> None:
+        """torch.cuda.set_per_process_memory_fraction; CoopsimError outside 0 to 1."""
+        if not 0 <= fraction <= 1:
+            raise CoopsimError(f"a memory fraction of {fraction:g} is not in 0 to 1")
+        settings.limit(self.settings, self.rules, self.total_bytes, fraction, self.state)
+
+    def statistics(self) -> Mapping[str, int]:
+        """Bytes and counts, current and peak, under PyTorch's names."""
+        K = self.state.K
+        result = {f"{name}.current": int(K[at]) for name, at in _STATISTICS.items()}
+        result |= {f"{name}.peak": int(K[at + 1]) for name, at in _STATISTICS.items()}
+        return result | {name: int(K[at]) for name, at in _COUNTERS.items()}
+
+    def segments(self) -> list[Segment]:
+        """All memory, in address order: what torch.cuda.memory_snapshot shows."""
+        A = self.state
+        free = {int(b) for which in range(SETS - 1) for b in A.sets[which, : A.K[K_COUNT + which]]}
+        used = {int(b) for b in self._held if b >= 0} | {int(b) for b in A.L[_events(A), state.L_BLOCK]}
+        heads = [b for b in free | used if A.B[b, MAPPED] and (A.B[b, PREV] < 0 or not A.B[A.B[b, PREV], MAPPED])]
+        return [self._segment(b) for b in sorted(heads, key=lambda b: A.B[b, ADDRESS])]
+
+    def _segment(self, head: int) -> Segment:
+        B, blocks, b = self.state.B, list[Block](), head
+        while b >= 0 and B[b, MAPPED]:
+            mark = "A" if B[b, ALLOCATED] else "P" if B[b, PENDING] > 0 or B[b, USES] >= 0 else "f"
+            blocks.append(Block(mark, int(B[b, SIZE]), int(B[b, REQUESTED])))
+            b = int(B[b, NEXT])
+        address, stream = int(B[head, ADDRESS]), int(B[head, STREAM])
+        is_large, is_expandable = B[head, POOL] != SMALL, B[head, SPACE] >= 0
+        return Segment(address, sum(b.bytes for b in blocks), stream, bool(is_large), bool(is_expandable), blocks)
+
+
+def _events(A: Any) -> list[int]:
+    """Links of all events that have not been seen to complete."""
+    links = []
+    for row in A.T[state.QUEUES]:
+        link = row[state.T_HEAD] if row[state.T_DISTANCE] >= 0 else state.NONE
+        while link >= 0:
+            links.append(int(link))
+            link = A.L[link, state.L_NEXT]
+    return links

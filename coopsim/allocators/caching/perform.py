@@ -1,0 +1,79 @@
+"""Perform a stream of requests."""
+
+from coopsim.allocators.caching.events import record_stream
+from coopsim.allocators.caching.malloc import free, malloc
+from coopsim.allocators.caching.release import release_cached
+from coopsim.allocators.caching.state import (
+    ADDRESS,
+    K_CLOCK,
+    K_DELAY,
+    K_LINKS_LEFT,
+    K_MOST_USES,
+    K_TABLES,
+    K_TOP,
+    NONE,
+    QUEUES,
+    Array,
+    Caching,
+)
+from coopsim.kernel.jit import inlined, kernel
+
+# A request: what, the allocation's number, bytes or ticks, stream.
+R_KIND, R_ID, R_AMOUNT, R_STREAM = range(4)
+ALLOCATE, FREE, RECORD, EMPTY, TICK, DELAY, STOP = range(7)  # STOP: the caller has something to do first
+
+# What an allocation number stands for, other than a block.
+GONE, NULL = -1, -2
+
+# Why performing stopped.
+DONE, STOPPED, CROWDED = range(3)
+
+
+@inlined
+def has_room(A: Caching) -> bool:
+    """Whether the arrays suffice for any one request.
+
+    Giving back pages cuts every free block into three at most, a request maps every run of address space at most, and
+    both are fewer than the blocks that there are.
+    """
+    used = A.B.shape[0] - A.K[K_TOP]
+    fewest = max(A.K[K_TABLES + 2 * QUEUES], 2 * A.K[K_MOST_USES], 4)
+    return A.K[K_TOP] >= 2 * used + 8 and A.K[K_LINKS_LEFT] > 0 and A.T.shape[1] >= 8 * fewest + 8
+
+
+@kernel
+def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array) -> tuple[int, int]:
+    """Perform requests from number `start`; the number of the first that is not performed, and why not.
+
+    held: the block of each allocation number, -1: none, -2: a null pointer. answers: for every allocation its
+    address, -1: out of memory.
+    """
+    for i in range(start, requests.shape[0]):
+        if not has_room(A):
+            return i, CROWDED
+        kind, number = requests[i, R_KIND], requests[i, R_ID]
+        if kind == ALLOCATE:
+            if requests[i, R_AMOUNT] == 0:
+                held[number] = NULL
+                answers[i] = 0
+                continue
+            b = malloc(A, requests[i, R_AMOUNT], requests[i, R_STREAM])
+            held[number] = b
+            answers[i] = A.B[b, ADDRESS] if b >= 0 else NONE
+        elif kind == FREE:
+            b = held[number]
+            if b >= 0:
+                free(A, b)
+            held[number] = GONE
+        elif kind == RECORD:
+            if held[number] >= 0:
+                record_stream(A, held[number], requests[i, R_STREAM])
+        elif kind == EMPTY:
+            release_cached(A)
+        elif kind == TICK:
+            A.K[K_CLOCK] += requests[i, R_AMOUNT]
+        elif kind == DELAY:
+            A.K[K_DELAY] = requests[i, R_AMOUNT]
+        else:
+            return i, STOPPED
+    return requests.shape[0], DONE

@@ -1,0 +1,74 @@
+"""Settings as the simulation needs them, and how they become registers of the state."""
+
+from dataclasses import dataclass, field
+
+from coopsim.allocators.caching.rounding import INTERVALS
+from coopsim.allocators.caching.state import (
+    K_DIVISIONS,
+    K_EARLY_LIMIT,
+    K_EXPANDABLE,
+    K_GARBAGE,
+    K_LARGE_SEGMENT,
+    K_LIMIT,
+    K_MAX_ROUNDING,
+    K_MAX_SPLIT,
+    K_RESERVE,
+    K_TIES,
+    K_TOTAL,
+    NONE,
+    UNLIMITED,
+    Caching,
+)
+from coopsim.allocators.caching.version import Version
+
+MIB = 1 << 20
+
+
+@dataclass
+class Settings:
+    """What a settings string says of device memory, in bytes."""
+
+    max_split_size: int = UNLIMITED
+    max_non_split_rounding: int = 20 * MIB
+    large_segment_size: int = 20 * MIB
+    divisions: list[int] = field(default_factory=lambda: [0] * INTERVALS)
+    garbage_collection_threshold: float = 0.0
+    expandable_segments: bool = False
+    memory_fraction: float = 1.0
+    throw_on_cudamalloc_oom: bool = False
+    reserve: float | None = None  #: address space of an expandable segment, as a part of the device's memory
+    reserve_bytes: int | None = None  #: or in bytes
+
+
+def apply(settings: Settings, version: Version, total_bytes: int, A: Caching) -> None:
+    """Write settings into a new state of a device of that size."""
+    K = A.K
+    K[K_TOTAL] = total_bytes
+    K[K_LIMIT] = K[K_GARBAGE] = K[K_EARLY_LIMIT] = NONE
+    K[K_MAX_SPLIT] = settings.max_split_size
+    K[K_MAX_ROUNDING] = settings.max_non_split_rounding
+    K[K_LARGE_SEGMENT] = settings.large_segment_size
+    K[K_EXPANDABLE] = settings.expandable_segments
+    K[K_RESERVE] = full = total_bytes + total_bytes // 8
+    if settings.reserve is not None:
+        K[K_RESERVE] = min(full, int(settings.reserve * float(total_bytes)))
+    if settings.reserve_bytes is not None:
+        K[K_RESERVE] = min(full, settings.reserve_bytes)
+    K[K_TIES] = version.ties
+    K[K_DIVISIONS : K_DIVISIONS + INTERVALS] = settings.divisions
+    if settings.throw_on_cudamalloc_oom:
+        K[K_EARLY_LIMIT] = total_bytes
+    if settings.memory_fraction < 1.0:
+        limit(settings, version, total_bytes, settings.memory_fraction, A)
+
+
+def limit(settings: Settings, version: Version, total_bytes: int, fraction: float, A: Caching) -> None:
+    """set_per_process_memory_fraction: the limit, and from when on garbage is collected."""
+    K = A.K
+    K[K_LIMIT] = K[K_GARBAGE] = NONE
+    if fraction < 1.0 or not version.whole_is_no_limit:
+        K[K_LIMIT] = int(fraction * float(total_bytes))
+        if settings.garbage_collection_threshold > 0:
+            K[K_GARBAGE] = int(settings.garbage_collection_threshold * float(K[K_LIMIT]))
+    if settings.throw_on_cudamalloc_oom:
+        K[K_EARLY_LIMIT] = int(fraction * float(total_bytes))

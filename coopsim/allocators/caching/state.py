@@ -1,0 +1,136 @@
+"""The state of a simulated caching allocator: a few two-dimensional arrays whose columns have names, as in replay.
+
+Kernels own no arrays and cannot make them larger. Before every request they check that there is room for the most that
+one request may need; when there is not, they stop there, `grow` makes a larger state and they go on.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.int64]
+
+NONE = -1
+UNLIMITED = 1 << 62
+
+# B: a row a block. The first four columns are the key by which free blocks are sorted; ORDER is what the version puts
+# between size and address. PREV and NEXT are the neighbours in the segment. SPACE: first address of the reserved
+# address space, -1 in memory of cudaMalloc. PENDING: events that must complete. USES: head of the list of recorded
+# streams. SLOT: unused row numbers.
+STREAM, SIZE, ORDER, ADDRESS, PREV, NEXT, POOL, ALLOCATED = range(8)
+MAPPED, SPACE, PENDING, USES, REQUESTED, AGE, SLOT = range(8, 15)
+B_COLUMNS = 15
+
+# The two pools, and the sorted sets of block numbers: free blocks of a pool, then its address space without memory.
+LARGE, SMALL = range(2)
+UNMAPPED = 2  # added to a pool
+SCRATCH = 4
+SETS = 5
+
+# D: a row a piece of cudaMalloc'd memory, by address.
+D_ADDRESS, D_BYTES = range(2)
+
+# L: a row a link of a list: a recorded stream of a block, or an event (when it completes, and the block it guards).
+L_KEY, L_BLOCK, L_NEXT = range(3)
+
+# T: hash tables, a row a slot: stream, its queue of events, how far from its own slot (-1: empty).
+T_STREAM, T_HEAD, T_TAIL, T_DISTANCE = range(4)
+QUEUES, RECORDED, SPARE = range(3)
+
+# How the version orders free blocks of equal size.
+BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
+
+# K: settings, counters and registers. A statistic is two: current and peak.
+(
+    K_TOTAL,
+    K_LIMIT,
+    K_GARBAGE,
+    K_MAX_SPLIT,
+    K_MAX_ROUNDING,
+    K_LARGE_SEGMENT,
+    K_EXPANDABLE,
+    K_RESERVE,
+    K_EARLY_LIMIT,
+    K_TIES,
+    K_DIVISIONS,
+) = range(11)
+(
+    K_COUNT,  # of each set
+    K_CALLS,
+    K_TOP,
+    K_LINK,
+    K_LINKS_LEFT,
+    K_MALLOCS,
+    K_DEVICE_USED,
+    K_SPACE_TOP,
+    K_REGISTERED,
+    K_CLOCK,
+    K_DELAY,
+    K_MOST_USES,
+    K_TABLES,  # of each table: slots, entries
+    K_RETRIES,
+    K_OOMS,
+    K_DEVICE_ALLOCS,
+    K_DEVICE_FREES,
+    K_ALLOCATED,
+    K_RESERVED,
+    K_ACTIVE,
+    K_INACTIVE_SPLIT,
+    K_REQUESTED,
+    K_SEGMENTS,
+    K_SIZE,
+) = (27, 31, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 49, 50, 51, 52, 53, 55, 57, 59, 61, 63, 65)
+
+
+class Caching(NamedTuple):
+    """Settings, blocks, device and counters of one simulated caching allocator. Arrays are described above."""
+
+    K: Array
+    B: Array
+    sets: Array
+    D: Array
+    L: Array
+    T: Array
+
+
+def new_state(blocks: int = 64, links: int = 16, slots: int = 64) -> Caching:
+    """No memory taken, no settings made."""
+    K = np.zeros(K_SIZE, np.int64)
+    K[K_LINK] = NONE
+    empty = Caching(
+        K,
+        np.zeros((0, B_COLUMNS), np.int64),
+        np.zeros((SETS, 0), np.int64),
+        np.zeros((0, 2), np.int64),
+        np.zeros((0, 3), np.int64),
+        np.zeros((3, 0, 4), np.int64),
+    )
+    return grow(empty, blocks, links, slots)
+
+
+def grow(A: Caching, blocks: int = 0, links: int = 0, slots: int = 0) -> Caching:
+    """The same state with at least that room; the registers stay the same array."""
+    B, sets, D, L, T = A.B, A.sets, A.D, A.L, A.T
+    if (more := blocks - len(B)) > 0:
+        # Rows that were handed back wait on the stack of unused rows; the new ones go beneath them.
+        waiting = B[: A.K[K_TOP], SLOT].copy()
+        first = len(B)
+        B = np.vstack([B, np.zeros((more, B_COLUMNS), np.int64)])
+        B[:more, SLOT] = np.arange(blocks - 1, first - 1, -1)
+        B[more : more + len(waiting), SLOT] = waiting
+        A.K[K_TOP] += more
+        sets = np.hstack([sets, np.zeros((SETS, more), np.int64)])
+        D = np.vstack([D, np.zeros((more, 2), np.int64)])
+    if (more := links - len(L)) > 0:
+        new = np.zeros((more, 3), np.int64)
+        new[:, L_NEXT] = np.arange(len(L) + 1, links + 1)
+        new[-1, L_NEXT] = A.K[K_LINK]
+        A.K[K_LINK] = len(L)
+        A.K[K_LINKS_LEFT] += more
+        L = np.vstack([L, new])
+    if (more := slots - T.shape[1]) > 0:
+        new = np.zeros((3, more, 4), np.int64)
+        new[:, :, T_DISTANCE] = -1
+        T = np.concatenate([T, new], axis=1)
+    return Caching(A.K, B, sets, D, L, T)

@@ -1,0 +1,77 @@
+"""What differs between versions of PyTorch, as found by asking each version's own library."""
+
+import re
+from dataclasses import dataclass
+
+from coopsim.allocators.caching.state import BY_ADDRESS, BY_BLOCK, BY_SEGMENT
+from coopsim.types import CoopsimError
+
+NEWEST = "2.15.0"
+
+
+@dataclass(frozen=True)
+class Version:
+    """The rules of one version of PyTorch."""
+
+    name: str
+    ties: int  #: what orders free blocks of one stream and size: their address, or when they or their segment were made
+    shared_settings: bool  #: the settings are parsed by the code that all accelerators share
+    whole_is_no_limit: bool  #: a memory fraction of 1 takes the limit away; before, it is a limit of all memory
+    keys: frozenset[str]  #: settings that it knows
+
+
+_KEYS = frozenset(
+    {
+        "backend",
+        "expandable_segments",
+        "garbage_collection_threshold",
+        "max_non_split_rounding_mb",
+        "max_split_size_mb",
+        "pinned_num_register_threads",
+        "pinned_use_background_threads",
+        "pinned_use_cuda_host_register",
+        "pinned_use_hip_host_register",
+        "release_lock_on_cudamalloc",
+        "release_lock_on_hipmalloc",
+        "roundup_power2_divisions",
+    }
+)
+_KEYS_2_9 = _KEYS | {"graph_capture_record_stream_reuse", "pinned_reserve_segment_size_mb"}
+_KEYS_2_10 = _KEYS_2_9 | {"per_process_memory_fraction"}
+_KEYS_2_11 = _KEYS_2_10 | {"large_segment_size_mb"}
+_KEYS_2_12 = _KEYS_2_11 | {"pinned_free_catch_all", "throw_on_cudamalloc_oom"}
+_KEYS_2_14 = _KEYS_2_12 | {"pinned_max_cached_size_mb", "pinned_max_round_threshold_mb"}
+_KEYS_2_15 = _KEYS_2_14 | {"expandable_segments_reserve", "expandable_segments_reserve_by_class"}
+
+VERSIONS = {
+    v.name: v
+    for v in (
+        Version("2.6.0", BY_ADDRESS, False, False, _KEYS),
+        Version("2.9.1", BY_ADDRESS, False, False, _KEYS_2_9),
+        Version("2.10.0", BY_ADDRESS, True, True, _KEYS_2_10),
+        Version("2.11.0", BY_ADDRESS, True, True, _KEYS_2_11),
+        Version("2.12.1", BY_BLOCK, True, True, _KEYS_2_12),
+        Version("2.14.1", BY_SEGMENT, True, True, _KEYS_2_14),
+        Version(NEWEST, BY_SEGMENT, True, True, _KEYS_2_15),
+    )
+}
+
+
+def _number(name: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in name.split("."))
+
+
+def find(name: str) -> Version:
+    """The rules of that version: those of the nearest known one that is not newer. CoopsimError outside 2.6 to 2.15.
+
+    >>> find("2.13.0").name, find("2.15").name, find("2.9.1+cu128").name
+    ('2.12.1', '2.15.0', '2.9.1')
+    """
+    if not re.fullmatch(r"\d+\.\d+(\.\d+)?(\+[\w.]+)?", name):
+        raise CoopsimError(f"torch {name!r} is not a version; known are {', '.join(VERSIONS)}")
+    parts = _number(name.partition("+")[0])
+    if not (2, 6) <= parts[:2] <= (2, 15):
+        raise CoopsimError(f"torch {name} is not simulated, only 2.6 to 2.15; known are {', '.join(VERSIONS)}")
+    # The rules are those of a minor version: 2.9.0 has those of 2.9.1.
+    known = [v for v in VERSIONS.values() if _number(v.name)[:2] <= parts[:2]]
+    return known[-1]

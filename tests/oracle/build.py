@@ -1,0 +1,156 @@
+"""Build the oracle: libc10_cuda.so of a torch wheel on a runtime of our own, with a driver. Once a version, on demand.
+
+A version that is installed is taken from there. Another is downloaded with pip (some hundred MB to several GB, of which
+2 MB are kept) if $COOPSIM_ORACLE_CACHE names a folder for it; without, it is not there.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from coopsim.phantom import PhantomError, wheel
+from coopsim.phantom.build import cache_folder, compiler
+
+CSRC = Path(__file__).parent / "csrc"
+VERSIONS = ("2.6.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.14.1", "2.15.0")
+_LIBRARIES = ("libc10.so", "libc10_cuda.so")
+
+
+class OracleMissing(Exception):  # noqa: N818
+    """This version cannot be had here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The real allocator of one torch version."""
+
+    version: str
+    folder: Path
+
+    def ask(self, conf: str, total: int, requests: list[str]) -> list[str]:
+        """What it answers, a line an item; one line `refused ...` if it takes the settings for wrong."""
+        run = self._run(conf, total, requests)
+        lines = run.stdout.splitlines()
+        if run.returncode:
+            refused = [line for line in run.stderr.splitlines() if line.startswith("refused ") or "what():" in line]
+            lines.append(refused[-1] if refused else f"died {run.returncode} {run.stderr[-300:]}")
+        return lines
+
+    def seconds(self, conf: str, total: int, requests: list[str]) -> float:
+        """How long it takes for all of them, without the output."""
+        said = self._run(conf, total, requests, "--quiet").stderr
+        return float(said.split("seconds ")[1].split()[0])
+
+    def _run(self, conf: str, total: int, requests: list[str], *options: str) -> "subprocess.CompletedProcess[str]":
+        gone = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+        env = {k: v for k, v in os.environ.items() if k not in gone}
+        env |= {"ORACLE_TOTAL": str(total), "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC": "0"}
+        env |= {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}
+        return subprocess.run(
+            [self.folder / "driver", *options],
+            input="\n".join(requests) + "\n",
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def oracle(version: str) -> Oracle:
+    """The oracle of that version, built now if it is not there yet. Raises OracleMissing."""
+    h = hashlib.blake2b(digest_size=8)
+    for file in (Path(__file__), *sorted(CSRC.rglob("*.*"))):
+        h.update(file.read_bytes())
+    folder = _home() / f"oracle-{version}-{h.hexdigest()}"
+    if not (folder / "driver").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".oracle-"))
+        try:
+            _build(_package(version), scratch)
+            if not folder.exists():
+                scratch.rename(folder)
+        except (PhantomError, subprocess.CalledProcessError) as e:
+            raise OracleMissing(getattr(e, "stderr", None) or str(e)) from None
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return Oracle(version, folder)
+
+
+def available() -> list[str]:
+    """The versions that can be had without a download, the installed one last."""
+    installed = _installed()
+    found = [v for v in VERSIONS if v != installed and (_home() / f"torch-{v}" / "torch" / "lib").is_dir()]
+    return found + ([installed] if installed else [])
+
+
+def _home() -> Path:
+    return Path(os.environ.get("COOPSIM_ORACLE_CACHE") or cache_folder())
+
+
+def _installed() -> str:
+    try:
+        return wheel.find().version.partition("+")[0]
+    except PhantomError:
+        return ""
+
+
+def _package(version: str) -> Path:
+    """The folder `torch` of that version, with two libraries and the headers at least."""
+    if version == _installed():
+        return wheel.find().folder
+    home = _home() / f"torch-{version}"
+    if not (home / "torch" / "lib" / _LIBRARIES[-1]).exists():
+        if not os.environ.get("COOPSIM_ORACLE_CACHE"):
+            raise OracleMissing(f"torch {version} is not installed; name a folder in COOPSIM_ORACLE_CACHE to fetch it")
+        _download(version, home)
+    return home / "torch"
+
+
+def _download(version: str, home: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=home.parent) as folder:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--dest", folder]
+        try:
+            subprocess.run([*pip, f"torch=={version}"], check=True, capture_output=True, text=True)
+        except subprocess.CalledProcessError as e:
+            raise OracleMissing(f"torch {version} cannot be downloaded: {e.stderr.strip()[-300:]}") from None
+        with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as archive:
+            wanted = tuple(f"torch/lib/{name}" for name in _LIBRARIES)
+            headers = ("torch/include/c10/", "torch/include/torch/headeronly/", "torch/version.py")
+            archive.extractall(home, [n for n in archive.namelist() if n in wanted or n.startswith(headers)])
+
+
+def _build(torch: Path, out: Path) -> None:
+    for name in _LIBRARIES:
+        shutil.copy(torch / "lib" / name, out / name)
+    wanted = wheel.imports(out)
+    runtime = next(name for name in wanted if name.startswith("libcudart.so"))
+    cuda = f"-DCUDA_VERSION={runtime.removeprefix('libcudart.so.')}000"
+    (out / "runtime.map").write_text(f"{runtime} {{ global: cu*; oracle_*; local: *; }};\n")
+    c = [compiler(), "-O2", "-fPIC", "-w"]
+    _run(*c, "-c", CSRC / "runtime.c", "-o", out / "runtime.o")
+    table = wheel.readelf("--syms", out / "runtime.o")
+    have = {f[7] for f in (line.split() for line in table.splitlines()) if len(f) == 8 and f[6] != "UND"}
+    missing = sorted(set(wanted[runtime]) - have)  # nothing that a request comes to
+    (out / "stubs.c").write_text("".join(f"int {name}(void) {{ return 801; }}\n" for name in missing))
+    script = f"-Wl,--version-script={out / 'runtime.map'}"
+    _run(*c, "-shared", out / "runtime.o", out / "stubs.c", f"-Wl,-soname,{runtime}", script, "-o", out / runtime)
+    (out / "driver.c").write_text("")
+    here, kept = [f"-L{out}", "-Wl,-rpath,$ORIGIN"], ["-Wl,--no-as-needed"]
+    driver = "libcuda.so.1"  # torch 2.6 opens it by name and finds the functions in the runtime behind it
+    _run(*c, "-shared", out / "driver.c", f"-Wl,-soname,{driver}", *here, *kept, f"-l:{runtime}", "-o", out / driver)
+    old = "torchCheckFailEPKcS2_jRKSs" in wheel.readelf("--dyn-syms", out / _LIBRARIES[0])  # strings as before C++11
+    _run(
+        *("g++", "-std=c++20", "-O1", "-w", cuda, f"-D_GLIBCXX_USE_CXX11_ABI={int(not old)}"),
+        *("-I", torch / "include", "-I", CSRC / "include", CSRC / "driver.cpp", "-o", out / "driver"),
+        *(*here, *kept, *(f"-l:{name}" for name in (*reversed(_LIBRARIES), runtime, driver))),
+    )
+
+
+def _run(*command: object) -> None:
+    subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True)
