@@ -1,15 +1,36 @@
-"""coopsim import simrd LOG -o T: make a trace of another tool's log."""
+"""coopsim import simrd LOG | torch-snapshot F -o T: make a trace of what another tool wrote."""
 
 import argparse
+from typing import Any
 
 from coopsim.cli.common import note
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.simrd import import_log
     from coopsim.trace import save
 
-    trace = import_log(args.log)
+    trace = _simrd(args) if args.format == "simrd" else _snapshot(args)
     save(trace, args.output)
-    note(f"wrote {args.output}: {trace.n_ops} ops, {trace.n_storages} tensors of {trace.label}")
+    note(f"wrote {args.output}: {trace.n_ops} ops, {trace.n_storages} storages of {trace.label}")
     return 0
+
+
+def _simrd(args: argparse.Namespace) -> Any:
+    from coopsim.simrd import import_log
+    from coopsim.types import CoopsimError
+
+    if args.device is not None:
+        raise CoopsimError("--device is for torch-snapshot; a log of DTR's prototype has one device")
+    return import_log(args.log)
+
+
+def _snapshot(args: argparse.Namespace) -> Any:
+    from coopsim.requests.of_snapshot import device_bytes, of_snapshot
+    from coopsim.snapshot import read
+    from coopsim.snapshot.check import best
+    from coopsim.snapshot.to_trace import to_trace
+
+    snapshot = read(args.log, device=args.device)
+    total = device_bytes(snapshot)
+    note(best(snapshot, of_snapshot(snapshot, total_bytes=total), total_bytes=total).text())
+    return to_trace(snapshot)

@@ -49,7 +49,8 @@ def build() -> Parser:
     _phantom(
         add("phantom", "run an unmodified training script without a GPU: peaks, smallest memory, what ran out of it")
     )
-    _import(add("import", "make a trace of a log that another tool wrote", module="import_"))
+    _import(add("import", "make a trace of what another tool wrote", module="import_"))
+    _advise(add("advise", "why memory ran out, and which allocator settings, or recomputation, would have helped"))
     _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
     _replay(add("replay", "replay a trace under a policy and a budget"))
     _sweep(add("sweep", "replay traces over a grid of policies and budgets, on all cores; resumes when started again"))
@@ -57,6 +58,7 @@ def build() -> Parser:
     _plot(add("plot", "draw a schedule's memory map, or a sweep's figures"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
     _requests(add("requests", "what PyTorch's CUDA caching allocator answers to a stream of requests"))
+    _export(add("export", "make of a schedule what another tool shows"))
     p = add("list", "what there is to choose from", module="list_names")
     p.add_argument("what", choices=("policies", "allocators", "models", "hardware"))
     p.add_argument("--json", action="store_true", help="print JSON")
@@ -108,9 +110,26 @@ def _phantom(p: Parser) -> None:
 
 
 def _import(p: Parser) -> None:
-    p.add_argument("format", choices=("simrd",), help="simrd: a log of DTR's prototype, plain, .gz or .zst")
-    p.add_argument("log", metavar="LOG", help="file to read")
+    p.add_argument(
+        "format",
+        choices=("simrd", "torch-snapshot"),
+        help="simrd: a log of DTR's prototype, plain, .gz or .zst; torch-snapshot: of torch.cuda.memory._dump_snapshot",
+    )
+    p.add_argument("log", metavar="F", help="file to read")
+    p.add_argument("--device", type=_natural, metavar="N", help="of a snapshot of several devices")
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
+
+
+def _advise(p: Parser) -> None:
+    p.add_argument("file", metavar="F", help="memory snapshot (torch.cuda.memory._dump_snapshot), or trace")
+    p.add_argument(
+        "--memory", metavar="B", help="what PyTorch may reserve: 80GiB (default: what it had, if a snapshot ran out)"
+    )
+    p.add_argument("--torch", metavar="V", help="version (default: the one that follows the history; or the trace's)")
+    p.add_argument("--conf", metavar="STRING", help="PYTORCH_CUDA_ALLOC_CONF (default: as recorded)")
+    p.add_argument("--device", type=_natural, metavar="N", help="of a snapshot of several devices")
+    p.add_argument("-o", "--output", metavar="DIR|FILE", help="draw the memory at the failure")
+    p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _info(p: Parser) -> None:
@@ -182,6 +201,14 @@ def _plot(p: Parser) -> None:
     p.add_argument("-o", "--output", metavar="DIR", default=".", help="folder for the figures (default: here)")
     p.add_argument("--format", default="png", metavar="F,F", help="png, pdf, svg (default: png)")
     p.add_argument("--trace", metavar="T", help="the schedule's trace (default: looked for by its hash)")
+
+
+def _export(p: Parser) -> None:
+    p.add_argument("schedule", metavar="S", help="schedule file")
+    p.add_argument(
+        "--torch-snapshot", metavar="F", required=True, help="memory snapshot to write, for PyTorch's memory_viz"
+    )
+    p.add_argument("--trace", metavar="T", help="its trace (default: looked for by its hash)")
 
 
 def _validate(p: Parser) -> None:

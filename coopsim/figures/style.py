@@ -65,6 +65,17 @@ def roles() -> dict[str, Look]:
     return {name: Look(**look) for name, look in _style()["role"].items()}
 
 
+def memory() -> dict[str, Look]:
+    """A look for each kind of memory at a failure, in the order of the legend."""
+    return {name: Look(**look) for name, look in _style()["memory"].items()}
+
+
+def holders() -> list[str]:
+    """Colours for what holds the most memory."""
+    colors: list[str] = _style()["holders"]["colors"]
+    return colors
+
+
 def size(name: str) -> dict[str, float]:
     """Inches and points for `column` or `slide`. CoopsimError for another name."""
     sizes: dict[str, dict[str, float]] = _style()["size"]

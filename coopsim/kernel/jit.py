@@ -70,7 +70,7 @@ def cached_here() -> Iterator[None]:
 def _compile(function: F, *, inline: bool) -> F:
     with cached_here():
         # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
-        compiled: F = numba.njit(cache=True, error_model="numpy", forceinline=inline, _nrt=False)(function)
+        compiled: F = numba.njit(cache=True, error_model="numpy", forceinline=inline, nogil=True, _nrt=False)(function)
     return compiled
 
 

@@ -2,10 +2,12 @@
 
 from coopsim.requests.stream import RequestStream, Writer
 from coopsim.snapshot.model import Event, Snapshot
+from coopsim.snapshot.place import place
 from coopsim.snapshot.rewind import rewind
 
 _TAKES, _RETURNS = frozenset({"segment_alloc", "segment_map"}), frozenset({"segment_free", "segment_unmap"})
 _REQUESTS = frozenset({"alloc", "oom"})
+_BEFORE, _NOWHERE = "there before the history", "no line of Python"
 _NEVER = 1 << 30  #: ticks
 
 
@@ -30,7 +32,8 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
     to = Writer()
     start = rewind(snapshot)
     places = to.restore(
-        (segment.nbytes, segment.stream, [(b.nbytes, b.state != "free") for b in segment.blocks]) for segment in start
+        (s.nbytes, s.stream, [(b.nbytes, None if b.state == "free" else place(b.frames) or _BEFORE) for b in s.blocks])
+        for s in start
     )
     number = {start[s].blocks[b].address: n for (s, b), n in places.items()}
     events = snapshot.events
@@ -49,7 +52,7 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
         if event.action in _REQUESTS:
             if clocked:
                 to.tick(1, at)
-            taken = to.take(event.nbytes, event.stream, at)
+            taken = to.take(event.nbytes, event.stream, at, place(event.frames) or _NOWHERE)
             if event.action == "alloc":
                 number[event.address] = taken
         elif event.action == "free_requested":

@@ -15,10 +15,12 @@ def of_trace(trace: Trace, *, rounds: int = 1) -> RequestStream:
     to = Writer()
     layout = trace.header.get("memory_at_start")
     if layout is None:
-        number = {s: to.take(int(trace.bytes[s])) for s in trace.alive_at_start.nonzero()[0].tolist()}
+        start = trace.alive_at_start.nonzero()[0].tolist()
+        number = {s: to.take(int(trace.bytes[s]), label=str(trace.role[s])) for s in start}
     else:
-        blocks = [(total, 0, [(size, holds != _UNUSED) for size, holds in held]) for total, held in layout]
-        places = to.restore(blocks)
+        places = to.restore(
+            (total, 0, [(size, _label(trace, holds)) for size, holds in held]) for total, held in layout
+        )
         number = {layout[s][1][b][1]: n for (s, b), n in places.items() if layout[s][1][b][1] >= 0}
     prologue = len(to)
     frees: list[list[int]] = [[] for _ in range(trace.n_ops + 1)]
@@ -31,7 +33,8 @@ def of_trace(trace: Trace, *, rounds: int = 1) -> RequestStream:
             source = round_ * trace.n_ops + max(op, 0)
             if op >= 0:
                 codes = requests[op] or _plain(len(creates[op]), temporaries[op])
-                _op(codes, creates[op], sizes, streams[op], number, to, source)
+                label = f"{trace.name[op]} {trace.module[op]}".rstrip()
+                _op(codes, creates[op], sizes, streams[op], number, to, source, label)
             for storage in frees[op + 1]:
                 to.give_back(number.pop(storage), source)
         after = {becomes[s]: n for s, n in number.items() if becomes[s] >= 0}
@@ -42,21 +45,34 @@ def of_trace(trace: Trace, *, rounds: int = 1) -> RequestStream:
     return to.stream(prologue)
 
 
+def _label(trace: Trace, holds: int) -> str | None:
+    if holds == _UNUSED:
+        return None
+    return str(trace.role[holds]) if holds >= 0 else "a library's workspace"
+
+
 def _plain(n: int, temporaries: list[int]) -> list[int]:
     """The order where a trace tells none: the temporaries, then what the op creates; at the end they go back."""
     return [*temporaries, *range(-1, -n - 1, -1), *range(-n - 1, -n - 1 - len(temporaries), -1)]
 
 
 def _op(
-    codes: list[int], creates: list[int], sizes: list[int], stream: int, number: dict[int, int], to: Writer, source: int
+    codes: list[int],
+    creates: list[int],
+    sizes: list[int],
+    stream: int,
+    number: dict[int, int],
+    to: Writer,
+    source: int,
+    label: str,
 ) -> None:
     """One op's requests (docs/formats.md, column `requests`)."""
     taken: list[int] = []
     for code in codes:
         if code > 0:
-            taken.append(to.take(code, stream, source))
+            taken.append(to.take(code, stream, source, label))
         elif code >= -len(creates):
             storage = creates[-1 - code]
-            number[storage] = to.take(sizes[storage], stream, source)
+            number[storage] = to.take(sizes[storage], stream, source, label)
         else:
             to.give_back(taken[-1 - len(creates) - code], source)

@@ -21,13 +21,15 @@ class RequestStream:
     """Requests in order.
 
     rows: int64 (n, 4), columns as above; allocation numbers count from 0, each is allocated once. source: by row, the
-    place that it comes from (an op of a trace, a row of a schedule, an event of a history), or -1. prologue: how many
-    rows at the start only restore what was there before the record begins.
+    place that it comes from (an op of a trace, a row of a schedule, an event of a history), or -1. labels: by
+    allocation number, what it is, for people. prologue: how many rows at the start only restore what was there before
+    the record begins.
     """
 
     rows: NDArray[np.int64]
     source: NDArray[np.int64]
-    prologue: int = 0
+    labels: tuple[str, ...]
+    prologue: int
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -52,15 +54,15 @@ class Writer:
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, int, int]] = []
         self._source: list[int] = []
-        self._numbers = 0
+        self._labels: list[str] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, nbytes: int, stream: int = 0, source: int = -1) -> int:
+    def take(self, nbytes: int, stream: int = 0, source: int = -1, label: str = "") -> int:
         """Allocate; the new allocation's number."""
-        number = self._numbers
-        self._numbers += 1
+        number = len(self._labels)
+        self._labels.append(label)
         self._put(ALLOCATE, number, nbytes, stream, source)
         return number
 
@@ -84,10 +86,12 @@ class Writer:
         """How long an event that is recorded from here on takes."""
         self._put(DELAY, 0, ticks, 0, source)
 
-    def restore(self, layout: Iterable[tuple[int, int, list[tuple[int, bool]]]]) -> dict[tuple[int, int], int]:
-        """Make segments with their blocks: for each its bytes, stream, and blocks as (bytes, in use), in order.
+    def restore(self, layout: Iterable[tuple[int, int, list[tuple[int, str | None]]]]) -> dict[tuple[int, int], int]:
+        """Make segments with their blocks: for each its bytes, stream, and blocks as (bytes, label), in order.
 
-        Gives the allocation number of each block in use, by (segment, block). Segment by segment: one is made by
+        The label of an unused block is None.
+
+        Returns the allocation number of each block in use, by (segment, block). Segment by segment: one is made by
         asking for all of it, and then cut from its low end, unused blocks too, so that only one segment at a time has
         room. The unused blocks are given back when all is in place.
         """
@@ -95,9 +99,9 @@ class Writer:
         unused: list[int] = []
         for s, (total, stream, blocks) in enumerate(layout):
             self.give_back(self.take(total if total > SMALL_SEGMENT else 1, stream))
-            for b, (size, in_use) in enumerate(blocks):
-                if in_use:
-                    numbers[s, b] = self.take(size, stream)
+            for b, (size, label) in enumerate(blocks):
+                if label is not None:
+                    numbers[s, b] = self.take(size, stream, label=label)
                 else:
                     most = SMALL_BLOCK if total == SMALL_SEGMENT else size  # larger ones go to large segments
                     unused += [self.take(min(most, size - at), stream) for at in range(0, size, most)]
@@ -108,7 +112,7 @@ class Writer:
     def stream(self, prologue: int = 0) -> RequestStream:
         """What has been written."""
         rows = np.array(self._rows, np.int64).reshape(-1, 4)
-        return RequestStream(rows, np.array(self._source, np.int64), prologue)
+        return RequestStream(rows, np.array(self._source, np.int64), tuple(self._labels), prologue)
 
     def _put(self, kind: int, number: int, amount: int, stream: int, source: int) -> None:
         self._rows.append((kind, number, amount, stream))

@@ -11,7 +11,8 @@ from typing import Any
 from coopsim.snapshot.unpickle import SnapshotError, load
 
 ACTIONS = frozenset(
-    "alloc free_requested free_completed segment_alloc segment_free segment_map segment_unmap oom".split()
+    {"alloc", "free_requested", "free_completed", "oom", "segment_alloc", "segment_free"}
+    | {"segment_map", "segment_unmap"}
 )
 STATES = {"active_allocated": "allocated", "active_pending_free": "pending", "inactive": "free"}
 #: The same of older versions, or of their documentation.
@@ -53,7 +54,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An entry of the history. `address` of an `oom` is -1; `device_free` is known there only. Streams: 0 the default."""
+    """An entry of the history. Of an `oom`, and only of one, `address` is -1 and `device_free` known."""
 
     action: str
     address: int
@@ -99,9 +100,7 @@ def read(path: str | Path, *, device: int | None = None) -> Snapshot:
         path=str(path),
         device=device,
         conf=reader.check(settings.get("PYTORCH_CUDA_ALLOC_CONF", ""), str, "PYTORCH_CUDA_ALLOC_CONF"),
-        segments=tuple(
-            sorted((reader.segment(s) for s in segments if s["device"] == device), key=lambda s: s.address)
-        ),
+        segments=tuple(sorted((reader.segment(s) for s in segments if s["device"] == device), key=lambda s: s.address)),
         events=tuple(reader.events(events)),
     )
 

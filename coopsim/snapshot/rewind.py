@@ -1,7 +1,7 @@
 """Where the history of a snapshot begins: its segments as they were before the first event."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coopsim.snapshot.model import Block, Segment, Snapshot
 from coopsim.snapshot.unpickle import SnapshotError
@@ -63,8 +63,7 @@ def _cut(ranges: list[_Range], start: int, end: int) -> None:
     """Take a range out of the one that it is part of."""
     for i, r in enumerate(ranges):
         if r.start <= start and end <= r.end:
-            rest = (_Range(r.start, start, r.stream, r.large, r.expandable),)
-            rest += (_Range(end, r.end, r.stream, r.large, r.expandable),)
+            rest = replace(r, end=start), replace(r, start=end)
             ranges[i : i + 1] = [part for part in rest if part.start < part.end]
             return
     raise KeyError(start)

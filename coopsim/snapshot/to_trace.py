@@ -2,14 +2,12 @@
 
 from pathlib import PurePath
 
-from coopsim.snapshot.model import Frame, Snapshot
+from coopsim.snapshot.model import Snapshot
+from coopsim.snapshot.place import place
 from coopsim.snapshot.rewind import rewind
 from coopsim.trace import Trace
 from coopsim.trace.build import TraceBuilder
 from coopsim.types import Role
-
-#: What the paths of libraries' files have in them, and those of a user's own do not.
-_LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python", "/coopsim/capture/", "<")
 
 
 def to_trace(snapshot: Snapshot) -> Trace:
@@ -37,10 +35,3 @@ def to_trace(snapshot: Snapshot) -> Trace:
         "allocator": {"conf": snapshot.conf},
     }
     return builder.build(header)
-
-
-def place(frames: tuple[Frame, ...]) -> str:
-    """The innermost line that is of the user's own, as file:line function; or of whatever there is."""
-    own = next((f for f in frames if not any(part in f.file for part in _LIBRARIES)), None)
-    own = own or (frames[0] if frames else None)
-    return f"{PurePath(own.file).name}:{own.line} {own.name}" if own is not None else ""

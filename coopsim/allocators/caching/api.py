@@ -85,19 +85,23 @@ class CachingAllocator:
         settings.apply(self.settings, self.rules, total_bytes, self.state)
         self._held = np.full(0, GONE, np.int64)
 
-    def run(self, requests: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    def run(
+        self, requests: NDArray[np.int64], reserved: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], int]:
         """Perform requests until one of kind STOP, which is not. Returns the answers, and how many were performed.
 
         requests: int64 rows of kind, allocation number (small, from 0), bytes or ticks, stream (perform.py names them).
-        An answer is an address, or -1 for a request that found no memory; other rows have no meaning.
+        An answer is an address, or -1 for a request that found no memory; other rows have no meaning. `reserved`, if
+        given, is filled with the bytes of all segments after each request.
         """
         numbers = int(requests[:, 1].max(initial=-1)) + 1
         if numbers > len(self._held):
             self._held = np.concatenate([self._held, np.full(numbers - len(self._held), GONE, np.int64)])
         answers = np.full(len(requests), -1, np.int64)
+        sizes = np.empty(0, np.int64) if reserved is None else reserved
         start = 0
         while True:
-            start, why = perform(self.state, requests, start, self._held, answers)
+            start, why = perform(self.state, requests, start, self._held, answers, sizes)
             if why != CROWDED:
                 return answers, int(start)
             A = self.state

@@ -9,6 +9,7 @@ from coopsim.allocators.caching.state import (
     K_DELAY,
     K_LINKS_LEFT,
     K_MOST_USES,
+    K_RESERVED,
     K_TABLES,
     K_TOP,
     NONE,
@@ -42,7 +43,7 @@ def has_room(A: Caching) -> bool:
 
 
 @kernel
-def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array) -> tuple[int, int]:
+def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array, reserved: Array) -> tuple[int, int]:
     """Perform requests from number `start`; the number of the first that is not performed, and why not.
 
     held: the block of each allocation number, -1: none, -2: a null pointer. answers: for every allocation its
@@ -56,10 +57,10 @@ def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array
             if requests[i, R_AMOUNT] == 0:
                 held[number] = NULL
                 answers[i] = 0
-                continue
-            b = malloc(A, requests[i, R_AMOUNT], requests[i, R_STREAM])
-            held[number] = b
-            answers[i] = A.B[b, ADDRESS] if b >= 0 else NONE
+            else:
+                b = malloc(A, requests[i, R_AMOUNT], requests[i, R_STREAM])
+                held[number] = b
+                answers[i] = A.B[b, ADDRESS] if b >= 0 else NONE
         elif kind == FREE:
             b = held[number]
             if b >= 0:
@@ -76,4 +77,6 @@ def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array
             A.K[K_DELAY] = requests[i, R_AMOUNT]
         else:
             return i, STOPPED
+        if reserved.shape[0] > 0:
+            reserved[i] = A.K[K_RESERVED]
     return requests.shape[0], DONE

@@ -1,6 +1,7 @@
 """What is watched in a script that runs on the phantom GPU: every op, every storage, every time memory ran out."""
 
 import os
+import pickle
 import sys
 from collections import Counter, defaultdict
 from functools import cache
@@ -14,7 +15,7 @@ from coopsim.capture.costs import CostModel
 from coopsim.capture.device import Device, PhantomDevice
 from coopsim.capture.effects import tensors
 from coopsim.capture.recorder import Recorder
-from coopsim.capture.script import places, requests
+from coopsim.capture.script import places, requests, stacks
 from coopsim.capture.script.task import Task
 from coopsim.capture.storages import Storage
 from coopsim.phantom import profiles
@@ -148,7 +149,8 @@ class Watch:
 
     def _snapshot(self) -> None:
         part = f"{self._task.snapshot}.{os.getpid()}.part"
-        torch.cuda.memory._dump_snapshot(part)  # type: ignore[no-untyped-call]
+        with open(part, "wb") as file:  # protocol 4: the memory_viz page reads no later one
+            pickle.dump(stacks.unwatched(torch.cuda.memory._snapshot()), file, protocol=4)
         os.replace(part, self._task.snapshot)
 
 

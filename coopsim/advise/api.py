@@ -1,0 +1,80 @@
+"""From requests to advice."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from coopsim.advise.candidates import candidates
+from coopsim.advise.failure import Failure, at_request, peak_row
+from coopsim.advise.trial import Trial, attempt, smallest
+from coopsim.allocators.caching.version import VERSIONS
+from coopsim.requests.stream import RequestStream
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was found out.
+
+    as_recorded: with the recorded settings. trials: every candidate with the same version of PyTorch, the best first.
+    versions: the recorded settings with each version. recommended: the settings to use, None if none makes it fit; the
+    recorded ones if they do. smallest_bytes: the least memory with the recorded settings, and with the recommended.
+    failure: the memory when it ran out, or at its peak. floor_bytes: held at once, whatever the allocator.
+    """
+
+    total_bytes: int
+    floor_bytes: int
+    as_recorded: Trial
+    failure: Failure
+    trials: tuple[Trial, ...]
+    versions: tuple[Trial, ...]
+    recommended: Trial | None
+    smallest_bytes: tuple[int, int | None]
+
+
+def advise(
+    stream: RequestStream, *, torch: str, conf: str, total_bytes: int, tick: Callable[[], None] = lambda: None
+) -> Advice:
+    """Try everything. `torch` and `conf`: as it was recorded. `tick` is called for every one of `count` trials.
+
+    A candidate is better if it fits; then if it never had to give memory back to make room; then if it makes the
+    device's memory calls fewer, by half or more, because those are what settings cost; then if it reserves less. Of
+    equals the first of candidates.CANDIDATES is better.
+    """
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+
+        def run(version: str, settings: str) -> Trial:
+            trial = attempt(stream, version, settings, total_bytes)
+            tick()
+            return trial
+
+        first = run(torch, conf)
+        others = [c for c in candidates(torch) if c != conf]
+        trials = list(pool.map(lambda c: run(torch, c), [*([""] if conf else []), *others]))
+        versions = list(pool.map(lambda v: run(v, conf), [v for v in VERSIONS if v != torch]))
+    order = {trial.conf: i for i, trial in enumerate(trials)}
+    best = sorted(
+        trials,
+        key=lambda t: (not t.fits, t.retries > 0, t.device_calls.bit_length(), t.peak_reserved_bytes, order[t.conf]),
+    )
+    recommended = first if first.fits else next((t for t in best if t.fits), None)
+    row = first.failed_at
+    at = row if row is not None else peak_row(stream, torch=torch, conf=conf, total_bytes=total_bytes)
+    return Advice(
+        total_bytes=total_bytes,
+        floor_bytes=stream.peak_bytes(),
+        as_recorded=first,
+        failure=at_request(stream, at, torch=torch, conf=conf, total_bytes=total_bytes, failed=row is not None),
+        trials=tuple(best),
+        versions=tuple(sorted([*versions, first], key=lambda t: list(VERSIONS).index(t.torch))),
+        recommended=recommended,
+        smallest_bytes=(
+            smallest(stream, torch, conf),
+            smallest(stream, torch, recommended.conf) if recommended else None,
+        ),
+    )
+
+
+def count(torch: str) -> int:
+    """How many trials there are, at most."""
+    return len(candidates(torch)) + len(VERSIONS) + 1

@@ -1,0 +1,159 @@
+"""The memory at one request: what lies where, and what is in the way."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopsim.allocators.caching.api import CachingAllocator, Segment
+from coopsim.requests.stream import ALLOCATE, AMOUNT, FREE, KIND, NUMBER, STREAM, RequestStream
+
+_SMALL = 1 << 20  #: bytes; larger requests never come from a segment of small blocks
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A segment that cannot go back to the device: its free bytes, its live ones, and what the live ones are."""
+
+    address: int
+    nbytes: int
+    free_bytes: int
+    live_bytes: int
+    holders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Memory after a request was refused, or, if none was, at the peak of what was reserved.
+
+    Bytes, all of the same moment; reserved_bytes is the sum of the first six. live: as they were asked for. rounding:
+    what blocks have more than that. pending: freed, but another stream may still use it. free: in segments that this
+    request could use (all, if it was served); other_streams: in those of other streams; other_pool: free small blocks
+    where the request is large, or the other way round. unused_device: of the device, in no segment. floor: what all
+    requests hold at once at most, whatever the allocator. labels: what holds each block, by segment; "" if it is free.
+    """
+
+    row: int
+    failed: bool
+    label: str
+    requested_bytes: int
+    stream: int
+    live_bytes: int
+    rounding_bytes: int
+    pending_bytes: int
+    free_bytes: int
+    other_streams_bytes: int
+    other_pool_bytes: int
+    largest_free_block_bytes: int
+    unused_device_bytes: int
+    floor_bytes: int
+    segments: tuple[Segment, ...]
+    labels: tuple[tuple[str, ...], ...]
+    pinned: tuple[Pinned, ...]
+
+    @property
+    def reserved_bytes(self) -> int:
+        """All segments."""
+        return sum(s.bytes for s in self.segments)
+
+    @property
+    def is_large(self) -> bool:
+        """Is the request one that only segments of large blocks serve?"""
+        return self.requested_bytes > _SMALL
+
+    @property
+    def cause(self) -> str:
+        """What stands in the way most: size, fragmentation, other-streams, pending, rounding or other-pool."""
+        if not self.failed:
+            return ""
+        if self.floor_bytes > self.reserved_bytes + self.unused_device_bytes:
+            return "size"
+        parts = {
+            "fragmentation": self.free_bytes,
+            "other-streams": self.other_streams_bytes,
+            "pending": self.pending_bytes,
+            "rounding": self.rounding_bytes,
+            "other-pool": self.other_pool_bytes,
+        }
+        return max(parts, key=lambda name: parts[name])
+
+
+def at_request(stream: RequestStream, row: int, *, torch: str, conf: str, total_bytes: int, failed: bool) -> Failure:
+    """The state after the requests up to this row, which allocates."""
+    allocator = CachingAllocator(torch, conf, total_bytes)
+    addresses, _ = allocator.run(stream.rows[: row + 1])
+    held = _held(stream, row, addresses)
+    number, requested, on = (int(stream.rows[row, column]) for column in (NUMBER, AMOUNT, STREAM))
+    segments = allocator.segments()
+    parts: Counter[str] = Counter()
+    largest = 0
+    pinned: list[Pinned] = []
+    labels: list[tuple[str, ...]] = []
+    for segment in segments:
+        at, free, live, holders, names = segment.address, 0, 0, Counter[str](), list[str]()
+        for block in segment.blocks:
+            name = held.get((segment.is_expandable, at), "") if block.state == "A" else ""
+            names.append(name)
+            at += block.bytes
+            if block.state == "f":
+                free += block.bytes
+                where = _where(segment, on, is_large=requested > _SMALL) if failed else "free"
+                parts[where] += block.bytes
+                largest = max(largest, block.bytes if where == "free" else 0)
+                continue
+            live += block.bytes
+            if block.state == "A":
+                parts["live"] += block.requested
+                parts["rounding"] += block.bytes - block.requested
+                holders[name] += block.bytes
+            else:
+                parts["pending"] += block.bytes
+                holders["waits for another stream"] += block.bytes
+        labels.append(tuple(names))
+        if free and live:
+            most = tuple(label for label, _ in holders.most_common(3))
+            pinned.append(Pinned(segment.address, segment.bytes, free, live, most))
+    return Failure(
+        row=row,
+        failed=failed,
+        label=stream.labels[number],
+        requested_bytes=requested,
+        stream=on,
+        **{f"{name}_bytes": parts[name] for name in ("live", "rounding", "pending", "free")},
+        other_streams_bytes=parts["other_streams"],
+        other_pool_bytes=parts["other_pool"],
+        largest_free_block_bytes=largest,
+        floor_bytes=stream.peak_bytes(),
+        unused_device_bytes=max(total_bytes - sum(s.bytes for s in segments), 0),
+        segments=tuple(segments),
+        labels=tuple(labels),
+        pinned=tuple(sorted(pinned, key=lambda p: (-p.free_bytes, p.address))),
+    )
+
+
+def _where(segment: Segment, stream: int, *, is_large: bool) -> str:
+    """Which kind of free memory a segment's is to a request."""
+    if segment.stream != stream:
+        return "other_streams"
+    return "other_pool" if segment.is_large != is_large else "free"
+
+
+def peak_row(stream: RequestStream, *, torch: str, conf: str, total_bytes: int) -> int:
+    """The first allocation after which the most is reserved."""
+    reserved = np.zeros(len(stream), np.int64)
+    CachingAllocator(torch, conf, total_bytes).run(stream.rows, reserved)
+    return int(np.argmax(np.where(stream.rows[:, KIND] == ALLOCATE, reserved, -1)))
+
+
+def _held(stream: RequestStream, row: int, addresses: NDArray[np.int64]) -> dict[tuple[bool, int], str]:
+    """What is held, by whether it lies in an expandable segment, and address: an address may be of both kinds."""
+    found: dict[int, int] = {}
+    for kind, number, address in zip(
+        stream.rows[: row + 1, KIND].tolist(), stream.rows[: row + 1, NUMBER].tolist(), addresses.tolist(), strict=True
+    ):
+        if kind == ALLOCATE:
+            found[number] = address
+        elif kind == FREE:
+            found.pop(number, None)
+    return {(space, a): stream.labels[n] for n, a in found.items() if a >= 0 for space in (False, True)}

@@ -1,0 +1,110 @@
+"""The self-check: does a simulated allocator, given the recorded requests, do what the history says was done?
+
+Only where it does is an answer about other settings worth anything.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.version import VERSIONS
+from coopsim.requests.stream import ALLOCATE, AMOUNT, KIND, RequestStream
+from coopsim.snapshot.model import Snapshot
+from coopsim.snapshot.rewind import rewind
+
+UNLIMITED = 1 << 50  #: bytes of a device that never runs out
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a version of PyTorch's allocator follows the history.
+
+    requests: for memory, in the history. agreeing: how many, from the first on, after which it held as many bytes as
+    recorded. placed: how many of those lie in their segment where they were recorded. message: the first difference, ""
+    if there is none.
+    """
+
+    torch: str
+    requests: int
+    agreeing: int
+    placed: int
+    message: str
+
+    @property
+    def whole(self) -> bool:
+        """Every request was served as recorded."""
+        return self.agreeing == self.requests
+
+    def text(self) -> str:
+        """One line for people."""
+        if not self.requests:
+            return "self-check: the history has no requests (was it recorded? torch.cuda.memory._record_memory_history)"
+        if self.whole:
+            return (
+                f"self-check: torch {self.torch} serves all {self.requests} requests as recorded, {self.placed} of "
+                "them at the recorded place"
+            )
+        return f"self-check: torch {self.torch} serves the first {self.agreeing} of {self.message}"
+
+
+def check(snapshot: Snapshot, stream: RequestStream, *, torch: str, total_bytes: int | None = None) -> Agreement:
+    """Replay the recorded requests with the recorded settings, on a device of `total_bytes` (else: one without end)."""
+    allocator = CachingAllocator(torch, snapshot.conf, total_bytes or UNLIMITED)
+    simulated = np.zeros(len(stream), np.int64)
+    addresses, _ = allocator.run(stream.rows, simulated)
+    recorded, recorded_failed = _recorded(snapshot)
+    kinds, source = stream.rows[:, KIND], stream.source
+    at = np.flatnonzero((kinds == ALLOCATE) & (np.arange(len(stream)) >= stream.prologue))
+    same = (simulated[at] == recorded[source[at]]) & ((addresses[at] < 0) == recorded_failed[source[at]])
+    agreeing = len(at) if same.all() else int(np.argmin(same))
+    message = ""
+    if agreeing < len(at):
+        row = at[agreeing]
+        was, now = int(recorded[source[row]]), int(simulated[row])
+        failed = (
+            ("served", "refused")[int(recorded_failed[source[row]])],
+            ("served", "refused")[int(addresses[row] < 0)],
+        )
+        message = (
+            f"{len(at)} requests as recorded; the next, for {stream.rows[row, AMOUNT]} bytes, was {failed[0]} with "
+            f"{was} bytes reserved, and is {failed[1]} with {now} here"
+        )
+    return Agreement(
+        torch, len(at), agreeing, _placed(snapshot, source[at[:agreeing]], addresses[at[:agreeing]]), message
+    )
+
+
+def best(snapshot: Snapshot, stream: RequestStream, *, total_bytes: int | None = None) -> Agreement:
+    """The newest version of PyTorch that follows the history furthest: a snapshot does not say which one wrote it."""
+    tried = [check(snapshot, stream, torch=v, total_bytes=total_bytes) for v in reversed(VERSIONS)]
+    return max(tried, key=lambda a: (a.agreeing, a.placed))
+
+
+def _recorded(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """After each event: bytes of all segments; whether it is a request that failed."""
+    growth = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+    change = np.array([growth.get(e.action, 0) * e.nbytes for e in snapshot.events], np.int64)
+    failed = np.array([e.action == "oom" for e in snapshot.events], np.bool_)
+    return sum(s.nbytes for s in rewind(snapshot)) + np.cumsum(change), failed
+
+
+def _placed(snapshot: Snapshot, source: NDArray[np.int64], addresses: NDArray[np.int64]) -> int:
+    """How many allocations lie as far from their segment's other ones as recorded."""
+    bases = sorted(s.address for s in rewind(snapshot))
+    shift: dict[int, int] = {}
+    wanted = dict(zip(source.tolist(), addresses.tolist(), strict=True))
+    count = 0
+    for at, event in enumerate(snapshot.events):
+        if event.action in ("segment_alloc", "segment_map"):
+            index = int(np.searchsorted(bases, event.address))
+            bases.insert(index, event.address)
+            if event.action == "segment_alloc":
+                shift.pop(event.address, None)
+        elif at in wanted and event.action == "alloc":
+            base = bases[int(np.searchsorted(bases, event.address, side="right")) - 1]
+            count += shift.setdefault(base, event.address - wanted[at]) == event.address - wanted[at]
+        elif at in wanted:
+            count += 1  # refused, as recorded
+    return count
