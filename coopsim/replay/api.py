@@ -75,6 +75,10 @@ def _replay(
         raise CoopsimError(f"the overhead limit must be at least 1, not {overhead_limit}")
     if random not in ("recompute", "keep"):
         raise CoopsimError(f"random ops: recompute or keep, not {random!r}")
+    if trace.header.get("dependencies") == "unknown":
+        raise CoopsimError(
+            f"{trace.label} comes from a memory snapshot, which does not say what could be recomputed; see coopsim advise"
+        )
     if steps > trace.n_steps:
         _must_repeat(trace)
     program = lower(

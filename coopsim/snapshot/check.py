@@ -3,6 +3,7 @@
 Only where it does is an answer about other settings worth anything.
 """
 
+import bisect
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,20 +92,28 @@ def _recorded(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.bool_]]
 
 
 def _placed(snapshot: Snapshot, source: NDArray[np.int64], addresses: NDArray[np.int64]) -> int:
-    """How many allocations lie as far from their segment's other ones as recorded."""
-    bases = sorted(s.address for s in rewind(snapshot))
-    shift: dict[int, int] = {}
+    """How many allocations lie as far from their segment's other ones as recorded, or are refused as recorded.
+
+    The blocks of expandable segments of one stream and pool count as one segment's.
+    """
+    plain = {s.address: s.address + s.nbytes for s in rewind(snapshot) if not s.expandable}
+    bases = sorted(plain)
+    shift: dict[object, int] = {}
     wanted = dict(zip(source.tolist(), addresses.tolist(), strict=True))
     count = 0
     for at, event in enumerate(snapshot.events):
-        if event.action in ("segment_alloc", "segment_map"):
-            index = int(np.searchsorted(bases, event.address))
-            bases.insert(index, event.address)
-            if event.action == "segment_alloc":
-                shift.pop(event.address, None)
+        if event.action == "segment_alloc":
+            if event.address not in plain:
+                bisect.insort(bases, event.address)
+            plain[event.address] = event.address + event.nbytes
+            shift.pop(event.address, None)
+        elif event.action == "segment_unmap":  # the last page may have gone: then a new range is reserved elsewhere
+            for is_large in (False, True):
+                shift.pop((event.stream, is_large), None)
         elif at in wanted and event.action == "alloc":
-            base = bases[int(np.searchsorted(bases, event.address, side="right")) - 1]
-            count += shift.setdefault(base, event.address - wanted[at]) == event.address - wanted[at]
+            base = bases[bisect.bisect_right(bases, event.address) - 1] if bases else -1
+            key = base if event.address < plain.get(base, -1) else (event.stream, event.nbytes > 1 << 20)
+            count += shift.setdefault(key, event.address - wanted[at]) == event.address - wanted[at]
         elif at in wanted:
-            count += 1  # refused, as recorded
+            count += 1
     return count

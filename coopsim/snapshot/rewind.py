@@ -1,5 +1,6 @@
 """Where the history of a snapshot begins: its segments as they were before the first event."""
 
+import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,7 +26,8 @@ def rewind(snapshot: Snapshot) -> list[Segment]:
     """The segments before the first event, in order of address.
 
     SnapshotError if the history does not lead to the snapshot's segments. A block that was freed later has the size
-    that was asked for, rounded, with what lies unused behind it where the allocator would not have cut that off.
+    that was asked for, rounded, with what lies unused behind it as far as the history shows that the allocator had not
+    cut that off: up to the next block, if that is near, or to one that is allocated near behind it later.
     """
     ranges = [_Range(s.address, s.address + s.nbytes, s.stream, s.large, s.expandable) for s in snapshot.segments]
     blocks = {b.address: b for s in snapshot.segments for b in s.blocks if b.state != "free"}
@@ -51,7 +53,26 @@ def rewind(snapshot: Snapshot) -> list[Segment]:
                 f"{snapshot.path}: its history does not lead to its segments (event {at}, {event.action} at "
                 f"{address:#x}); was it recorded without some kinds of events?"
             ) from None
-    return [_segment(r, blocks, snapshot.path) for r in sorted(_joined(ranges), key=lambda r: r.start)]
+    followers = _followers(snapshot, blocks)
+    return [_segment(r, blocks, followers, snapshot.path) for r in sorted(_joined(ranges), key=lambda r: r.start)]
+
+
+def _followers(snapshot: Snapshot, held: dict[int, Block]) -> dict[int, int]:
+    """Where the next block begins, by address of a block that was there at the start: as seen while it was held.
+
+    The allocator takes the low end of a free block, so that what is allocated behind a block begins where it ends.
+    """
+    starts = sorted(held)
+    gone: set[int] = set()
+    found: dict[int, int] = {}
+    for event in snapshot.events:
+        if event.action == "free_completed":
+            gone.add(event.address)
+        elif event.action == "alloc":
+            before = bisect.bisect_left(starts, event.address) - 1
+            if before >= 0 and starts[before] not in gone:
+                found[starts[before]] = min(event.address, found.get(starts[before], event.address))
+    return found
 
 
 def _absent(blocks: dict[int, Block], address: int) -> None:
@@ -60,13 +81,14 @@ def _absent(blocks: dict[int, Block], address: int) -> None:
 
 
 def _cut(ranges: list[_Range], start: int, end: int) -> None:
-    """Take a range out of the one that it is part of."""
-    for i, r in enumerate(ranges):
-        if r.start <= start and end <= r.end:
-            rest = replace(r, end=start), replace(r, start=end)
-            ranges[i : i + 1] = [part for part in rest if part.start < part.end]
-            return
-    raise KeyError(start)
+    """Take all from start to end out of the ranges that it is part of."""
+    touched = [r for r in ranges if r.start < end and start < r.end]
+    if sum(min(r.end, end) - max(r.start, start) for r in touched) != end - start:
+        raise KeyError(start)
+    for r in touched:
+        ranges.remove(r)
+        rest = replace(r, end=start), replace(r, start=end)
+        ranges += [part for part in rest if part.start < part.end]
 
 
 def _joined(ranges: Iterable[_Range]) -> Iterable[_Range]:
@@ -83,7 +105,7 @@ def _joined(ranges: Iterable[_Range]) -> Iterable[_Range]:
         yield last
 
 
-def _segment(r: _Range, held: dict[int, Block], path: str) -> Segment:
+def _segment(r: _Range, held: dict[int, Block], followers: dict[int, int], path: str) -> Segment:
     inside: Sequence[Block] = sorted((b for a, b in held.items() if r.start <= a < r.end), key=lambda b: b.address)
     blocks: list[Block] = []
     at = r.start
@@ -94,8 +116,10 @@ def _segment(r: _Range, held: dict[int, Block], path: str) -> Segment:
             blocks.append(Block(at, block.address - at, 0, "free"))
         limit = inside[i + 1].address if i + 1 < len(inside) else r.end
         size = block.nbytes or -(-max(block.requested_bytes, 1) // _GRANULE) * _GRANULE
-        if not block.nbytes and r.large and not r.expandable and limit - block.address - size <= _UNSPLIT:
-            size = limit - block.address
+        if not block.nbytes and r.large and not r.expandable:
+            end = min(followers.get(block.address, limit), limit)
+            if 0 <= end - block.address - size <= _UNSPLIT:
+                size = end - block.address
         if block.address + size > limit:
             raise SnapshotError(f"{path}: blocks overlap at {block.address + size:#x}")
         blocks.append(Block(block.address, size, block.requested_bytes, block.state, block.frames))
