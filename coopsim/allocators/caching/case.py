@@ -99,6 +99,8 @@ def _row(op: Any, numbers: dict[int, int], held: set[int]) -> tuple[int, int, in
         held.remove(number)
         return FREE, numbers[number], 0, 0
     _bound(op, operands[1], _LARGEST_STREAM)
+    if operands[1] % 2:
+        raise CoopsimError(f"{op!r}: {operands[1]} is not the address of a stream, which is even")
     return RECORD, numbers[number], 0, operands[1]
 
 

@@ -53,8 +53,9 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_RESERVE,
     K_EARLY_LIMIT,
     K_TIES,
+    K_WASTES_SPACE,
     K_DIVISIONS,
-) = range(11)
+) = range(12)
 (
     K_COUNT,  # of each set
     K_CALLS,
@@ -80,7 +81,7 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_REQUESTED,
     K_SEGMENTS,
     K_SIZE,
-) = (27, 31, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 49, 50, 51, 52, 53, 55, 57, 59, 61, 63, 65)
+) = (28, 32, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 50, 51, 52, 53, 54, 56, 58, 60, 62, 64, 66)
 
 
 class Caching(NamedTuple):
