@@ -16,15 +16,15 @@ def simulate(stream: Stream, version: str) -> list[str]:
         return [f"refused {e}"]
 
 
-def _plain(lines: list[str]) -> list[str]:
+def plain(lines: list[str]) -> list[str]:
     """Refusals are equal whatever their words."""
     return ["refused"] if lines and ("refused " in lines[-1] or "what():" in lines[-1]) else lines
 
 
 def difference(stream: Stream, oracle: Oracle) -> tuple[str, str] | None:
     """The first pair of lines that differ: ours, the real one's."""
-    ours = _plain(simulate(stream, oracle.version))
-    real = _plain(oracle.ask(stream.conf, stream.total, stream.ops))
+    ours = plain(simulate(stream, oracle.version))
+    real = plain(oracle.ask(stream.conf, stream.total, stream.ops))
     if ours == real:
         return None
     for a, b in zip(ours, real, strict=False):
@@ -33,7 +33,7 @@ def difference(stream: Stream, oracle: Oracle) -> tuple[str, str] | None:
     return f"{len(ours)} lines", f"{len(real)} lines"
 
 
-def _parts(ops: list[str]) -> list[list[int]]:
+def _together(ops: list[str]) -> list[list[int]]:
     """Requests that go together: all that concern one allocation; each other one alone."""
     parts: dict[str, list[int]] = {}
     for i, op in enumerate(ops):
@@ -42,20 +42,29 @@ def _parts(ops: list[str]) -> list[list[int]]:
     return list(parts.values())
 
 
-def shrink(stream: Stream, oracle: Oracle) -> Stream:
-    """A shorter stream that still differs: chunks of requests are left out, ever smaller ones, while it does."""
-    keep = _parts(stream.ops)
-    chunk = max(1, len(keep) // 2)
+def _without(stream: Stream, gone: set[int]) -> Stream:
+    return replace(stream, ops=[op for i, op in enumerate(stream.ops) if i not in gone])
+
+
+def _leave_out(stream: Stream, parts: list[list[int]], oracle: Oracle) -> Stream:
+    """Leave out parts, first half of them at a time, then ever fewer, as long as what is left still differs."""
+    gone: set[int] = set()
+    chunk = max(1, len(parts) // 2)
     while True:
         at, shorter = 0, False
-        while at < len(keep):
-            fewer = keep[:at] + keep[at + chunk :]
-            numbers = sorted(i for part in fewer for i in part)
-            if difference(replace(stream, ops=[stream.ops[i] for i in numbers]), oracle):
-                keep, shorter = fewer, True
+        while at < len(parts):
+            more = gone | {i for part in parts[at : at + chunk] for i in part}
+            if difference(_without(stream, more), oracle):
+                gone, shorter = more, True
+                parts = parts[:at] + parts[at + chunk :]
             else:
                 at += chunk
         if chunk == 1 and not shorter:
-            break
+            return _without(stream, gone)
         chunk = max(1, chunk // 2)
-    return replace(stream, ops=[stream.ops[i] for i in sorted(i for part in keep for i in part)])
+
+
+def shrink(stream: Stream, oracle: Oracle) -> Stream:
+    """A shorter stream that still differs: first without whole allocations, then without single requests."""
+    stream = _leave_out(stream, _together(stream.ops), oracle)
+    return _leave_out(stream, [[i] for i, op in enumerate(stream.ops) if op[0] in "fr"], oracle)

@@ -12,6 +12,7 @@ from collections import Counter
 
 from tests.oracle.build import Oracle, OracleMissing, oracle
 from tests.oracle.compare import difference, shrink
+from tests.oracle.confs import draw_conf
 from tests.oracle.streams import CLASSES, draw
 
 VERSIONS = ("2.6.0", "2.9.1", "2.11.0", "2.12.1", "2.14.1", "2.15.0")
@@ -44,6 +45,7 @@ def main() -> int:
     parser.add_argument("--torch", default=",".join(VERSIONS), metavar="V,V")
     parser.add_argument("--classes", default=",".join(CLASSES), metavar="C,C")
     parser.add_argument("--streams", default="1,2,4,9", metavar="N,N", help="1, and what `several` is drawn from")
+    parser.add_argument("--confs", type=int, default=1000, help="settings strings, right and wrong, for each version")
     parser.add_argument("--seed", default="0")
     args = parser.parse_args()
     oracles = versions(args.torch.split(","))
@@ -71,10 +73,24 @@ def main() -> int:
                         small = shrink(stream, o)
                         print(f"{name} on torch {o.version}: {json.dumps(small.case())}", flush=True)
                         print("  ours {}\n  real {}".format(*(difference(small, o) or ("", ""))), flush=True)
-            cells = "".join(f"{done[o.version]:>10}/{wrong[o.version]:<5}" if o in asked else f"{'-':>16}" for o in oracles)
+            cells = "".join(
+                f"{done[o.version]:>10}/{wrong[o.version]:<5}" if o in asked else f"{'-':>16}" for o in oracles
+            )
             print(f"{name:<20}{'several' if kind == 0 else 'one':<9}{cells}", flush=True)
             bad += wrong
             total += sum(done.values())
+    wrong = Counter()
+    for k in range(args.confs):
+        stream = draw_conf(f"{args.seed}.{k}")
+        for o in oracles:
+            if found := difference(stream, o):
+                wrong[o.version] += 1
+                print(
+                    f"settings {stream.conf!r} on torch {o.version}:\n  ours {found[0]}\n  real {found[1]}", flush=True
+                )
+    if args.confs:
+        print(f"{'settings':<29}" + "".join(f"{args.confs:>10}/{wrong[o.version]:<5}" for o in oracles), flush=True)
+    bad += wrong
     print(f"{total} requests, {sum(bad.values())} streams differ, {time.monotonic() - start:.0f} s")
     return 1 if bad else 0
 

@@ -72,7 +72,7 @@ _X = "expandable_segments:True"
 #: name: settings to draw, and the first version that knows them
 CLASSES: dict[str, tuple[Draw, str]] = {
     "default": (lambda r: ("", _small(r), None), "2.6.0"),
-    "default_80g": (lambda r: ("", 80 * GIB, None), "2.6.0"),
+    "default_80g": (lambda r: ("", _of(80)(r), None), "2.6.0"),
     "max_split": (lambda r: (_split(r), _middle(r), None), "2.6.0"),
     "max_split_nonsplit": (
         lambda r: (f"{_split(r)},max_non_split_rounding_mb:{r.choice([21, 40, 100])}", _middle(r), None),

@@ -265,7 +265,9 @@ class _New(_Tokens):
                 s.memory_fraction = fraction
             case "pinned_num_register_threads":
                 self.threads(self.size())
-            case "pinned_reserve_segment_size_mb" | "pinned_max_cached_size_mb" | "pinned_max_round_threshold_mb":
+            case "pinned_reserve_segment_size_mb":
+                _require(self.size() > 0, "not above 0")
+            case "pinned_max_cached_size_mb" | "pinned_max_round_threshold_mb":
                 self.size()
             case "expandable_segments_reserve":
                 self.reserve()
