@@ -88,7 +88,7 @@ class CachingAllocator:
     def run(self, requests: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
         """Perform requests until one of kind STOP, which is not. Returns the answers, and how many were performed.
 
-        requests: int64 rows of kind, allocation number (small, from 0), bytes or ticks, stream (as perform.py has them).
+        requests: int64 rows of kind, allocation number (small, from 0), bytes or ticks, stream, as perform.py has them.
         An answer is an address, or -1 for a request that found no memory; other rows have no meaning.
         """
         numbers = int(requests[:, 1].max(initial=-1)) + 1
