@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from coopsim.allocators.caching.api import CachingAllocator
-from coopsim.requests.stream import ALLOCATE, KIND, RequestStream
+from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.requests.stream import RequestStream
 
 #: A device that never runs out of memory, in bytes.
 UNLIMITED = 1 << 50

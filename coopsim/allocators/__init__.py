@@ -22,6 +22,7 @@ ALLOCATORS = {
     a.name: a
     for a in (
         Allocator("arena", 0, 512, True, "one region; best fit, lowest address; 512 B; freed neighbours merge at once"),
+        Allocator("cuda-caching", 2, 512, True, "PyTorch's, of --torch V and --alloc-conf (docs/allocators.md)"),
         Allocator("counter", 1, 1, False, "counts bytes, knows no addresses (DTR's simulator)"),
     )
 }

@@ -56,9 +56,9 @@ def _is_parquet(path: str) -> bool:
 
 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
+    from coopsim.advise.selfcheck import best, check
     from coopsim.requests.of_snapshot import device_bytes, of_snapshot
     from coopsim.snapshot import read
-    from coopsim.snapshot.check import best, check
 
     snapshot = read(args.file, device=args.device)
     had = device_bytes(snapshot)

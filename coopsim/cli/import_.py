@@ -25,9 +25,9 @@ def _simrd(args: argparse.Namespace) -> Any:
 
 
 def _snapshot(args: argparse.Namespace) -> Any:
+    from coopsim.advise.selfcheck import best
     from coopsim.requests.of_snapshot import device_bytes, of_snapshot
     from coopsim.snapshot import read
-    from coopsim.snapshot.check import best
     from coopsim.snapshot.to_trace import to_trace
 
     snapshot = read(args.log, device=args.device)

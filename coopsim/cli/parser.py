@@ -155,6 +155,8 @@ def _replay(p: Parser) -> None:
         "--policy", required=True, metavar="P", help="a name of `coopsim list policies`, or NAME:choice=value,…"
     )
     p.add_argument("--allocator", help="default: arena; counter under the semantics of simrd")
+    p.add_argument("--torch", metavar="V", help="of cuda-caching: version of PyTorch, 2.6 to 2.15 (default: 2.15.0)")
+    p.add_argument("--alloc-conf", metavar="STRING", help="of cuda-caching: what PYTORCH_CUDA_ALLOC_CONF holds")
     p.add_argument("--budget", required=True, metavar="B", help=BUDGET_HELP)
     p.add_argument(
         "--semantics",

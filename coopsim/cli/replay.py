@@ -46,6 +46,9 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
 
     policy = policies.find(args.policy)
     allocator = allocators.find(args.allocator or "arena")
+    memory = {k: v for k, v in (("torch", args.torch), ("alloc_conf", args.alloc_conf)) if v is not None}
+    if memory and allocator.name != "cuda-caching":
+        raise CoopsimError(f"--torch and --alloc-conf are of the allocator cuda-caching, not of {allocator.name}")
     peak = peak_bytes(trace, allocator.granule)
     nbytes = budget.parse(args.budget, peak)
 
@@ -63,6 +66,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
         decide_by=args.decide_by,
         overhead_limit=args.overhead_limit,
         random=args.random,
+        **memory,
     )
     return schedule, peak
 
@@ -79,6 +83,7 @@ def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
         "--decide-by cost": args.decide_by == "cost",
         "--random recompute": args.random == "recompute",
         "no --timeline": not args.timeline,
+        "no --torch and no --alloc-conf": args.torch is None and args.alloc_conf is None,
     }
     for what, is_so in fixed.items():
         if not is_so:

@@ -27,6 +27,7 @@ O_COLUMNS = 6
 # unused row numbers.
 ADDRESS, LENGTH, PREV, NEXT, VALUE, SLOT = range(6)
 P_COLUMNS = 6
+WALL = -2  # VALUE of a piece of no bytes between neighbours in the list that are none in memory; -1: free
 
 # H: a row a hole, sorted by (bytes, address).
 HOLE_BYTES, HOLE_ADDRESS, HOLE_PIECE = range(3)
@@ -88,8 +89,9 @@ C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DE
     K_RANDOM,
     K_USER_SCORE,
     K_USER_SEARCH,
+    K_CROWDED,  # the arrays of the caching allocator are too small
     K_SIZE,
-) = range(34)
+) = range(35)
 
 # F: sums of samples.
 F_FREE, F_FREE_INCL, F_SCATTER = range(3)
@@ -123,13 +125,17 @@ class State(NamedTuple):
     clock: Array
     K: Array
     F: NDArray[np.float64]
+    caching: Any  # of that allocator, its state; of others None
 
 
-def new_state(program: Any, choice: Array, budget: int, log_rows: int) -> State:
-    """An empty memory of `budget` bytes with `program` (replay.program.Program) loaded."""
+def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: Any = None) -> State:
+    """An empty memory of `budget` bytes with `program` (replay.program.Program) loaded.
+
+    caching: the empty state of the caching allocator, if that serves.
+    """
     values = program.values
     n_values, n_ops = len(values), len(program.ops) - 1
-    n_pieces = 2 * n_values + 2
+    n_pieces = 2 * n_values + 2 if caching is None else 2 * len(caching.B)  # blocks, and walls between segments
     V = np.zeros((n_values, V_COLUMNS), np.int64)
     V[:, : values.shape[1]] = values
     V[:, PIECE] = V[:, CLASS] = -1
@@ -170,4 +176,5 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int) -> State:
         clock=np.zeros(2, np.int64),
         K=K,
         F=np.zeros(3),
+        caching=caching,
     )

@@ -5,6 +5,9 @@ from typing import Any
 import numpy as np
 
 from coopsim import allocators, policies
+from coopsim.allocators.caching import settings, version
+from coopsim.allocators.caching import state as caching_state
+from coopsim.allocators.caching.conf import parse
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
@@ -31,16 +34,20 @@ def replay(
     decide_by: str = "cost",
     overhead_limit: float = 10.0,
     random: str = "recompute",
+    torch: str = version.NEWEST,
+    alloc_conf: str = "",
 ) -> Schedule:
     """Replay and record every action.
 
     budget: bytes for everything on the device. steps: how many training steps in one memory. decide_by: the cost that
     the policy goes by (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. overhead_limit:
     total cost over this many times the cost without recomputation ends the replay as `thrash`. random: `recompute`
-    (the generator's state is saved) or `keep` results of random ops. Raises CoopsimError for arguments that make no
-    sense; running out of memory is an outcome.
+    (the generator's state is saved) or `keep` results of random ops. torch, alloc_conf: of the allocator
+    `cuda-caching`, the version of PyTorch and what PYTORCH_CUDA_ALLOC_CONF holds; the budget is the memory of the card. Raises
+    CoopsimError for arguments that make no sense; running out of memory is an outcome.
     """
-    return _replay(trace, policy, allocator, budget, steps, decide_by, overhead_limit, random, record=True)
+    memory = torch, alloc_conf
+    return _replay(trace, policy, allocator, budget, steps, decide_by, overhead_limit, random, *memory, record=True)
 
 
 def measure(
@@ -50,6 +57,7 @@ def measure(
     from coopsim.metrics import summary
 
     defaults: dict[str, Any] = {"steps": 10, "decide_by": "cost", "overhead_limit": 10.0, "random": "recompute"}
+    defaults |= {"torch": version.NEWEST, "alloc_conf": ""}
     return summary(_replay(trace, policy, allocator, budget, **(defaults | options), record=False))
 
 
@@ -62,6 +70,8 @@ def _replay(
     decide_by: str,
     overhead_limit: float,
     random: str,
+    torch: str,
+    alloc_conf: str,
     *,
     record: bool,
 ) -> Schedule:
@@ -77,7 +87,7 @@ def _replay(
         raise CoopsimError(f"random ops: recompute or keep, not {random!r}")
     if trace.header.get("dependencies") == "unknown":
         raise CoopsimError(
-            f"{trace.label} comes from a memory snapshot, which does not say what could be recomputed; see coopsim advise"
+            f"{trace.label} is a memory snapshot's, which does not say what could be recomputed; see coopsim advise"
         )
     if steps > trace.n_steps:
         _must_repeat(trace)
@@ -105,14 +115,19 @@ def _replay(
     budget = budget // kind.granule * kind.granule
     hooks = Hooks(policy) if policy.score or policy.choose else None
 
+    memory = _Caching(torch, alloc_conf, budget, len(program.values)) if kind.name == "cuda-caching" else None
+
     def once(log_rows: int) -> s.State:
-        state = s.new_state(program, choice, budget, log_rows)
-        if hooks:
-            hooks.attach(state)
-        run(state, steps, overhead_limit)
-        if hooks:
-            hooks.check()
-        return state
+        while True:
+            state = s.new_state(program, choice, budget, log_rows, memory.empty() if memory else None)
+            if hooks:
+                hooks.attach(state)
+            run(state, steps, overhead_limit)
+            if hooks:
+                hooks.check()
+            if memory is None or not state.K[s.K_CROWDED]:
+                return state
+            memory.blocks *= 2
 
     state = once(log_rows=0)
     if record:  # the first run has counted the rows; a replay is deterministic, so the second fills exactly those
@@ -128,7 +143,35 @@ def _replay(
         "random": random,
         "own_functions": _own_functions(hooks),
     }
+    if memory:
+        header |= memory.header(state)
     return _schedule(program, state, header)
+
+
+class _Caching:
+    """What a replay needs of the caching allocator: empty ones, and what is said of a used one."""
+
+    def __init__(self, torch: str, conf: str, total_bytes: int, values: int) -> None:
+        self.torch, self.conf, self.total_bytes = torch, conf, total_bytes
+        self.rules = version.find(torch)
+        self.settings = parse(conf, self.rules)
+        self.blocks = 8 * values + 1024
+
+    def empty(self) -> caching_state.Caching:
+        state = caching_state.new_state(self.blocks)
+        settings.apply(self.settings, self.rules, self.total_bytes, state)
+        return state
+
+    def header(self, state: s.State) -> dict[str, Any]:
+        """The version, whose rules it has, the settings; peak of reserved bytes; how often it tried again."""
+        K = state.caching.K
+        return {
+            "torch": self.torch,
+            "torch_rules": self.rules.name,
+            "alloc_conf": self.conf,
+            "peak_reserved_bytes": int(K[caching_state.K_RESERVED + 1]),
+            "alloc_retries": int(K[caching_state.K_RETRIES]),
+        }
 
 
 def _own_functions(hooks: Hooks | None) -> dict[str, str]:

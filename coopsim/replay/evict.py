@@ -29,7 +29,7 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
-from coopsim.replay.memory import ARENA, carve, largest_hole, log, uncarve
+from coopsim.replay.memory import CACHING, COUNTER, carve, largest_hole, list_pieces, log, run_needed, uncarve
 from coopsim.replay.relatives import join_evicted
 from coopsim.replay.search import cheapest_value, cheapest_window, published_window
 from coopsim.types import Action
@@ -82,22 +82,28 @@ def _make_room(S: State, v: int, high: bool) -> int:
     piece = -1
     if S.K[K_USER_SEARCH] != 0:
         while piece < 0:
+            list_pieces(S, -1)
             n = call_search(S.K[K_USER_SEARCH], S.V[v, BYTES])
             if n <= 0:
                 break
             for k in range(n):
                 drop(S, S.scratch[k], EVICT)
             piece = carve(S, v, high)
-    elif S.choice[C_SEARCH] != GREEDY and S.choice[C_ALLOCATOR] == ARENA:
-        if _evict_window(S, S.V[v, BYTES]):
+        return piece
+    one_by_one = S.choice[C_SEARCH] == GREEDY or S.choice[C_ALLOCATOR] == COUNTER
+    if not one_by_one:
+        list_pieces(S, S.V[v, BYTES])
+        if _evict_window(S, run_needed(S, v)):
             piece = carve(S, v, high)
-    else:
-        while piece < 0:
-            victim = cheapest_value(S)
-            if victim < 0:
-                break
-            drop(S, victim, EVICT)
-            piece = carve(S, v, high)
+        # The caching allocator has no run of neighbours where segments are small, but gives empty ones back.
+        one_by_one = S.choice[C_ALLOCATOR] == CACHING
+    while one_by_one and piece < 0:
+        list_pieces(S, -1)
+        victim = cheapest_value(S)
+        if victim < 0:
+            break
+        drop(S, victim, EVICT)
+        piece = carve(S, v, high)
     return piece
 
 

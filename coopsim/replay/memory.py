@@ -1,6 +1,7 @@
 """One memory, whichever allocator serves it, and the log of what happens to it."""
 
 from coopsim.allocators import arena, counter
+from coopsim.allocators.caching import serve
 from coopsim.kernel.jit import inlined
 from coopsim.kernel.state import (
     ADDRESS,
@@ -23,7 +24,7 @@ from coopsim.kernel.state import (
     State,
 )
 
-ARENA, COUNTER = 0, 1
+ARENA, COUNTER, CACHING = range(3)
 
 
 @inlined
@@ -31,6 +32,8 @@ def carve(S: State, v: int, high: bool) -> int:
     """A piece for value v, or -1 if there is no room as things stand."""
     if S.choice[C_ALLOCATOR] == ARENA:
         return arena.carve(S, S.V[v, BYTES], high, v)
+    if S.choice[C_ALLOCATOR] == CACHING:
+        return serve.carve(S, S.V[v, BYTES], v)
     return counter.carve(S, S.V[v, BYTES], v)
 
 
@@ -39,6 +42,8 @@ def uncarve(S: State, piece: int) -> None:
     """Free a piece."""
     if S.choice[C_ALLOCATOR] == ARENA:
         arena.uncarve(S, piece)
+    elif S.choice[C_ALLOCATOR] == CACHING:
+        serve.uncarve(S, piece)
     else:
         counter.uncarve(S, piece)
 
@@ -48,7 +53,24 @@ def largest_hole(S: State) -> int:
     """The largest request that would fit as things stand."""
     if S.choice[C_ALLOCATOR] == ARENA:
         return arena.largest_hole(S)
+    if S.choice[C_ALLOCATOR] == CACHING:
+        return serve.largest_hole(S)
     return S.K[K_FREE]
+
+
+@inlined
+def list_pieces(S: State, need: int) -> None:
+    """Before a search: the caching allocator writes its list of pieces, if need >= 0 only those that could serve it."""
+    if S.choice[C_ALLOCATOR] == CACHING:
+        serve.list_pieces(S, need)
+
+
+@inlined
+def run_needed(S: State, v: int) -> int:
+    """Bytes of neighbouring pieces that are enough for value v once they are free."""
+    if S.choice[C_ALLOCATOR] == CACHING:
+        return serve.block_size(S, S.V[v, BYTES])
+    return S.V[v, BYTES]
 
 
 @inlined

@@ -3,7 +3,7 @@
 import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.state import C_COST, EVICTABLE, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, PINS, VALUE, State
+from coopsim.kernel.state import C_COST, EVICTABLE, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, PINS, VALUE, WALL, State
 from coopsim.replay.relatives import project
 from coopsim.replay.score import COST_PROJECTED, score
 
@@ -12,6 +12,12 @@ from coopsim.replay.score import COST_PROJECTED, score
 def stands_fast(S: State, v: int) -> bool:
     """Whether v cannot be evicted now."""
     return S.V[v, EVICTABLE] == 0 or S.V[v, PINS] > 0
+
+
+@inlined
+def is_wall(S: State, v: int) -> bool:
+    """Whether no window can hold the piece of value v: it cannot be evicted now, or is a border."""
+    return v == WALL or (v >= 0 and stands_fast(S, v))
 
 
 @kernel
@@ -56,7 +62,7 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
     while piece >= 0:
         visits += 1
         v = S.P[piece, VALUE]
-        if v >= 0 and stands_fast(S, v):
+        if is_wall(S, v):
             start = middle = end = 0
             nbytes, right = 0, 0.0
         else:
@@ -109,7 +115,7 @@ def published_window(S: State, need: int) -> tuple[int, int]:
         visits += 1
         if nbytes < need:
             v = S.P[piece, VALUE]
-            if v >= 0 and stands_fast(S, v):
+            if is_wall(S, v):
                 start = end = 0
                 nbytes, cost = 0, 0.0
                 piece = S.P[piece, NEXT]

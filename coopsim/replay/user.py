@@ -47,8 +47,9 @@ class Memory:
         at = S.K[s.K_HEAD]
         while at >= 0:
             v = int(S.P[at, s.VALUE])
-            can_go = v >= 0 and bool(S.V[v, s.EVICTABLE]) and S.V[v, s.PINS] == 0
-            found.append(Piece(int(S.P[at, s.ADDRESS]), int(S.P[at, s.LENGTH]), v, can_go))
+            if v != s.WALL:
+                can_go = v >= 0 and bool(S.V[v, s.EVICTABLE]) and S.V[v, s.PINS] == 0
+                found.append(Piece(int(S.P[at, s.ADDRESS]), int(S.P[at, s.LENGTH]), v, can_go))
             at = S.P[at, s.NEXT]
         return found
 

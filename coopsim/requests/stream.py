@@ -6,12 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Columns of a row: what; the allocation's number; bytes, or ticks; stream (0: the default one).
-KIND, NUMBER, AMOUNT, STREAM = range(4)
-
-#: Kinds. RECORD: the stream uses the allocation (record_stream). EMPTY: torch.cuda.empty_cache. TICK: the device's
-#: clock advances. DELAY: from here on an event completes so many ticks after it is recorded.
-ALLOCATE, FREE, RECORD, EMPTY, TICK, DELAY = range(6)
+from coopsim.allocators.caching.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, TICK
 
 _TEXT = ("a {1} {2} {3}", "f {1}", "r {1} {3}", "e", "t {2}", "d {2}")
 
@@ -20,10 +15,10 @@ _TEXT = ("a {1} {2} {3}", "f {1}", "r {1} {3}", "e", "t {2}", "d {2}")
 class RequestStream:
     """Requests in order.
 
-    rows: int64 (n, 4), columns as above; allocation numbers count from 0, each is allocated once. source: by row, the
-    place that it comes from (an op of a trace, a row of a schedule, an event of a history), or -1. labels: by
-    allocation number, what it is, for people. prologue: how many rows at the start only restore what was there before
-    the record begins.
+    rows: int64 (n, 4), as allocators/caching/rows.py has them; allocation numbers count from 0, each is allocated once.
+    source: by row, the place that it comes from (an op of a trace, a row of a schedule, an event of a history), or -1.
+    labels: by allocation number, what it is, for people. prologue: how many rows at the start only restore what was
+    there before the record begins.
     """
 
     rows: NDArray[np.int64]

@@ -15,7 +15,7 @@ from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Outcome
 from coopsim.validate.faults import Fault, Reason
-from coopsim.validate.judge import GRANULE, LIMIT, Judge
+from coopsim.validate.judge import GRANULE, LIMIT, SEGMENTED, Judge
 
 __all__ = ["LIMIT", "Fault", "Reason", "validate"]
 
@@ -46,3 +46,8 @@ def _header_faults(schedule: Schedule, trace: Trace) -> Iterator[Fault]:
     for key in ("budget_bytes", "steps"):
         if not isinstance(header.get(key), int) or header[key] < 1:
             yield bad(f"{key} is {header.get(key)!r}, not a positive integer")
+            return
+    if header["allocator"] in SEGMENTED:
+        reserved = header.get("peak_reserved_bytes")
+        if not isinstance(reserved, int) or not 0 <= reserved <= header["budget_bytes"]:
+            yield bad(f"peak_reserved_bytes is {reserved!r}, not within the budget of {header['budget_bytes']}")

@@ -10,7 +10,8 @@ from coopsim.validate.memory import Content, Memory, Piece
 from coopsim.validate.program import Program, Value, name_of
 
 LIMIT = 20  #: faults after which the judge stops reading
-GRANULE = {"arena": 512, "counter": 1}
+GRANULE = {"arena": 512, "counter": 1, "cuda-caching": 512}
+SEGMENTED = {"cuda-caching"}  #: memory is segments anywhere in the address space, not one region
 _BEYOND = 1 << 62  #: an op that never comes
 
 
@@ -21,7 +22,8 @@ class Judge:
         header = schedule.header
         self.program = Program(trace)
         self.ok = header["outcome"] == Outcome.OK
-        self.memory = Memory(header["budget_bytes"], GRANULE[header["allocator"]], self.fault)
+        allocator = header["allocator"]
+        self.memory = Memory(header["budget_bytes"], GRANULE[allocator], allocator in SEGMENTED, self.fault)
         self.steps_a_round = trace.n_steps
         self.rounds = -(-header["steps"] // trace.n_steps)
         last = header["steps"] - (self.rounds - 1) * trace.n_steps

@@ -20,12 +20,16 @@ class Piece:
 
 
 class Memory:
-    """Pieces by what they hold, and by address; in a counter (`granule` 1) there are no addresses."""
+    """Pieces by what they hold, and by address; in a counter (`granule` 1) there are no addresses.
 
-    def __init__(self, budget: int, granule: int, fault: Callable[[Reason, str], None]) -> None:
+    segmented: pieces may lie anywhere, but all of them together must fit into the budget.
+    """
+
+    def __init__(self, budget: int, granule: int, segmented: bool, fault: Callable[[Reason, str], None]) -> None:
         self.granule = granule
         self.budget = budget // granule * granule
         self.counter = granule == 1
+        self.segmented = segmented
         self.fault = fault
         self.used = 0
         self.where: dict[Content, Piece] = {}
@@ -34,20 +38,19 @@ class Memory:
 
     def put(self, piece: Piece, name: str) -> bool:
         """Let a piece lie where it says; False, and a fault, if another lies there."""
-        if self.counter:
-            self.used += piece.bytes
-            if self.used > self.budget:
-                self.fault(Reason.OVER_BUDGET, f"{name} makes {self.used} bytes of {self.budget}")
-            if piece.start != -1:
-                self.fault(Reason.OUT_OF_BOUNDS, f"{name} has address {piece.start} in a counter, which has none")
-        elif not self._put_at_address(piece, name):
+        if not self.counter and not self._put_at_address(piece, name):
             return False
+        if self.counter and piece.start != -1:
+            self.fault(Reason.OUT_OF_BOUNDS, f"{name} has address {piece.start} in a counter, which has none")
+        self.used += piece.bytes
+        if (self.counter or self.segmented) and self.used > self.budget:
+            self.fault(Reason.OVER_BUDGET, f"{name} makes {self.used} bytes of {self.budget}")
         self.where[piece.content] = piece
         return True
 
     def _put_at_address(self, piece: Piece, name: str) -> bool:
         end = piece.start + piece.bytes
-        if piece.start < 0 or end > self.budget:
+        if piece.start < 0 or (end > self.budget and not self.segmented):
             self.fault(Reason.OUT_OF_BOUNDS, f"{name} lies at {piece.start} to {end}, out of {self.budget}")
         if piece.start % self.granule:
             self.fault(Reason.MISALIGNED, f"{name} lies at {piece.start}, no multiple of {self.granule}")
@@ -72,9 +75,8 @@ class Memory:
 
     def remove(self, piece: Piece) -> None:
         del self.where[piece.content]
-        if self.counter:
-            self.used -= piece.bytes
-        else:
+        self.used -= piece.bytes
+        if not self.counter:
             del self.at[piece.start]
             self.starts.pop(bisect.bisect_left(self.starts, piece.start))
 

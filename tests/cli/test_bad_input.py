@@ -91,6 +91,20 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("replay", "good.parquet", *REPLAY, "--steps", "many"), 2, "not a whole number above 0"),
     (("replay", "good.parquet", *REPLAY, "--overhead-limit", "0.5"), 2, "overhead limit must be at least 1"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "100B"), 2, "less than one piece"),
+    # the caching allocator
+    (("replay", "good.parquet", *REPLAY, "--torch", "2.15.0"), 2, "are of the allocator cuda-caching, not of arena"),
+    (("replay", "good.parquet", *REPLAY, "--alloc-conf", ""), 2, "are of the allocator cuda-caching, not of arena"),
+    (("replay", "good.parquet", *REPLAY, "--allocator", "cuda-caching", "--torch", "1.13"), 2, "not simulated"),
+    (
+        ("replay", "good.parquet", *REPLAY, "--allocator", "cuda-caching", "--alloc-conf", "max_split_size_mb:1"),
+        2,
+        "max_split_size_mb: 1 is below 20",
+    ),
+    (
+        ("replay", "good.parquet", "--semantics", "simrd", "--policy", "dtr", "--budget", "50%", "--torch", "2.15.0"),
+        2,
+        "knows only no --torch and no --alloc-conf",
+    ),
     # memory
     (("replay", "good.parquet", *REPLAY), 3, "1 MiB cannot be evicted"),
     (("replay", "good.parquet", "--policy", "lru", "--budget", "512KiB"), 3, "what is there when the step starts"),

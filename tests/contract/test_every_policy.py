@@ -1,4 +1,4 @@
-"""Every policy that is found, on both allocators, with 100 % to 30 % of the memory: the judge passes every schedule."""
+"""Every policy that is found, on every allocator, with 100 % to 30 % of the memory: the judge passes every schedule."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_synthetic(name: str, policy: str, allocator: str) -> None:
 
 def may_end(policy: str, allocator: str) -> set[str]:
     """How BERT-Large may end with half the memory or more."""
-    return {"ok", "oom"} if allocator == "arena" and policy in FRAGMENTING else {"ok"}
+    return {"ok"} if allocator == "counter" or (allocator == "arena" and policy not in FRAGMENTING) else {"ok", "oom"}
 
 
 @pytest.mark.parametrize("allocator", allocators.names())

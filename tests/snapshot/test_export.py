@@ -1,16 +1,16 @@
 """A simulated run as PyTorch's snapshot: read back by us, and shown by torch's own viewer."""
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coopsim.allocators.caching.rows import AMOUNT, KIND
 from coopsim.replay import replay
 from coopsim.requests import of_schedule, of_snapshot
-from coopsim.requests.stream import AMOUNT, KIND
 from coopsim.schedule import save
 from coopsim.snapshot import read
+from coopsim.snapshot.unpickle import load
 from coopsim.trace import Trace
 from coopsim.trace import save as save_trace
 from coopsim.trace.synth import make
@@ -44,7 +44,7 @@ def test_same_requests(exported: tuple[Trace, Any, Path]) -> None:
 
 def test_hover_says_op_module_and_policy(exported: tuple[Trace, Any, Path]) -> None:
     trace, _, out = exported
-    entries = [e for e in pickle.loads(out.read_bytes())["device_traces"][0] if e["action"] == "alloc"]
+    entries = [e for e in load(out)["device_traces"][0] if e["action"] == "alloc"]
     names = [[frame["name"] for frame in e["frames"]] for e in entries]
     assert all(stack[2] == "coop" for stack in names)
     assert any(stack[0].endswith(" recomputed") for stack in names)
@@ -60,11 +60,12 @@ from torch.cuda import _memory_viz as viz
 with open({str(out)!r}, "rb") as file:
     data = pickle.load(file)
 text = viz.trace(data)
-answer([text.count("\\n"), "cudaMalloc" in text, len(viz.segsum(data)), len(viz.trace_plot(data)), len(viz.segment_plot(data))])
+shown = [viz.segsum(data), viz.trace_plot(data), viz.segment_plot(data)]
+answer([text.count("\\n"), "cudaMalloc" in text, *map(len, shown)])
 """
     lines, made, *lengths = on_phantom(text)
     assert made
-    assert lines > len(pickle.loads(out.read_bytes())["device_traces"][0]) // 2
+    assert lines > len(load(out)["device_traces"][0]) // 2
     assert min(lengths) > 300
 
 

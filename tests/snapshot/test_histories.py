@@ -1,16 +1,16 @@
-"""Histories that the real allocator wrote, given back to the simulated one: every request must be served as recorded."""
+"""Histories that the real allocator wrote, given to the simulated one: every request must be served as recorded."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from coopsim.advise.selfcheck import Agreement, check
+from coopsim.allocators.caching.rows import ALLOCATE, DELAY, EMPTY, FREE, KIND, RECORD, TICK
 from coopsim.phantom import wheel
 from coopsim.requests import RequestStream, of_snapshot, of_trace
 from coopsim.requests.of_snapshot import device_bytes
-from coopsim.requests.stream import ALLOCATE, DELAY, EMPTY, FREE, KIND, RECORD, TICK
 from coopsim.snapshot import Snapshot, read
-from coopsim.snapshot.check import Agreement, check
 from coopsim.snapshot.to_trace import to_trace
 from coopsim.trace.check import check as check_trace
 from tests.capture.conftest import Runner
@@ -29,7 +29,8 @@ def work(n):
         if what < 0.52 or not held:
             with torch.cuda.stream(random.choice(streams)):
                 try:
-                    held.append(torch.empty(random.choice(sizes) + random.randrange(3000), dtype=torch.uint8, device="cuda"))
+                    size = random.choice(sizes) + random.randrange(3000)
+                    held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
                 except torch.OutOfMemoryError:
                     del held[len(held) // 2:]
         elif what < 0.97:

@@ -1,4 +1,4 @@
-"""Three ways to run out of memory with room to spare: the cause is found, and the real allocator confirms the advice."""
+"""Three ways to run out of memory with room to spare: the cause is found, the real allocator confirms the advice."""
 
 import json
 from typing import Any

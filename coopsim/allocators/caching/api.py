@@ -71,8 +71,8 @@ class CachingAllocator:
     """PyTorch's CUDA caching allocator on a simulated device of `total_bytes`.
 
     torch: version, 2.6 to 2.15; between those known, the rules of the nearest older one (`rules.name` says which).
-    conf: what PYTORCH_CUDA_ALLOC_CONF holds. Raises CoopsimError where torch would refuse the string, or if the version is
-    not simulated. Addresses count from 0: those of cudaMalloc, and apart from them those of expandable segments.
+    conf: what PYTORCH_CUDA_ALLOC_CONF holds. Raises CoopsimError where torch would refuse the string, or if the version
+    is not simulated. Addresses count from 0: those of cudaMalloc, and apart from them those of expandable segments.
     """
 
     def __init__(self, torch: str = version.NEWEST, conf: str = "", total_bytes: int = 80 << 30) -> None:
@@ -90,8 +90,8 @@ class CachingAllocator:
     ) -> tuple[NDArray[np.int64], int]:
         """Perform requests until one of kind STOP, which is not. Returns the answers, and how many were performed.
 
-        requests: int64 rows of kind, allocation number (small, from 0), bytes or ticks, stream (perform.py names them).
-        An answer is an address, or -1 for a request that found no memory; other rows have no meaning. `reserved`, if
+        requests: int64 rows of kind, allocation number (small, from 0), bytes or ticks, stream, as rows.py has them. An
+        answer is an address, or -1 for a request that found no memory; other rows have no meaning. `reserved`, if
         given, is filled with the bytes of all segments after each request.
         """
         numbers = int(requests[:, 1].max(initial=-1)) + 1

@@ -6,6 +6,7 @@ from coopsim.allocators.caching.state import (
     BY_BLOCK,
     BY_SEGMENT,
     K_COUNT,
+    K_HIGHEST,
     K_REGISTERED,
     K_TIES,
     K_TOP,
@@ -34,6 +35,7 @@ def new_block(A: Caching, stream: int, address: int, size: int, pool: int, like:
     A.K[K_TOP] -= 1
     b = A.B[A.K[K_TOP], SLOT]
     A.K[K_REGISTERED] += 1
+    A.K[K_HIGHEST] = max(A.K[K_HIGHEST], b + 1)
     A.B[b, STREAM] = stream
     A.B[b, SIZE] = size
     A.B[b, ADDRESS] = address
@@ -59,6 +61,7 @@ def new_block(A: Caching, stream: int, address: int, size: int, pool: int, like:
 def drop_block(A: Caching, b: int) -> None:
     """The row may be used again."""
     A.B[A.K[K_TOP], SLOT] = b
+    A.B[b, SIZE] = 0
     A.K[K_TOP] += 1
 
 

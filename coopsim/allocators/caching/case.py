@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from coopsim.allocators.caching import version
 from coopsim.allocators.caching.api import LARGEST_REQUEST, CachingAllocator, Segment
-from coopsim.allocators.caching.perform import ALLOCATE, DELAY, EMPTY, FREE, RECORD, STOP, TICK
+from coopsim.allocators.caching.rows import ALLOCATE, DELAY, EMPTY, FREE, RECORD, STOP, TICK
 from coopsim.types import CoopsimError
 
 _OPERANDS = {"a": 3, "f": 1, "r": 2, "e": 0, "t": 1, "d": 1, "F": 1, "s": 0, "p": 0}
@@ -99,6 +99,8 @@ def _row(op: Any, numbers: dict[int, int], held: set[int]) -> tuple[int, int, in
         held.remove(number)
         return FREE, numbers[number], 0, 0
     _bound(op, operands[1], _LARGEST_STREAM)
+    if operands[1] % 2:
+        raise CoopsimError(f"{op!r}: {operands[1]} is not the address of a stream, which is even")
     return RECORD, numbers[number], 0, operands[1]
 
 

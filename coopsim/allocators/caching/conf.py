@@ -5,6 +5,7 @@ through it, one for what all accelerators share and one for CUDA, each skips wha
 what stands where a colon or a comma should be. Both read numbers with the C++ standard library, so `64abc` is 64.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -29,6 +30,7 @@ _SHARED = {
 }
 _MOST_MIB = ((1 << 64) - 1) // MIB
 _MOST_REGISTER_THREADS = 128
+_RESERVE = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([gG]?)")
 
 
 def parse(text: str, version: Version) -> Settings:
@@ -186,8 +188,6 @@ class _Old(_Tokens):
                 s.expandable_segments = self.boolean()
             case "pinned_num_register_threads":
                 self.threads(stoi(self.here()))
-            case "pinned_reserve_segment_size_mb":
-                stoi(self.here())
             case _:
                 self.boolean()
 
@@ -265,12 +265,14 @@ class _New(_Tokens):
                 s.memory_fraction = fraction
             case "pinned_num_register_threads":
                 self.threads(self.size())
-            case "pinned_reserve_segment_size_mb" | "pinned_max_cached_size_mb" | "pinned_max_round_threshold_mb":
+            case "pinned_reserve_segment_size_mb":
+                _require(self.size() > 0, "not above 0")
+            case "pinned_max_cached_size_mb" | "pinned_max_round_threshold_mb":
                 self.size()
             case "expandable_segments_reserve":
                 self.reserve()
             case "expandable_segments_reserve_by_class":
-                self.skip()
+                self.classes()
             case _:
                 self.boolean()
 
@@ -285,15 +287,22 @@ class _New(_Tokens):
     def reserve(self) -> None:
         """Address space of an expandable segment: a part of the device, or GiB. A bad value is passed over."""
         token, s = self.here(), self.settings
-        try:
-            value = stod(token.removesuffix("G"))
-        except CoopsimError:
-            return
-        if not value > 0:
-            return
-        s.reserve, s.reserve_bytes = (
-            (None, int(min(value * (1 << 30), 2.0**60))) if token.endswith("G") else (value, None)
-        )
+        found = _RESERVE.fullmatch(token)
+        value = float(found.group(1)) if found else 0.0
+        if found and value > 0:
+            s.reserve = None if found.group(2) else value
+            s.reserve_bytes = int(min(value * (1 << 30), 2.0**60)) if found.group(2) else None
+
+    def classes(self) -> None:
+        """A list of class:reserve, for memory that is allocated under a class; no request here is."""
+        self.at += 1
+        while self.at < len(self.tokens) and self.tokens[self.at] != "]":
+            self.step()
+            self.next()
+            if self.more and self.tokens[self.at + 1] != "]":
+                self.step()
+            self.at += 1
+        _require(self.at < len(self.tokens), "the list has no end")
 
 
 def _threshold(value: float) -> float:

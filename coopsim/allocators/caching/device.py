@@ -1,7 +1,8 @@
 """The device: memory of cudaMalloc, lowest address first, and physical pages behind reserved address space.
 
 Where a real driver puts memory is unknown; here it is first fit in units of 2 MiB, which is also what the stand-in
-runtime of the tests does. Addresses of cudaMalloc count from 0, those of reserved address space from 0 of their own range.
+runtime of the tests does. Addresses of cudaMalloc count from 0, those of reserved address space from 0 of their own
+range.
 """
 
 from coopsim.allocators.caching.state import (

@@ -23,6 +23,7 @@ from coopsim.allocators.caching.state import (
     K_LARGE_SEGMENT,
     K_RESERVE,
     K_RESERVED,
+    K_WASTES_SPACE,
     MAPPED,
     NEXT,
     NONE,
@@ -65,11 +66,14 @@ def _find(A: Caching, pool: int, size: int, stream: int) -> int:
 
 
 @kernel
-def _new_segment(A: Caching, pool: int, stream: int) -> int:
-    """Address space without memory, as one block."""
+def _new_segment(A: Caching, pool: int, size: int, stream: int) -> int:
+    """Address space without memory, as one block; -1: less than `size`, and nothing comes of it."""
     nbytes = round_up(A.K[K_RESERVE], page_size(A, pool))
-    b = new_block(A, stream, reserve_space(A, nbytes), nbytes, pool, NONE)
-    A.B[b, SPACE] = A.B[b, ADDRESS]
+    address = reserve_space(A, nbytes)
+    if A.K[K_WASTES_SPACE] and nbytes < size:
+        return NONE
+    b = new_block(A, stream, address, nbytes, pool, NONE)
+    A.B[b, SPACE] = address
     A.B[b, MAPPED] = 0
     insert(A, pool + UNMAPPED, b)
     return b
@@ -108,7 +112,9 @@ def expand(A: Caching, pool: int, size: int, stream: int) -> int:
     """
     b = _find(A, pool, size, stream)
     if b < 0:
-        b = _new_segment(A, pool, stream)
+        b = _new_segment(A, pool, size, stream)
+        if b < 0:
+            return NONE
     if A.B[b, MAPPED] == 0 and not _map(A, b, min(A.B[b, SIZE], size)):
         return NONE
     while A.B[b, SIZE] < size:

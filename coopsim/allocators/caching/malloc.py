@@ -48,6 +48,7 @@ from coopsim.allocators.caching.state import (
 from coopsim.allocators.caching.statistics import count
 from coopsim.kernel.jit import inlined, kernel
 
+REJECTED = -2  # throw_on_cudamalloc_oom: counted apart from other failures
 LARGE_REMAINDER = 1 << 20  # what may stay unused at the end of a large block
 
 
@@ -87,10 +88,12 @@ def _take_free(A: Caching, pool: int, size: int, stream: int) -> int:
 
 @kernel
 def _from_device(A: Caching, pool: int, size: int, stream: int) -> int:
-    """A block in a new segment, or in an expandable one that grows; -1 beyond the limit or the device's memory."""
+    """A block in a new segment, or in an expandable one that grows; -1: there is no memory, -2: not even tried."""
     nbytes = segment_size(A, size)
     if A.K[K_LIMIT] >= 0 and A.K[K_RESERVED] + nbytes > A.K[K_LIMIT]:
         return NONE
+    if A.K[K_EARLY_LIMIT] >= 0 and A.K[K_RESERVED] + nbytes > A.K[K_EARLY_LIMIT]:
+        return REJECTED
     if A.K[K_EXPANDABLE]:
         return expand(A, pool, size, stream)
     address = cuda_malloc(A, nbytes)
@@ -105,19 +108,17 @@ def _from_device(A: Caching, pool: int, size: int, stream: int) -> int:
 
 @kernel
 def _find(A: Caching, size: int, stream: int) -> int:
-    """A block of at least that size, in no set, by all means; -1: out of memory."""
+    """A block of at least that size, in no set, by all means; -1: out of memory, -2: not even tried."""
     pool = pool_of(size)
     b = _take_free(A, pool, size, stream)
     if b >= 0:
         return b
     if A.K[K_GARBAGE] >= 0:
         collect_garbage(A)
-    if A.K[K_EARLY_LIMIT] >= 0 and A.K[K_RESERVED] + segment_size(A, size) > A.K[K_EARLY_LIMIT]:
-        return NONE
     b = _from_device(A, pool, size, stream)
-    if b < 0 and release_available(A, pool, size, stream):
+    if b == NONE and release_available(A, pool, size, stream):
         b = _from_device(A, pool, size, stream)
-    if b < 0:
+    if b == NONE:
         release_cached(A)
         A.K[K_RETRIES] += 1
         b = _from_device(A, pool, size, stream)
@@ -131,7 +132,7 @@ def malloc(A: Caching, nbytes: int, stream: int) -> int:
     size = round_size(A, nbytes)
     b = _find(A, size, stream)
     if b < 0:
-        A.K[K_OOMS] += 1
+        A.K[K_OOMS] += b == NONE
         return NONE
     remaining = A.B[b, SIZE] - size
     was_split = is_split(A, b)

@@ -3,6 +3,7 @@
 from coopsim.allocators.caching.events import record_stream
 from coopsim.allocators.caching.malloc import free, malloc
 from coopsim.allocators.caching.release import release_cached
+from coopsim.allocators.caching.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STREAM, TICK
 from coopsim.allocators.caching.state import (
     ADDRESS,
     K_CLOCK,
@@ -18,10 +19,6 @@ from coopsim.allocators.caching.state import (
     Caching,
 )
 from coopsim.kernel.jit import inlined, kernel
-
-# A request: what, the allocation's number, bytes or ticks, stream.
-R_KIND, R_ID, R_AMOUNT, R_STREAM = range(4)
-ALLOCATE, FREE, RECORD, EMPTY, TICK, DELAY, STOP = range(7)  # STOP: the caller has something to do first
 
 # What an allocation number stands for, other than a block.
 GONE, NULL = -1, -2
@@ -52,13 +49,13 @@ def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array
     for i in range(start, requests.shape[0]):
         if not has_room(A):
             return i, CROWDED
-        kind, number = requests[i, R_KIND], requests[i, R_ID]
+        kind, number = requests[i, KIND], requests[i, NUMBER]
         if kind == ALLOCATE:
-            if requests[i, R_AMOUNT] == 0:
+            if requests[i, AMOUNT] == 0:
                 held[number] = NULL
                 answers[i] = 0
             else:
-                b = malloc(A, requests[i, R_AMOUNT], requests[i, R_STREAM])
+                b = malloc(A, requests[i, AMOUNT], requests[i, STREAM])
                 held[number] = b
                 answers[i] = A.B[b, ADDRESS] if b >= 0 else NONE
         elif kind == FREE:
@@ -68,13 +65,13 @@ def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array
             held[number] = GONE
         elif kind == RECORD:
             if held[number] >= 0:
-                record_stream(A, held[number], requests[i, R_STREAM])
+                record_stream(A, held[number], requests[i, STREAM])
         elif kind == EMPTY:
             release_cached(A)
         elif kind == TICK:
-            A.K[K_CLOCK] += requests[i, R_AMOUNT]
+            A.K[K_CLOCK] += requests[i, AMOUNT]
         elif kind == DELAY:
-            A.K[K_DELAY] = requests[i, R_AMOUNT]
+            A.K[K_DELAY] = requests[i, AMOUNT]
         else:
             return i, STOPPED
         if reserved.shape[0] > 0:

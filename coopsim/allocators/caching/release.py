@@ -60,8 +60,8 @@ def _release_pool(A: Caching, pool: int) -> None:
 def release_cached(A: Caching) -> None:
     """Wait for all events, then give back all that is free: empty_cache, and what a request does before it fails."""
     process_events(A, True)
-    _release_pool(A, LARGE)
-    _release_pool(A, SMALL)
+    for pool in range(SMALL + 1):  # the large one first
+        _release_pool(A, pool)
 
 
 @kernel

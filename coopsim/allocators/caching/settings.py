@@ -15,6 +15,7 @@ from coopsim.allocators.caching.state import (
     K_RESERVE,
     K_TIES,
     K_TOTAL,
+    K_WASTES_SPACE,
     NONE,
     UNLIMITED,
     Caching,
@@ -51,13 +52,15 @@ def apply(settings: Settings, version: Version, total_bytes: int, A: Caching) ->
     K[K_EXPANDABLE] = settings.expandable_segments
     K[K_RESERVE] = full = total_bytes + total_bytes // 8
     if settings.reserve is not None:
-        K[K_RESERVE] = min(full, int(settings.reserve * float(total_bytes)))
+        K[K_RESERVE] = int(min(float(full), settings.reserve * float(total_bytes)))
     if settings.reserve_bytes is not None:
         K[K_RESERVE] = min(full, settings.reserve_bytes)
+    K[K_WASTES_SPACE] = version.wastes_space
     K[K_TIES] = version.ties
     K[K_DIVISIONS : K_DIVISIONS + INTERVALS] = settings.divisions
     if settings.throw_on_cudamalloc_oom:
-        K[K_EARLY_LIMIT] = total_bytes
+        # The fraction of the settings string counts here, not one that is set later.
+        K[K_EARLY_LIMIT] = int(settings.memory_fraction * float(total_bytes))
     if settings.memory_fraction < 1.0:
         limit(settings, version, total_bytes, settings.memory_fraction, A)
 
@@ -70,5 +73,3 @@ def limit(settings: Settings, version: Version, total_bytes: int, fraction: floa
         K[K_LIMIT] = int(fraction * float(total_bytes))
         if settings.garbage_collection_threshold > 0:
             K[K_GARBAGE] = int(settings.garbage_collection_threshold * float(K[K_LIMIT]))
-    if settings.throw_on_cudamalloc_oom:
-        K[K_EARLY_LIMIT] = int(fraction * float(total_bytes))

@@ -17,7 +17,7 @@ UNLIMITED = 1 << 62
 # B: a row a block. The first four columns are the key by which free blocks are sorted; ORDER is what the version puts
 # between size and address. PREV and NEXT are the neighbours in the segment. SPACE: first address of the reserved
 # address space, -1 in memory of cudaMalloc. PENDING: events that must complete. USES: head of the list of recorded
-# streams. SLOT: unused row numbers.
+# streams. SLOT: unused row numbers; an unused row has SIZE 0.
 STREAM, SIZE, ORDER, ADDRESS, PREV, NEXT, POOL, ALLOCATED = range(8)
 MAPPED, SPACE, PENDING, USES, REQUESTED, AGE, SLOT = range(8, 15)
 B_COLUMNS = 15
@@ -53,8 +53,9 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_RESERVE,
     K_EARLY_LIMIT,
     K_TIES,
+    K_WASTES_SPACE,
     K_DIVISIONS,
-) = range(11)
+) = range(12)
 (
     K_COUNT,  # of each set
     K_CALLS,
@@ -65,6 +66,7 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_DEVICE_USED,
     K_SPACE_TOP,
     K_REGISTERED,
+    K_HIGHEST,  # row number of all blocks so far, and 1
     K_CLOCK,
     K_DELAY,
     K_MOST_USES,
@@ -80,7 +82,7 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_REQUESTED,
     K_SEGMENTS,
     K_SIZE,
-) = (27, 31, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 49, 50, 51, 52, 53, 55, 57, 59, 61, 63, 65)
+) = (28, 32, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 51, 52, 53, 54, 55, 57, 59, 61, 63, 65, 67)
 
 
 class Caching(NamedTuple):

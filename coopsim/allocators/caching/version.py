@@ -17,6 +17,7 @@ class Version:
     ties: int  #: what orders free blocks of one stream and size: their address, or when they or their segment were made
     shared_settings: bool  #: the settings are parsed by the code that all accelerators share
     whole_is_no_limit: bool  #: a memory fraction of 1 takes the limit away; before, it is a limit of all memory
+    wastes_space: bool  #: address space too small for its first request is left unused, not kept
     keys: frozenset[str]  #: settings that it knows
 
 
@@ -36,8 +37,8 @@ _KEYS = frozenset(
         "roundup_power2_divisions",
     }
 )
-_KEYS_2_9 = _KEYS | {"graph_capture_record_stream_reuse", "pinned_reserve_segment_size_mb"}
-_KEYS_2_10 = _KEYS_2_9 | {"per_process_memory_fraction"}
+_KEYS_2_9 = _KEYS | {"graph_capture_record_stream_reuse"}
+_KEYS_2_10 = _KEYS_2_9 | {"per_process_memory_fraction", "pinned_reserve_segment_size_mb"}
 _KEYS_2_11 = _KEYS_2_10 | {"large_segment_size_mb"}
 _KEYS_2_12 = _KEYS_2_11 | {"pinned_free_catch_all", "throw_on_cudamalloc_oom"}
 _KEYS_2_14 = _KEYS_2_12 | {"pinned_max_cached_size_mb", "pinned_max_round_threshold_mb"}
@@ -46,13 +47,13 @@ _KEYS_2_15 = _KEYS_2_14 | {"expandable_segments_reserve", "expandable_segments_r
 VERSIONS = {
     v.name: v
     for v in (
-        Version("2.6.0", BY_ADDRESS, False, False, _KEYS),
-        Version("2.9.1", BY_ADDRESS, False, False, _KEYS_2_9),
-        Version("2.10.0", BY_ADDRESS, True, True, _KEYS_2_10),
-        Version("2.11.0", BY_ADDRESS, True, True, _KEYS_2_11),
-        Version("2.12.1", BY_BLOCK, True, True, _KEYS_2_12),
-        Version("2.14.1", BY_SEGMENT, True, True, _KEYS_2_14),
-        Version(NEWEST, BY_SEGMENT, True, True, _KEYS_2_15),
+        Version("2.6.0", BY_ADDRESS, False, False, False, _KEYS),
+        Version("2.9.1", BY_ADDRESS, False, False, False, _KEYS_2_9),
+        Version("2.10.0", BY_ADDRESS, True, True, False, _KEYS_2_10),
+        Version("2.11.0", BY_ADDRESS, True, True, False, _KEYS_2_11),
+        Version("2.12.1", BY_BLOCK, True, True, False, _KEYS_2_12),
+        Version("2.14.1", BY_SEGMENT, True, True, False, _KEYS_2_14),
+        Version(NEWEST, BY_SEGMENT, True, True, True, _KEYS_2_15),
     )
 }
 

@@ -1,0 +1,154 @@
+"""The caching allocator as the memory of a replay: one stream, and a list of pieces like that of every allocator.
+
+Blocks are pieces, under the same numbers. The allocator keeps its own order of blocks, by segment; a search for victims
+wants them in one list by address, which is written anew before each search. Between two segments the list has a wall, a
+piece of no bytes: nothing that one request needs can lie on both sides of it.
+
+Only a state that has a caching allocator compiles this. In others `S.caching` is None.
+"""
+
+from coopsim.allocators.caching.malloc import free, malloc
+from coopsim.allocators.caching.perform import has_room
+from coopsim.allocators.caching.rounding import pool_of, round_size
+from coopsim.allocators.caching.state import (
+    ADDRESS,
+    D_ADDRESS,
+    K_COUNT,
+    K_DEVICE_USED,
+    K_EXPANDABLE,
+    K_HIGHEST,
+    K_MALLOCS,
+    K_TOTAL,
+    MAPPED,
+    NEXT,
+    NONE,
+    POOL,
+    PREV,
+    SCRATCH,
+    SIZE,
+    UNMAPPED,
+    Caching,
+)
+from coopsim.allocators.pieces import take_bytes
+from coopsim.kernel import state as s
+from coopsim.kernel.jit import kernel
+from coopsim.kernel.optional import where_present
+from coopsim.kernel.state import State
+
+STREAM_OF_ALL = 0
+
+
+@kernel
+def _carve(S: State, need: int, v: int) -> int:
+    """`need` bytes for value v, or -1: out of memory."""
+    A = S.caching
+    if not has_room(A):
+        S.K[s.K_CROWDED] = 1
+        return NONE
+    b = malloc(A, need, STREAM_OF_ALL)
+    if b < 0:
+        return NONE
+    S.P[b, s.ADDRESS] = A.B[b, ADDRESS]
+    S.P[b, s.LENGTH] = A.B[b, SIZE]
+    S.P[b, s.VALUE] = v
+    take_bytes(S, A.B[b, SIZE])
+    return b
+
+
+@kernel
+def _uncarve(S: State, piece: int) -> None:
+    """Free a piece."""
+    S.P[piece, s.VALUE] = NONE
+    S.K[s.K_FREE] += S.P[piece, s.LENGTH]
+    free(S.caching, piece)
+
+
+@kernel
+def _segments(A: Caching) -> int:
+    """Put the first block of every mapped run into the scratch set, by address. Returns how many."""
+    heads = A.sets[SCRATCH]
+    n = 0
+    for b in range(A.K[K_HIGHEST]):
+        if A.B[b, SIZE] == 0 or A.B[b, MAPPED] == 0:
+            continue
+        prev = A.B[b, PREV]
+        if prev >= 0 and A.B[prev, MAPPED]:
+            continue
+        if A.K[K_EXPANDABLE]:  # few
+            at = n
+            while at > 0 and A.B[heads[at - 1], ADDRESS] > A.B[b, ADDRESS]:
+                heads[at] = heads[at - 1]
+                at -= 1
+        else:  # the device has them by address
+            at, high = 0, A.K[K_MALLOCS]
+            while at < high:
+                middle = (at + high) >> 1
+                if A.D[middle, D_ADDRESS] < A.B[b, ADDRESS]:
+                    at = middle + 1
+                else:
+                    high = middle
+        heads[at] = b
+        n += 1
+    return n
+
+
+@kernel
+def _list_pieces(S: State, need: int) -> None:
+    """Write the list of pieces; only of the pool that would serve `need` bytes, unless that is negative."""
+    A = S.caching
+    pool = pool_of(round_size(A, need)) if need >= 0 else NONE
+    tail, count, wall = NONE, 0, A.B.shape[0]
+    S.K[s.K_HEAD] = NONE
+    for k in range(_segments(A)):
+        b = A.sets[SCRATCH, k]
+        if pool >= 0 and A.B[b, POOL] != pool:
+            continue
+        if tail >= 0:
+            S.P[wall, s.VALUE] = s.WALL
+            S.P[wall, s.LENGTH] = 0
+            S.P[wall, s.ADDRESS] = A.B[b, ADDRESS]
+            S.P[tail, s.NEXT] = wall
+            S.P[wall, s.PREV] = tail
+            tail = wall
+            wall += 1
+        while b >= 0 and A.B[b, MAPPED]:
+            S.P[b, s.ADDRESS] = A.B[b, ADDRESS]
+            S.P[b, s.LENGTH] = A.B[b, SIZE]
+            S.P[b, s.PREV] = tail
+            if tail < 0:
+                S.K[s.K_HEAD] = b
+            else:
+                S.P[tail, s.NEXT] = b
+            tail = b
+            count += 1
+            b = A.B[b, NEXT]
+    S.K[s.K_TAIL] = tail
+    if tail >= 0:
+        S.P[tail, s.NEXT] = NONE
+    S.K[s.K_PIECES] = count
+    S.K[s.K_MAX_PIECES] = max(S.K[s.K_MAX_PIECES], count)
+
+
+@kernel
+def _largest_hole(S: State) -> int:
+    """The larger of the largest free block and what the device has left."""
+    A = S.caching
+    largest = A.K[K_TOTAL] - A.K[K_DEVICE_USED]
+    for pool in range(UNMAPPED):
+        n = A.K[K_COUNT + pool]
+        if n > 0:
+            largest = max(largest, A.B[A.sets[pool, n - 1], SIZE])
+    return largest
+
+
+@kernel
+def _block_size(S: State, need: int) -> int:
+    """Bytes of the block for `need` bytes."""
+    return round_size(S.caching, need)
+
+
+carve = where_present("caching", _carve, lambda S, need, v: NONE)  # noqa: ARG005
+uncarve = where_present("caching", _uncarve, lambda S, piece: None)  # noqa: ARG005
+list_pieces = where_present("caching", _list_pieces, lambda S, need: None)  # noqa: ARG005
+largest_hole = where_present("caching", _largest_hole, lambda S: 0)  # noqa: ARG005
+block_size = where_present("caching", _block_size, lambda S, need: need)  # noqa: ARG005
