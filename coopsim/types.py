@@ -45,6 +45,7 @@ class Action(IntEnum):
     RELEASE = 4  #: a value that nobody holds is dropped; it can be recomputed
     FREE = 5  #: a value is dropped for good
     MOVE = 6  #: a value takes over the address of the one before it (in place, or from step to step)
+    REFUSE = 7  #: the caching allocator, asked for a value's bytes, is out of memory: something will be evicted
 
 
 class Outcome(StrEnum):

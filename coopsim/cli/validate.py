@@ -1,10 +1,14 @@
-"""coopsim validate S: what the judge says of a schedule. Exit code 1 if it finds a fault."""
+"""coopsim validate S: what the judge says of a schedule; and the real allocator. Exit code 1 if there is a fault."""
 
 import argparse
 import json
+from typing import Any
 
-from coopsim.cli.common import trace_of
+from coopsim.cli.common import note, trace_of
+from coopsim.text import human, table
 from coopsim.types import CoopsimError
+
+_SETTINGS = ("", "expandable_segments:True")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -16,11 +20,73 @@ def run(args: argparse.Namespace) -> int:
         rules = schedule.header["semantics"]
         raise CoopsimError(f"{args.schedule} follows the rules of {rules}; the judge knows only ours")
     faults = validate(schedule, trace_of(schedule, args.trace, args.schedule))
-    if args.json:
-        found = [{"reason": str(f.reason), "seq": f.seq, "message": f.message} for f in faults]
-        print(json.dumps({"schedule": args.schedule, "sound": not faults, "faults": found}, indent=1))
-    elif faults:
-        print("\n".join(f"row {f.seq}: {f.reason}: {f.message}" for f in faults))
-    else:
-        print(f"sound: {len(schedule)} actions checked")
-    return 1 if faults else 0
+    found: dict[str, Any] = {
+        "schedule": args.schedule,
+        "sound": not faults,
+        "faults": [{"reason": str(f.reason), "seq": f.seq, "message": f.message} for f in faults],
+    }
+    lines = [f"row {f.seq}: {f.reason}: {f.message}" for f in faults] or [f"sound: {len(schedule)} actions checked"]
+    if args.against and not faults:
+        found["against"], more = _against(args, schedule)
+        lines += ["", *more]
+    elif args.against:
+        lines.append("not performed on the real allocator, because it is not sound")
+    print(json.dumps(found, indent=1) if args.json else "\n".join(lines))
+    return 1 if faults or not found.get("against", {}).get("agrees", True) else 0
+
+
+def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], list[str]]:
+    from coopsim.oracle import oracle
+    from coopsim.oracle.against import compare, smallest_card
+    from coopsim.requests import of_schedule
+
+    name, _, version = args.against.partition("==")
+    if name != "torch" or not version:
+        raise CoopsimError(f"--against {args.against}: write torch==VERSION, such as torch==2.15.0")
+    stream = of_schedule(schedule)
+    note(f"preparing the allocator of torch {version}")
+    real = oracle(version, fetch=True)
+    if schedule.header["allocator"] != "cuda-caching":
+        settings = _SETTINGS if args.alloc_conf is None else (args.alloc_conf,)
+        return _cards([smallest_card(stream, real, conf) for conf in settings], schedule.header["budget_bytes"])
+    h = schedule.header
+    if args.alloc_conf is not None:
+        raise CoopsimError(f"--alloc-conf: the schedule has its own settings, {h['alloc_conf'] or 'none'}")
+    if version != h["torch"]:
+        note(f"note: the schedule is of torch {h['torch']}, so that {version} may do otherwise")
+    return _performed(compare(stream, real, h["alloc_conf"], h["budget_bytes"]), schedule, stream)
+
+
+def _performed(c: Any, schedule: Any, stream: Any) -> tuple[dict[str, Any], list[str]]:
+    """A schedule that was made for this allocator, on a card of the budget."""
+    from coopsim.allocators.caching.rows import ALLOCATE, KIND
+    from coopsim.oracle.against import QUANTITIES
+
+    takes = stream.rows[:, KIND] == ALLOCATE
+    planned = int((schedule.address[stream.source[takes]] < 0).sum())
+    as_planned = c.agrees and c.statistics["ooms"][1] == planned
+    rows = [(what, *c.statistics[key]) for key, what in QUANTITIES.items()]
+    fragmentation = [1 - c.statistics["alloc.peak"][k] / c.statistics["reserved.peak"][k] for k in (0, 1)]
+    rows.append(("fragmentation at the peaks", *(f"{x:.2%}" for x in fragmentation)))
+    rows.append(("answers equal", c.requests, c.equal))
+    title = f"on a card of {human(c.total_bytes)}, settings {c.conf or 'none'}:"
+    report = {"agrees": as_planned, "torch": c.torch, "conf": c.conf, "card_bytes": c.total_bytes}
+    report |= {"requests": c.requests, "equal": c.equal, "first_refused": c.first_refused}
+    report |= {key: {"simulated": a, "real": b} for key, (a, b) in c.statistics.items()}
+    verdict = "everything happens as predicted" if as_planned else "the real allocator does otherwise"
+    return report, [title, table(("", "simulated", f"torch {c.torch}"), rows), verdict]
+
+
+def _cards(cards: list[Any], budget: int) -> tuple[dict[str, Any], list[str]]:
+    """A schedule that was made for an arena: the smallest card on which the allocator serves it."""
+    rows, report = [], []
+    for s in cards:
+        over = s.total_bytes / budget - 1
+        real = "served; refused 2 MiB below" if s.confirmed else "otherwise"
+        rows.append((s.conf or "(none)", human(s.total_bytes), f"{over:+.2%}", real))
+        report.append({"conf": s.conf, "card_bytes": s.total_bytes, "over_arena": over, "confirmed": s.confirmed})
+    torch = cards[0].at.torch
+    title = f"as an arena, one block, it takes {human(budget)}; request by request on PyTorch's allocator:"
+    header = ("settings", "smallest card", "over the arena", f"torch {torch}")
+    found = {"agrees": all(s.confirmed for s in cards), "torch": torch, "arena_bytes": budget, "cards": report}
+    return found, [title, table(header, rows)]

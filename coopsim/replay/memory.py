@@ -23,8 +23,10 @@ from coopsim.kernel.state import (
     PIECE,
     State,
 )
+from coopsim.types import Action
 
 ARENA, COUNTER, CACHING = range(3)
+REFUSE = int(Action.REFUSE)
 
 
 @inlined
@@ -33,7 +35,10 @@ def carve(S: State, v: int, high: bool) -> int:
     if S.choice[C_ALLOCATOR] == ARENA:
         return arena.carve(S, S.V[v, BYTES], high, v)
     if S.choice[C_ALLOCATOR] == CACHING:
-        return serve.carve(S, S.V[v, BYTES], v)
+        piece = serve.carve(S, S.V[v, BYTES], v)
+        if piece < 0:  # it has given back what it could, so that being asked is an event of its own
+            log(S, REFUSE, v, 0)
+        return piece
     return counter.carve(S, S.V[v, BYTES], v)
 
 
@@ -83,7 +88,7 @@ def log(S: State, action: int, v: int, visits: int) -> None:
         S.log[row, L_STEP] = S.K[K_STEP]
         S.log[row, L_OP] = S.K[K_OP]
         S.log[row, L_VALUE] = v
-        S.log[row, L_ADDRESS] = S.P[S.V[v, PIECE], ADDRESS] if v >= 0 else -1
+        S.log[row, L_ADDRESS] = S.P[S.V[v, PIECE], ADDRESS] if v >= 0 and S.V[v, PIECE] >= 0 else -1
         S.log[row, L_BYTES] = S.V[v, BYTES] if v >= 0 else 0
         S.log[row, L_TIME] = S.K[K_TOTAL]
         S.log[row, L_VISITS] = visits

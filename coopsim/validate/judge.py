@@ -76,7 +76,7 @@ class Judge:
                 self.alloc(op, value, address, nbytes)
             elif action == Action.MOVE:
                 self.move(value, address, nbytes)
-            else:
+            elif action != Action.REFUSE:  # a refusal changes nothing that a judge sees
                 self.drop(Action(action), op, value, address, nbytes)
             if len(self.faults) >= LIMIT:
                 return

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from coopsim.allocators.caching import case
 from coopsim.types import CoopsimError
-from tests.oracle.build import Oracle
+from coopsim.oracle import Oracle
 from tests.oracle.streams import Stream
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 
-from tests.oracle.build import Oracle, OracleMissing, oracle
+from coopsim.oracle import Oracle, OracleError, oracle
 from tests.oracle.compare import difference, shrink
 from tests.oracle.confs import draw_conf
 from tests.oracle.streams import CLASSES, draw
@@ -34,7 +34,7 @@ def versions(names: list[str]) -> list[Oracle]:
     for name in names:
         try:
             found.append(oracle(name))
-        except OracleMissing as e:
+        except OracleError as e:
             print(f"torch {name}: {e}", file=sys.stderr)
     return found
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.oracle.build import VERSIONS, Oracle, oracle
+from coopsim.oracle import VERSIONS, Oracle, oracle
 from tests.oracle.compare import plain
 from tests.oracle.confs import draw_conf
 from tests.oracle.fuzz import is_newer

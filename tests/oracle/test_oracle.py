@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.oracle import compare
-from tests.oracle.build import Oracle, OracleMissing, available, oracle
+from coopsim.oracle import Oracle, OracleError, available, oracle
 from tests.oracle.confs import draw_conf
 from tests.oracle.fuzz import is_newer
 from tests.oracle.streams import CLASSES, Stream, draw
@@ -18,7 +18,7 @@ def real() -> Iterator[Oracle]:
         pytest.skip("no CUDA build of torch is installed")
     try:
         yield oracle(available()[-1])
-    except OracleMissing as e:
+    except OracleError as e:
         pytest.skip(str(e))
 
 

@@ -1,7 +1,7 @@
 """Build the oracle: libc10_cuda.so of a torch wheel on a runtime of our own, with a driver. Once a version, on demand.
 
-A version that is installed is taken from there. Another is downloaded with pip (some hundred MB to several GB, of which
-2 MB are kept) if $COOPSIM_ORACLE_CACHE names a folder for it; without, it is not there.
+A version that is installed is taken from there. Another is fetched with pip (some hundred MB, of which 2 MB are kept)
+if the caller says so, or $COOPSIM_ORACLE_CACHE names a folder for what is fetched and built.
 """
 
 import hashlib
@@ -11,59 +11,27 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from coopsim.oracle.run import Oracle
 from coopsim.phantom import PhantomError, wheel
 from coopsim.phantom.build import cache_folder, compiler
+from coopsim.types import CoopsimError
 
 CSRC = Path(__file__).parent / "csrc"
 VERSIONS = ("2.6.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.14.1", "2.15.0")
 _LIBRARIES = ("libc10.so", "libc10_cuda.so")
 
 
-class OracleMissing(Exception):  # noqa: N818
+class OracleError(CoopsimError):
     """This version cannot be had here; the message says why."""
 
 
-@dataclass(frozen=True)
-class Oracle:
-    """The real allocator of one torch version."""
+def oracle(version: str, *, fetch: bool = False) -> Oracle:
+    """The oracle of that version, built now if it is not there yet, of a wheel that is fetched if allowed.
 
-    version: str
-    folder: Path
-
-    def ask(self, conf: str, total: int, requests: list[str]) -> list[str]:
-        """What it answers, a line an item; one line `refused ...` if it takes the settings for wrong."""
-        run = self._run(conf, total, requests)
-        lines = run.stdout.splitlines()
-        if run.returncode:
-            refused = [line for line in run.stderr.splitlines() if line.startswith("refused ") or "what():" in line]
-            lines.append(refused[-1] if refused else f"died {run.returncode} {run.stderr[-300:]}")
-        return lines
-
-    def seconds(self, conf: str, total: int, requests: list[str]) -> float:
-        """How long it takes for all of them, without the output."""
-        said = self._run(conf, total, requests, "--quiet").stderr
-        return float(said.split("seconds ")[1].split()[0])
-
-    def _run(self, conf: str, total: int, requests: list[str], *options: str) -> "subprocess.CompletedProcess[str]":
-        gone = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
-        env = {k: v for k, v in os.environ.items() if k not in gone}
-        env |= {"ORACLE_TOTAL": str(total), "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC": "0"}
-        env |= {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}
-        return subprocess.run(
-            [self.folder / "driver", *options],
-            input="\n".join(requests) + "\n",
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-
-def oracle(version: str) -> Oracle:
-    """The oracle of that version, built now if it is not there yet. Raises OracleMissing."""
+    Raises OracleError.
+    """
     h = hashlib.blake2b(digest_size=8)
     for file in (Path(__file__), *sorted(CSRC.rglob("*.*"))):
         h.update(file.read_bytes())
@@ -72,11 +40,15 @@ def oracle(version: str) -> Oracle:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".oracle-"))
         try:
-            _build(_package(version), scratch)
+            _build(_package(version, fetch=fetch), scratch)
             if not folder.exists():
                 scratch.rename(folder)
-        except (PhantomError, subprocess.CalledProcessError) as e:
-            raise OracleMissing(getattr(e, "stderr", None) or str(e)) from None
+        except PhantomError as e:
+            raise OracleError(str(e)) from None
+        except FileNotFoundError as e:
+            raise OracleError(f"the allocator of torch {version} cannot be built: {e.filename} is not here") from None
+        except subprocess.CalledProcessError as e:
+            raise OracleError(f"the allocator of torch {version} cannot be built: {_first(e.stderr)}") from None
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return Oracle(version, folder)
@@ -100,14 +72,14 @@ def _installed() -> str:
         return ""
 
 
-def _package(version: str) -> Path:
+def _package(version: str, *, fetch: bool) -> Path:
     """The folder `torch` of that version, with two libraries and the headers at least."""
     if version == _installed():
         return wheel.find().folder
     home = _home() / f"torch-{version}"
     if not (home / "torch" / "lib" / _LIBRARIES[-1]).exists():
-        if not os.environ.get("COOPSIM_ORACLE_CACHE"):
-            raise OracleMissing(f"torch {version} is not installed; name a folder in COOPSIM_ORACLE_CACHE to fetch it")
+        if not fetch and not os.environ.get("COOPSIM_ORACLE_CACHE"):
+            raise OracleError(f"torch {version} is not installed; name a folder in COOPSIM_ORACLE_CACHE to fetch it")
         _download(version, home)
     return home / "torch"
 
@@ -116,9 +88,10 @@ def _download(version: str, home: Path) -> None:
     with tempfile.TemporaryDirectory(dir=home.parent) as folder:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--dest", folder]
         try:
-            subprocess.run([*pip, f"torch=={version}"], check=True, capture_output=True, text=True)
+            command = [*pip, f"torch=={version}"]
+            subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
         except subprocess.CalledProcessError as e:
-            raise OracleMissing(f"torch {version} cannot be downloaded: {e.stderr.strip()[-300:]}") from None
+            raise OracleError(f"torch {version} cannot be fetched: {_first(e.stderr)[:200]}") from None
         with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as archive:
             wanted = tuple(f"torch/lib/{name}" for name in _LIBRARIES)
             headers = ("torch/include/c10/", "torch/include/torch/headeronly/", "torch/version.py")
@@ -153,4 +126,10 @@ def _build(torch: Path, out: Path) -> None:
 
 
 def _run(*command: object) -> None:
-    subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True)
+    subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True)  # noqa: S603
+
+
+def _first(said: str) -> str:
+    """The line of a tool's output that says what is wrong."""
+    lines = said.strip().splitlines() or ["no reason given"]
+    return next((line for line in lines if "error" in line.lower()), lines[-1]).strip()

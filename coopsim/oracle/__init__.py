@@ -1,0 +1,6 @@
+"""PyTorch's own caching allocator: libc10_cuda.so as it is in the wheels, driven without a GPU. Ours is held to it."""
+
+from coopsim.oracle.build import VERSIONS, OracleError, available, oracle
+from coopsim.oracle.run import Oracle
+
+__all__ = ["VERSIONS", "Oracle", "OracleError", "available", "oracle"]

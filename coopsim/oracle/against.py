@@ -1,0 +1,106 @@
+"""A schedule's requests on the real allocator, beside what the simulation says of them."""
+
+from dataclasses import dataclass
+
+from coopsim.allocators.caching import case
+from coopsim.oracle.run import Oracle
+from coopsim.requests.stream import RequestStream
+from coopsim.requests.trial import smallest
+from coopsim.types import CoopsimError
+
+#: What a statistics line names, and what it is for people.
+QUANTITIES = {
+    "alloc.peak": "peak allocated, bytes",
+    "reserved.peak": "peak reserved, bytes",
+    "nsegpeak": "segments at the peak",
+    "retries": "retries",
+    "ooms": "requests refused",
+    "ndevalloc": "device allocations",
+    "ndevfree": "device frees",
+}
+_STEP = 2 << 20  #: bytes of the device's pages
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One stream of requests on one card, simulated and real.
+
+    requests: for memory. equal: how many were answered alike, up to the first that was not. first_refused: the number
+    of the first request that found no memory, None if all did; as simulated, and really. statistics: by key of
+    QUANTITIES, simulated and real.
+    """
+
+    torch: str
+    conf: str
+    total_bytes: int
+    requests: int
+    equal: int
+    first_refused: tuple[int | None, int | None]
+    statistics: dict[str, tuple[int, int]]
+
+    @property
+    def agrees(self) -> bool:
+        """Every answer and every statistic is the same."""
+        return self.equal == self.requests and all(a == b for a, b in self.statistics.values())
+
+    @property
+    def serves(self) -> bool:
+        """The real allocator refused nothing."""
+        return self.first_refused[1] is None
+
+
+def compare(stream: RequestStream, oracle: Oracle, conf: str, total_bytes: int) -> Comparison:
+    """Perform all requests, on both. CoopsimError if torch refuses the settings."""
+    ops = [*stream.lines(), "p"]
+    simulated = list(case.answer(case.Case(conf, total_bytes, ops, case.read(ops)), oracle.version))
+    real = oracle.ask(conf, total_bytes, ops)
+    if not real or not real[-1].startswith("stats "):
+        raise CoopsimError(f"torch {oracle.version} {real[-1] if real else 'said nothing'}")
+    *answers, last = zip(simulated, real, strict=True)
+    differing = (i for i, (a, b) in enumerate(answers) if a != b)
+    read_simulated, read_real = _statistics(last[0]), _statistics(last[1])
+    return Comparison(
+        torch=oracle.version,
+        conf=conf,
+        total_bytes=total_bytes,
+        requests=len(answers),
+        equal=next(differing, len(answers)),
+        first_refused=(_first_refused(simulated), _first_refused(real)),
+        statistics={key: (read_simulated[key], read_real[key]) for key in QUANTITIES},
+    )
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest card that serves a stream: as simulated, what the real allocator does on it, and 2 MiB below."""
+
+    conf: str
+    total_bytes: int
+    at: Comparison
+    below: Comparison
+
+    @property
+    def confirmed(self) -> bool:
+        """The real allocator serves everything there, and not below."""
+        return self.at.serves and not self.below.serves and self.at.agrees and self.below.agrees
+
+
+def smallest_card(stream: RequestStream, oracle: Oracle, conf: str) -> Smallest:
+    """Find the smallest card by simulation, to 2 MiB, and ask the real allocator."""
+    total = smallest(stream, oracle.version, conf, _STEP)
+    return Smallest(conf, total, compare(stream, oracle, conf, total), compare(stream, oracle, conf, total - _STEP))
+
+
+def _first_refused(lines: list[str]) -> int | None:
+    return next((i for i, line in enumerate(lines) if line.startswith("oom ")), None)
+
+
+def _statistics(line: str) -> dict[str, int]:
+    """The figures of a line `stats alloc N peak N …`; a peak by what comes before it."""
+    words = line.split()[1:]
+    found: dict[str, int] = {}
+    last = ""
+    for name, value in zip(words[::2], words[1::2], strict=True):
+        found[f"{last}.peak" if name == "peak" else name] = int(value)
+        last = name
+    return found
