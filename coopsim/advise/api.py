@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from coopsim.advise.candidates import candidates
 from coopsim.advise.failure import Failure, at_request, peak_row
-from coopsim.requests.trial import Trial, attempt, smallest
 from coopsim.allocators.caching.version import VERSIONS
 from coopsim.requests.stream import RequestStream
+from coopsim.requests.trial import Trial, attempt, smallest
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ def replay(
     budget: bytes for everything on the device. steps: how many training steps in one memory. decide_by: the cost that
     the policy goes by (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. overhead_limit:
     total cost over this many times the cost without recomputation ends the replay as `thrash`. random: `recompute`
-    (the generator's state is saved) or `keep` results of random ops. torch, alloc_conf: of the allocator
-    `cuda-caching`, the version of PyTorch and what PYTORCH_CUDA_ALLOC_CONF holds; the budget is the memory of the card. Raises
+    (the generator's state is saved) or `keep` results of random ops. torch, alloc_conf: of the allocator cuda-caching,
+    the version of PyTorch and what PYTORCH_CUDA_ALLOC_CONF holds; the budget is the memory of the card. Raises
     CoopsimError for arguments that make no sense; running out of memory is an outcome.
     """
     memory = torch, alloc_conf

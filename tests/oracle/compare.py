@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from coopsim.allocators.caching import case
-from coopsim.types import CoopsimError
 from coopsim.oracle import Oracle
+from coopsim.types import CoopsimError
 from tests.oracle.streams import Stream
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.oracle import compare
 from coopsim.oracle import Oracle, OracleError, available, oracle
+from tests.oracle import compare
 from tests.oracle.confs import draw_conf
 from tests.oracle.fuzz import is_newer
 from tests.oracle.streams import CLASSES, Stream, draw
