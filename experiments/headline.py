@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from readme import write_section
 
 from coopsim import tables
 from coopsim.cli.common import progress
@@ -80,11 +81,8 @@ def main() -> None:
     smallest = tables.smallest_budgets(scan)
     bands.to_csv(HERE / "expected" / "headline.csv", index=False, float_format="%.5f")
     smallest.to_csv(HERE / "expected" / "smallest.csv", index=False, float_format="%.3f")
-    readme = HERE.parent / "README.md"
-    before, _, rest = readme.read_text().partition("<!-- headline -->\n")
-    _, _, after = rest.partition("<!-- end of headline -->\n")
     text = section(bands, smallest)
-    readme.write_text(f"{before}<!-- headline -->\n{text}<!-- end of headline -->\n{after}")
+    write_section("headline", text)
     sys.stdout.write(text)
 
 
