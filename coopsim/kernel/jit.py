@@ -17,7 +17,7 @@ import numba
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
-_KERNEL_ROOMS = ("kernel", "allocators", "replay", "simrd")
+_KERNEL_ROOMS = ("kernel", "planner", "allocators", "replay", "simrd")
 
 
 def cache_dir() -> Path:

@@ -1,0 +1,200 @@
+"""Memory planned before it is asked for, after STWeaver / STAlloc (arXiv 2507.16274). Own code.
+
+Offline, the requests of some first steps are classed by lifetime and given places in one static pool by the planner.
+Online, each request is matched with the plan: the next planned one of its size takes its planned place, if that is
+free. What the plan does not know (a *dynamic* request) goes where the pool is free now, and by the plan for as long as
+such requests lived when they were planned; and where there is no such place, to a fallback with segments and best fit.
+"""
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from coopsim.allocators.streams.plain import ROUND, Held, Pools, rounded
+from coopsim.allocators.streams.requests import GRANULE, Ints, Requests
+from coopsim.allocators.streams.result import Meter, OutOfMemory, Result
+from coopsim.planner import Items, Plan, plan
+
+
+@dataclass(frozen=True)
+class Options:
+    """`steps`: first ones that are planned. `work`: the planner's limit, in placements. `memory`: of the device."""
+
+    steps: int = 1
+    work: int = 300_000
+    memory: int | None = None
+
+
+class Lifetime(StrEnum):
+    """How long a planned allocation lives, seen from the phases of a step."""
+
+    PERSISTENT = "persistent"  #: beyond the planned steps
+    TEMPORARY = "temporary"  #: within one op
+    PHASE = "phase"  #: within one phase (forward, backward, optimizer) of a step
+    GROUP = "group"  #: from one phase to another; those of the same two phases of a step are a group
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The offline plan. Planned allocations are numbered in the order of taking; times are rows of the stream.
+
+    `bytes` are rounded up; `offset`, `start`, `end` say where and when. `lifetime` classes them; `plan` has the height
+    of the static pool and the lower bound. `steps` is the first row of each planned step, and the end of the last.
+    """
+
+    bytes: Ints
+    offset: Ints
+    start: Ints
+    end: Ints
+    phase: Ints
+    site: Ints
+    lifetime: list[Lifetime]
+    plan: Plan
+    steps: list[int]
+
+    def bytes_of(self, lifetime: Lifetime) -> int:
+        """Sum of the bytes of this class."""
+        return sum(int(n) for n, kind in zip(self.bytes, self.lifetime, strict=True) if kind is lifetime)
+
+
+def lay_out(requests: Requests, options: Options) -> Layout:
+    """Plan what the first steps ask for."""
+    nbytes, start, end = requests.lifetimes()
+    rows = np.flatnonzero(requests.step < options.steps)
+    horizon = int(rows[-1]) + 1 if len(rows) else 0
+    known = start < horizon
+    nbytes, start = -(-nbytes[known] // GRANULE) * GRANULE, start[known]
+    last = np.minimum(end[known], horizon)
+    items = Items.of(nbytes, start, last, np.full(len(start), GRANULE))
+    found = plan(items, options.work)
+    lifetime = [_class(requests, int(a), int(b), horizon) for a, b in zip(start, last, strict=True)]
+    firsts = [int(np.argmax(requests.step == k)) for k in range(int(requests.step[:horizon].max(initial=-1)) + 1)]
+    phase, site = requests.phase[start], requests.site[start]
+    return Layout(nbytes, found.offset, start, last, phase, site, lifetime, found, [*firsts, horizon])
+
+
+def _class(requests: Requests, start: int, end: int, horizon: int) -> Lifetime:
+    if end >= horizon:
+        return Lifetime.PERSISTENT
+    if requests.op[start] == requests.op[end]:
+        return Lifetime.TEMPORARY
+    same = requests.phase[start] == requests.phase[end] and requests.step[start] == requests.step[end]
+    return Lifetime.PHASE if same else Lifetime.GROUP
+
+
+class Place(NamedTuple):
+    """Bytes of the static pool, from `address` to before `end`."""
+
+    address: int
+    end: int
+
+
+class Planned:
+    """The online allocator. `take` gives a handle that `give_back` wants; `used` is what is handed out of the pool."""
+
+    def __init__(self, layout: Layout, memory: int | None = None) -> None:
+        self.layout = layout
+        self.meter = Meter()
+        self.used: list[Place] = []  # sorted
+        self.fallback = Pools(self.meter, memory)
+        self.count = {"planned": 0, "reused": 0, "fallback": 0}
+        self.waiting: dict[tuple[int, int], list[int]] = {}  # by phase and bytes: planned in this step, not yet taken
+        self.lives: dict[tuple[int, int], int] = {}  # by phase and bytes, and by (-2, site): longest planned life
+        self.now = self.until = 0  # how far the planned step has been followed, and its end: rows
+        columns = (layout.phase, layout.bytes, layout.site, layout.end - layout.start)
+        for phase, nbytes, site, life in zip(*(a.tolist() for a in columns), strict=True):
+            for key in ((phase, nbytes), (-2, site)):
+                self.lives[key] = max(self.lives.get(key, 0), life)
+        self.height = -(-layout.plan.height // ROUND) * ROUND
+        if self.height:
+            if not self.fallback.has_room(self.height):
+                raise OutOfMemory(self.height, 0, memory or 0)
+            self.meter.reserve(self.height)
+
+    def begin(self, step: int) -> None:
+        """A step begins; those beyond the planned ones follow the last of these."""
+        bounds = self.layout.steps
+        followed = min(step, len(bounds) - 2)
+        self.now, self.until = bounds[followed], bounds[followed + 1]
+        self.waiting = defaultdict(list)
+        for i in np.flatnonzero((self.layout.start >= self.now) & (self.layout.start < self.until)).tolist():
+            self.waiting[int(self.layout.phase[i]), int(self.layout.bytes[i])].append(i)
+
+    def take(self, nbytes: int, phase: int, site: int, stream: int = 0) -> Place | Held:
+        """Memory for a request. Raises OutOfMemory if the device has no more."""
+        nbytes = rounded(nbytes)
+        place = self._planned(nbytes, phase) or self._gap(nbytes, phase, site)
+        if place is None:
+            self.count["fallback"] += 1
+            return self.fallback.take(nbytes, stream)
+        insort(self.used, place)
+        self.meter.add("allocated", nbytes)
+        return place
+
+    def give_back(self, handle: Place | Held) -> None:
+        """Free what `take` gave."""
+        if isinstance(handle, Held):
+            handle.pool.give_back(handle.block)
+            return
+        del self.used[bisect_left(self.used, handle)]
+        self.meter.add("allocated", handle.address - handle.end)
+
+    def _planned(self, nbytes: int, phase: int) -> Place | None:
+        """The place of the next planned request of this phase and size whose place is free."""
+        waiting = self.waiting.get((phase, nbytes), [])
+        for k, i in enumerate(waiting):
+            address = int(self.layout.offset[i])
+            place = Place(address, address + nbytes)
+            if self._is_free(place):
+                del waiting[k]
+                self.now = int(self.layout.start[i])
+                self.count["planned"] += 1
+                return place
+        return None
+
+    def _is_free(self, place: Place) -> bool:
+        at = bisect_left(self.used, place)
+        return (at == len(self.used) or self.used[at].address >= place.end) and (
+            at == 0 or self.used[at - 1].end <= place.address
+        )
+
+    def _gap(self, nbytes: int, phase: int, site: int) -> Place | None:
+        """The smallest gap in what is used now, or planned to be within the life that is foreseen for the request."""
+        life = self.lives.get((-2, site), self.lives.get((phase, nbytes), self.until - self.now))
+        layout = self.layout
+        soon = (layout.start > self.now) & (layout.start <= min(self.now + life, self.until))
+        taken = [*self.used, *map(Place, layout.offset[soon].tolist(), (layout.offset + layout.bytes)[soon].tolist())]
+        best: Place | None = None
+        smallest = self.height + 1
+        floor = 0
+        for address, end in [*sorted(taken), (self.height, self.height)]:
+            if nbytes <= address - floor < smallest:
+                smallest, best = address - floor, Place(floor, floor + nbytes)
+            floor = max(floor, end)
+        self.count["reused"] += best is not None
+        return best
+
+
+def run(requests: Requests, options: Options | None = None) -> Result:
+    """Plan the first steps, then serve all requests; raises OutOfMemory where the device's memory ends."""
+    options = options or Options()
+    layout = lay_out(requests, options)
+    allocator = Planned(layout, options.memory)
+    handles: dict[int, Place | Held] = {}
+    now = -1
+    for take, item, nbytes, stream, _, phase, step, site in requests.rows():
+        if step > now:
+            now = step
+            allocator.begin(step)
+        if take:
+            handles[item] = allocator.take(nbytes, phase, site, stream)
+            allocator.meter.add("requested", nbytes)
+        else:
+            allocator.meter.add("requested", -nbytes)
+            allocator.give_back(handles.pop(item))
+    facts = {"pool_bytes": allocator.height, "plan_bytes": layout.plan.height, "plan_bound": layout.plan.lower_bound}
+    return allocator.meter.result("planned", allocator.count | facts)
