@@ -1,9 +1,13 @@
 """Memory planned before it is asked for, after STWeaver / STAlloc (arXiv 2507.16274). Own code.
 
 Offline, the requests of some first steps are classed by lifetime and given places in one static pool by the planner.
-Online, each request is matched with the plan: the next planned one of its size takes its planned place, if that is
-free. What the plan does not know (a *dynamic* request) goes where the pool is free now, and by the plan for as long as
-such requests lived when they were planned; and where there is no such place, to a fallback with segments and best fit.
+Online, each request is matched with the plan: the next planned one of its phase and size takes its planned place, if
+that is free. What the plan does not know (a *dynamic* request)
+
+- *reuses* planned memory: where the pool is free now, and by the plan for as long as such requests lived in it;
+- goes to a fallback with segments and best fit, if there is a hole for it;
+- *borrows* what is free now and kept for others not much larger, whose owners may come to be dynamic in turn;
+- lets the fallback grow.
 """
 
 from bisect import bisect_left, insort
@@ -13,11 +17,16 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopsim.allocators.streams.plain import ROUND, Held, Pools, rounded
 from coopsim.allocators.streams.requests import GRANULE, Ints, Requests
 from coopsim.allocators.streams.result import Meter, OutOfMemory, Result
 from coopsim.planner import Items, Plan, plan
+
+#: Planned requests up to so many times larger lose their place to one that would else make the fallback grow. Chosen on
+#: the traces of SPOS and of a mixture of experts: 1 and 2 are worse on the first, 8 and 16 on the second.
+_LENT = 4
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,7 @@ class Planned:
         self.meter = Meter()
         self.used: list[Place] = []  # sorted
         self.fallback = Pools(self.meter, memory)
-        self.count = {"planned": 0, "reused": 0, "fallback": 0}
+        self.count = {"planned": 0, "reused": 0, "borrowed": 0, "fallback": 0}
         self.waiting: dict[tuple[int, int], list[int]] = {}  # by phase and bytes: planned in this step, not yet taken
         self.lives: dict[tuple[int, int], int] = {}  # by phase and bytes, and by (-2, site): longest planned life
         self.now = self.until = 0  # how far the planned step has been followed, and its end: rows
@@ -127,7 +136,12 @@ class Planned:
     def take(self, nbytes: int, phase: int, site: int, stream: int = 0) -> Place | Held:
         """Memory for a request. Raises OutOfMemory if the device has no more."""
         nbytes = rounded(nbytes)
-        place = self._planned(nbytes, phase) or self._gap(nbytes, phase, site)
+        place = self._planned(nbytes, phase)
+        if place is None:
+            soon = self._soon(self._life(nbytes, phase, site))
+            place = self._gap(nbytes, soon, "reused")
+            if place is None and not self.fallback.has_hole(nbytes, stream):
+                place = self._gap(nbytes, soon & (self.layout.bytes > _LENT * nbytes), "borrowed")
         if place is None:
             self.count["fallback"] += 1
             return self.fallback.take(nbytes, stream)
@@ -162,20 +176,27 @@ class Planned:
             at == 0 or self.used[at - 1].end <= place.address
         )
 
-    def _gap(self, nbytes: int, phase: int, site: int) -> Place | None:
-        """The smallest gap in what is used now, or planned to be within the life that is foreseen for the request."""
-        life = self.lives.get((-2, site), self.lives.get((phase, nbytes), self.until - self.now))
-        layout = self.layout
-        soon = (layout.start > self.now) & (layout.start <= min(self.now + life, self.until))
-        taken = [*self.used, *map(Place, layout.offset[soon].tolist(), (layout.offset + layout.bytes)[soon].tolist())]
+    def _life(self, nbytes: int, phase: int, site: int) -> int:
+        """For how many rows of the plan a dynamic request is foreseen to live: to the end of the step, if unknown."""
+        return self.lives.get((-2, site), self.lives.get((phase, nbytes), self.until - self.now))
+
+    def _soon(self, life: int) -> NDArray[np.bool_]:
+        """Which planned requests come within so many rows."""
+        start = self.layout.start
+        return (start > self.now) & (start <= min(self.now + life, self.until))
+
+    def _gap(self, nbytes: int, kept: NDArray[np.bool_], how: str) -> Place | None:
+        """The smallest gap between what is in use and the places that are kept for planned requests."""
+        address = self.layout.offset[kept]
+        taken = [*self.used, *map(Place, address.tolist(), (address + self.layout.bytes[kept]).tolist())]
         best: Place | None = None
         smallest = self.height + 1
         floor = 0
-        for address, end in [*sorted(taken), (self.height, self.height)]:
-            if nbytes <= address - floor < smallest:
-                smallest, best = address - floor, Place(floor, floor + nbytes)
-            floor = max(floor, end)
-        self.count["reused"] += best is not None
+        for place in [*sorted(taken), Place(self.height, self.height)]:
+            if nbytes <= place.address - floor < smallest:
+                smallest, best = place.address - floor, Place(floor, floor + nbytes)
+            floor = max(floor, place.end)
+        self.count[how] += best is not None
         return best
 
 
