@@ -1,8 +1,9 @@
 """Memory planned before it is asked for, after STWeaver / STAlloc (arXiv 2507.16274). Own code.
 
 Offline, the requests of some first steps are classed by lifetime and given places in one static pool by the planner.
-Online, each request is matched with the plan: the next planned one of its phase and size takes its planned place, if
-that is free. What the plan does not know (a *dynamic* request)
+Online, each request is matched with the plan: the next planned one of its size, at its site or at least in its phase,
+takes its planned place, if that is free; so does a smaller one of the same site. What the plan has no place for (a
+*dynamic* request)
 
 - *reuses* planned memory: where the pool is free now, and by the plan for as long as such requests lived in it;
 - goes to a fallback with segments and best fit, if there is a hole for it;
@@ -25,8 +26,8 @@ from coopsim.allocators.streams.result import Meter, OutOfMemory, Result
 from coopsim.planner import Items, Plan, plan
 
 #: Planned requests up to so many times larger lose their place to one that would else make the fallback grow. Chosen on
-#: the traces of SPOS and of a mixture of experts: 1 and 2 are worse on the first, 8 and 16 on the second.
-_LENT = 4
+#: the traces of SPOS and of a mixture of experts, where 1, 2 and 4 reserve up to 6 % more.
+_LENT = 8
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,9 @@ class Planned:
         self.used: list[Place] = []  # sorted
         self.fallback = Pools(self.meter, memory)
         self.count = {"planned": 0, "reused": 0, "borrowed": 0, "fallback": 0}
-        self.waiting: dict[tuple[int, int], list[int]] = {}  # by phase and bytes: planned in this step, not yet taken
+        self.pending = np.zeros(len(layout.bytes), np.bool_)  # planned in this step, and not yet asked for
+        self.by_bytes: dict[tuple[int, int], list[int]] = {}  # with the phase: what is planned in this step
+        self.by_site: dict[int, list[int]] = {}
         self.lives: dict[tuple[int, int], int] = {}  # by phase and bytes, and by (-2, site): longest planned life
         self.now = self.until = 0  # how far the planned step has been followed, and its end: rows
         columns = (layout.phase, layout.bytes, layout.site, layout.end - layout.start)
@@ -129,14 +132,16 @@ class Planned:
         bounds = self.layout.steps
         followed = min(step, len(bounds) - 2)
         self.now, self.until = bounds[followed], bounds[followed + 1]
-        self.waiting = defaultdict(list)
-        for i in np.flatnonzero((self.layout.start >= self.now) & (self.layout.start < self.until)).tolist():
-            self.waiting[int(self.layout.phase[i]), int(self.layout.bytes[i])].append(i)
+        self.pending = (self.layout.start >= self.now) & (self.layout.start < self.until)
+        self.by_bytes, self.by_site = defaultdict(list), defaultdict(list)
+        for i in np.flatnonzero(self.pending).tolist():
+            self.by_bytes[int(self.layout.phase[i]), int(self.layout.bytes[i])].append(i)
+            self.by_site[int(self.layout.site[i])].append(i)
 
     def take(self, nbytes: int, phase: int, site: int, stream: int = 0) -> Place | Held:
         """Memory for a request. Raises OutOfMemory if the device has no more."""
         nbytes = rounded(nbytes)
-        place = self._planned(nbytes, phase)
+        place = self._planned(nbytes, phase, site)
         if place is None:
             soon = self._soon(self._life(nbytes, phase, site))
             place = self._gap(nbytes, soon, "reused")
@@ -157,18 +162,28 @@ class Planned:
         del self.used[bisect_left(self.used, handle)]
         self.meter.add("allocated", handle.address - handle.end)
 
-    def _planned(self, nbytes: int, phase: int) -> Place | None:
-        """The place of the next planned request of this phase and size whose place is free."""
-        waiting = self.waiting.get((phase, nbytes), [])
-        for k, i in enumerate(waiting):
-            address = int(self.layout.offset[i])
-            place = Place(address, address + nbytes)
-            if self._is_free(place):
-                del waiting[k]
-                self.now = int(self.layout.start[i])
-                self.count["planned"] += 1
-                return place
+    def _planned(self, nbytes: int, phase: int, site: int) -> Place | None:
+        """The place that the plan has for this request, or one that it has for a larger one of this site."""
+        here = [i for i in self.by_site.get(site, []) if self.pending[i]]
+        alike = [i for i in self.by_bytes.get((phase, nbytes), []) if self.pending[i]]
+        for i in (*(i for i in here if self.layout.bytes[i] == nbytes), *alike):
+            if (place := self._free_place(i, nbytes)) is not None:
+                return self._follow(i, place)
+        if here:  # it comes instead of this one, whose place is kept for it no longer
+            return self._follow(here[0], self._free_place(here[0], nbytes))
         return None
+
+    def _follow(self, i: int, place: Place | None) -> Place | None:
+        self.pending[i] = False
+        self.now = int(self.layout.start[i])
+        self.count["planned"] += place is not None
+        return place
+
+    def _free_place(self, i: int, nbytes: int) -> Place | None:
+        """The place of planned request i, if it is free and large enough."""
+        address = int(self.layout.offset[i])
+        place = Place(address, address + nbytes)
+        return place if nbytes <= self.layout.bytes[i] and self._is_free(place) else None
 
     def _is_free(self, place: Place) -> bool:
         at = bisect_left(self.used, place)
@@ -183,7 +198,7 @@ class Planned:
     def _soon(self, life: int) -> NDArray[np.bool_]:
         """Which planned requests come within so many rows."""
         start = self.layout.start
-        return (start > self.now) & (start <= min(self.now + life, self.until))
+        return self.pending & (start > self.now) & (start <= min(self.now + life, self.until))
 
     def _gap(self, nbytes: int, kept: NDArray[np.bool_], how: str) -> Place | None:
         """The smallest gap between what is in use and the places that are kept for planned requests."""
