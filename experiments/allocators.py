@@ -1,6 +1,6 @@
 """What each allocator reserves for the requests of the recorded traces, without eviction.
 
-python experiments/allocators.py        writes expected/allocators.csv and the tables of docs/allocators-planned.md; a minute
+python experiments/allocators.py    writes expected/allocators.csv and the table of docs/allocators-planned.md; a minute
 """
 
 from pathlib import Path

@@ -5,6 +5,6 @@ overlap. Its *height* is the largest offset + size. No plan is lower than the mo
 """
 
 from coopsim.planner.items import Items, PlanError, lower_bound
-from coopsim.planner.plan import DEFAULT_WORK, Plan, plan
+from coopsim.planner.strategy import DEFAULT_WORK, Plan, plan
 
 __all__ = ["DEFAULT_WORK", "Items", "Plan", "PlanError", "lower_bound", "plan"]

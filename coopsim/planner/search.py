@@ -9,6 +9,11 @@ the order of their offsets, each as low as those already placed allow. The searc
 - past all choices in other sections: once no item left crosses a point in time, the two sides are searched one after
   the other, and if one fails, the choices in the other are not tried again.
 
+With `jump` it also turns back past choices that have nothing to do with the failure: each failure has a stretch of
+sections (the one that cannot hold its rest, or those of the item that does not fit), and a choice outside of the
+stretches that failed below it is not varied. That is only a guess, as what lies in a stretch may rest on what lies
+beside it. So a search that has jumped never says that nothing fits; but it is often done a hundred times sooner.
+
 Items are tried from the lowest possible offset up, and those of one offset in the order in which they are given. The
 work is counted in placements, never in seconds, so that the same input always gives the same answer.
 """
@@ -32,8 +37,9 @@ LEFT, CROSSING = range(2)
 
 # F: a row a choice. It places ITEM (-1: none now), one of cand[CAND:CAND_END], in the region of sections A to B - 1,
 # where the last key was (AT, AFTER). PARENT: the choice that made the region, tried again if this one fails. When it
-# was made, TRAIL offsets had been raised and REGIONS regions were known, REST the first that waited.
-PARENT, A, B, AT, AFTER, CAND, CAND_NEXT, CAND_END, ITEM, TRAIL, REGIONS, REST = range(12)
+# was made, TRAIL offsets had been raised and REGIONS regions were known, REST the first that waited. What failed below
+# it did so in sections HULL_A to HULL_B - 1.
+PARENT, A, B, AT, AFTER, CAND, CAND_NEXT, CAND_END, ITEM, TRAIL, REGIONS, REST, HULL_A, HULL_B = range(14)
 
 # R: a row a region that waits: its sections, last key and maker, and the next that waits (-1: none).
 R_A, R_B, R_AT, R_AFTER, R_PARENT, R_NEXT = range(6)
@@ -41,8 +47,8 @@ R_A, R_B, R_AT, R_AFTER, R_PARENT, R_NEXT = range(6)
 # T: a row a raised offset: the item and what it was before.
 T_ITEM, T_LOW = range(2)
 
-# K: counters.
-K_CAP, K_WORK, K_LIMIT, K_TRAIL, K_REGIONS, K_WAITING = range(6)
+# K: counters and registers. JUMP: whether to; JUMPED: whether it has; the hull is the last failure's.
+K_CAP, K_WORK, K_LIMIT, K_TRAIL, K_REGIONS, K_WAITING, K_JUMP, K_JUMPED, K_HULL_A, K_HULL_B = range(10)
 
 
 class State(NamedTuple):
@@ -77,9 +83,10 @@ class Search:
         self.crossing = np.cumsum(self.crossing)[:-1]
         self.n_pairs = len(pairs(found)[1])
 
-    def below(self, height: int, order: Ints, limit: int) -> tuple[int, int, Ints, Ints]:
+    def below(self, height: int, order: Ints, limit: int, *, jump: bool = False) -> tuple[int, int, Ints, Ints]:
         """Place all items below `height`, tried in this order, with at most `limit` placements.
 
+        With `jump`, failures are taken to be due to what overlaps them in time only: faster, but no proof of FAILED.
         Returns FAILED, FOUND or GAVE_UP; the placements made; the offsets (meaningless unless FOUND); the blame.
         """
         n, m = len(self.items), self.sections.count
@@ -90,12 +97,12 @@ class Search:
         ordered = Sections(I[:, FIRST], I[:, LAST], m)
         near_at, near = pairs(ordered)
         here_at, here = members(ordered)
-        K = np.zeros(6, np.int64)
-        K[K_CAP], K[K_LIMIT] = height, limit
+        K = np.zeros(10, np.int64)
+        K[K_CAP], K[K_LIMIT], K[K_JUMP] = height, limit, jump
         state = State(
             I=I,
             S=np.column_stack([self.left, self.crossing]),
-            F=np.zeros((n + 1, 12), np.int64),
+            F=np.zeros((n + 1, 14), np.int64),
             R=np.zeros((n + m + 1, 6), np.int64),
             T=np.zeros((self.n_pairs + 1, 2), np.int64),
             K=K,
@@ -125,14 +132,30 @@ def _search(s: State) -> int:
             if s.K[K_WORK] >= s.K[K_LIMIT]:
                 return GAVE_UP
             if s.F[f, CAND_NEXT] == s.F[f, CAND_END]:
-                parent = s.F[f, PARENT]
+                parent = _culprit(s, f)
                 if parent < 0:
-                    return FAILED
+                    return GAVE_UP if s.K[K_JUMPED] > 0 else FAILED
                 while f > parent:
                     if s.F[f, ITEM] >= 0:
                         _lift(s, f)
                     f -= 1
     return FOUND
+
+
+@inlined
+def _culprit(s: State, f: int) -> int:
+    """The choice to vary after all that f could place has failed, or -1; it inherits where that was."""
+    a, b = s.F[f, HULL_A], s.F[f, HULL_B]
+    parent = s.F[f, PARENT]
+    while s.K[K_JUMP] > 0 and parent >= 0:
+        i = s.F[parent, ITEM]
+        if s.I[i, FIRST] < b and s.I[i, LAST] > a:
+            break
+        parent = s.F[parent, PARENT]
+        s.K[K_JUMPED] = 1
+    if parent >= 0:
+        s.F[parent, HULL_A], s.F[parent, HULL_B] = min(s.F[parent, HULL_A], a), max(s.F[parent, HULL_B], b)
+    return parent
 
 
 @inlined
@@ -147,12 +170,16 @@ def _open(s: State, f: int) -> bool:
     # the lowest of the items left lies no higher than this: the fullest section must hold the rest of it above, and
     # no other item may fit below
     highest = s.K[K_CAP]
+    s.F[f, HULL_A], s.F[f, HULL_B] = a, a
     for section in range(a, b):
-        if s.S[section, LEFT] > 0:
-            highest = min(highest, s.K[K_CAP] - s.S[section, LEFT])
+        if s.S[section, LEFT] > 0 and s.K[K_CAP] - s.S[section, LEFT] < highest:
+            highest = s.K[K_CAP] - s.S[section, LEFT]
+            s.F[f, HULL_A], s.F[f, HULL_B] = section, section + 1
     for i in range(len(s.I)):
-        if s.I[i, OFFSET] < 0 and s.I[i, FIRST] >= a and s.I[i, LAST] <= b:
-            highest = min(highest, s.I[i, LOW] + s.I[i, BYTES] - 1)
+        under = s.I[i, LOW] + s.I[i, BYTES] - 1
+        if s.I[i, OFFSET] < 0 and under < highest and s.I[i, FIRST] >= a and s.I[i, LAST] <= b:
+            highest = under
+            s.F[f, HULL_A], s.F[f, HULL_B] = s.I[i, FIRST], s.I[i, LAST]
     start = s.F[f - 1, CAND_END] if f > 0 else 0
     if start + len(s.I) > len(s.cand):
         return False
@@ -199,6 +226,8 @@ def _advance(s: State, f: int) -> bool:
     for section in range(first, last - 1):
         s.S[section, CROSSING] -= 1
     if not _raise(s, i):
+        s.F[f, HULL_A] = min(s.F[f, HULL_A], s.K[K_HULL_A])
+        s.F[f, HULL_B] = max(s.F[f, HULL_B], s.K[K_HULL_B])
         return False
     _split(s, f, i)
     return True
@@ -235,10 +264,12 @@ def _raise(s: State, i: int) -> bool:
             s.I[j, LOW] = low
             if low + s.I[j, BYTES] > cap:
                 s.I[j, BLAME] += 1
+                s.K[K_HULL_A], s.K[K_HULL_B] = s.I[j, FIRST], s.I[j, LAST]
                 return False
             a, b = min(a, s.I[j, FIRST]), max(b, s.I[j, LAST])
-    for section in range(a, b):  # noqa: SIM110  (a kernel has no generators)
+    for section in range(a, b):
         if s.S[section, LEFT] > 0 and not _holds(s, section):
+            s.K[K_HULL_A], s.K[K_HULL_B] = section, section + 1
             return False
     return True
 

@@ -167,6 +167,10 @@ def test_search_says_how_it_ended() -> None:
     assert height(items, offset) == 1 << 20
     assert search.below((1 << 20) - 1, order, 10**6)[0] == FAILED
     assert search.below(1 << 20, order, 3)[:2] == (GAVE_UP, 3)
+    outcome, _, offset, _ = search.below(1 << 20, order, 10**6, jump=True)
+    assert outcome == FOUND
+    assert height(items, offset) == 1 << 20
+    assert search.below((1 << 20) - 1, order, 10**6, jump=True)[0] in (FAILED, GAVE_UP)
 
 
 def test_the_judge_sees_faults() -> None:

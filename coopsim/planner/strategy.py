@@ -135,7 +135,10 @@ def _improve(leaf: _Leaf, goal: int, work: int) -> int:
 
 
 class _Hunt:
-    """Searches with restarts: in three orders as they are, then in disturbed ones that put the blamed first."""
+    """Searches with restarts: in three orders as they are, then in disturbed ones that put the blamed first.
+
+    Every other one jumps: what is easy for one kind of search is hard for the other.
+    """
 
     def __init__(self, leaf: _Leaf, keys: Keys, work: int) -> None:
         self.leaf, self.keys, self.left = leaf, keys, work
@@ -153,7 +156,8 @@ class _Hunt:
                 leaf.restarts += 1
                 noise = random.Random(leaf.restarts)
                 order, limit = self.keys.order(leaf.restarts, noise), luby(first - 3) * _RESTART
-            outcome, used, offset, blame = self.search.below(target, order, min(limit, share))
+            limit = min(limit, share)
+            outcome, used, offset, blame = self.search.below(target, order, limit, jump=first % 2 == 0)
             share -= used + 1
             self.left -= used + 1
             self.keys.blame = 0.9 * self.keys.blame + blame
