@@ -58,7 +58,7 @@ def least_height(items: Items) -> int:
                 return True
         return False
 
-    height = 0
+    height = max(sum(n for n, a, b in zip(sizes, starts, ends, strict=True) if a <= t < b) for t in starts)
     while not fits(height):
         height += 1
     return height
