@@ -181,7 +181,10 @@ def _plan(p: Parser) -> None:
     p.add_argument("file", metavar="F.csv|T", help="a CSV (id,lower,upper,size), a trace file, or synth:NAME")
     p.add_argument("-o", "--output", metavar="OUT.csv", help="the same rows with their offsets")
     p.add_argument(
-        "--work", type=_natural, metavar="N", help="placements that the search may try (default: 6000000, some seconds)"
+        "--work",
+        type=_natural,
+        metavar="N",
+        help="placements that the search may try (default: 12000000, half a minute)",
     )
     p.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -11,7 +11,7 @@ from coopsim.planner.orders import Keys, luby
 from coopsim.planner.search import FAILED, FOUND, Search
 from coopsim.planner.sections import parts, sections
 
-DEFAULT_WORK = 6_000_000  #: placements; some seconds for hundreds of items
+DEFAULT_WORK = 12_000_000  #: placements; half a minute for hundreds of items, where the bound is not met
 
 _RESTART = 4_000  #: placements of the shortest search
 _LARGEST = 2_500  #: items that are searched together; more are placed greedily
