@@ -8,7 +8,8 @@ from pathlib import Path
 from coopsim import trace
 from coopsim.capture import capture
 
-#: The eight models of Coop's experiments, and how many consecutive steps of each: no two of SPOS's are alike.
+#: The eight models of Coop's experiments and a mixture of experts, and how many consecutive steps of each: no two of
+#: SPOS's are alike, nor of the mixture's.
 RECORDED = {
     "resnet-50": 1,
     "inception-v3": 1,
@@ -18,6 +19,7 @@ RECORDED = {
     "bilstm": 1,
     "spos": 5,
     "gpt3-2.7b": 1,
+    "moe": 5,
 }
 HERE = Path(__file__).parent
 MANIFEST = HERE / "MANIFEST.toml"

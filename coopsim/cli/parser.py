@@ -55,6 +55,7 @@ def build() -> Parser:
     _replay(add("replay", "replay a trace under a policy and a budget"))
     _sweep(add("sweep", "replay traces over a grid of policies and budgets, on all cores; resumes when started again"))
     _gap(add("gap", "how far policies are from the least overhead that any schedule could have in the same bytes"))
+    _plan(add("plan", "give buffers with known lifetimes their places: a MiniMalloc CSV, or a trace's storages"))
     _plot(add("plot", "draw a schedule's memory map, or a sweep's figures"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
     _requests(add("requests", "what PyTorch's CUDA caching allocator answers to a stream of requests"))
@@ -196,6 +197,18 @@ def _gap(p: Parser) -> None:
     )
     p.add_argument("--random", choices=("recompute", "keep"), default="recompute", help="results of random ops")
     p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _plan(p: Parser) -> None:
+    p.add_argument("file", metavar="F.csv|T", help="a CSV (id,lower,upper,size), a trace file, or synth:NAME")
+    p.add_argument("-o", "--output", metavar="OUT.csv", help="the same rows with their offsets")
+    p.add_argument(
+        "--work",
+        type=_natural,
+        metavar="N",
+        help="placements that the search may try (default: 12000000, half a minute)",
+    )
+    p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _plot(p: Parser) -> None:

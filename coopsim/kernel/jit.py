@@ -17,7 +17,7 @@ import numba
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
-_KERNEL_ROOMS = ("kernel", "allocators", "allocators/caching", "replay", "simrd")
+_KERNEL_ROOMS = ("kernel", "planner", "allocators", "replay", "simrd")
 
 
 def cache_dir() -> Path:
@@ -32,7 +32,7 @@ def _hash_sources() -> str:
     package = Path(__file__).parent.parent
     h = hashlib.sha256()
     for room in _KERNEL_ROOMS:
-        for source in sorted((package / room).glob("*.py")):
+        for source in sorted((package / room).rglob("*.py")):
             h.update(source.read_bytes())
     return h.hexdigest()[:16]
 
@@ -70,8 +70,22 @@ def cached_here() -> Iterator[None]:
 def _compile(function: F, *, inline: bool) -> F:
     with cached_here():
         # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
-        compiled: F = numba.njit(cache=True, error_model="numpy", forceinline=inline, nogil=True, _nrt=False)(function)
-    return compiled
+        compiled: Any = numba.njit(cache=True, error_model="numpy", forceinline=inline, nogil=True, _nrt=False)(function)
+    if not numba.config.DISABLE_JIT:
+        _take_literals_as_numbers(compiled)
+    result: F = compiled
+    return result
+
+
+def _take_literals_as_numbers(compiled: Any) -> None:
+    """Compile one version for all constants that callers pass, where Numba would make one for each."""
+    template = compiled.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        unliteral = numba.types.unliteral
+        return template(tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()})
+
+    compiled.get_call_template = get_call_template
 
 
 if numba.config.DISABLE_JIT:

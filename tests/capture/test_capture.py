@@ -252,14 +252,23 @@ def test_committed_trace(file: str, tmp_path: Path) -> None:
     assert load(tmp_path / file).content_hash == entry["content_hash"]
 
 
-def test_committed_traces_are_the_eight_and_small() -> None:
-    eight = ["bert-large", "bilstm", "gpt3-2.7b", "inception-v3", "resnet-50", "spos", "swin-t", "unet"]
-    assert sorted(MANIFEST) == [f"{name}.parquet" for name in eight]
+def test_committed_traces_are_the_nine_and_small() -> None:
+    nine = ["bert-large", "bilstm", "gpt3-2.7b", "inception-v3", "moe", "resnet-50", "spos", "swin-t", "unet"]
+    assert sorted(MANIFEST) == [f"{name}.parquet" for name in nine]
     assert sum((TRACES / file).stat().st_size for file in MANIFEST) < 10 * 2**20
     for file, entry in MANIFEST.items():
         assert hashlib.sha256((TRACES / file).read_bytes()).hexdigest() == entry["sha256"]
         header = load(TRACES / file).header
         assert (header["leaked_storages"], header["lost_storages"]) == (0, 0)
+
+
+def test_routing_differs_from_step_to_step() -> None:
+    """The same ops in each step of the mixture of experts, but for those that got no tokens, on other sizes."""
+    trace = load(TRACES / "moe.parquet")
+    sizes = [trace.bytes[trace.creates[i]].tolist() for i in range(trace.n_ops)]
+    steps = [[sizes[i] for i in np.flatnonzero(trace.step == k)] for k in range(trace.n_steps)]
+    assert len(steps) == 5
+    assert all(a != b for k, a in enumerate(steps) for b in steps[:k])
 
 
 def test_spos_steps_differ() -> None:

@@ -9,7 +9,7 @@ from coopsim.capture import capture, models
 from coopsim.trace import load
 
 #: torchvision 0.29 (ResNets, Inception V3, Swin-T, DenseNet), timm (Inception V4), the released checkpoint (GPT-2),
-#: milesial/Pytorch-UNet; BERT and GPT-3 by their papers' sizes; torch.nn.LSTM with a classifier on two classes.
+#: milesial/Pytorch-UNet; BERT, GPT-3 and moe by their sizes; torch.nn.LSTM with a classifier on two classes.
 PUBLISHED = {
     "bert-large": 336_226_108,
     "bilstm": 733_184 + 1026,
@@ -18,6 +18,11 @@ PUBLISHED = {
     "gpt-2": 124_439_808,
     "gpt3-2.7b": 50257 * 2560 + 2048 * 2560 + 32 * (12 * 2560**2 + 13 * 2560) + 2 * 2560,
     "inception-v3": 27_161_264,
+    "moe": (8192 + 512) * 512
+    + 2 * 512
+    + 4 * (4 * 512 + 4 * 512 * 513)
+    + 2 * 512 * 8
+    + (2 * 8 + 2) * (2 * 512 * 2048 + 2560),
     "inception-v4": 42_679_816,
     "resnet-152": 60_192_808,
     "resnet-50": 25_557_032,

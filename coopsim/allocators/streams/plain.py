@@ -1,0 +1,156 @@
+"""Segments with best fit, as PyTorch's caching allocator has them by default: one pool of them, for one stream.
+
+GMLake's small pool and the fallback of `planned` are this: the smallest free block that is large enough, the lowest
+address on ties; cut where the rest is worth keeping; freed neighbours in a segment merge at once.
+"""
+
+from bisect import bisect_left, insort
+from typing import NamedTuple
+
+from coopsim.allocators.streams.requests import GRANULE
+from coopsim.allocators.streams.result import Meter, OutOfMemory
+
+MIB = 1 << 20
+SMALL = MIB  #: largest request of the small pool
+SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
+LARGE_REQUEST = 10 * MIB  #: from which a segment is made to measure
+ROUND = 2 * MIB
+
+
+def segment_bytes(nbytes: int) -> int:
+    """Bytes of the segment that is made where `nbytes` fit in none."""
+    if nbytes <= SMALL:
+        return SMALL_SEGMENT
+    return LARGE_SEGMENT if nbytes < LARGE_REQUEST else -(-nbytes // ROUND) * ROUND
+
+
+def rounded(nbytes: int) -> int:
+    """What a request takes: whole granules, one at least."""
+    return max(-(-nbytes // GRANULE) * GRANULE, GRANULE)
+
+
+class Block:
+    """A run of one segment, used or free; `before` and `after` are its neighbours there."""
+
+    __slots__ = ("address", "after", "before", "bytes", "free")
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.address, self.bytes, self.free = address, nbytes, True
+        self.before: Block | None = None
+        self.after: Block | None = None
+
+
+class Segments:
+    """A pool of segments. `least` is the smallest rest that is cut off."""
+
+    def __init__(self, meter: Meter, least: int) -> None:
+        self.meter, self.least = meter, least
+        self.holes: list[tuple[int, int, Block]] = []  # bytes, address: unique, so that blocks are never compared
+        self.end = 0
+
+    def take(self, nbytes: int) -> Block | None:
+        """The best free block, cut to `nbytes`; None if none is large enough."""
+        at = bisect_left(self.holes, (nbytes, -1))
+        if at == len(self.holes):
+            return None
+        block = self.holes.pop(at)[2]
+        self.cut(block, nbytes)
+        block.free = False
+        self.meter.add("allocated", block.bytes)
+        return block
+
+    def grow(self, nbytes: int) -> None:
+        """A new segment of so many bytes."""
+        self.meter.reserve(nbytes)
+        block = Block(self.end, nbytes)
+        self.end += nbytes
+        self._add(block)
+
+    def give_back(self, block: Block) -> None:
+        """Free a block and merge it with free neighbours."""
+        self.meter.add("allocated", -block.bytes)
+        block.free = True
+        for left, right in ((block, block.after), (block.before, block)):
+            if left is not None and right is not None and left.free and right.free:
+                other = right if left is block else left
+                self._remove(other)
+                left.bytes += right.bytes
+                left.after = right.after
+                if right.after is not None:
+                    right.after.before = left
+                block = left
+        self._add(block)
+
+    def release(self) -> None:
+        """Give segments without a used block back to the device."""
+        whole = [hole for hole in self.holes if hole[2].before is None and hole[2].after is None]
+        for hole in whole:
+            self.holes.remove(hole)
+            self.meter.release(hole[0])
+
+    def cut(self, block: Block, nbytes: int) -> None:
+        """Cut a block that is in no list to `nbytes`, if the rest is worth keeping; the rest is a hole."""
+        if block.bytes - nbytes < self.least:
+            return
+        rest = Block(block.address + nbytes, block.bytes - nbytes)
+        block.bytes = nbytes
+        rest.before, rest.after = block, block.after
+        if block.after is not None:
+            block.after.before = rest
+        block.after = rest
+        self._add(rest)
+
+    def _add(self, block: Block) -> None:
+        insort(self.holes, (block.bytes, block.address, block))
+
+    def _remove(self, block: Block) -> None:
+        del self.holes[bisect_left(self.holes, (block.bytes, block.address))]
+
+
+class Held(NamedTuple):
+    """A block that is in use, and where it came from."""
+
+    pool: Segments
+    block: Block
+
+
+class Pools:
+    """Small and large requests of each stream in pools of their own. `memory` is the device's, None: no end of it."""
+
+    def __init__(self, meter: Meter, memory: int | None = None) -> None:
+        self.meter, self.memory = meter, memory
+        self.pools: dict[tuple[int, bool], Segments] = {}
+
+    def take(self, nbytes: int, stream: int = 0) -> Held:
+        """A block for a request. Raises OutOfMemory if it needs a segment that the device has no memory for."""
+        nbytes = rounded(nbytes)
+        pool = self._pool(nbytes, stream)
+        block = pool.take(nbytes)
+        if block is None:
+            size = segment_bytes(nbytes)
+            if not self.has_room(size):
+                self.release()
+            if not self.has_room(size):
+                raise OutOfMemory(nbytes, self.meter.now["reserved"], self.memory or 0)
+            pool.grow(size)
+            block = pool.take(nbytes)
+        assert block is not None
+        return Held(pool, block)
+
+    def has_hole(self, nbytes: int, stream: int) -> bool:
+        """Whether a request can be served without a new segment."""
+        holes = self._pool(rounded(nbytes), stream).holes
+        return bool(holes) and holes[-1][0] >= rounded(nbytes)
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether the device has so much memory left."""
+        return self.memory is None or self.meter.now["reserved"] + nbytes <= self.memory
+
+    def release(self) -> None:
+        """Give all free segments back to the device."""
+        for pool in self.pools.values():
+            pool.release()
+
+    def _pool(self, nbytes: int, stream: int) -> Segments:
+        small = nbytes <= SMALL
+        return self.pools.setdefault((stream, small), Segments(self.meter, GRANULE if small else SMALL + GRANULE))

@@ -1,0 +1,83 @@
+"""What an allocator made of a stream of requests, and what its authors call fragmentation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Result:
+    """Peaks in bytes, each taken by itself over the whole stream.
+
+    `requested`: as asked for; `allocated`: of the blocks handed out, in this allocator's rounding; `active`: of blocks
+    that cannot be handed out (with one stream, the same); `reserved`: held of the device. `device_allocs` and
+    `device_frees` count the calls that make and free physical memory. `details` are counts of the allocator's own.
+    """
+
+    allocator: str
+    peak_requested: int
+    peak_allocated: int
+    peak_active: int
+    peak_reserved: int
+    device_allocs: int
+    device_frees: int
+    details: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fragmentation_allocated(self) -> float:
+        """STAlloc's and STWeaver's: 1 - peak allocated / peak reserved."""
+        return _lost(self.peak_allocated, self.peak_reserved)
+
+    @property
+    def fragmentation_active(self) -> float:
+        """GMLake's: 1 - peak active / peak reserved."""
+        return _lost(self.peak_active, self.peak_reserved)
+
+
+class OutOfMemory(Exception):  # noqa: N818  (it is an outcome, not a programmer's error)
+    """The device has not enough memory left for a request, whatever the allocator tries."""
+
+    def __init__(self, needed: int, reserved: int, memory: int) -> None:
+        super().__init__(f"{needed} bytes needed, {reserved} of {memory} reserved")
+        self.needed, self.reserved, self.memory = needed, reserved, memory
+
+
+class Meter:
+    """Keeps peaks while an allocator works."""
+
+    def __init__(self) -> None:
+        self.now = {"requested": 0, "allocated": 0, "reserved": 0}
+        self.peak = dict(self.now)
+        self.device_allocs = self.device_frees = 0
+
+    def add(self, what: str, nbytes: int) -> None:
+        """`nbytes` more of it, or less if negative."""
+        self.now[what] += nbytes
+        self.peak[what] = max(self.peak[what], self.now[what])
+
+    def reserve(self, nbytes: int) -> None:
+        """Memory made by the device."""
+        self.device_allocs += 1
+        self.add("reserved", nbytes)
+
+    def release(self, nbytes: int) -> None:
+        """Memory given back to the device."""
+        self.device_frees += 1
+        self.add("reserved", -nbytes)
+
+    def result(self, allocator: str, details: Mapping[str, int]) -> Result:
+        """The peaks so far. What is allocated is active, since no stream waits for another here."""
+        peak = self.peak
+        return Result(
+            allocator,
+            peak["requested"],
+            peak["allocated"],
+            peak["allocated"],
+            peak["reserved"],
+            self.device_allocs,
+            self.device_frees,
+            details,
+        )
+
+
+def _lost(used: int, reserved: int) -> float:
+    return 1 - used / reserved if reserved else 0.0

@@ -1,0 +1,73 @@
+"""coopsim plan F.csv|T: offsets for buffers whose lifetimes are known, how high they reach, and the least there is."""
+
+import argparse
+import json
+import os
+from typing import Any
+
+from coopsim.cli.common import load_trace
+from coopsim.text import human
+from coopsim.types import CoopsimError
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim import planner
+    from coopsim.planner import table
+    from coopsim.validate.plan import plan_faults
+
+    if args.output and not os.path.isdir(os.path.dirname(os.path.abspath(args.output))):
+        raise CoopsimError(f"{args.output}: no such folder")
+    read = table.read(args.file) if str(args.file).lower().endswith(".csv") else _of_trace(args.file)
+    items = read.items
+    found = planner.plan(items, planner.DEFAULT_WORK if args.work is None else args.work)
+    faults = plan_faults(
+        items.bytes.tolist(),
+        items.start.tolist(),
+        items.end.tolist(),
+        items.alignment.tolist(),
+        found.offset.tolist(),
+        found.height,
+    )
+    if faults:
+        raise AssertionError(f"{args.file}: the planner is at fault: {faults[0]}")
+    if args.output:
+        table.write(read.text(found.offset), args.output)
+    if args.json:
+        facts = {
+            "file": args.file,
+            "items": len(items),
+            "height": found.height,
+            "lower_bound": found.lower_bound,
+            "proven_bound": found.proven,
+            "optimal": found.optimal,
+            "work": found.work,
+            "offsets": found.offset.tolist(),
+        }
+        print(json.dumps(facts, indent=1))
+        return 0
+    lines = [
+        ("items", str(len(items))),
+        ("height", f"{found.height} ({human(found.height)})"),
+        ("lower bound", f"{found.lower_bound} (most bytes alive at once)"),
+        ("optimal", _verdict(found)),
+    ]
+    print("\n".join(f"{name:<14}{text}" for name, text in lines))
+    return 0
+
+
+def _verdict(found: Any) -> str:
+    if found.height == found.lower_bound:
+        return "yes: no plan is lower than the bound"
+    if found.optimal:
+        return "yes: the search has shown that nothing lower fits"
+    least = f"; none is lower than {found.proven}" if found.proven > found.lower_bound else ""
+    return f"not known: {found.height / found.proven - 1:.2%} above the bound after {found.work} placements{least}"
+
+
+def _of_trace(file: str) -> Any:
+    """What a trace asks for, in all its recorded steps; time counts its requests."""
+    from coopsim.allocators.streams.requests import GRANULE, requests_of
+    from coopsim.planner import Items, table
+
+    nbytes, start, end = requests_of(load_trace(file)).lifetimes()
+    return table.from_items(Items.of(-(-nbytes // GRANULE) * GRANULE, start, end, [GRANULE] * len(nbytes)))

@@ -1,0 +1,81 @@
+"""Time, cut into sections: the sets of items alive together that are part of no larger one.
+
+Two items overlap in time exactly if they share a section, so that a search may forget all other moments. There are at
+most as many sections as items.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coopsim.planner.items import Ints, Items
+
+
+@dataclass(frozen=True)
+class Sections:
+    """Item i is alive in sections `first[i]` to `last[i] - 1`, of `count`."""
+
+    first: Ints
+    last: Ints
+    count: int
+
+
+def sections(items: Items) -> Sections:
+    """The sections of these items, in the order of time."""
+    starts, ends = np.unique(items.start), np.unique(items.end)
+    # the items alive at a start are a largest set if one of them ends before the next start
+    following = np.append(starts[1:], np.iinfo(np.int64).max)
+    at = starts[np.searchsorted(ends, starts, "right") < np.searchsorted(ends, following, "right")]
+    return Sections(np.searchsorted(at, items.start), np.searchsorted(at, items.end), len(at))
+
+
+def parts(items: Items) -> list[Ints]:
+    """The items in groups of which no two are ever alive together, each in the order of time."""
+    order = np.lexsort((items.end, items.start))
+    until = np.maximum.accumulate(items.end[order])
+    cuts = np.flatnonzero(items.start[order][1:] >= until[:-1]) + 1
+    return [np.sort(part) for part in np.split(order, cuts)] if len(order) else []
+
+
+def most_alive(values: Ints, found: Sections) -> tuple[Ints, Ints]:
+    """Sum of the items' `values` in each section, and for each item the largest sum of its sections."""
+    change = np.zeros(found.count + 1, np.int64)
+    np.add.at(change, found.first, values)
+    np.add.at(change, found.last, -values)
+    total = np.cumsum(change)[:-1]
+    return total, _largest_between(total, found)
+
+
+def _largest_between(total: Ints, found: Sections) -> Ints:
+    """The largest of total[first:last] for each item, from tables of the largest of 1, 2, 4, … in a row."""
+    tables = [total]
+    while 2 << (len(tables) - 1) <= len(total):
+        step = 1 << (len(tables) - 1)
+        tables.append(np.maximum(tables[-1][:-step], tables[-1][step:]))
+    level = np.array([int(n).bit_length() - 1 for n in found.last - found.first], np.int64)
+    result = np.zeros(len(found.first), np.int64)
+    for k, table in enumerate(tables):
+        here = level == k
+        result[here] = np.maximum(table[found.first[here]], table[found.last[here] - (1 << k)])
+    return result
+
+
+def pairs(found: Sections) -> tuple[Ints, Ints]:
+    """For each item the others that overlap it in time: those of i are values[start[i]:start[i + 1]]."""
+    first, last = found.first, found.last
+    overlap = (first[:, None] < last[None]) & (first[None] < last[:, None])
+    np.fill_diagonal(overlap, False)
+    return _ragged(overlap)
+
+
+def members(found: Sections) -> tuple[Ints, Ints]:
+    """For each section the items alive in it: those of s are values[start[s]:start[s + 1]]."""
+    s = np.arange(found.count)[:, None]
+    return _ragged((found.first[None] <= s) & (s < found.last[None]))
+
+
+def _ragged(table: Any) -> tuple[Ints, Ints]:
+    start = np.zeros(len(table) + 1, np.int64)
+    start[1:] = np.cumsum(table.sum(axis=1))
+    return start, np.nonzero(table)[1]

@@ -1,0 +1,81 @@
+"""What each allocator reserves for the requests of the recorded traces, without eviction.
+
+python experiments/allocators.py    writes expected/allocators.csv and the table of docs/allocators-planned.md; a minute
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from coopsim.allocators.streams import STREAM_ALLOCATORS, Requests, Result, gmlake, planned, requests_of
+from coopsim.cli.common import progress
+from coopsim.trace import load
+
+HERE = Path(__file__).parent
+DENSE = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "gpt3-2.7b")
+DYNAMIC = ("spos", "moe")
+STEPS = 5
+START, END = "<!-- allocators -->", "<!-- end of allocators -->"
+MIB = 1 << 20
+
+#: A row an allocator: those of STREAM_ALLOCATORS with their defaults, and settings that change what they do.
+ALLOCATORS = {
+    **STREAM_ALLOCATORS,
+    "gmlake, from 16 MiB": lambda requests: gmlake.run(requests, gmlake.Options(frag_limit=16 * MIB)),
+    "planned, all steps": lambda requests: planned.run(requests, planned.Options(steps=STEPS)),
+}
+
+
+def requests_for(name: str) -> Requests:
+    """Five steps: of a dense model the recorded one five times over."""
+    trace = load(HERE.parent / "traces" / f"{name}.parquet")
+    return requests_of(trace, STEPS // trace.n_steps)
+
+
+def row(name: str, allocator: str, requests: Requests, found: Result) -> dict[str, object]:
+    """One allocator on one trace."""
+    return {
+        "trace": name,
+        "allocator": allocator,
+        "lower_bound": requests.peak_bytes(512),
+        "peak_requested": found.peak_requested,
+        "peak_allocated": found.peak_allocated,
+        "peak_active": found.peak_active,
+        "peak_reserved": found.peak_reserved,
+        "fragmentation_allocated": round(found.fragmentation_allocated, 6),
+        "fragmentation_active": round(found.fragmentation_active, 6),
+        "device_allocs": found.device_allocs,
+        "details": " ".join(f"{key}={value}" for key, value in found.details.items()),
+    }
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A row a trace: the lower bound, and each allocator's reserved memory above it."""
+    names = list(dict.fromkeys(table.allocator))
+    lines = [f"| trace | lower bound, MiB | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+    for trace, part in table.groupby("trace", sort=False):
+        bound = int(part.lower_bound.iloc[0])
+        cells = [f"{100 * (reserved / bound - 1):.2f}" for reserved in part.peak_reserved]
+        lines.append(f"| {trace} | {bound / MIB:.0f} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    rows = []
+    with progress("traces and allocators", len(DENSE + DYNAMIC) * len(ALLOCATORS)) as tick:
+        for name in DENSE + DYNAMIC:
+            requests = requests_for(name)
+            for allocator, run in ALLOCATORS.items():
+                rows.append(row(name, allocator, requests, run(requests)))
+                tick()
+    table = pd.DataFrame(rows)
+    table.to_csv(HERE / "expected" / "allocators.csv", index=False)
+    print(markdown(table))
+    page = HERE.parent / "docs" / "allocators-planned.md"
+    text = page.read_text(encoding="utf-8")
+    before, after = text.split(START)[0], text.split(END)[1]
+    page.write_text(f"{before}{START}\n{markdown(table)}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

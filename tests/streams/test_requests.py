@@ -1,0 +1,95 @@
+"""What a trace asks for, in order, over several rounds; and what allocators over such streams say of themselves."""
+
+import numpy as np
+import pytest
+
+from coopsim.allocators.streams import STREAM_ALLOCATORS, Requests, Result, requests_of
+from coopsim.allocators.streams.requests import PHASES
+from coopsim.trace import Trace, TraceBuilder, load
+from coopsim.trace.measure import peak_bytes
+from coopsim.types import Phase
+from tests.conftest import ROOT
+
+
+def written(requests: Requests) -> list[str]:
+    """`+3:512` takes 512 bytes as item 3, `-3` gives them back."""
+    return [f"+{item}:{nbytes}" if take else f"-{item}" for take, item, nbytes, *_ in requests.rows()]
+
+
+def small() -> Trace:
+    b = TraceBuilder()
+    w, x = b.storage(100, "parameter", alive_at_start=True), b.storage(50, "input", alive_at_start=True)
+    y, z, nothing = b.storage(20), b.storage(100, "parameter"), b.storage(0)
+    b.op("aten.mm.default", reads=[w, x], creates=[y, nothing], temporaries=[7], requests=[7, -1, -2, -3])
+    b.free(x)
+    b.op("aten.neg.default", reads=[y], creates=[z], temporaries=[8], phase=Phase.OPTIMIZER, stream=3)
+    b.free(y)
+    b.free(nothing)
+    b.free(w)
+    b.becomes(z, w)
+    return b.build({})
+
+
+def test_order_rounds_and_heirs() -> None:
+    once = ["+0:100", "+1:50", "+2:7", "+3:20", "-2", "-1", "+4:100", "+5:8", "-5", "-3", "-0"]
+    assert written(requests_of(small())) == once
+    # x is asked for again; z is w now
+    again = ["+6:50", "+7:7", "+8:20", "-7", "-6", "+9:100", "+10:8", "-10", "-8", "-4"]
+    requests = requests_of(small(), rounds=2)
+    assert written(requests) == once + again
+    assert requests.step.tolist() == [0] * 11 + [1] * 10
+    assert requests.op.tolist()[:7] == [-1, -1, 0, 0, 0, 0, 1]
+    assert [PHASES[p] if p >= 0 else "" for p in requests.phase[[0, 2, 6]]] == ["", "forward", "optimizer"]
+    assert requests.stream.tolist()[5:8] == [0, 3, 3]
+    assert requests.peak_bytes() == 228
+    assert requests.peak_bytes(512) == 4 * 512
+
+
+def test_the_same_place_of_the_program_has_the_same_site() -> None:
+    requests = requests_of(small(), rounds=2)
+    taken = [(item, site) for take, item, *_, site in requests.rows() if take]
+    sites = dict(taken)
+    assert sites[2] == sites[7]
+    assert sites[3] == sites[8] != sites[2]
+    assert sites[0] == sites[1] == sites[6]
+
+
+@pytest.mark.parametrize("name", ["unet", "spos", "moe"])
+def test_recorded_traces(name: str) -> None:
+    trace = load(ROOT / "traces" / f"{name}.parquet")
+    requests = requests_of(trace, rounds=2)
+    nbytes, start, end = requests.lifetimes()
+    assert (end > start).all()
+    assert len(nbytes) == requests.n_items
+    assert 0.95 * peak_bytes(trace, 512) < requests.peak_bytes(512) <= peak_bytes(trace, 512)
+    half = requests_of(trace)
+    assert np.array_equal(half.bytes, requests.bytes[: len(half)])
+
+
+def test_no_requests() -> None:
+    b = TraceBuilder()
+    b.op("aten.neg.default")
+    requests = requests_of(b.build({}))
+    assert (len(requests), requests.peak_bytes()) == (0, 0)
+    for run in STREAM_ALLOCATORS.values():
+        found = run(requests)
+        assert (found.peak_reserved, found.fragmentation_allocated, found.fragmentation_active) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("name", sorted(STREAM_ALLOCATORS))
+@pytest.mark.parametrize("trace", ["unet", "moe"])
+def test_every_allocator(name: str, trace: str) -> None:
+    """What must hold of any: no less reserved than handed out, no less handed out than asked for; always the same."""
+    requests = requests_of(load(ROOT / "traces" / f"{trace}.parquet"))
+    found = STREAM_ALLOCATORS[name](requests)
+    assert found.allocator == name
+    assert requests.peak_bytes() == found.peak_requested
+    assert requests.peak_bytes(512) <= found.peak_allocated <= found.peak_active <= found.peak_reserved
+    assert 0 <= found.fragmentation_active <= found.fragmentation_allocated < 0.3
+    assert STREAM_ALLOCATORS[name](requests) == found
+
+
+def test_definitions_of_fragmentation() -> None:
+    found = Result("x", 50, 60, 75, 100, 1, 0)
+    assert found.fragmentation_allocated == pytest.approx(0.4)
+    assert found.fragmentation_active == pytest.approx(0.25)
