@@ -231,8 +231,9 @@ def _validate(p: Parser) -> None:
     p.add_argument("--trace", metavar="T", help="its trace (default: looked for by its hash)")
     p.add_argument(
         "--against",
-        metavar="torch==V",
-        help="also perform it on the real caching allocator of that version (fetched with pip if it is not installed)",
+        metavar="torch==V|cuda",
+        help="also perform it on the real caching allocator: of that PyTorch, without a GPU (fetched with pip if it is "
+        "not installed), or of the installed one, on this machine's GPU",
     )
     p.add_argument("--alloc-conf", metavar="STRING", help="settings of the real allocator, for a schedule of an arena")
     p.add_argument("--json", action="store_true", help="print JSON")

@@ -36,25 +36,35 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], list[str]]:
-    from coopsim.oracle import oracle
     from coopsim.oracle.against import compare, smallest_card
     from coopsim.requests import of_schedule
 
-    name, _, version = args.against.partition("==")
-    if name != "torch" or not version:
-        raise CoopsimError(f"--against {args.against}: write torch==VERSION, such as torch==2.15.0")
     stream = of_schedule(schedule)
-    note(f"preparing the allocator of torch {version}")
-    real = oracle(version, fetch=True)
+    real = _real(args.against)
     if schedule.header["allocator"] != "cuda-caching":
         settings = _SETTINGS if args.alloc_conf is None else (args.alloc_conf,)
         return _cards([smallest_card(stream, real, conf) for conf in settings], schedule.header["budget_bytes"])
     h = schedule.header
     if args.alloc_conf is not None:
         raise CoopsimError(f"--alloc-conf: the schedule has its own settings, {h['alloc_conf'] or 'none'}")
-    if version != h["torch"]:
-        note(f"note: the schedule is of torch {h['torch']}, so that {version} may do otherwise")
+    if real.version != h["torch"]:
+        note(f"note: the schedule is of torch {h['torch']}, so that {real.version} may do otherwise")
     return _performed(compare(stream, real, h["alloc_conf"], h["budget_bytes"]), schedule, stream)
+
+
+def _real(against: str) -> Any:
+    """The allocator that is meant."""
+    from coopsim.allocators.caching.version import find
+    from coopsim.oracle import gpu, oracle
+
+    if against == "cuda":
+        return gpu()
+    name, _, version = against.partition("==")
+    if name != "torch" or not version:
+        raise CoopsimError(f"--against {against}: write torch==VERSION, such as torch==2.15.0, or cuda")
+    find(version)  # refuses one that is not simulated
+    note(f"preparing the allocator of torch {version}")
+    return oracle(version, fetch=True)
 
 
 def _performed(c: Any, schedule: Any, stream: Any) -> tuple[dict[str, Any], list[str]]:

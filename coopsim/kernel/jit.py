@@ -70,7 +70,8 @@ def cached_here() -> Iterator[None]:
 def _compile(function: F, *, inline: bool) -> F:
     with cached_here():
         # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
-        compiled: Any = numba.njit(cache=True, error_model="numpy", forceinline=inline, nogil=True, _nrt=False)(function)
+        options = {"cache": True, "error_model": "numpy", "forceinline": inline, "nogil": True, "_nrt": False}
+        compiled: Any = numba.njit(**options)(function)
     if not numba.config.DISABLE_JIT:
         _take_literals_as_numbers(compiled)
     result: F = compiled

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from coopsim.allocators.caching import case
+from coopsim.oracle.gpu import Gpu
 from coopsim.oracle.run import Oracle
 from coopsim.requests.stream import RequestStream
 from coopsim.requests.trial import smallest
@@ -49,11 +50,16 @@ class Comparison:
         return self.first_refused[1] is None
 
 
-def compare(stream: RequestStream, oracle: Oracle, conf: str, total_bytes: int) -> Comparison:
-    """Perform all requests, on both. CoopsimError if torch refuses the settings."""
+def compare(stream: RequestStream, oracle: Oracle | Gpu, conf: str, total_bytes: int) -> Comparison:
+    """Perform all requests, on both. CoopsimError if torch refuses the settings.
+
+    On a GPU, whose addresses are its own, an answer is that there was memory, or that there was none.
+    """
     ops = [*stream.lines(), "p"]
     simulated = list(case.answer(case.Case(conf, total_bytes, ops, case.read(ops)), oracle.version))
     real = oracle.ask(conf, total_bytes, ops)
+    if isinstance(oracle, Gpu):
+        simulated, real = _without_addresses(simulated), _without_addresses(real)
     if not real or not real[-1].startswith("stats "):
         raise CoopsimError(f"torch {oracle.version} {real[-1] if real else 'said nothing'}")
     *answers, last = zip(simulated, real, strict=True)
@@ -85,10 +91,14 @@ class Smallest:
         return self.at.serves and not self.below.serves and self.at.agrees and self.below.agrees
 
 
-def smallest_card(stream: RequestStream, oracle: Oracle, conf: str) -> Smallest:
+def smallest_card(stream: RequestStream, oracle: Oracle | Gpu, conf: str) -> Smallest:
     """Find the smallest card by simulation, to 2 MiB, and ask the real allocator."""
     total = smallest(stream, oracle.version, conf, _STEP)
     return Smallest(conf, total, compare(stream, oracle, conf, total), compare(stream, oracle, conf, total - _STEP))
+
+
+def _without_addresses(lines: list[str]) -> list[str]:
+    return [line.rpartition(" ")[0] if line.startswith("a ") else line for line in lines]
 
 
 def _first_refused(lines: list[str]) -> int | None:

@@ -1,0 +1,45 @@
+"""PyTorch's caching allocator over a stream of requests; see coopsim/allocators/caching for what it is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.rows import ALLOCATE, FREE
+from coopsim.allocators.caching.version import NEWEST
+from coopsim.allocators.streams.requests import Requests
+from coopsim.allocators.streams.result import OutOfMemory, Result
+
+UNLIMITED = 1 << 50  #: bytes of a device that never runs out
+
+
+@dataclass(frozen=True)
+class Options:
+    """`conf`: what PYTORCH_CUDA_ALLOC_CONF holds. `memory`: bytes of the device."""
+
+    torch: str = NEWEST
+    conf: str = ""
+    memory: int = UNLIMITED
+
+
+def run(requests: Requests, options: Options | None = None) -> Result:
+    """Serve all requests. OutOfMemory if the device has too little; CoopsimError for settings that torch refuses."""
+    options = options or Options()
+    allocator = CachingAllocator(options.torch, options.conf, options.memory)
+    kinds = np.where(requests.take, ALLOCATE, FREE)
+    rows = np.stack([kinds, requests.item, np.where(requests.take, requests.bytes, 0), requests.stream], axis=1)
+    answers, _ = allocator.run(rows)
+    s = allocator.statistics()
+    failed = np.flatnonzero(requests.take & (answers < 0))
+    if len(failed):
+        raise OutOfMemory(int(requests.bytes[failed[0]]), s["reserved_bytes.current"], options.memory)
+    return Result(
+        f"cuda-caching ({options.conf})" if options.conf else "cuda-caching",
+        s["requested_bytes.peak"],
+        s["allocated_bytes.peak"],
+        s["active_bytes.peak"],
+        s["reserved_bytes.peak"],
+        s["num_device_alloc"],
+        s["num_device_free"],
+        {"retries": s["num_alloc_retries"], "segments": s["segments.peak"]},
+    )
