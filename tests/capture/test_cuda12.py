@@ -16,9 +16,9 @@ pytestmark = pytest.mark.skipif(not PYTHON, reason="COOPSIM_CUDA12_PYTHON names 
 CARD = "rtx-4060"
 
 
-def on_cuda12(text: str, **variables: str) -> Any:
+def on_cuda12(text: str, card: str = CARD, **variables: str) -> Any:
     """Run Python text on the card, with that interpreter's own stand-in libraries; give what it hands to `answer`."""
-    start = f"import os, sys; from coopsim import phantom; os.environ.update(phantom.environment({CARD!r})); "
+    start = f"import os, sys; from coopsim import phantom; os.environ.update(phantom.environment({card!r})); "
     start += "os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
     program = f"import json, os\ndef answer(x): print(json.dumps(x), flush=True); os._exit(0)\n{text}"
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables

@@ -1,0 +1,61 @@
+"""The allocator's history of each reference model, two steps from the first request on, replays to the same addresses.
+
+With the torch that is installed, and with the one that COOPSIM_CUDA12_PYTHON names.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.requests import of_snapshot
+from coopsim.snapshot import read
+from tests.capture import test_cuda12
+from tests.capture.conftest import Runner
+
+EIGHT = ["resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "spos", "gpt3-2.7b"]
+QUICK = "unet"
+
+PROGRAM = """
+import pickle, torch
+from coopsim.capture import models
+torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=2**22)
+model = models.get({name!r})
+step = model.build(model.setting())
+step()
+step()
+with open({out!r}, "wb") as file:
+    pickle.dump(torch.cuda.memory._snapshot(), file, protocol=4)
+answer(torch.__version__)
+"""
+
+
+def same_addresses(version: str, out: Path) -> None:
+    """Every request at its address: cudaMalloc is first fit in units of 2 MiB, on the phantom and simulated."""
+    snapshot = read(out)
+    stream = of_snapshot(snapshot)
+    assert stream.prologue == 0
+    allocator = CachingAllocator(version.partition("+")[0], "", 80 << 30)
+    answers, _ = allocator.run(stream.rows)
+    takes = stream.rows[:, KIND] == ALLOCATE
+    recorded = np.array([snapshot.events[at].address for at in stream.source[takes]])
+    base = min(event.address for event in snapshot.events)
+    assert len(recorded) > 500
+    assert np.array_equal(answers[takes], recorded - base)
+    assert allocator.statistics()["reserved_bytes.current"] == sum(s.nbytes for s in snapshot.segments)
+
+
+@pytest.mark.parametrize("name", [pytest.param(m, marks=[] if m == QUICK else pytest.mark.slow) for m in EIGHT])
+def test_installed_torch(name: str, on_phantom: Runner, tmp_path: Path) -> None:
+    out = tmp_path / "s.pickle"
+    same_addresses(on_phantom(PROGRAM.format(name=name, out=str(out))), out)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not test_cuda12.PYTHON, reason="COOPSIM_CUDA12_PYTHON names no Python with torch for CUDA 12")
+@pytest.mark.parametrize("name", EIGHT)
+def test_older_torch(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "s.pickle"
+    same_addresses(test_cuda12.on_cuda12(PROGRAM.format(name=name, out=str(out)), "a100-80gb"), out)
