@@ -11,11 +11,11 @@ from coopsim.allocators.streams.result import OutOfMemory, Result
 
 __all__ = ["GRANULE", "STREAM_ALLOCATORS", "OutOfMemory", "Requests", "Result", "requests_of"]
 
+_EXPANDABLE = "expandable_segments:True"
+
 STREAM_ALLOCATORS: Mapping[str, Callable[[Requests], Result]] = {
     "cuda-caching": caching.run,
-    "cuda-caching, expandable": lambda requests: caching.run(
-        requests, caching.Options(conf="expandable_segments:True")
-    ),
+    f"cuda-caching ({_EXPANDABLE})": lambda requests: caching.run(requests, caching.Options(conf=_EXPANDABLE)),
     "gmlake": gmlake.run,
     "planned": planned.run,
 }
