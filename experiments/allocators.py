@@ -44,20 +44,25 @@ def row(name: str, allocator: str, requests: Requests, found: Result) -> dict[st
         "peak_reserved": found.peak_reserved,
         "fragmentation_allocated": round(found.fragmentation_allocated, 6),
         "fragmentation_active": round(found.fragmentation_active, 6),
+        "fragmentation": round(found.fragmentation, 6),
         "device_allocs": found.device_allocs,
         "details": " ".join(f"{key}={value}" for key, value in found.details.items()),
     }
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A row a trace: the lower bound, and each allocator's reserved memory above it."""
+    """A row a trace: the lower bound, and each allocator's reserved memory above it; then its own fragmentation."""
     names = list(dict.fromkeys(table.allocator))
+    fragmentation = ["", "Fragmentation in %, each as its authors define it (above):", ""]
+    fragmentation += [f"| trace | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for trace, part in table.groupby("trace", sort=False):
+        fragmentation.append(f"| {trace} | {' | '.join(f'{100 * x:.2f}' for x in part.fragmentation)} |")
     lines = [f"| trace | lower bound, MiB | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     for trace, part in table.groupby("trace", sort=False):
         bound = int(part.lower_bound.iloc[0])
         cells = [f"{100 * (reserved / bound - 1):.2f}" for reserved in part.peak_reserved]
         lines.append(f"| {trace} | {bound / MIB:.0f} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join(lines + fragmentation)
 
 
 def main() -> None:

@@ -5,12 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from coopsim.cli.common import note, progress
+from coopsim.cli.common import is_trace, note, progress
 from coopsim.text import human, table
 from coopsim.types import CoopsimError
 
 _POLICIES = ("coop", "dte-oneflow", "dtr-oneflow")
-_PARQUET = b"PAR1"
 _SHOWN = 8
 _WHY = {
     "size": "size: more is needed at once than there is, whatever the allocator does",
@@ -26,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.advise import advise
     from coopsim.advise.api import count
 
-    found = _of_trace(args) if _is_parquet(args.file) else _of_snapshot(args)
+    found = _of_trace(args) if is_trace(args.file) else _of_snapshot(args)
     if args.output:
         from coopsim.figures.output import check_formats
 
@@ -43,16 +42,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(_text(found, advice, policies))
     return 0 if advice.recommended or any(p["outcome"] == "ok" for p in policies) else 3
-
-
-def _is_parquet(path: str) -> bool:
-    if path.startswith("synth:"):
-        return True
-    try:
-        with open(path, "rb") as file:
-            return file.read(4) == _PARQUET
-    except OSError as e:
-        raise CoopsimError(f"{path}: {'no such file' if isinstance(e, FileNotFoundError) else e.strerror}") from None
 
 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
@@ -159,7 +148,7 @@ def _text(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]]) ->
         lines.append(("", found["check"].text()))
     state = [
         f"{human(f.live_bytes)} live",
-        f"{human(f.rounding_bytes)} rounding",
+        f"{human(f.rounding_bytes)} rounding and unsplit remainders",
         f"{human(f.free_bytes)} free in pieces of at most {human(f.largest_free_block_bytes)}",
         f"{human(f.other_streams_bytes)} free of other streams",
         f"{human(f.other_pool_bytes)} free of the other pool",

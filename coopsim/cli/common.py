@@ -20,6 +20,17 @@ def load_trace(spec: str) -> Any:
     return load(spec)
 
 
+def is_trace(path: str) -> bool:
+    """Is it a trace (or some other Parquet file) and not a file of another tool? CoopsimError if it cannot be read."""
+    if path.startswith("synth:"):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as e:
+        raise CoopsimError(f"{path}: {'no such file' if isinstance(e, FileNotFoundError) else e.strerror}") from None
+
+
 def trace_of(schedule: Any, given: str | None, near: str) -> Any:
     """The trace that a schedule was made from: the one given, or the one with its hash beside it, here, in traces/."""
     wanted = schedule.header.get("trace", "")

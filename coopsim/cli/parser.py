@@ -58,7 +58,7 @@ def build() -> Parser:
     _plan(add("plan", "give buffers with known lifetimes their places: a MiniMalloc CSV, or a trace's storages"))
     _plot(add("plot", "draw a schedule's memory map, or a sweep's figures"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
-    _requests(add("requests", "what PyTorch's CUDA caching allocator answers to a stream of requests"))
+    _requests(add("requests", "what PyTorch's caching allocator answers; what each allocator reserves for a trace"))
     _export(add("export", "make of a schedule what another tool shows"))
     p = add("list", "what there is to choose from", module="list_names")
     p.add_argument("what", choices=("policies", "allocators", "models", "hardware"))
@@ -240,8 +240,12 @@ def _validate(p: Parser) -> None:
 
 
 def _requests(p: Parser) -> None:
-    p.add_argument("case", metavar="CASE", help="JSON file: conf, total, ops (docs/allocators.md)")
+    p.add_argument(
+        "case", metavar="CASE|T", help="JSON file: conf, total, ops (docs/allocators.md); or a trace, to compare"
+    )
     p.add_argument("--torch", default="2.15.0", metavar="V", help="PyTorch, 2.6 to 2.15 (default: %(default)s)")
+    p.add_argument("--steps", type=_positive, metavar="N", help="of a trace (default: as recorded)")
+    p.add_argument("--json", action="store_true", help="of a trace: print one JSON object")
 
 
 def _positive(text: str) -> int:

@@ -1,21 +1,70 @@
-"""coopsim requests CASE: what PyTorch's caching allocator answers to a stream of requests, a line an answer."""
+"""coopsim requests CASE|T: what PyTorch's caching allocator answers; what each allocator reserves for a trace."""
 
 import argparse
+import json
+from typing import Any
 
-from coopsim.cli.common import note
+from coopsim.cli.common import is_trace, load_trace, note
+from coopsim.text import human, table
+from coopsim.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.allocators.caching import case, version
+    from coopsim.allocators.caching import version
+    from coopsim.kernel.jit import is_cold
 
-    requests = case.load(args.case)
     rules = version.find(args.torch)
     if rules.name.split(".")[:2] != args.torch.split("+")[0].split(".")[:2]:
         note(f"note: torch {args.torch} is simulated by the rules of {rules.name}")
-    from coopsim.kernel.jit import is_cold
-
+    compare = is_trace(args.case)
+    if not compare and (args.json or args.steps is not None):
+        raise CoopsimError(f"{args.case}: --json and --steps are for traces")
+    answer = _compare(args) if compare else _answers(args)
     if is_cold():
         note("compiling the allocator: some seconds, once")
-    for line in case.answer(requests, args.torch):
+    for line in answer:
         print(line)
     return 0
+
+
+def _answers(args: argparse.Namespace) -> Any:
+    from coopsim.allocators.caching import case
+
+    return case.answer(case.load(args.case), args.torch)
+
+
+def _compare(args: argparse.Namespace) -> Any:
+    """What each allocator reserves for the requests of a trace, without eviction."""
+    from coopsim.allocators.streams import GRANULE, caching, gmlake, planned, requests_of
+
+    trace = load_trace(args.case)
+    requests = requests_of(trace, max(1, -(-(args.steps or 1) // trace.n_steps)))
+    bound = requests.peak_bytes(GRANULE)
+    expandable = caching.Options(args.torch, "expandable_segments:True")
+    results = (
+        caching.run(requests, caching.Options(args.torch)),
+        caching.run(requests, expandable),
+        gmlake.run(requests),
+        planned.run(requests),
+    )
+    rows: list[dict[str, Any]] = [
+        {
+            "allocator": r.allocator,
+            "peak_reserved_bytes": r.peak_reserved,
+            "over_bound": r.peak_reserved / bound - 1 if bound else 0.0,
+            "fragmentation": r.fragmentation,
+            "device_calls": r.device_allocs + r.device_frees,
+        }
+        for r in results
+    ]
+    if args.json:
+        yield json.dumps({"trace": trace.label, "lower_bound_bytes": bound, "allocators": rows}, indent=1)
+        return
+    yield f"{trace.label}: {human(bound)} alive at once, at most"
+    cells = [
+        (r["allocator"], human(r["peak_reserved_bytes"]), f"{r['over_bound']:.2%}", f"{r['fragmentation']:.2%}")
+        for r in rows
+    ]
+    calls = [str(r["device_calls"]) for r in rows]
+    header = ("allocator", "reserved at the peak", "over the bound", "fragmentation (its own)", "device calls")
+    yield table(header, [(*row, n) for row, n in zip(cells, calls, strict=True)])

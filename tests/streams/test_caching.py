@@ -1,8 +1,12 @@
 """PyTorch's allocator over a stream is PyTorch's allocator."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from coopsim.allocators.streams import OutOfMemory, caching, requests_of
+from coopsim.allocators.streams import STREAM_ALLOCATORS, OutOfMemory, caching, requests_of
 from coopsim.requests import of_trace
 from coopsim.requests.trial import attempt
 from coopsim.trace import Trace
@@ -21,3 +25,22 @@ def test_same_as_request_by_request(conf: str) -> None:
 def test_out_of_memory(bert: Trace) -> None:
     with pytest.raises(OutOfMemory):
         caching.run(requests_of(bert), caching.Options(memory=20 << 30))
+
+
+def test_command_line_compares(coopsim: Any) -> None:
+    code, out, err = coopsim("requests", "synth:unet:4", "--steps", "2", "--json")
+    assert code == 0, err
+    said = json.loads(out)
+    assert [r["allocator"] for r in said["allocators"]] == list(STREAM_ALLOCATORS)
+    assert all(r["peak_reserved_bytes"] >= said["lower_bound_bytes"] > 0 for r in said["allocators"])
+    code, out, _ = coopsim("requests", "synth:unet:4")
+    assert (code, len(out.splitlines())) == (0, 3 + len(STREAM_ALLOCATORS))
+
+
+def test_command_line_refuses(coopsim: Any, tmp_path: Path) -> None:
+    case = tmp_path / "case.json"
+    case.write_text('{"conf": "", "total": 1073741824, "ops": ["a 1 1 0"]}')
+    assert coopsim("requests", case)[:2] == (0, "a 1 0\n")
+    code, _, err = coopsim("requests", case, "--steps", "2")
+    assert (code, err) == (2, f"coopsim: {case}: --json and --steps are for traces\n")
+    assert coopsim("requests", tmp_path / "none").code == 2

@@ -23,6 +23,11 @@ class Result:
     details: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def fragmentation(self) -> float:
+        """As its authors define it."""
+        return self.fragmentation_active if self.allocator == "gmlake" else self.fragmentation_allocated
+
+    @property
     def fragmentation_allocated(self) -> float:
         """STAlloc's and STWeaver's: 1 - peak allocated / peak reserved."""
         return _lost(self.peak_allocated, self.peak_reserved)
