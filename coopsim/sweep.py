@@ -168,22 +168,28 @@ class _Journal:
         self.path, self.rows = path, dict[int, dict[str, Any]]()
         kept = 0
         if path.exists():
-            lines = path.read_bytes().splitlines(keepends=True)
-            if lines and lines[0].endswith(b"\n") and json.loads(lines[0]) != {"sweep": key}:
+            whole = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+            head, *entries = [self._read(line) for line in whole] or [{"sweep": key}]
+            if head != {"sweep": key} and entries:
                 raise CoopsimError(
                     f"{path} holds rows of another sweep; finish that one, delete the file, or choose another -o"
                 )
-            for line in lines:
-                if not line.endswith(b"\n"):
-                    break
-                kept += len(line)
-                entry = json.loads(line)
-                if "row" in entry:
-                    self.rows[entry["point"]] = entry["row"]
+            if head == {"sweep": key}:
+                kept = sum(map(len, whole))
+                self.rows = {entry["point"]: entry["row"] for entry in entries}
         self.file = path.open("ab")
         self.file.truncate(kept)
         if not kept:
             self._line({"sweep": key})
+
+    def _read(self, line: bytes) -> dict[str, Any]:
+        try:
+            entry = json.loads(line)
+            if isinstance(entry, dict) and (entry.keys() == {"sweep"} or isinstance(entry["row"], dict)):
+                return entry
+        except (ValueError, KeyError):
+            pass
+        raise CoopsimError(f"{self.path} is damaged; delete it, or choose another -o")
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, get_args
 
-from coopsim import phantom
+from coopsim import files, phantom
 from coopsim.capture import cost_table, fake, models, target
 from coopsim.capture.errors import CaptureError, OutOfMemory
 from coopsim.capture.request import Precision, Request, Where
@@ -114,9 +114,7 @@ def _check(request: Request) -> None:
         raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
     if request.cost_from:
         cost_table.read(Path(request.cost_from))
-    folder = Path(request.out).parent
-    if not folder.is_dir():
-        raise CaptureError(f"{folder}: no such folder")
+    files.target(request.out)
 
 
 def _run(

@@ -16,6 +16,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from coopsim.cli.parser import build
 
     args = build().parse_args(argv)
+    with contextlib.suppress(ValueError):  # not the main thread: whoever called us handles signals
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         code: int = args.run(args)
         sys.stdout.flush()
@@ -34,3 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"coopsim: {what}", file=sys.stderr)
         return USAGE
     return code
+
+
+def _terminate(*_: object) -> None:
+    """On SIGTERM, clean up as on Ctrl-C."""
+    raise KeyboardInterrupt

@@ -30,6 +30,10 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.figures.output import check_formats
 
         check_formats([Path(args.output).suffix or "png"])
+    from coopsim.kernel.jit import is_cold
+
+    if is_cold():
+        note("compiling the allocator: some seconds, once")
     with progress("trials", count(found["torch"])) as tick:
         advice = advise(
             found["stream"], torch=found["torch"], conf=found["conf"], total_bytes=found["total"], tick=tick
@@ -111,7 +115,10 @@ def _memory(args: argparse.Namespace) -> int | None:
         return None
     if args.memory.strip().endswith("%"):
         raise CoopsimError(f"--memory {args.memory}: an amount, such as 80GiB")
-    return budget.parse(args.memory, 0)
+    try:
+        return budget.parse(args.memory, 0)
+    except CoopsimError as e:
+        raise CoopsimError(f"--memory: {e}") from None
 
 
 def _policies(trace: Any, total: int) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ def trace_of(schedule: Any, given: str | None, near: str) -> Any:
         if f'"content_hash": "{wanted}"'.encode() in metadata.get(b"coopsim", b""):
             with suppress(CoopsimError):  # a damaged copy; another may be whole
                 return load_trace(str(path))
-    raise CoopsimError(f"the trace of {near} ({wanted}) is not here; name its file with --trace")
+    raise CoopsimError(f"the trace of {near} ({wanted}) is not here; name its file, or synth:NAME, with --trace")
 
 
 class Tick(Protocol):

@@ -7,8 +7,10 @@ from coopsim.cli.common import note
 
 
 def run(args: argparse.Namespace) -> int:
+    from coopsim import files
     from coopsim.trace import save
 
+    files.target(args.output)
     trace = _simrd(args) if args.format == "simrd" else _snapshot(args)
     save(trace, args.output)
     note(f"wrote {args.output}: {trace.n_ops} ops, {trace.n_storages} storages of {trace.label}")

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from coopsim import __version__
 
+_MOST = 1_000_000  #: steps, neighbours, processes
 BUDGET_HELP = "6GiB, 4096MiB, 123456B, or 60%% of the peak without eviction"
 
 
@@ -249,14 +250,14 @@ def _requests(p: Parser) -> None:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    if not text.isdecimal() or len(text) > 18 or not 1 <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1 to a million")
     return int(text)
 
 
 def _natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number")
     return int(text)
 
 

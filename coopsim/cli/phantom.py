@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim import budget, text
+from coopsim import budget, files, text
 from coopsim.cli.common import note
 from coopsim.phantom import profiles
 from coopsim.types import CoopsimError
@@ -27,8 +27,8 @@ def run(args: argparse.Namespace) -> int:
     if not command:
         raise CoopsimError("name the command to run after --, as in: coopsim phantom run -- python train.py")
     for name in (args.snapshot, args.trace):
-        if name and not Path(name).absolute().parent.is_dir():
-            raise CoopsimError(f"{Path(name).parent}: no such folder")
+        if name is not None:
+            files.target(name)
     script = Script(
         command,
         card=args.gpu,

@@ -2,21 +2,19 @@
 
 import argparse
 import json
-import os
 from typing import Any
 
 from coopsim.cli.common import load_trace
 from coopsim.text import human
-from coopsim.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import planner
+    from coopsim import files, planner
     from coopsim.planner import table
     from coopsim.validate.plan import plan_faults
 
-    if args.output and not os.path.isdir(os.path.dirname(os.path.abspath(args.output))):
-        raise CoopsimError(f"{args.output}: no such folder")
+    if args.output:
+        files.target(args.output)
     read = table.read(args.file) if str(args.file).lower().endswith(".csv") else _of_trace(args.file)
     items = read.items
     found = planner.plan(items, planner.DEFAULT_WORK if args.work is None else args.work)

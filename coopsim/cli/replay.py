@@ -2,8 +2,11 @@
 
 import argparse
 import json
+import sys
+from contextlib import redirect_stdout
 from typing import Any
 
+from coopsim import files
 from coopsim.cli.common import load_trace, note
 from coopsim.text import human
 from coopsim.types import CoopsimError
@@ -12,8 +15,11 @@ EXIT_CODES = {"ok": 0, "oom": 3, "thrash": 4, "lost": 4}
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.output is not None:
+        files.target(args.output)
     trace = load_trace(args.trace)
-    schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
+    with redirect_stdout(sys.stderr):  # what a policy of the user's prints is not our answer
+        schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
 
     from coopsim.metrics import summary
 
@@ -28,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         from coopsim import timeline
 
         result["timeline"] = timeline.summary(timeline.simulate(schedule, trace))
-    if args.output:
+    if args.output is not None:
         from coopsim.schedule import save
 
         save(schedule, args.output)

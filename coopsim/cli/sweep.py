@@ -6,16 +6,14 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 
 from coopsim.cli.common import note, progress
-from coopsim.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import budget, policies, tables
+    from coopsim import budget, files, policies, tables
     from coopsim.kernel.jit import is_cold
     from coopsim.sweep import Grid, sweep
 
-    if not os.path.isdir(os.path.dirname(os.path.abspath(args.output))):
-        raise CoopsimError(f"{args.output}: no such folder")
+    files.target(args.output)
     grid = Grid(
         traces=args.traces,
         policies=policies.split(args.policy),
@@ -47,6 +45,10 @@ def run(args: argparse.Namespace) -> int:
                 seen = done
 
             table = sweep(grid, args.output, executor, on_row)
+    except BaseException:
+        for worker in multiprocessing.active_children():  # what they are at is not in the journal, and not waited for
+            worker.terminate()
+        raise
     finally:
         if executor is not None:
             executor.shutdown(cancel_futures=True)

@@ -1,11 +1,11 @@
 """Figures as files: PNG, PDF or SVG, whole or not at all, and the same bytes for the same figure."""
 
 import io
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopsim.files import replacing
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -44,11 +44,6 @@ def save(figure: "Figure", path: str | Path) -> Path:
     data = io.BytesIO()
     with mpl.rc_context(_RC):
         figure.savefig(data, format=form, dpi=200, metadata=_METADATA[form])
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as part:
         part.write_bytes(data.getvalue())
-        part.replace(path)
-    except OSError as e:
-        part.unlink(missing_ok=True)
-        raise CoopsimError(f"{path}: cannot be written ({e.strerror})") from None
     return path

@@ -5,17 +5,15 @@ Columns by name, in any order: `id` (or `buffer_id`, `buffer`), `lower` (or `sta
 A column `gaps` must be empty; `offset` and all others are not read, and are written again as they were.
 """
 
-import contextlib
 import csv
 import io
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from coopsim.files import replacing
 from coopsim.planner.items import Ints, Items, PlanError
 
 _NAMES = {
@@ -90,20 +88,9 @@ def read(path: str | Path) -> Table:
 
 
 def write(text: str, path: str | Path) -> None:
-    """Write to a temporary file beside `path`, then rename: never half a file."""
-    path = Path(path)
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with open(fd, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    """Write it, whole or not at all. CoopsimError if the path cannot be written."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8", newline="")
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:

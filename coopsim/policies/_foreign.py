@@ -69,7 +69,7 @@ def _policies_of(path: Path) -> dict[str, Policy]:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             del sys.modules[name]
             raise CoopsimError(
                 f"{path}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else 'no message'}"

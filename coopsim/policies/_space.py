@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from coopsim.types import Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Search
+from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Search
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,17 @@ class Policy:
     aliases: tuple[str, ...] = ()
     score: Callable[[float, float, float, float], float] | None = None  # of your own: (cost, recency, bytes, hole)
     choose: Callable[[Any, int], Iterable[int]] | None = None  # of your own: (memory, need), replaces the search
+
+    def __post_init__(self) -> None:
+        """A choice may be given by its word. CoopsimError for a field that is of no use."""
+        for field, kind in CHOICES.items():
+            value = getattr(self, field)
+            if value not in list(kind):
+                raise CoopsimError(f"policy {self.name}: {field} is {value!r:.40}; it is {' or '.join(kind)}")
+            object.__setattr__(self, field, kind(value))
+        for field in ("score", "choose"):
+            if getattr(self, field) is not None and not callable(getattr(self, field)):
+                raise CoopsimError(f"policy {self.name}: {field} is not a function")
 
 
 CHOICES: dict[str, type[StrEnum]] = {

@@ -1,5 +1,6 @@
 """Replay a trace under a policy, an allocator and a budget: what users call."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,8 @@ def _replay(
             state = s.new_state(program, choice, budget, log_rows, memory.empty() if memory else None)
             if hooks:
                 hooks.attach(state)
-            run(state, steps, overhead_limit)
+            with hooks.listening() if hooks else nullcontext():
+                run(state, steps, overhead_limit)
             if hooks:
                 hooks.check()
             if memory is None or not state.K[s.K_CROWDED]:

@@ -6,9 +6,10 @@ core calls back. An exception in it ends the replay with one line.
 
 import ctypes
 import math
+import sys
 import warnings
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +56,10 @@ class Memory:
 
     def score(self, value: int) -> float:
         """The policy's score of a resident value, by its cost, recency and divisor."""
-        return float(_score(self._state, value))
+        S = self._state
+        if not 0 <= value < len(S.V) or S.V[value, s.PIECE] < 0:
+            raise ValueError(f"value {value} is not in memory, and has no score")
+        return float(_score(S, value))
 
 
 @kernel
@@ -68,7 +72,7 @@ class Hooks:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.memory: Memory | None = None
         self.compiled = False
         self._alive: list[Any] = []
@@ -80,8 +84,24 @@ class Hooks:
         self.memory = Memory(state)
         state.K[s.K_USER_SCORE], state.K[s.K_USER_SEARCH] = self._score_at, self._search_at
 
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Within it, an exception that a compiled score raises is remembered, not printed."""
+        before = sys.unraisablehook
+
+        def remember(raised: Any) -> None:
+            self.error = self.error or raised.exc_value
+
+        sys.unraisablehook = remember if self.compiled else before
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
+
     def check(self) -> None:
         """CoopsimError if a function raised."""
+        if isinstance(self.error, KeyboardInterrupt):
+            raise self.error
         if self.error is not None:
             text = str(self.error).splitlines()[0] if str(self.error) else "no message"
             raise CoopsimError(f"policy {self.policy.name}: {type(self.error).__name__}: {text}")
@@ -91,7 +111,8 @@ class Hooks:
         return address_of(function)
 
     def _own_score(self) -> int:
-        if not numba.config.DISABLE_JIT:
+        prints = "print" in getattr(getattr(self.policy.score, "__code__", None), "co_names", ())
+        if not numba.config.DISABLE_JIT and not prints:  # a callback that prints finds no environment to do it in
             compile_it = numba.cfunc("float64(float64,float64,float64,float64)", error_model="numpy", cache=True)
             with (
                 cached_here(),
@@ -110,14 +131,14 @@ class Hooks:
             return float(self.policy.score(cost, recency, nbytes, hole))  # type: ignore[misc]
         except ZeroDivisionError:
             return math.inf
-        except Exception as e:
+        except BaseException as e:  # nothing may go through the core, which is not Python
             self.error = self.error or e
             return math.inf
 
     def _search(self, need: int) -> int:
         try:
             return self._victims(self.policy.choose(self.memory, need))  # type: ignore[misc]
-        except Exception as e:
+        except BaseException as e:
             self.error = self.error or e
             return 0
 

@@ -5,12 +5,11 @@ value's name is the entry's user metadata. The page replays a history backwards 
 the state after the last entry.
 """
 
-import os
 import pickle
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from coopsim.files import replacing
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, CoopsimError
@@ -53,16 +52,9 @@ def to_snapshot(schedule: Schedule, trace: Trace) -> Json:
 
 
 def save(snapshot: Json, path: str | Path) -> None:
-    """Write it, whole or not at all."""
-    path = Path(path)
-    try:
-        fd, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as e:
-        raise CoopsimError(f"{path}: cannot be written ({e.strerror})") from None
-    with os.fdopen(fd, "wb") as file:
+    """Write it, whole or not at all. CoopsimError if the path cannot be written."""
+    with replacing(path) as part, part.open("wb") as file:
         pickle.dump(snapshot, file, protocol=_PROTOCOL)
-    Path(part).chmod(0o644)
-    Path(part).replace(path)
 
 
 def _entry(action: str, address: int, nbytes: int, time_ns: int, frames: list[Json], name: str) -> Json:

@@ -5,8 +5,6 @@ The provenance header is JSON in the Parquet metadata, under the key `coopsim`. 
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from coopsim.files import replacing
 from coopsim.trace.check import TraceError, check, event_rows
 from coopsim.trace.table import SCHEMA_VERSION, Ragged, Trace
 
@@ -62,23 +61,9 @@ def content_hash(trace: Trace) -> str:
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
-    """Write to a temporary file beside `path`, then rename: never half a file."""
-    path = Path(path)
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(fd)
-    try:
-        pq.write_table(table, name, compression="zstd", compression_level=19)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    """Write it, whole or not at all. CoopsimError if the path cannot be written."""
+    with replacing(path) as part:
+        pq.write_table(table, part, compression="zstd", compression_level=19)
 
 
 def save(trace: Trace, path: str | Path) -> None:

@@ -87,8 +87,8 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("replay", "good.parquet", "--policy", "coop", "--budget", "6GB"), 2, "did you mean GiB"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "lots"), 2, "not an amount of memory"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "100"), 2, "has no unit"),
-    (("replay", "good.parquet", *REPLAY, "--steps", "0"), 2, "not a whole number above 0"),
-    (("replay", "good.parquet", *REPLAY, "--steps", "many"), 2, "not a whole number above 0"),
+    (("replay", "good.parquet", *REPLAY, "--steps", "0"), 2, "not a whole number from 1 to a million"),
+    (("replay", "good.parquet", *REPLAY, "--steps", "many"), 2, "not a whole number from 1 to a million"),
     (("replay", "good.parquet", *REPLAY, "--overhead-limit", "0.5"), 2, "overhead limit must be at least 1"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "100B"), 2, "less than one piece"),
     # the caching allocator

@@ -188,7 +188,7 @@ def test_the_command(coopsim) -> None:
         (("--budget", "90%:50%"), "not FROM:TO:STEP"),
         (("--budget", "60%", "--policy", "lruu"), "did you mean lru"),
         (("--budget", "60%", "--policy", ""), "unknown policy ''"),
-        (("--budget", "60%", "--time-limit", "0"), "not a whole number above 0"),
+        (("--budget", "60%", "--time-limit", "0"), "not a whole number from 1 to a million"),
         ((), "required: --budget"),
     ],
 )

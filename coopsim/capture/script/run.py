@@ -86,6 +86,8 @@ def run(script: Script, *, snapshot: Path | None = None, requests: Path | None =
     used = [r for r in reports if r.get("used")]
     if not used:
         _explain(script, code, reports)
+        if not reports:
+            raise CaptureError(f"{script.title} left no report: it ended at once, as by os._exit or a signal")
         raise CaptureError(f"{script.title} never used the GPU: nothing in it ran on the device cuda")
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
     oom = code != 0 and any(r["ooms"] for r in used)
