@@ -34,13 +34,16 @@ class RequestStream:
         return [_TEXT[row[KIND]].format(*row) for row in self.rows.tolist()]
 
     def peak_bytes(self) -> int:
-        """The most bytes that are held at once, as they were asked for: what no allocator can go below."""
+        """The most bytes that are held at once, as they were asked for: what no allocator can go below.
+
+        What restoring the start takes for a moment does not count.
+        """
         held = np.zeros(self.rows[:, NUMBER].max(initial=-1) + 1, np.int64)
         takes, gives = self.rows[:, KIND] == ALLOCATE, self.rows[:, KIND] == FREE
         held[self.rows[takes, NUMBER]] = self.rows[takes, AMOUNT]
         change = np.where(takes, self.rows[:, AMOUNT], 0)
         change[gives] = -held[self.rows[gives, NUMBER]]
-        return int(np.cumsum(change).max(initial=0))
+        return int(np.cumsum(change)[max(self.prologue - 1, 0) :].max(initial=0))
 
 
 class Writer:
@@ -93,13 +96,14 @@ class Writer:
         numbers: dict[tuple[int, int], int] = {}
         unused: list[int] = []
         for s, (total, stream, blocks) in enumerate(layout):
-            self.give_back(self.take(total if total > SMALL_SEGMENT else 1, stream))
+            self.give_back(self.take(total if total > SMALL_SEGMENT else 1, stream, label=_START))
             for b, (size, label) in enumerate(blocks):
                 if label is not None:
                     numbers[s, b] = self.take(size, stream, label=label)
                 else:
                     most = SMALL_BLOCK if total == SMALL_SEGMENT else size  # larger ones go to large segments
-                    unused += [self.take(min(most, size - at), stream) for at in range(0, size, most)]
+                    sizes = [min(most, size - at) for at in range(0, size, most)]
+                    unused += [self.take(nbytes, stream, label=_START) for nbytes in sizes]
         for number in unused:
             self.give_back(number)
         return numbers
@@ -114,5 +118,6 @@ class Writer:
         self._source.append(source)
 
 
+_START = "what is there at the start"
 SMALL_SEGMENT = 2 << 20  #: bytes of a segment of blocks of at most SMALL_BLOCK; the other segments' are larger
 SMALL_BLOCK = 1 << 20

@@ -1,0 +1,34 @@
+"""Requests of a trace: no less than what lives at once, no more than the layout of its start."""
+
+import pytest
+
+from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.requests import of_trace
+from coopsim.trace import Trace, load
+from coopsim.trace.measure import peak_bytes
+from tests.conftest import ROOT
+
+
+@pytest.mark.parametrize("name", ["bert-large", "unet", "spos"])
+def test_least_that_is_needed(name: str) -> None:
+    """What lives at once, with the workspaces of libraries that a trace knows only as part of its start."""
+    trace = load(ROOT / "traces" / f"{name}.parquet")
+    workspaces = sum(size for _, held in trace.header["memory_at_start"] for size, holds in held if holds == -2)
+    live = peak_bytes(trace, 1)
+    assert live <= of_trace(trace).peak_bytes() <= live + workspaces + (2 << 20)
+
+
+def test_start_is_what_is_missing(bert: Trace) -> None:
+    stream = of_trace(bert)
+    answers, _ = CachingAllocator("2.15.0", "", 1 << 30).run(stream.rows)
+    first = next(i for i, row in enumerate(stream.rows.tolist()) if row[KIND] == ALLOCATE and answers[i] < 0)
+    assert first < stream.prologue
+    assert stream.labels[stream.rows[first, 1]] in ("what is there at the start", "parameter", "gradient", "input")
+
+
+def test_rounds_follow_each_other(bert: Trace) -> None:
+    once, twice = of_trace(bert), of_trace(bert, rounds=2)
+    assert twice.prologue == once.prologue
+    assert len(twice) - twice.prologue == 2 * (len(once) - once.prologue)
+    assert once.peak_bytes() == twice.peak_bytes()
