@@ -2,7 +2,7 @@
 
 Prints simulated requests per second divided by those of the real C++ library (on a stand-in driver that costs next to
 nothing), best of some runs each, for every kind of stream. Above 1 the simulation is the faster one. Needs an oracle
-(tests/oracle/build.py): the installed torch, or one in $COOPSIM_ORACLE_CACHE. Absolute figures say more about the
+(coopsim/oracle): the installed torch, or one in $COOPSIM_ORACLE_CACHE. Absolute figures say more about the
 machine than about either program, and are not printed.
 """
 

@@ -44,6 +44,10 @@ class Schedule:
     def __len__(self) -> int:
         return len(self.action)
 
+    def select(self, rows: NDArray[np.bool_]) -> "Schedule":
+        """Some of the rows, under the same header."""
+        return Schedule(**{c: getattr(self, c)[rows] for c in ("action", *COLUMNS)}, header=self.header)
+
     def rows(self) -> list[tuple[int, ...]]:
         """(action, step, op, storage, version, address, bytes, time_ns, visits) per row, as plain integers."""
         columns = [getattr(self, c).tolist() for c in ("action", *COLUMNS)]

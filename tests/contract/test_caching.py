@@ -106,3 +106,13 @@ def test_the_judge_knows_that_memory_is_segments() -> None:
     schedule.header["budget_bytes"] = 1 << 20
     schedule.header["peak_reserved_bytes"] = 1 << 20
     assert Reason.OVER_BUDGET in {f.reason for f in validate(schedule, trace)}
+
+
+def test_refusals_do_not_hide_the_map(bert: Trace) -> None:
+    from coopsim.figures.residences import residences
+
+    schedule = in_caching(bert, "dtr", 0.5)
+    assert (schedule.action == Action.REFUSE).any()
+    stays = residences(schedule, bert)
+    assert len(stays) > 1000
+    assert (stays.address >= 0).all()
