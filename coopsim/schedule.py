@@ -15,6 +15,7 @@ from coopsim.trace.file import read_parquet, write_parquet
 from coopsim.types import Action
 
 SCHEDULE_VERSION = 1
+GIVES_BACK = frozenset({Action.EVICT, Action.RELEASE, Action.FREE})  #: actions that end a value's stay
 _ACTIONS = [a.name.lower() for a in Action]
 COLUMNS = ("step", "op", "storage", "version", "address", "bytes", "time_ns", "visits")
 
@@ -43,6 +44,18 @@ class Schedule:
 
     def __len__(self) -> int:
         return len(self.action)
+
+    def serves_again(self) -> NDArray[np.bool_]:
+        """For each row whether it serves an op run again: an allocation comes before its op's row, a move after it."""
+        is_op = np.isin(self.action, (Action.COMPUTE, Action.RECOMPUTE))
+        ops = np.flatnonzero(is_op)
+        if not len(ops):
+            return np.zeros(len(self), np.bool_)
+        before = np.cumsum(is_op) - 1  # for each row the last op's row so far, -1 if there is none
+        moved = self.action == Action.MOVE
+        serving = np.clip(np.where(moved, before, before + 1), 0, len(ops) - 1)
+        again: NDArray[np.bool_] = (self.action[ops[serving]] == Action.RECOMPUTE) & (self.op == self.op[ops[serving]])
+        return again
 
     def select(self, rows: NDArray[np.bool_]) -> "Schedule":
         """Some of the rows, under the same header."""

@@ -82,7 +82,7 @@ def residences(schedule: "Schedule", trace: "Trace", step: int | None = None) ->
         begin_ns=np.maximum(begin, t0) - t0,
         end_ns=np.minimum(end, t1) - t0,
         role=_roles(schedule, trace)[rows],
-        recomputed=_made_again(schedule, is_op)[rows],
+        recomputed=schedule.serves_again()[rows],
         evicted=evicted,
         phases=_phases(schedule, trace, step, t0),
         step=step,
@@ -102,18 +102,6 @@ def _roles(schedule: "Schedule", trace: "Trace") -> Ints:
     """For each row the index in ROLES of its value; those without a storage are temporaries."""
     of_storage = np.array([ROLES.index(r) for r in trace.role] + [ROLES.index(Role.TEMPORARY)], np.int64)
     return of_storage[schedule.storage]  # -1 takes the last
-
-
-def _made_again(schedule: "Schedule", is_op: Bools) -> Bools:
-    """For each row whether it serves an op run again: an allocation comes before its op's row, a move after it."""
-    ops = np.flatnonzero(is_op)
-    if not len(ops):
-        return np.zeros(len(schedule), np.bool_)
-    before = np.cumsum(is_op) - 1  # for each row the last op's row so far, -1 if there is none
-    moved = schedule.action == Action.MOVE
-    serving = np.clip(np.where(moved, before, before + 1), 0, len(ops) - 1)
-    again: Bools = (schedule.action[ops[serving]] == Action.RECOMPUTE) & (schedule.op == schedule.op[ops[serving]])
-    return again
 
 
 def _phases(schedule: "Schedule", trace: "Trace", step: int, t0: int) -> dict[str, int]:

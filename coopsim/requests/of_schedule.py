@@ -1,10 +1,8 @@
 """The requests of a schedule: every piece that a replay took and gave back, recomputation included."""
 
 from coopsim.requests.stream import RequestStream, Writer
-from coopsim.schedule import Schedule
+from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.types import Action, CoopsimError
-
-_GIVES_BACK = frozenset({Action.EVICT, Action.RELEASE, Action.FREE})
 
 
 def of_schedule(schedule: Schedule) -> RequestStream:
@@ -21,6 +19,6 @@ def of_schedule(schedule: Schedule) -> RequestStream:
             taken = to.take(nbytes, 0, row, f"s{storage}.{version}")
             if action == Action.ALLOC:
                 number[address] = taken
-        elif action in _GIVES_BACK:
+        elif action in GIVES_BACK:
             to.give_back(number.pop(address), row)
     return to.stream()

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.files import replacing
-from coopsim.schedule import Schedule
+from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, CoopsimError
 
 #: The page's unpickler knows no later one.
 _PROTOCOL = 4
-_GIVES_BACK = frozenset({Action.EVICT, Action.RELEASE, Action.FREE})
 Json = dict[str, Any]
 
 
@@ -26,17 +25,15 @@ def to_snapshot(schedule: Schedule, trace: Trace) -> Json:
     budget = int(h["budget_bytes"])
     entries = [_entry("segment_alloc", 0, budget, 0, [], "")]
     live: dict[int, tuple[int, list[Json]]] = {}
-    again = False
-    for action, _, op, storage, version, address, nbytes, time_ns, _ in schedule.rows():
-        if action in (Action.COMPUTE, Action.RECOMPUTE):
-            again = action == Action.RECOMPUTE
-        elif action == Action.ALLOC:
+    again = schedule.serves_again().tolist()
+    for row, (action, _, op, storage, version, address, nbytes, time_ns, _) in enumerate(schedule.rows()):
+        if action == Action.ALLOC:
             if address < 0:
                 raise CoopsimError(f"a schedule in a {h['allocator']} has no addresses to show")
-            frames = _frames(trace, op, h["policy"], "recomputed" if again else "")
+            frames = _frames(trace, op, h["policy"], "recomputed" if again[row] else "")
             live[address] = nbytes, frames
             entries.append(_entry("alloc", address, nbytes, time_ns, frames, _name(trace, storage, version)))
-        elif action in _GIVES_BACK:
+        elif action in GIVES_BACK:
             _, frames = live.pop(address)
             word = Action(action).name.lower()
             why = _frames(trace, op, h["policy"], f"{word} of {_name(trace, storage, version)}")

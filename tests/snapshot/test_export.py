@@ -14,6 +14,7 @@ from coopsim.snapshot.unpickle import load
 from coopsim.trace import Trace
 from coopsim.trace import save as save_trace
 from coopsim.trace.synth import make
+from coopsim.types import Action
 from tests.capture.conftest import Runner
 
 
@@ -77,3 +78,20 @@ def test_counter_is_refused(tmp_path: Path, coopsim: Any) -> None:
     code, _, err = coopsim(*args)
     assert (code, err) == (2, "coopsim: a schedule in a counter has no addresses to show\n")
     assert not (tmp_path / "o").exists()
+
+
+def test_recomputed_is_what_the_next_op_says(exported: tuple[Trace, Any, Path]) -> None:
+    """An allocation belongs to the op whose row comes after it."""
+    _, schedule, out = exported
+    wanted: list[bool] = []
+    waiting: list[int] = []
+    for action, _, op, *_ in schedule.rows():
+        if action == Action.ALLOC:
+            waiting.append(op)
+        elif action in (Action.COMPUTE, Action.RECOMPUTE):
+            wanted += [action == Action.RECOMPUTE and mine == op for mine in waiting]
+            waiting = []
+    entries = [e for e in load(out)["device_traces"][0] if e["action"] == "alloc"]
+    shown = [e["frames"][0]["name"].endswith(" recomputed") for e in entries]
+    assert shown[: len(wanted)] == wanted
+    assert 0 < sum(wanted) < len(wanted)
