@@ -19,11 +19,10 @@ class Advice:
     as_recorded: with the recorded settings. trials: every candidate with the same version of PyTorch, the best first.
     versions: the recorded settings with each version. recommended: the settings to use, None if none makes it fit; the
     recorded ones if they do. smallest_bytes: the least memory with the recorded settings, and with the recommended.
-    failure: the memory when it ran out, or at its peak. floor_bytes: held at once, whatever the allocator.
+    failure: the memory when it ran out, or at its peak.
     """
 
     total_bytes: int
-    floor_bytes: int
     as_recorded: Trial
     failure: Failure
     trials: tuple[Trial, ...]
@@ -62,7 +61,6 @@ def advise(
     at = row if row is not None else peak_row(stream, torch=torch, conf=conf, total_bytes=total_bytes)
     return Advice(
         total_bytes=total_bytes,
-        floor_bytes=stream.peak_bytes(),
         as_recorded=first,
         failure=at_request(stream, at, torch=torch, conf=conf, total_bytes=total_bytes, failed=row is not None),
         trials=tuple(best),

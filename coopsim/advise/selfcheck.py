@@ -13,10 +13,9 @@ from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.allocators.caching.rows import ALLOCATE, AMOUNT, KIND
 from coopsim.allocators.caching.version import VERSIONS
 from coopsim.requests.stream import RequestStream
+from coopsim.requests.trial import UNLIMITED
 from coopsim.snapshot.model import Snapshot
 from coopsim.snapshot.rewind import rewind
-
-UNLIMITED = 1 << 50  #: bytes of a device that never runs out
 
 
 @dataclass(frozen=True)

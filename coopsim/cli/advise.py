@@ -148,7 +148,10 @@ def _draw(advice: Any, args: argparse.Namespace) -> None:
 def _text(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]]) -> str:
     f, first = advice.failure, advice.as_recorded
     lines = [
-        ("memory", f"{human(advice.total_bytes)} for PyTorch's allocator; {human(advice.floor_bytes)} needed at once"),
+        (
+            "memory",
+            f"{human(advice.total_bytes)} for PyTorch's allocator; {human(advice.failure.floor_bytes)} needed at once",
+        ),
         ("torch", f"{found['torch']}, settings {first.conf or 'none'}"),
     ]
     if found["check"]:
@@ -244,7 +247,7 @@ def _json(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]]) ->
     state = {k: v for k, v in vars(f).items() if k not in ("segments", "labels", "pinned")}
     return {
         "memory_bytes": advice.total_bytes,
-        "floor_bytes": advice.floor_bytes,
+        "floor_bytes": f.floor_bytes,
         "torch": found["torch"],
         "conf": advice.as_recorded.conf,
         "self_check": None if check is None else vars(check) | {"whole": check.whole},
