@@ -58,10 +58,9 @@ class Failure:
         """All segments."""
         return sum(s.bytes for s in self.segments)
 
-    @property
-    def is_large(self) -> bool:
-        """Is the request one that only segments of large blocks serve?"""
-        return self.requested_bytes > _SMALL
+    def kind_of_free(self, segment: Segment) -> str:
+        """What the free memory of a segment is to the request: free, other_streams or other_pool."""
+        return _kind_of_free(segment, self.stream, self.requested_bytes, failed=self.failed)
 
     @property
     def cause(self) -> str:
@@ -99,7 +98,7 @@ def at_request(stream: RequestStream, row: int, *, torch: str, conf: str, total_
             at += block.bytes
             if block.state == "f":
                 free += block.bytes
-                where = _where(segment, on, is_large=requested > _SMALL) if failed else "free"
+                where = _kind_of_free(segment, on, requested, failed=failed)
                 parts[where] += block.bytes
                 largest = max(largest, block.bytes if where == "free" else 0)
                 continue
@@ -133,11 +132,12 @@ def at_request(stream: RequestStream, row: int, *, torch: str, conf: str, total_
     )
 
 
-def _where(segment: Segment, stream: int, *, is_large: bool) -> str:
-    """Which kind of free memory a segment's is to a request."""
+def _kind_of_free(segment: Segment, stream: int, requested: int, *, failed: bool) -> str:
+    if not failed:
+        return "free"
     if segment.stream != stream:
         return "other_streams"
-    return "other_pool" if segment.is_large != is_large else "free"
+    return "free" if segment.is_large == (requested > _SMALL) else "other_pool"
 
 
 def peak_row(stream: RequestStream, *, torch: str, conf: str, total_bytes: int) -> int:

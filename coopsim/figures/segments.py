@@ -73,10 +73,8 @@ def _pieces(failure: "Failure", top: set[str]) -> Iterator[tuple[str, int, bool]
                 kind = label if label in top else "other"
             elif block.state == "P":
                 kind = "pending"
-            elif failure.failed and segment.stream != failure.stream:
-                kind = "streams"
             else:
-                kind = "pool" if failure.failed and segment.is_large != failure.is_large else "free"
+                kind = failure.kind_of_free(segment)
             yield kind, block.bytes, i == 0
     if failure.unused_device_bytes:
         yield "unused", failure.unused_device_bytes, True
