@@ -7,6 +7,7 @@ from coopsim.allocators.pieces import link_after, take_bytes, unlink
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     ADDRESS,
+    H_ROWS,
     HOLE_ADDRESS,
     HOLE_BYTES,
     HOLE_PIECE,
@@ -19,6 +20,8 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
+
+_LARGEST = 1 << 62
 
 
 @inlined
@@ -38,21 +41,18 @@ def carve(S: State, need: int, high: bool, v: int) -> int:
     at = _first_hole(S, need, -1)
     if at == S.K[K_HOLES]:
         return -1
-    hole = S.H[at, HOLE_PIECE]
-    _remove_hole(S, at)
+    hole = S.H[HOLE_PIECE, at]
     rest = S.P[hole, LENGTH] - need
     piece = hole
     if rest > 0:
-        if high:
-            piece = link_after(S, hole)
-            S.P[piece, ADDRESS] = S.P[hole, ADDRESS] + rest
-        else:
-            piece = link_after(S, S.P[hole, PREV])
-            S.P[piece, ADDRESS] = S.P[hole, ADDRESS]
-            S.P[hole, ADDRESS] += need
+        piece = link_after(S, hole if high else S.P[hole, PREV])
+        S.P[piece, ADDRESS] = S.P[hole, ADDRESS] + (rest if high else 0)
         S.P[piece, LENGTH] = need
+        S.P[hole, ADDRESS] += 0 if high else need
         S.P[hole, LENGTH] = rest
-        _add_hole(S, hole)
+        _change_hole(S, at, hole)
+    else:
+        _remove_hole(S, at)
     S.P[piece, VALUE] = v
     take_bytes(S, need)
     return piece
@@ -64,57 +64,81 @@ def uncarve(S: State, piece: int) -> None:
     S.P[piece, VALUE] = -1
     S.K[K_FREE] += S.P[piece, LENGTH]
     following, prev = S.P[piece, NEXT], S.P[piece, PREV]
+    at = -1  # of the hole that grows
     if following >= 0 and S.P[following, VALUE] < 0:
-        _remove_hole(S, _first_hole(S, S.P[following, LENGTH], S.P[following, ADDRESS]))
+        at = _first_hole(S, S.P[following, LENGTH], S.P[following, ADDRESS])
         S.P[piece, LENGTH] += S.P[following, LENGTH]
         unlink(S, following)
     if prev >= 0 and S.P[prev, VALUE] < 0:
-        _remove_hole(S, _first_hole(S, S.P[prev, LENGTH], S.P[prev, ADDRESS]))
+        if at >= 0:
+            _remove_hole(S, at)
+        at = _first_hole(S, S.P[prev, LENGTH], S.P[prev, ADDRESS])
         S.P[prev, LENGTH] += S.P[piece, LENGTH]
         unlink(S, piece)
         piece = prev
-    _add_hole(S, piece)
+    if at >= 0:
+        _change_hole(S, at, piece)
+    else:
+        _add_hole(S, piece)
 
 
 @inlined
 def largest_hole(S: State) -> int:
     """Bytes of the largest hole."""
     n = S.K[K_HOLES]
-    return S.H[n - 1, HOLE_BYTES] if n > 0 else 0
+    return S.H[HOLE_BYTES, n - 1] if n > 0 else 0
 
 
 @inlined
 def _first_hole(S: State, nbytes: int, address: int) -> int:
-    """Position of the first hole that is not before (nbytes, address) in order."""
-    low, high = 0, S.K[K_HOLES]
-    while low < high:
-        middle = (low + high) >> 1
-        size = S.H[middle, HOLE_BYTES]
-        if size < nbytes or (size == nbytes and S.H[middle, HOLE_ADDRESS] < address):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    """Position of the first hole that is not before (nbytes, address) in order.
+
+    A binary search without branches, which would be guessed wrong every other time.
+    """
+    H, first, left = S.H, 0, S.K[K_HOLES]
+    while left > 0:
+        half = (left + 1) >> 1
+        size = H[HOLE_BYTES, first + half - 1]
+        before = (size < nbytes) | ((size == nbytes) & (H[HOLE_ADDRESS, first + half - 1] < address))
+        first += half * before
+        left -= half
+    return first
 
 
-@inlined
+@kernel
 def _add_hole(S: State, piece: int) -> None:
-    nbytes, address = S.P[piece, LENGTH], S.P[piece, ADDRESS]
-    at = _first_hole(S, nbytes, address)
-    for j in range(S.K[K_HOLES], at, -1):
-        S.H[j, HOLE_BYTES] = S.H[j - 1, HOLE_BYTES]
-        S.H[j, HOLE_ADDRESS] = S.H[j - 1, HOLE_ADDRESS]
-        S.H[j, HOLE_PIECE] = S.H[j - 1, HOLE_PIECE]
-    S.H[at, HOLE_BYTES] = nbytes
-    S.H[at, HOLE_ADDRESS] = address
-    S.H[at, HOLE_PIECE] = piece
+    """A new hole."""
     S.K[K_HOLES] += 1
+    at = S.K[K_HOLES] - 1
+    S.H[HOLE_BYTES, at] = _LARGEST  # after all others, until it has its place
+    _change_hole(S, at, piece)
 
 
-@inlined
+@kernel
+def _change_hole(S: State, at: int, piece: int) -> None:
+    """The hole at position `at` is now `piece`: it moves to where that belongs in the order."""
+    H = S.H
+    nbytes, address = S.P[piece, LENGTH], S.P[piece, ADDRESS]
+    to = _first_hole(S, nbytes, address)
+    if to > at:
+        to -= 1
+        for row in range(H_ROWS):
+            for j in range(at, to):
+                H[row, j] = H[row, j + 1]
+    else:
+        for row in range(H_ROWS):
+            for j in range(at, to, -1):
+                H[row, j] = H[row, j - 1]
+    H[HOLE_BYTES, to] = nbytes
+    H[HOLE_ADDRESS, to] = address
+    H[HOLE_PIECE, to] = piece
+
+
+@kernel
 def _remove_hole(S: State, at: int) -> None:
+    """There is no hole at position `at` any more."""
+    H = S.H
     S.K[K_HOLES] -= 1
-    for j in range(at, S.K[K_HOLES]):
-        S.H[j, HOLE_BYTES] = S.H[j + 1, HOLE_BYTES]
-        S.H[j, HOLE_ADDRESS] = S.H[j + 1, HOLE_ADDRESS]
-        S.H[j, HOLE_PIECE] = S.H[j + 1, HOLE_PIECE]
+    for row in range(H_ROWS):
+        for j in range(at, S.K[K_HOLES]):
+            H[row, j] = H[row, j + 1]

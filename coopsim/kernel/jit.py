@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
+from coopsim.kernel.parts import all_parts_but
+
 F = TypeVar("F", bound=Callable[..., Any])
 _KERNEL_ROOMS = ("kernel", "planner", "allocators", "replay", "simrd")
 
@@ -68,25 +70,37 @@ def cached_here() -> Iterator[None]:
 
 
 def _compile(function: F, *, inline: bool) -> F:
+    # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
+    options: dict[str, Any] = {"error_model": "numpy", "forceinline": inline, "nogil": True, "_nrt": False}
     with cached_here():
-        # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
-        options = {"cache": True, "error_model": "numpy", "forceinline": inline, "nogil": True, "_nrt": False}
-        compiled: Any = numba.njit(**options)(function)
+        root: Any = numba.njit(cache=True, **options)(function)
     if not numba.config.DISABLE_JIT:
-        _take_literals_as_numbers(compiled)
-    result: F = compiled
+        _compile_as_root(root)
+        _let_kernels_call(root, numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function))
+    result: F = root
     return result
 
 
-def _take_literals_as_numbers(compiled: Any) -> None:
-    """Compile one version for all constants that callers pass, where Numba would make one for each."""
-    template = compiled.get_call_template
+def _compile_as_root(root: Any) -> None:
+    """When Python calls it, all that it calls becomes part of it."""
+    finish = root.compile
+
+    def compile_(signature: Any) -> Any:
+        with all_parts_but(root.py_func.__qualname__):
+            return finish(signature)
+
+    root.compile = compile_
+
+
+def _let_kernels_call(root: Any, part: Any) -> None:
+    """Kernels that name `root` get `part`, in one version for all constants; Numba would make one for each."""
+    template = part.get_call_template
 
     def get_call_template(args: Any, kws: Any) -> Any:
         unliteral = numba.types.unliteral
         return template(tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()})
 
-    compiled.get_call_template = get_call_template
+    root.get_call_template, root.get_overload = get_call_template, part.get_overload
 
 
 if numba.config.DISABLE_JIT:

@@ -22,7 +22,7 @@ def where_present(field: str, function: F, otherwise: Callable[..., Any]) -> F:
         raise NotImplementedError
 
     def choose(state: Any, *arguments: Any) -> Any:  # noqa: ARG001
-        is_there = not isinstance(state.types[state.fields.index(field)], numba.types.NoneType)
+        is_there = not isinstance(state.kinds[field], numba.types.NoneType)
         return function.py_func if is_there else otherwise  # type: ignore[attr-defined]
 
     overload(stand_in, jit_options={"_nrt": False, "error_model": "numpy"}, strict=False)(choose)

@@ -4,10 +4,12 @@ A row holds all that is known of one thing, so that touching it touches one or t
 "the piece of value v".
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
 
@@ -15,27 +17,39 @@ Array = NDArray[np.int64]
 # value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
 # them. HELD: one of the pins is there because something that v was made from is banished.
 BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END = range(8)
-PIECE, LIVE, PINS, LAST_USE, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(8, 19)
-V_STATIC, V_COLUMNS = 8, 19
+PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(8, 18)
+V_STATIC, V_COLUMNS = 8, 18
 
 # O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
 # outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
 COST, DECIDE, INS, OUTS, TEMPS, PLANNED = range(6)
 O_COLUMNS = 6
 
-# P: a row a piece of memory, used or free, linked in address order (in a counter: in the order of allocation). SLOT:
-# unused row numbers.
-ADDRESS, LENGTH, PREV, NEXT, VALUE, SLOT = range(6)
-P_COLUMNS = 6
+# P: a row a piece of memory, used or free, linked in address order (in a counter: in the order of allocation). A search
+# goes along it, so it has all that a score needs, in one cache line: FAST, more than 0 if what lies there cannot be
+# evicted now (its pins, and 1 if it never can); LAST_USE of it on the clock; COST of losing it, or UNKNOWN until asked.
+ADDRESS, LENGTH, PREV, NEXT, VALUE, FAST, LAST_USE, COST_OF_LOSS = range(8)
+P_COLUMNS = 8
 WALL = -2  # VALUE of a piece of no bytes between neighbours in the list that are none in memory; -1: free
+UNKNOWN = -1
 
-# H: a row a hole, sorted by (bytes, address).
+# H: a column a hole, sorted by (bytes, address).
 HOLE_BYTES, HOLE_ADDRESS, HOLE_PIECE = range(3)
-H_COLUMNS = 3
+H_ROWS = 3
 
 # N: a row an equivalence class of evicted values (DTR): a union-find forest. A value that comes back leaves its node
 # behind.
 N_PARENT, N_COST, N_STAMP = range(3)
+
+# R: a row a value, the roots of the classes around it, where COST_OF_LOSS is known (then without the classes' costs).
+ROOTS = 4  # as many as fit; after the last there is a -1
+
+# watchers[r]: the first edge of those that the cost of set r went into, edges[e] the next; LAST ends the list. Edge k
+# is input k of its op, edge len(ins) + k is output k; edge_op has the op.
+LAST, UNLISTED = -1, -2
+
+# marks: a row a value, the round of marking that went through it, upwards and downwards.
+M_UP, M_DOWN = range(2)
 
 # W: what static DTR projects for an evicted value: cost to bring back, memory for that, evicted descendants.
 W_BACK, W_MEMORY, W_FORWARD = range(3)
@@ -90,8 +104,11 @@ C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DE
     K_USER_SCORE,
     K_USER_SEARCH,
     K_CROWDED,  # the arrays of the caching allocator are too small
+    K_MARKING,  # the round of marking; a new one begins when a cost has been asked for
+    K_ASKED,
+    K_UNORDERED,  # pieces linked since their rows were put in order
     K_SIZE,
-) = range(35)
+) = range(38)
 
 # F: sums of samples.
 F_FREE, F_FREE_INCL, F_SCATTER = range(3)
@@ -99,8 +116,10 @@ F_FREE, F_FREE_INCL, F_SCATTER = range(3)
 OK, OOM, THRASH, LOST = range(4)  # in the order of types.Outcome
 
 
-class State(NamedTuple):
+class State(Bundle):
     """Program, memory and counters of one replay. Arrays are described above."""
+
+    WIDE: ClassVar = ("H",)
 
     choice: Array
     V: Array
@@ -114,8 +133,15 @@ class State(NamedTuple):
     C: Array
     P: Array
     H: Array
+    spare: Array  # rows of P on their way
+    slots: Array  # numbers of unused rows of P
     N: Array
+    R: Array
     W: NDArray[np.float64]
+    edge_op: Array
+    edges: Array
+    watchers: Array
+    marks: Array
     stack: Array  # ops that wait for their inputs
     visit: Array  # values that a walk has yet to visit
     scratch: Array  # the run of pieces that a search looks at, or values on their way
@@ -126,6 +152,13 @@ class State(NamedTuple):
     K: Array
     F: NDArray[np.float64]
     caching: Any  # of that allocator, its state; of others None
+
+
+def _aligned(rows: int, columns: int) -> Array:
+    """An array of zeros whose rows begin where cache lines do, if a row is a whole number of them."""
+    flat = np.zeros(rows * columns + 8, np.int64)
+    skip = -flat.ctypes.data % 64 // 8
+    return flat[skip : skip + rows * columns].reshape(rows, columns)
 
 
 def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: Any = None) -> State:
@@ -142,20 +175,18 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     V[:, NEXT_AT] = V[:, USES]
     V[:, PARENT] = np.arange(n_values)
     V[:, SET] = V[:, OWN]
-    O = program.ops.copy()  # noqa: E741
-    P = np.full((n_pieces, P_COLUMNS), -1, np.int64)
-    P[:, SLOT] = np.arange(n_pieces)[::-1]
+    P = _aligned(n_pieces, P_COLUMNS)
+    P[:, PREV] = P[:, NEXT] = P[:, VALUE] = P[:, ADDRESS] = P[:, LENGTH] = -1
     K = np.zeros(K_SIZE, np.int64)
     K[K_BUDGET] = K[K_FREE] = budget
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = -1
     K[K_TOP] = n_pieces - 1
     K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
-    classes = 2 * n_values + 2 if choice[C_COST] == 3 else 0  # the only cost that keeps them
-    projections = n_values if choice[C_COST] == 6 else 0
+    sets, classes, walks, projections = (n_values if choice[C_COST] in kinds else 0 for kinds in ((2,), (3,), (4, 5), (6,)))
     return State(
         choice=choice,
         V=V,
-        O=O,
+        O=program.ops.copy(),
         ins=program.ins,
         outs=program.outs,
         uses=program.uses,
@@ -164,9 +195,16 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         step_cost=program.step_cost,
         C=program.carry,
         P=P,
-        H=np.zeros((n_values + 2, H_COLUMNS), np.int64),
-        N=np.zeros((classes, 3), np.int64),
+        H=np.zeros((H_ROWS, n_values + 2), np.int64),
+        spare=_aligned(n_pieces if caching is None else 0, P_COLUMNS),
+        slots=np.arange(n_pieces)[::-1].copy(),
+        N=np.zeros((2 * classes + 2, 3), np.int64),
+        R=np.full((classes, ROOTS), -1, np.int64),
         W=np.zeros((projections, 3)),
+        edge_op=program.edge_op,
+        edges=np.full(len(program.edge_op) if sets else 0, UNLISTED, np.int64),
+        watchers=np.full(sets, LAST, np.int64),
+        marks=np.zeros((walks, 2), np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         visit=np.zeros(n_values + 1, np.int64),
         scratch=np.zeros(n_pieces, np.int64),

@@ -18,7 +18,6 @@ Items are tried from the lowest possible offset up, and those of one offset in t
 work is counted in placements, never in seconds, so that the same input always gives the same answer.
 """
 
-from typing import NamedTuple
 
 import numpy as np
 
@@ -51,7 +50,7 @@ T_ITEM, T_LOW = range(2)
 K_CAP, K_WORK, K_LIMIT, K_TRAIL, K_REGIONS, K_WAITING, K_JUMP, K_JUMPED, K_HULL_A, K_HULL_B = range(10)
 
 
-class State(NamedTuple):
+class State(Bundle):
     """One search. Arrays are described above; lists are ragged, row i of x is x[x_at[i]:x_at[i + 1]]."""
 
     I: Ints  # noqa: E741

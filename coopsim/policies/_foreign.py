@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from coopsim.errors import unknown
@@ -40,11 +41,17 @@ def in_folders() -> Iterator[tuple[Policy, str]]:
 
 def in_packages() -> Iterator[tuple[Policy, str]]:
     """Policies that installed packages offer as entry points."""
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    for entry in _offered(tuple(sys.path)):
         policy = entry.load()
         if not isinstance(policy, Policy):
             raise CoopsimError(f"entry point {entry.name} of {GROUP} is no Policy")
         yield policy, f"entry point {entry.name}"
+
+
+@lru_cache(maxsize=4)
+def _offered(_path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
+    """Entry points on this path. Kept, as asking all installed packages takes milliseconds."""
+    return tuple(importlib.metadata.entry_points(group=GROUP))
 
 
 def fingerprint(spec: str) -> str:

@@ -19,7 +19,9 @@ from coopsim.kernel.state import (
     State,
 )
 from coopsim.replay.evict import FREE, drop
-from coopsim.replay.relatives import is_evicted, leave_evicted
+from coopsim.replay.memory import pin
+from coopsim.replay.relatives import leave_evicted
+from coopsim.replay.watch import is_evicted, tell
 
 
 @kernel
@@ -37,11 +39,12 @@ def try_banish(S: State, v: int) -> None:
         op = S.uses[u]
         for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
             _hold(S, S.outs[k])
-    V[v, PINS] -= V[v, HELD]
+    pin(S, v, -V[v, HELD])
     V[v, HELD] = 0
     if V[v, PIECE] >= 0:
         drop(S, v, FREE)
     else:
+        tell(S, v)
         leave_evicted(S, v)
     V[v, MADE] = 0  # nobody counts it as evicted any more
 
@@ -51,4 +54,4 @@ def _hold(S: State, w: int) -> None:
     """Pin w for the rest of the round, or until it is banished itself: it cannot be made again."""
     if S.V[w, EVICTABLE] and S.V[w, MADE] and not S.V[w, HELD]:
         S.V[w, HELD] = 1
-        S.V[w, PINS] += 1
+        pin(S, w, 1)

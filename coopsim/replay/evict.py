@@ -13,6 +13,7 @@ from coopsim.kernel.state import (
     F_FREE_INCL,
     F_SCATTER,
     K_BUDGET,
+    K_CLOCK,
     K_EVICTIONS,
     K_FREE,
     K_LARGEST,
@@ -23,15 +24,17 @@ from coopsim.kernel.state import (
     K_SEARCHES,
     K_USER_SEARCH,
     K_VISITS,
+    LAST_USE,
     NEXT,
     OOM,
     PIECE,
     VALUE,
     State,
 )
-from coopsim.replay.memory import CACHING, COUNTER, carve, largest_hole, list_pieces, log, run_needed, uncarve
+from coopsim.replay.memory import CACHING, COUNTER, carve, largest_hole, list_pieces, log, run_needed, settle, uncarve
 from coopsim.replay.relatives import join_evicted
 from coopsim.replay.search import cheapest_value, cheapest_window, published_window
+from coopsim.replay.watch import tell
 from coopsim.types import Action
 
 ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)
@@ -45,6 +48,7 @@ def drop(S: State, v: int, action: int) -> None:
     log(S, action, v, 0)
     uncarve(S, S.V[v, PIECE])
     S.V[v, PIECE] = -1
+    tell(S, v)
     if action == EVICT:
         S.K[K_EVICTIONS] += 1
     elif action == RELEASE:
@@ -128,6 +132,8 @@ def allocate(S: State, v: int) -> bool:
         S.F[F_FREE_INCL] += (free + S.V[v, BYTES]) / budget
         if free > 0:
             S.F[F_SCATTER] += 1.0 - largest_hole(S) / free
-    S.V[v, PIECE] = piece
+    settle(S, v, piece)
+    S.P[piece, LAST_USE] = S.K[K_CLOCK]
+    tell(S, v)
     log(S, ALLOC, v, S.K[K_VISITS] - visits_before)
     return True

@@ -15,18 +15,16 @@ from coopsim.kernel.state import (
     K_STEP,
     K_TOTAL,
     KIND,
-    LAST_USE,
     LIVE,
     PIECE,
     RUN,
     THRASH,
     TO,
-    VALUE,
     State,
 )
 from coopsim.replay.banish import try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
-from coopsim.replay.memory import ARENA, log
+from coopsim.replay.memory import ARENA, log, settle
 from coopsim.replay.relatives import forget
 from coopsim.replay.run_op import BANISH, MOVE, run_op
 
@@ -96,10 +94,8 @@ def _end_round(S: State) -> None:
         S.V[S.C[k, FROM], LIVE] = 0
     for k in range(n):
         heir, piece = S.C[k, TO], S.scratch[k]
-        S.V[heir, PIECE] = piece
+        settle(S, heir, piece)
         S.V[heir, LIVE] = 1
-        S.V[heir, LAST_USE] = S.V[S.C[k, FROM], LAST_USE]
-        S.P[piece, VALUE] = heir
         if heir != S.C[k, FROM]:
             log(S, MOVE, heir, 0)
     forget(S)

@@ -2,11 +2,15 @@
 
 from coopsim.allocators import arena, counter
 from coopsim.allocators.caching import serve
+from coopsim.allocators.pieces import put_in_order
 from coopsim.kernel.jit import inlined
 from coopsim.kernel.state import (
     ADDRESS,
     BYTES,
     C_ALLOCATOR,
+    COST_OF_LOSS,
+    EVICTABLE,
+    FAST,
     K_FREE,
     K_OP,
     K_ROWS,
@@ -21,12 +25,32 @@ from coopsim.kernel.state import (
     L_VALUE,
     L_VISITS,
     PIECE,
+    PINS,
+    UNKNOWN,
+    VALUE,
     State,
 )
 from coopsim.types import Action
 
 ARENA, COUNTER, CACHING = range(3)
 REFUSE = int(Action.REFUSE)
+
+
+@inlined
+def pin(S: State, v: int, by: int) -> None:
+    """Add to v's pins, or take away."""
+    S.V[v, PINS] += by
+    if S.V[v, PIECE] >= 0:
+        S.P[S.V[v, PIECE], FAST] += by
+
+
+@inlined
+def settle(S: State, v: int, piece: int) -> None:
+    """v lies in this piece now."""
+    S.V[v, PIECE] = piece
+    S.P[piece, VALUE] = v
+    S.P[piece, FAST] = S.V[v, PINS] + 1 - S.V[v, EVICTABLE]
+    S.P[piece, COST_OF_LOSS] = UNKNOWN
 
 
 @inlined
@@ -45,6 +69,7 @@ def carve(S: State, v: int, high: bool) -> int:
 @inlined
 def uncarve(S: State, piece: int) -> None:
     """Free a piece."""
+    S.P[piece, FAST] = 0
     if S.choice[C_ALLOCATOR] == ARENA:
         arena.uncarve(S, piece)
     elif S.choice[C_ALLOCATOR] == CACHING:
@@ -68,6 +93,8 @@ def list_pieces(S: State, need: int) -> None:
     """Before a search: the caching allocator writes its list of pieces, if need >= 0 only those that could serve it."""
     if S.choice[C_ALLOCATOR] == CACHING:
         serve.list_pieces(S, need)
+    else:
+        put_in_order(S)
 
 
 @inlined

@@ -63,6 +63,7 @@ class Program:
     events: Array
     step_cost: Array
     carry: Array
+    edge_op: Array  # the op of each input, then of each output
     storage: Array  # of each value; -1 for a temporary
     version: Array  # of each value; for a temporary its number within its op
     dropped: Array  # the op after which the program drops each value; the number of ops if it never does
@@ -261,8 +262,8 @@ class _Lowering:
         ops = np.zeros((n_ops + 1, O_COLUMNS), np.int64)
         ops[:n_ops, COST] = trace.cost_ns
         ops[:n_ops, DECIDE] = self.decide
-        n_outs, n_temps = ([len(row) for row in rows] for rows in (self.outs, self.temps))
-        ops[1:, INS] = np.cumsum([len(row) for row in self.ins])
+        n_ins, n_outs, n_temps = ([len(row) for row in rows] for rows in (self.ins, self.outs, self.temps))
+        ops[1:, INS] = np.cumsum(n_ins)
         ops[1:, OUTS] = np.cumsum(n_outs) + np.cumsum(n_temps)
         ops[:n_ops, TEMPS] = ops[:n_ops, OUTS] + n_outs
         dropped = np.full(len(self.storage), n_ops, np.int64)
@@ -270,6 +271,7 @@ class _Lowering:
             dropped[v] = op
         step_cost = np.zeros(trace.n_steps, np.int64)
         np.add.at(step_cost, trace.step, trace.cost_ns)
+        each = np.arange(n_ops)
         return Program(
             values=values,
             ops=ops,
@@ -280,6 +282,7 @@ class _Lowering:
             events=np.array(self._events(fixed), np.int64).reshape(-1, 2),
             step_cost=step_cost,
             carry=np.array(self.carry, np.int64).reshape(-1, 2),
+            edge_op=np.concatenate([np.repeat(each, n_ins), np.repeat(each, np.add(n_outs, n_temps))]),
             storage=np.array(self.storage, np.int64),
             version=np.array(self.version, np.int64),
             dropped=dropped,

@@ -29,13 +29,13 @@ from coopsim.kernel.state import (
     PLANNED,
     PRODUCER,
     TEMPS,
-    VALUE,
     State,
 )
 from coopsim.replay.banish import try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
-from coopsim.replay.memory import log
+from coopsim.replay.memory import log, pin, settle
 from coopsim.replay.relatives import leave_evicted
+from coopsim.replay.watch import tell
 from coopsim.types import Action
 
 COMPUTE, RECOMPUTE, MOVE = int(Action.COMPUTE), int(Action.RECOMPUTE), int(Action.MOVE)
@@ -81,7 +81,7 @@ def _plan(S: State, op: int) -> bool:
         p = stack[depth]
         for k in range(S.O[p, INS], S.O[p + 1, INS]):
             v = S.ins[k]
-            S.V[v, PINS] += 1
+            pin(S, v, 1)
             if S.V[v, PIECE] < 0:
                 producer = S.V[v, PRODUCER]
                 if producer < 0:
@@ -101,19 +101,19 @@ def _execute(S: State, op: int, again: bool) -> bool:
     S.O[op, PLANNED] = 0
     for k in range(S.O[op, OUTS], S.O[op + 1, OUTS]):
         w = S.outs[k]
-        S.V[w, PINS] += 1
+        pin(S, w, 1)
         if S.V[w, PIECE] < 0 and not _takes_over(S, w) and not allocate(S, w):
             return False
     log(S, RECOMPUTE if again else COMPUTE, -1, 0)
 
     now = S.K[K_CLOCK]
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
-        S.V[S.ins[k], LAST_USE] = now
+        S.P[S.V[S.ins[k], PIECE], LAST_USE] = now
     for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
         w = S.outs[k]
         if S.V[w, PIECE] < 0:
             _take_over(S, w, again)
-        S.V[w, LAST_USE] = now
+        S.P[S.V[w, PIECE], LAST_USE] = now
         if S.V[w, EVICTABLE]:
             leave_evicted(S, w)
         if not again:
@@ -128,14 +128,14 @@ def _execute(S: State, op: int, again: bool) -> bool:
         S.K[K_RECOMPUTE_COST] += S.O[op, COST]
 
     for k in range(S.O[op, TEMPS], S.O[op + 1, OUTS]):
-        S.V[S.outs[k], PINS] -= 1
+        pin(S, S.outs[k], -1)
         drop(S, S.outs[k], FREE)
     for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
-        S.V[S.outs[k], PINS] -= 1
+        pin(S, S.outs[k], -1)
         _let_go(S, S.outs[k])
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
         v = S.ins[k]
-        S.V[v, PINS] -= 1
+        pin(S, v, -1)
         if S.choice[C_RELEASE] == BANISH and S.V[v, LIVE] == 0:
             try_banish(S, v)
         _let_go(S, v)
@@ -160,8 +160,9 @@ def _take_over(S: State, w: int, again: bool) -> None:
     older = S.V[w, OLDER]
     piece = S.V[older, PIECE]
     S.V[older, PIECE] = -1
-    S.V[w, PIECE] = piece
-    S.P[piece, VALUE] = w
+    settle(S, w, piece)
+    tell(S, older)
+    tell(S, w)
     if not again:
         S.V[older, LIVE] = 0
     log(S, MOVE, w, 0)

@@ -1,5 +1,7 @@
 """The score of a value: what losing it costs, divided by what evicting it brings. Least is evicted first."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from coopsim.kernel.call import call_score
@@ -8,7 +10,8 @@ from coopsim.kernel.state import (
     C_COST,
     C_DIVISOR,
     C_RECENCY,
-    INS,
+    COST_OF_LOSS,
+    K_ASKED,
     K_CLOCK,
     K_NOW,
     K_RANDOM,
@@ -17,25 +20,18 @@ from coopsim.kernel.state import (
     LENGTH,
     NEXT,
     NEXT_AT,
-    OUTS,
     OWN,
-    PIECE,
     PREV,
-    PRODUCER,
-    TEMPS,
+    UNKNOWN,
     USES_END,
     VALUE,
     Array,
     State,
 )
-from coopsim.replay.relatives import (
-    back_and_memory,
-    classes_around,
-    evicted_above,
-    evicted_below,
-    forward,
-    set_cost,
-)
+from coopsim.replay.classes import cost_of_listed, list_classes
+from coopsim.replay.projection import back_and_memory, forward
+from coopsim.replay.sets import cost_with_sets
+from coopsim.replay.walks import evicted_above, evicted_below
 
 COST_NONE, COST_OWN, COST_SET, COST_CLASSES, COST_NEIGHBOURHOOD, COST_ANCESTORS, COST_PROJECTED, COST_RANDOM = range(8)
 BY_NOTHING, BY_BYTES, BY_HOLE = range(3)
@@ -43,82 +39,107 @@ STALENESS, NEXT_USE, ANY_TIME = range(3)
 _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same numbers with and without compilation
 
 
+class Terms(NamedTuple):
+    """What all scores of one search have in common. In registers, where the state's arrays would be read each time."""
+
+    cost: int
+    divisor: int
+    recency: int
+    clock: int
+    now: int
+    user_score: int
+
+
 @inlined
-def score(S: State, v: int) -> float:
-    """cost of loss / recency / size; infinite for a value that was used just now.
+def terms_of(S: State) -> Terms:
+    """The terms as they stand."""
+    return Terms(
+        S.choice[C_COST], S.choice[C_DIVISOR], S.choice[C_RECENCY], S.K[K_CLOCK], S.K[K_NOW], S.K[K_USER_SCORE]
+    )
+
+
+@inlined
+def score(S: State, terms: Terms, piece: int, v: int) -> float:
+    """cost of loss / recency / size of v in its piece; infinite for a value that was used just now.
 
     The cost is asked for in any case: that shortens paths in the sets, as in OneFlow, and draws a random number.
     """
+    return _divided(S, terms, piece, v, _cost_of_loss(S, terms, piece, v))
+
+
+@inlined
+def is_hopeless(S: State, terms: Terms, piece: int, v: int, least: float) -> bool:
+    """Whether the own cost of v, which only evicted relatives add to, is too much already for a score below `least`."""
+    adds_up = terms.cost == COST_CLASSES or terms.cost == COST_NEIGHBOURHOOD or terms.cost == COST_ANCESTORS
+    if not adds_up or terms.user_score != 0:
+        return False
+    known = S.P[piece, COST_OF_LOSS]
+    own = known if known != UNKNOWN and terms.cost == COST_CLASSES else S.V[v, OWN]
+    return _divided(S, terms, piece, v, float(own)) >= least
+
+
+@inlined
+def _divided(S: State, terms: Terms, piece: int, v: int, cost: float) -> float:
+    """Cost / recency / size."""
     result = np.inf
-    cost = cost_of_loss(S, v)
-    distance = _distance(S, v)
-    if S.K[K_USER_SCORE] != 0:
-        nbytes, hole = _room(S.P, S.V[v, PIECE], False), _room(S.P, S.V[v, PIECE], True)
-        result = call_score(S.K[K_USER_SCORE], cost, distance, float(nbytes), float(hole))
+    distance = _distance(S, terms, piece, v)
+    if terms.user_score != 0:
+        nbytes, hole = _room(S.P, piece, False), _room(S.P, piece, True)
+        result = call_score(terms.user_score, cost, distance, float(nbytes), float(hole))
     elif distance > 0.0:
         result = cost / distance
-        if S.choice[C_DIVISOR] != BY_NOTHING:
-            result /= float(_room(S.P, S.V[v, PIECE], S.choice[C_DIVISOR] == BY_HOLE))
+        if terms.divisor != BY_NOTHING:
+            result /= float(_room(S.P, piece, terms.divisor == BY_HOLE))
     return result
 
 
 @inlined
-def _distance(S: State, v: int) -> float:
+def _distance(S: State, terms: Terms, piece: int, v: int) -> float:
     """How far away the use of v is that counts: decision cost since the last, or ops to the next (infinite: none)."""
     distance = 1.0
-    if S.choice[C_RECENCY] == STALENESS:
-        distance = float(S.K[K_CLOCK] - S.V[v, LAST_USE])
-    elif S.choice[C_RECENCY] == NEXT_USE:
+    if terms.recency == STALENESS:
+        distance = float(terms.clock - S.P[piece, LAST_USE])
+    elif terms.recency == NEXT_USE:
         at = S.V[v, NEXT_AT]
-        while at < S.V[v, USES_END] and S.uses[at] < S.K[K_NOW]:
+        while at < S.V[v, USES_END] and S.uses[at] < terms.now:
             at += 1
         S.V[v, NEXT_AT] = at
-        distance = float(S.uses[at] - S.K[K_NOW]) if at < S.V[v, USES_END] else np.inf
+        distance = float(S.uses[at] - terms.now) if at < S.V[v, USES_END] else np.inf
     return distance
 
 
 @inlined
-def cost_of_loss(S: State, v: int) -> float:
-    """What losing v would cost, in decision cost (types.Cost)."""
-    kind = S.choice[C_COST]
-    cost = 1.0
-    if kind == COST_SET:
-        cost = float(_with_sets(S, v))
-    elif kind != COST_NONE:
-        cost = _rarer_cost(S, v, kind)
-    return cost
-
-
-@inlined
-def _with_sets(S: State, v: int) -> int:
-    """Own cost, and for evicted inputs of the producer and siblings the larger of set and own cost (OneFlow)."""
-    V = S.V
-    op, cost = V[v, PRODUCER], V[v, OWN]
-    for k in range(S.O[op, INS], S.O[op + 1, INS]):
-        if V[S.ins[k], PIECE] < 0:
-            cost += set_cost(V, S.ins[k])
-    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
-        if V[S.outs[k], PIECE] < 0:
-            cost += set_cost(V, S.outs[k])
-    return cost
+def _cost_of_loss(S: State, terms: Terms, piece: int, v: int) -> float:
+    """What losing v would cost, in decision cost (types.Cost). Mostly the piece knows."""
+    known = S.P[piece, COST_OF_LOSS]
+    if terms.cost == COST_CLASSES and known != UNKNOWN:
+        listed = cost_of_listed(S, v)
+        known = UNKNOWN if listed == UNKNOWN else known + listed
+    return float(known) if known != UNKNOWN else _ask(S, piece, v)
 
 
 @kernel
-def _rarer_cost(S: State, v: int, kind: int) -> float:
-    cost = float(S.V[v, OWN])
-    if kind == COST_CLASSES:
-        cost += float(classes_around(S, v))
-    elif kind == COST_NEIGHBOURHOOD:
-        cost += float(evicted_above(S, v) + evicted_below(S, v))
-    elif kind == COST_ANCESTORS:
-        cost += float(evicted_above(S, v))
-    elif kind == COST_PROJECTED:
+def _ask(S: State, piece: int, v: int) -> float:
+    """The cost of losing v as things stand. The piece keeps it, unless it is another one each time."""
+    kind = S.choice[C_COST]
+    if kind == COST_PROJECTED:
         back, memory = back_and_memory(S, v)
-        cost = forward(S, v) * back * memory
-    elif kind == COST_RANDOM:
+        return forward(S, v) * back * memory
+    if kind == COST_RANDOM:
         S.K[K_RANDOM] = S.K[K_RANDOM] * _LEHMER % _PRIME
-        cost = float(S.K[K_RANDOM])
-    return cost
+        return float(S.K[K_RANDOM])
+    S.K[K_ASKED] = 1
+    cost = known = 1 if kind == COST_NONE else S.V[v, OWN]
+    if kind == COST_SET:
+        cost = known = cost_with_sets(S, v)
+    elif kind == COST_CLASSES:
+        cost += list_classes(S, v)
+    elif kind == COST_NEIGHBOURHOOD:
+        cost = known = cost + evicted_above(S, v) + evicted_below(S, v)
+    elif kind == COST_ANCESTORS:
+        cost = known = cost + evicted_above(S, v)
+    S.P[piece, COST_OF_LOSS] = known
+    return float(cost)
 
 
 @inlined

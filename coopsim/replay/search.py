@@ -2,22 +2,10 @@
 
 import numpy as np
 
-from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.state import C_COST, EVICTABLE, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, PINS, VALUE, WALL, State
-from coopsim.replay.relatives import project
-from coopsim.replay.score import COST_PROJECTED, score
-
-
-@inlined
-def stands_fast(S: State, v: int) -> bool:
-    """Whether v cannot be evicted now."""
-    return S.V[v, EVICTABLE] == 0 or S.V[v, PINS] > 0
-
-
-@inlined
-def is_wall(S: State, v: int) -> bool:
-    """Whether no window can hold the piece of value v: it cannot be evicted now, or is a border."""
-    return v == WALL or (v >= 0 and stands_fast(S, v))
+from coopsim.kernel.jit import kernel
+from coopsim.kernel.state import C_COST, FAST, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, VALUE, State
+from coopsim.replay.projection import project
+from coopsim.replay.score import COST_PROJECTED, is_hopeless, score, terms_of
 
 
 @kernel
@@ -27,15 +15,17 @@ def cheapest_value(S: State) -> int:
         project(S)
     best, least = -1, np.inf
     visits = scores = 0
+    terms = terms_of(S)
     piece = S.K[K_HEAD]
     while piece >= 0:
         visits += 1
         v = S.P[piece, VALUE]
-        if v >= 0 and not stands_fast(S, v):
+        if v >= 0 and S.P[piece, FAST] == 0:
             scores += 1
-            s = score(S, v)
-            if s < least:
-                best, least = v, s
+            if not is_hopeless(S, terms, piece, v, least):
+                s = score(S, terms, piece, v)
+                if s < least:
+                    best, least = v, s
         piece = S.P[piece, NEXT]
     S.K[K_VISITS] += visits
     S.K[K_SCORES] += scores
@@ -57,19 +47,20 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
     start = middle = end = 0  # the window is run[start:end] of the pieces since the last wall
     nbytes, right = 0, 0.0  # its bytes, and the sum of scores of run[middle:end]
     visits = scores = 0
+    terms = terms_of(S)
     run = S.scratch
     piece = S.K[K_HEAD]
     while piece >= 0:
         visits += 1
         v = S.P[piece, VALUE]
-        if is_wall(S, v):
+        if S.P[piece, FAST] > 0:
             start = middle = end = 0
             nbytes, right = 0, 0.0
         else:
             s = 0.0
             if v >= 0:
                 scores += 1
-                s = score(S, v)
+                s = score(S, terms, piece, v)
             run[end] = piece
             S.score[end] = s
             end += 1
@@ -109,13 +100,14 @@ def published_window(S: State, need: int) -> tuple[int, int]:
     start = end = 0  # the window is run[start:end] of the pieces since the last wall
     nbytes, cost = 0, 0.0
     visits = scores = 0
+    terms = terms_of(S)
     run = S.scratch
     piece = S.K[K_HEAD]
     while piece >= 0:
         visits += 1
         if nbytes < need:
             v = S.P[piece, VALUE]
-            if is_wall(S, v):
+            if S.P[piece, FAST] > 0:
                 start = end = 0
                 nbytes, cost = 0, 0.0
                 piece = S.P[piece, NEXT]
@@ -123,7 +115,7 @@ def published_window(S: State, need: int) -> tuple[int, int]:
             s = 0.0
             if v >= 0:
                 scores += 1
-                s = score(S, v)
+                s = score(S, terms, piece, v)
             run[end] = piece
             S.score[end] = s
             end += 1

@@ -19,7 +19,7 @@ from coopsim.kernel import state as s
 from coopsim.kernel.call import address_of
 from coopsim.kernel.jit import cached_here, kernel
 from coopsim.policies import Policy
-from coopsim.replay.score import score
+from coopsim.replay.score import score, terms_of
 from coopsim.types import CoopsimError
 
 _SCORE = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * 4)
@@ -64,7 +64,7 @@ class Memory:
 
 @kernel
 def _score(S: s.State, v: int) -> float:
-    return score(S, v)
+    return score(S, terms_of(S), S.V[v, s.PIECE], v)
 
 
 class Hooks:

@@ -4,10 +4,12 @@ simrd knows *tensors* and *storages*. A storage has one tensor that owns its byt
 storage undefines all its tensors, and each view is defined again by an op of its own.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
 
@@ -98,7 +100,7 @@ DTR, EQ_CLASS, LOCAL, MSPS, LRU, LARGEST = range(6)
 UPWARD, BOTH = 1, 2
 
 
-class State(NamedTuple):
+class State(Bundle):
     """Program, memory and counters of one replay. Arrays are described above."""
 
     V: Array

@@ -105,6 +105,7 @@ def _list_pieces(S: State, need: int) -> None:
             continue
         if tail >= 0:
             S.P[wall, s.VALUE] = s.WALL
+            S.P[wall, s.FAST] = 1
             S.P[wall, s.LENGTH] = 0
             S.P[wall, s.ADDRESS] = A.B[b, ADDRESS]
             S.P[tail, s.NEXT] = wall

@@ -4,10 +4,12 @@ Kernels own no arrays and cannot make them larger. Before every request they che
 one request may need; when there is not, they stop there, `grow` makes a larger state and they go on.
 """
 
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
 
@@ -85,8 +87,10 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
 ) = (28, 32, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 51, 52, 53, 54, 55, 57, 59, 61, 63, 65, 67)
 
 
-class Caching(NamedTuple):
+class Caching(Bundle):
     """Settings, blocks, device and counters of one simulated caching allocator. Arrays are described above."""
+
+    WIDE: ClassVar = ("sets",)
 
     K: Array
     B: Array

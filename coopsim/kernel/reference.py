@@ -1,0 +1,121 @@
+"""Hand a bundle of arrays to kernels by reference.
+
+Numba passes a tuple of arrays by value: some thirty arrays of nine words each are copied at every call, which costs more
+than most kernels do, and the compiler drowns in the arguments. A Bundle is passed as one pointer to a table of where its
+arrays are. `S.V[v, PIECE]` reads the same, compiled or not.
+"""
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import NativeValue, models, register_model, unbox
+from numba.np import arrayobj
+
+class Reference(types.Type):
+    """The type of a bundle: what it is a bundle of, and at which word of the table each is.
+
+    The last dimension of an array of two or more is part of the type, so that the compiler knows the length of a row.
+    Arrays that the class names in WIDE are left out of that, as theirs varies.
+    """
+
+    def __init__(self, owner: str, kinds: dict[str, Any], columns: dict[str, int]) -> None:
+        self.kinds, self.columns = kinds, columns
+        self.at, words = {}, 0
+        for name, kind in kinds.items():
+            self.at[name] = words
+            words += 1 + kind.ndim if isinstance(kind, types.Array) else 1
+        inside = ", ".join(f"{name}: {kind} {columns.get(name, '')}" for name, kind in kinds.items())
+        super().__init__(name=f"{owner}({inside})")
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+class Bundle:
+    """The base of frozen dataclasses of arrays, other bundles and None, which kernels get by reference."""
+
+    WIDE: ClassVar[tuple[str, ...]] = ()
+    if TYPE_CHECKING:
+        address: int  # of the table
+        _numba_type_: Reference
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False)(cls)
+
+    def __post_init__(self) -> None:
+        table: list[int] = []
+        kinds, columns = dict[str, Any](), dict[str, int]()
+        for field in fields(self):  # type: ignore[arg-type]
+            name, it = field.name, getattr(self, field.name)
+            if it is None:
+                kinds[name] = types.none
+                table.append(0)
+            elif isinstance(it, Bundle):
+                kinds[name] = it._numba_type_
+                table.append(it.address)
+            else:
+                assert it.flags.c_contiguous, name
+                kinds[name] = numba.typeof(it)
+                table += [it.ctypes.data, *it.shape]
+                if it.ndim > 1 and name not in self.WIDE:
+                    columns[name] = it.shape[-1]
+        words = np.array(table, np.int64)
+        put = object.__setattr__  # the bundle is frozen
+        put(self, "_words", words)
+        put(self, "address", words.ctypes.data)
+        put(self, "_numba_type_", Reference(type(self).__qualname__, kinds, columns))
+
+
+@register_model(Reference)
+class _Model(models.OpaqueModel):  # type: ignore[misc]
+    """A pointer."""
+
+
+@unbox(Reference)
+def _unbox(_kind: Reference, obj: Any, c: Any) -> NativeValue:
+    number = c.pyapi.object_getattr_string(obj, "address")
+    pointer = c.builder.inttoptr(c.pyapi.long_as_longlong(number), c.context.get_value_type(types.voidptr))
+    c.pyapi.decref(number)
+    return NativeValue(pointer)
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):  # type: ignore[misc]
+    key = Reference
+
+    def generic_resolve(self, kind: Reference, name: str) -> Any:
+        return kind.kinds.get(name)
+
+
+@lower_getattr_generic(Reference)
+def _get(context: Any, builder: Any, kind: Reference, pointer: Any, name: str) -> Any:
+    """Build the array from the table. The words never change while a kernel runs, so they are read once."""
+    word = ir.IntType(64)
+    table = builder.bitcast(pointer, word.as_pointer())
+
+    def load(k: int) -> Any:
+        value = builder.load(builder.gep(table, [word(kind.at[name] + k)]))
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+
+    field = kind.kinds[name]
+    if isinstance(field, types.NoneType):
+        return context.get_dummy_value()
+    if isinstance(field, Reference):
+        return builder.inttoptr(load(0), context.get_value_type(types.voidptr))
+    element = context.get_data_type(field.dtype)
+    itemsize = context.get_abi_sizeof(element)
+    shape = [load(1 + d) for d in range(field.ndim)]
+    if name in kind.columns:
+        shape[-1] = word(kind.columns[name])
+    strides = [word(itemsize)]
+    for length in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    array = arrayobj.make_array(field)(context, builder)
+    data = builder.inttoptr(load(0), element.as_pointer())
+    arrayobj.populate_array(array, data, shape, strides, itemsize, meminfo=None)
+    return impl_ret_borrowed(context, builder, field, array._getvalue())

@@ -1,0 +1,59 @@
+"""What static DTR projects for evicted values (MegEngine's seq_dtr.cpp)."""
+
+from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.state import (
+    BYTES,
+    INS,
+    OUTS,
+    OWN,
+    PRODUCER,
+    TEMPS,
+    USES,
+    USES_END,
+    W_BACK,
+    W_FORWARD,
+    W_MEMORY,
+    State,
+)
+from coopsim.replay.watch import is_evicted
+
+
+@kernel
+def project(S: State) -> None:
+    """Bring W up to date for all evicted values; all terms count along every path.
+
+    A value's producer comes before it and its users after it, so one pass up and one pass down settle all.
+    """
+    V, W = S.V, S.W
+    for v in range(V.shape[0]):
+        if is_evicted(V, v):
+            back, memory = back_and_memory(S, v)
+            W[v, W_BACK] = back
+            W[v, W_MEMORY] = memory
+    for v in range(V.shape[0] - 1, -1, -1):
+        if is_evicted(V, v):
+            W[v, W_FORWARD] = forward(S, v)
+
+
+@inlined
+def back_and_memory(S: State, v: int) -> tuple[float, float]:
+    """Cost to bring v back, and the memory for it: its own and, path-counted, those of evicted inputs."""
+    back, memory = float(S.V[v, OWN]), float(S.V[v, BYTES])
+    op = S.V[v, PRODUCER]
+    for k in range(S.O[op, INS], S.O[op + 1, INS]):
+        if is_evicted(S.V, S.ins[k]):
+            back += S.W[S.ins[k], W_BACK]
+            memory += S.W[S.ins[k], W_MEMORY]
+    return back, memory
+
+
+@inlined
+def forward(S: State, v: int) -> float:
+    """1 + the evicted descendants of v, path-counted."""
+    total = 1.0
+    for j in range(S.V[v, USES], S.V[v, USES_END]):
+        op = S.uses[j]
+        for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+            if is_evicted(S.V, S.outs[k]):
+                total += S.W[S.outs[k], W_FORWARD]
+    return total

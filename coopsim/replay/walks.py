@@ -1,0 +1,47 @@
+"""Evicted ancestors and descendants of a value, each counted once: DTR's exact neighbourhood e* (paper, section 4.1)."""
+
+from coopsim.kernel.jit import kernel
+from coopsim.kernel.state import INS, K_STAMP, OUTS, OWN, PRODUCER, STAMP, TEMPS, USES, USES_END, State
+from coopsim.replay.watch import is_evicted
+
+
+@kernel
+def evicted_above(S: State, v: int) -> int:
+    """The cost of all evicted ancestors of v, up to the nearest that are resident."""
+    V, visit = S.V, S.visit
+    S.K[K_STAMP] += 1
+    cost, depth = 0, 1
+    visit[0] = v
+    while depth > 0:
+        depth -= 1
+        op = V[visit[depth], PRODUCER]
+        for k in range(S.O[op, INS], S.O[op + 1, INS]):
+            u = S.ins[k]
+            if is_evicted(V, u) and V[u, STAMP] != S.K[K_STAMP]:
+                V[u, STAMP] = S.K[K_STAMP]
+                cost += V[u, OWN]
+                visit[depth] = u
+                depth += 1
+    return cost
+
+
+@kernel
+def evicted_below(S: State, v: int) -> int:
+    """The cost of all evicted descendants of v, down to the nearest that are resident."""
+    V, visit = S.V, S.visit
+    S.K[K_STAMP] += 1
+    cost, depth = 0, 1
+    visit[0] = v
+    while depth > 0:
+        depth -= 1
+        x = visit[depth]
+        for j in range(V[x, USES], V[x, USES_END]):
+            op = S.uses[j]
+            for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+                u = S.outs[k]
+                if is_evicted(V, u) and V[u, STAMP] != S.K[K_STAMP]:
+                    V[u, STAMP] = S.K[K_STAMP]
+                    cost += V[u, OWN]
+                    visit[depth] = u
+                    depth += 1
+    return cost

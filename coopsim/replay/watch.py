@@ -1,0 +1,132 @@
+"""Which known costs of loss an event makes out of date.
+
+A search asks hundreds of pieces for a cost that rarely changes between two searches. So a piece keeps its answer
+(COST_OF_LOSS) until a value comes or goes whose absence is part of it. What is recomputed is exactly what changed:
+scores are the same as if all were asked anew each time, and so are the paths that OneFlow's union-find shortens.
+"""
+
+from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.state import (
+    C_COST,
+    COST_OF_LOSS,
+    EVICTABLE,
+    INS,
+    K_ASKED,
+    K_MARKING,
+    LAST,
+    M_DOWN,
+    M_UP,
+    MADE,
+    OUTS,
+    PIECE,
+    PRODUCER,
+    TEMPS,
+    UNKNOWN,
+    UNLISTED,
+    USES,
+    USES_END,
+    Array,
+    State,
+)
+
+COST_SET, COST_CLASSES, COST_NEIGHBOURHOOD, COST_ANCESTORS = 2, 3, 4, 5
+
+
+@inlined
+def is_evicted(V: Array, v: int) -> bool:
+    """Whether v was made, is gone, and can be made again."""
+    return (V[v, PIECE] < 0) & (V[v, MADE] == 1) & (V[v, EVICTABLE] == 1)
+
+
+@inlined
+def ask_again(S: State, v: int) -> None:
+    """The cost of losing v may have changed."""
+    piece = S.V[v, PIECE]
+    if piece >= 0:
+        S.P[piece, COST_OF_LOSS] = UNKNOWN
+
+
+@inlined
+def _ask_outputs(S: State, op: int) -> None:
+    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+        ask_again(S, S.outs[k])
+
+
+@kernel
+def tell(S: State, v: int) -> None:
+    """v has come or gone: whoever counts it must ask again."""
+    kind = S.choice[C_COST]
+    if kind == COST_SET or kind == COST_CLASSES:
+        for u in range(S.V[v, USES], S.V[v, USES_END]):
+            _ask_outputs(S, S.uses[u])
+        op = S.V[v, PRODUCER]
+        if op >= 0 and kind == COST_SET:
+            _ask_outputs(S, op)
+        elif op >= 0:
+            for k in range(S.O[op, INS], S.O[op + 1, INS]):
+                ask_again(S, S.ins[k])
+    elif (kind == COST_NEIGHBOURHOOD or kind == COST_ANCESTORS) and S.V[v, EVICTABLE]:
+        if S.K[K_ASKED]:  # what earlier rounds marked may be known again
+            S.K[K_ASKED] = 0
+            S.K[K_MARKING] += 1
+        _mark_below(S, v)
+        if kind == COST_NEIGHBOURHOOD:
+            _mark_above(S, v)
+
+
+@kernel
+def _mark_below(S: State, v: int) -> None:
+    """All that is resident and reached from v through evicted values, downwards. Not twice through one in a round."""
+    V, visit, depth = S.V, S.visit, 1
+    visit[0] = v
+    S.marks[v, M_DOWN] = S.K[K_MARKING]
+    while depth > 0:
+        depth -= 1
+        x = visit[depth]
+        for j in range(V[x, USES], V[x, USES_END]):
+            op = S.uses[j]
+            for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+                u = S.outs[k]
+                ask_again(S, u)
+                if is_evicted(V, u) and S.marks[u, M_DOWN] != S.K[K_MARKING]:
+                    S.marks[u, M_DOWN] = S.K[K_MARKING]
+                    visit[depth] = u
+                    depth += 1
+
+
+@kernel
+def _mark_above(S: State, v: int) -> None:
+    """The same upwards."""
+    V, visit, depth = S.V, S.visit, 1
+    visit[0] = v
+    S.marks[v, M_UP] = S.K[K_MARKING]
+    while depth > 0:
+        depth -= 1
+        op = V[visit[depth], PRODUCER]
+        for k in range(S.O[op, INS], S.O[op + 1, INS]):
+            u = S.ins[k]
+            ask_again(S, u)
+            if is_evicted(V, u) and S.marks[u, M_UP] != S.K[K_MARKING]:
+                S.marks[u, M_UP] = S.K[K_MARKING]
+                visit[depth] = u
+                depth += 1
+
+
+@inlined
+def watch(S: State, edge: int, root: int) -> None:
+    """The cost of set `root` went into what the op at the edge made."""
+    if S.edges[edge] == UNLISTED:  # else it is in this list: one that changes is emptied
+        S.edges[edge] = S.watchers[root]
+        S.watchers[root] = edge
+
+
+@kernel
+def tell_watchers(S: State, root: int) -> None:
+    """The cost of set `root` has changed, or it is part of another now."""
+    edge = S.watchers[root]
+    S.watchers[root] = LAST
+    while edge >= 0:
+        _ask_outputs(S, S.edge_op[edge])
+        following = S.edges[edge]
+        S.edges[edge] = UNLISTED
+        edge = following
