@@ -39,7 +39,7 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
     Coop's sliding window (paper section 3.3, OneFlow's EvictAndFindPieceOnce), corrected: the last window is shrunk
     like any other, and sums never subtract (a window that ends at piece i is the sum from its start to `middle`, kept
     in `suffix`, plus the sum from there on), so that no rounding piles up and an infinite score leaves no trace. Each
-    piece enters and leaves once: linear.
+    piece enters and leaves once: linear. One that costs as much as the best window alone counts as a wall.
     """
     if S.choice[C_COST] == COST_PROJECTED:
         project(S)
@@ -52,15 +52,16 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
     piece = S.K[K_HEAD]
     while piece >= 0:
         visits += 1
-        v = S.P[piece, VALUE]
-        if S.P[piece, FAST] > 0:
+        s = 0.0
+        wall = S.P[piece, FAST] > 0
+        if not wall and S.P[piece, VALUE] >= 0:
+            scores += 1
+            s = score(S, terms, piece, S.P[piece, VALUE])
+            wall = first >= 0 and s >= least  # no window with this piece is cheaper than what is found
+        if wall:
             start = middle = end = 0
             nbytes, right = 0, 0.0
         else:
-            s = 0.0
-            if v >= 0:
-                scores += 1
-                s = score(S, terms, piece, v)
             run[end] = piece
             S.score[end] = s
             end += 1
