@@ -3,8 +3,8 @@
 Numba makes a finished program of every function that it meets: it links in all that the function calls, optimises the
 whole and emits machine code. In a tree of calls the same code is so optimised and emitted once for each level above it.
 Here only the function at the root is finished; those below are kept as they are for linking. Nothing else changes:
-the root is optimised as a whole in any case. This relies on how Numba is built inside, so the versions that it was tried
-with are pinned in pyproject.toml.
+the root is optimised as a whole in any case. This relies on how Numba is built inside, so pyproject.toml has the
+versions that it was tried with.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Hand a bundle of arrays to kernels by reference.
 
-Numba passes a tuple of arrays by value: some thirty arrays of nine words each are copied at every call, which costs more
-than most kernels do, and the compiler drowns in the arguments. A Bundle is passed as one pointer to a table of where its
-arrays are. `S.V[v, PIECE]` reads the same, compiled or not.
+Numba passes a tuple of arrays by value: some thirty arrays of nine words each are copied at every call, which costs
+more than most kernels do, and the compiler drowns in the arguments. A Bundle is passed as one pointer to a table of
+where its arrays are. `S.V[v, PIECE]` reads the same, compiled or not.
 """
 
 from dataclasses import dataclass, fields
@@ -16,6 +16,7 @@ from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, models, register_model, unbox
 from numba.np import arrayobj
+
 
 class Reference(types.Type):
     """The type of a bundle: what it is a bundle of, and at which word of the table each is.
@@ -75,7 +76,7 @@ class _Model(models.OpaqueModel):  # type: ignore[misc]
     """A pointer."""
 
 
-@unbox(Reference)
+@unbox(Reference)  # type: ignore[untyped-decorator]
 def _unbox(_kind: Reference, obj: Any, c: Any) -> NativeValue:
     number = c.pyapi.object_getattr_string(obj, "address")
     pointer = c.builder.inttoptr(c.pyapi.long_as_longlong(number), c.context.get_value_type(types.voidptr))
@@ -91,7 +92,7 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
         return kind.kinds.get(name)
 
 
-@lower_getattr_generic(Reference)
+@lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
 def _get(context: Any, builder: Any, kind: Reference, pointer: Any, name: str) -> Any:
     """Build the array from the table. The words never change while a kernel runs, so they are read once."""
     word = ir.IntType(64)
@@ -103,7 +104,7 @@ def _get(context: Any, builder: Any, kind: Reference, pointer: Any, name: str) -
         return value
 
     field = kind.kinds[name]
-    if isinstance(field, types.NoneType):
+    if field is types.none:
         return context.get_dummy_value()
     if isinstance(field, Reference):
         return builder.inttoptr(load(0), context.get_value_type(types.voidptr))

@@ -182,7 +182,8 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = -1
     K[K_TOP] = n_pieces - 1
     K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
-    sets, classes, walks, projections = (n_values if choice[C_COST] in kinds else 0 for kinds in ((2,), (3,), (4, 5), (6,)))
+    keepers = ((2,), (3,), (4, 5), (6,))  # the costs that keep something for each value
+    sets, classes, walks, projections = (n_values if choice[C_COST] in costs else 0 for costs in keepers)
     return State(
         choice=choice,
         V=V,

@@ -18,10 +18,10 @@ Items are tried from the lowest possible offset up, and those of one offset in t
 work is counted in placements, never in seconds, so that the same input always gives the same answer.
 """
 
-
 import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.reference import Bundle
 from coopsim.planner.items import Ints, Items
 from coopsim.planner.sections import Sections, members, most_alive, pairs
 

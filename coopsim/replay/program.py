@@ -144,15 +144,15 @@ class _Lowering:
     def _name_values(self) -> None:
         trace, size = self.trace, self.size
         buffers = [r == Role.BUFFER for r in trace.role]
-        reads, mutates, creates = trace.reads.rows(), trace.mutates.rows(), trace.creates.rows()
-        temporaries = trace.temporaries.rows()
+        lists = zip(trace.reads, trace.mutates, trace.creates, trace.temporaries, strict=True)
         freed, freed_after = trace.freed.tolist(), trace.freed_after.tolist()
         free = 0
         for op in range(-1, trace.n_ops):
             if op >= 0:
-                changed = [s for s in dict.fromkeys(mutates[op]) if size[s] > 0]
-                made = [s for s in dict.fromkeys(creates[op]) if size[s] > 0]
-                used = [s for s in dict.fromkeys(reads[op] + mutates[op]) if size[s] > 0]
+                reads, mutates, creates, temporaries = next(lists)
+                changed = [s for s in dict.fromkeys(mutates) if size[s] > 0]
+                made = [s for s in dict.fromkeys(creates) if size[s] > 0]
+                used = [s for s in dict.fromkeys(reads + mutates) if size[s] > 0]
                 self.ins.append([self.current[s] for s in used])
                 if made or not all(buffers[s] for s in changed):
                     changed = [s for s in changed if not buffers[s]]  # statistics on the side
@@ -161,7 +161,7 @@ class _Lowering:
                     [self._value(s, self.version[u] + 1, op, u) for s, u in zip(changed, olds, strict=True)]
                     + [self._value(s, 0, op, -1) for s in made]
                 )
-                self.temps.append([self._temporary(op, k, n) for k, n in enumerate(temporaries[op]) if n > 0])
+                self.temps.append([self._temporary(op, k, n) for k, n in enumerate(temporaries) if n > 0])
                 self.drops += [(op, u) for u in olds]
             while free < len(freed) and freed_after[free] == op:
                 if size[freed[free]] > 0:

@@ -1,4 +1,4 @@
-"""Evicted ancestors and descendants of a value, each counted once: DTR's exact neighbourhood e* (paper, section 4.1)."""
+"""Evicted ancestors and descendants of a value, each counted once: DTR's exact neighbourhood e* (section 4.1)."""
 
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import INS, K_STAMP, OUTS, OWN, PRODUCER, STAMP, TEMPS, USES, USES_END, State

@@ -56,7 +56,7 @@ def _ask_outputs(S: State, op: int) -> None:
 def tell(S: State, v: int) -> None:
     """v has come or gone: whoever counts it must ask again."""
     kind = S.choice[C_COST]
-    if kind == COST_SET or kind == COST_CLASSES:
+    if kind in (COST_SET, COST_CLASSES):
         for u in range(S.V[v, USES], S.V[v, USES_END]):
             _ask_outputs(S, S.uses[u])
         op = S.V[v, PRODUCER]
@@ -65,7 +65,7 @@ def tell(S: State, v: int) -> None:
         elif op >= 0:
             for k in range(S.O[op, INS], S.O[op + 1, INS]):
                 ask_again(S, S.ins[k])
-    elif (kind == COST_NEIGHBOURHOOD or kind == COST_ANCESTORS) and S.V[v, EVICTABLE]:
+    elif kind in (COST_NEIGHBOURHOOD, COST_ANCESTORS) and S.V[v, EVICTABLE]:
         if S.K[K_ASKED]:  # what earlier rounds marked may be known again
             S.K[K_ASKED] = 0
             S.K[K_MARKING] += 1

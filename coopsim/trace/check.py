@@ -27,7 +27,7 @@ def check(trace: Trace) -> None:
     n = trace.n_storages
     unborn, alive, freed = 0, 1, 2
     state = np.where(trace.alive_at_start, alive, unborn).tolist()
-    reads, mutates, creates = trace.reads.rows(), trace.mutates.rows(), trace.creates.rows()
+    lists = zip(trace.reads, trace.mutates, trace.creates, strict=True)
     frees, after = trace.freed.tolist(), trace.freed_after.tolist()
     k = 0
 
@@ -38,13 +38,14 @@ def check(trace: Trace) -> None:
     for op in range(-1, trace.n_ops):
         if op >= 0:
             row, name = op_rows[op], trace.name[op]
-            for verb, storages in (("reads", reads[op]), ("mutates", mutates[op])):
+            reads, mutates, creates = next(lists)
+            for verb, storages in (("reads", reads), ("mutates", mutates)):
                 for s in storages:
                     known(s, row)
                     if state[s] != alive:
                         why = "after it was freed" if state[s] == freed else "before anything created it"
                         raise TraceError(f"row {row}: op {op} ({name}) {verb} storage {s} {why}")
-            for s in creates[op]:
+            for s in creates:
                 known(s, row)
                 if state[s] != unborn:
                     raise TraceError(f"row {row}: op {op} ({name}) creates storage {s}, which exists already")
@@ -100,7 +101,7 @@ def _check_tables(trace: Trace) -> None:
 
 def _check_requests(trace: Trace, op_rows: np.ndarray) -> None:
     """Each storage that an op creates is taken once, and no temporary is given back before it was taken, or twice."""
-    for op, (codes, created) in enumerate(zip(trace.requests.rows(), trace.creates.rows(), strict=True)):
+    for op, (codes, created) in enumerate(zip(trace.requests, trace.creates, strict=True)):
         n, temporaries, seen = len(created), 0, set()
         for code in codes:
             if code > 0:

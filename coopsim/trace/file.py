@@ -5,6 +5,7 @@ The provenance header is JSON in the Parquet metadata, under the key `coopsim`. 
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,33 +155,46 @@ def read_parquet(path: str | Path, what: str) -> tuple[pa.Table, dict[str, Any]]
     return table, header
 
 
+def _words(column: pa.Array) -> tuple[list[str], Any]:
+    """The different words of a column without nulls, and which of them each row has. A word is held once."""
+    coded = column.cast(pa.string()).dictionary_encode()
+    if coded.null_count:
+        raise ValueError("a row without a record")
+    return [str(w) for w in coded.dictionary.to_pylist()], np.from_dlpack(coded.indices)
+
+
+def _positions(words: list[str], wanted: Sequence[str]) -> list[int]:
+    return [k for k, word in enumerate(words) if word in wanted]
+
+
 def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
     # Arrow's own to_numpy and pa.array import pandas, a quarter of a second: hence from_dlpack and to_pylist.
-    record = np.array(table.column("record").cast(pa.string()).to_pylist(), dtype=object)
-    rows = {kind: np.flatnonzero(record == kind) for kind in ("storage", "op", "free")}
+    records, record = _words(table.column("record").combine_chunks())
+    rows = {kind: np.flatnonzero(np.isin(record, _positions(records, [kind]))) for kind in ("storage", "op", "free")}
     if sum(map(len, rows.values())) != len(record):
-        raise ValueError(f"unknown record {next(str(r) for r in record if r not in rows)!r}")
+        raise ValueError(f"unknown record {next(str(r) for r in records if r not in rows)!r}")
     if not np.array_equal(rows["storage"], np.arange(len(rows["storage"]))):
         raise ValueError("storage rows must come first")
 
     def take(name: str, *kinds: str) -> pa.Array:
         """The values of a column, which must be there in all rows of these kinds and in no others."""
         values = table.column(name).combine_chunks()
-        here = np.array(values.is_valid().to_pylist(), np.bool_)
-        due = np.isin(record, kinds)
+        here = np.from_dlpack(values.is_valid().cast(pa.uint8())).astype(np.bool_)
+        due = np.isin(record, _positions(records, kinds))
         if not np.array_equal(here, due):
             row = int(np.argmax(here != due))
-            raise ValueError(f"row {row}: {'no' if due[row] else 'unexpected'} {name} in a {record[row]} row")
+            raise ValueError(f"row {row}: {'no' if due[row] else 'unexpected'} {name} in a {records[record[row]]} row")
         return values.drop_null()
 
     def numbers(name: str, kind: str = "op") -> Any:
         return np.from_dlpack(take(name, kind).cast(pa.int64()))
 
     def words(name: str, kind: str = "op") -> list[str]:
-        return [str(w) for w in take(name, kind).cast(pa.string()).to_pylist()]
+        vocabulary, code = _words(take(name, kind))
+        return [vocabulary[k] for k in code.tolist()]
 
     def flags(name: str, kind: str = "op") -> Any:
-        return np.array(take(name, kind).to_pylist(), np.bool_)
+        return np.from_dlpack(take(name, kind).cast(pa.uint8())).astype(np.bool_)
 
     def lists(name: str) -> Any:
         values = take(name, "op")

@@ -1,7 +1,7 @@
 """The trace in memory: three immutable tables (storages, ops, frees) and a provenance header."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,10 +36,14 @@ class Ragged:
         row: list[int] = self.values[self.start[i] : self.start[i + 1]].tolist()
         return row
 
+    def __iter__(self) -> Iterator[list[int]]:
+        """Row by row, as lists: what to use where one pass is enough, as all at once take much memory."""
+        flat, at = self.values.tolist(), self.start.tolist()
+        return (flat[a:b] for a, b in itertools.pairwise(at))
+
     def rows(self) -> list[list[int]]:
         """All rows as lists; cheaper than indexing one by one."""
-        flat, at = self.values.tolist(), self.start.tolist()
-        return [flat[a:b] for a, b in itertools.pairwise(at)]
+        return list(self)
 
 
 @dataclass(frozen=True, eq=False)
