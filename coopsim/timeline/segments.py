@@ -21,11 +21,12 @@ _COUNTERS = ("num_device_alloc", "num_device_free", "num_alloc_retries", "num_oo
 class DeviceCalls:
     """The calls of the device that one row of a schedule led to.
 
-    allocs: cudaMalloc, or mappings of expandable segments, failed ones among them; frees: cudaFree, or unmappings;
-    segments: (address, bytes) of all memory that the allocator holds afterwards, in order.
+    allocs: cudaMalloc, or mappings of expandable segments; failures: such calls for which there was no memory; frees:
+    cudaFree, or unmappings; segments: (address, bytes) of all memory that the allocator holds afterwards, in order.
     """
 
     allocs: int
+    failures: int
     frees: int
     segments: tuple[tuple[int, int], ...]
 
@@ -81,6 +82,6 @@ def _calls(schedule: Schedule, stream: RequestStream, stops: list[int]) -> tuple
         allocs, frees, *failed = (b - a for a, b in zip(before, after, strict=True))
         if allocs or frees or any(failed):
             segments = tuple((s.address, s.bytes) for s in allocator.segments())
-            found[int(stream.source[stop])] = DeviceCalls(allocs + sum(failed), frees, segments)
+            found[int(stream.source[stop])] = DeviceCalls(allocs, sum(failed), frees, segments)
         before = after
     return found, True

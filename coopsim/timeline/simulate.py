@@ -162,6 +162,7 @@ def summary(timeline: Timeline) -> dict[str, int | float | None]:
         "copies": int(np.isin(t.tasks.kind, _COPIES).sum()),
         "streams": len(set(t.tasks.stream.tolist())),
         "device_allocs": sum(c.allocs for c in t.calls.values()),
+        "device_failures": sum(c.failures for c in t.calls.values()),
         "device_frees": sum(c.frees for c in t.calls.values()),
         "steps": len(t.step_ns),
         "step_ns": float(t.step_ns.mean()) if len(t.step_ns) else None,
@@ -189,7 +190,8 @@ def _spent(host: HostWork, *kinds: Host) -> int:
 def _steps(tasks: Tasks, done: Run) -> Ints:
     """From when all work of one step is done to when all of the next one's is."""
     last = np.append(np.diff(tasks.step) > 0, np.ones(min(len(tasks), 1), np.bool_))
-    return np.diff(np.maximum.accumulate(done.end)[last], prepend=0)
+    lengths: Ints = np.diff(np.maximum.accumulate(done.end)[last], prepend=0)
+    return lengths
 
 
 def _busy(tasks: Tasks, done: Run) -> tuple[int, int, int]:

@@ -163,10 +163,12 @@ class _Writer:
     def _call_device(self, row: int) -> None:
         """cudaFree waits until the GPU has done all that was launched."""
         if row in self.calls:
-            if self.calls[row].frees:
+            calls, p = self.calls[row], self.params
+            if calls.frees:
                 self._event(WAIT_TO_FREE)
-                self._spend(row, Host.SEGMENT_FREE, self.calls[row].frees * self.params.segment_free_ns)
-            self._spend(row, Host.SEGMENT_ALLOC, self.calls[row].allocs * self.params.segment_alloc_ns)
+                self._spend(row, Host.SEGMENT_FREE, calls.frees * p.segment_free_ns)
+            taking = calls.allocs * p.segment_alloc_ns + calls.failures * p.segment_refuse_ns
+            self._spend(row, Host.SEGMENT_ALLOC, taking)
 
     def _copy(self, row: int, kind: Kind, storage: int, gb_s: float) -> None:
         stream = self.streams[self.rows[row][2]] if self.copies is None else self.copies
