@@ -10,6 +10,7 @@ The format: "Trace Event Format" (Chromium). Times in it are microseconds; here 
 import gzip
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,14 @@ def _line(event: dict[str, Any]) -> str:
 def _names(timeline: Timeline, schedule: Schedule) -> Iterator[dict[str, Any]]:
     h = schedule.header
     what = f"{h.get('model', 'trace')}, {h.get('policy', '')} in {h.get('allocator', '')}"
-    names = [(_GPU, None, f"GPU ({what})"), (_HOST, None, "Host"), (_MEMORY, None, "Memory (in the GPU's time)")]
-    names += [(_GPU, _STEPS, "steps"), (_HOST, 1, "dispatch, search, allocate"), (_MEMORY, 1, "evictions")]
+    names: list[tuple[int, int | None, str]] = [
+        (_GPU, None, f"GPU ({what})"),
+        (_HOST, None, "Host"),
+        (_MEMORY, None, "Memory (in the GPU's time)"),
+        (_GPU, _STEPS, "steps"),
+        (_HOST, 1, "dispatch, search, allocate"),
+        (_MEMORY, 1, "evictions"),
+    ]
     kinds, streams = timeline.tasks.kind, timeline.tasks.stream
     for stream in sorted(set(streams.tolist())):
         only_copies = (kinds[streams == stream] >= Kind.COPY_IN).all()
@@ -102,10 +109,8 @@ def _steps(timeline: Timeline) -> Iterator[dict[str, Any]]:
 
 def _gpu(timeline: Timeline, trace: Trace) -> Iterator[dict[str, Any]]:
     t = timeline.tasks
-    columns = (t.op, t.step, t.kind, t.stream, t.storage, timeline.start_ns, timeline.end_ns)
-    for task, (op, step, kind, stream, storage, start, end) in enumerate(
-        zip(*(c.tolist() for c in columns), strict=True)
-    ):
+    columns = [c.tolist() for c in (t.op, t.step, t.kind, t.stream, t.storage, timeline.start_ns, timeline.end_ns)]
+    for task, (op, step, kind, stream, storage, start, end) in enumerate(zip(*columns, strict=True)):
         category = _CATEGORIES[kind]
         args = {"op": op, "step": step, "phase": trace.phase[op], "module": trace.module[op]}
         name = trace.name[op]
@@ -114,8 +119,10 @@ def _gpu(timeline: Timeline, trace: Trace) -> Iterator[dict[str, Any]]:
         elif kind in (Kind.COPY_IN, Kind.COPY_ON_WRITE):
             name = "copy from the host" if kind == Kind.COPY_IN else "copy on write"
             args["storage"] = storage
-        flow = {"cname": _COLOURS[category], "bind_id": hex(task + 1), "flow_in": True, "args": args}
-        yield _slice(_GPU, _FIRST_STREAM + stream, start, end - start, name, category, **flow)
+        more: dict[str, Any] = {"cname": _COLOURS[category], "args": args}
+        if timeline.params.dispatch_ns:  # else there is nothing for the arrow to come from
+            more |= {"bind_id": hex(task + 1), "flow_in": True}
+        yield _slice(_GPU, _FIRST_STREAM + stream, start, end - start, name, category, **more)
 
 
 def _host(timeline: Timeline) -> Iterator[dict[str, Any]]:
@@ -154,16 +161,14 @@ def _memory(timeline: Timeline, schedule: Schedule, trace: Trace) -> Iterator[di
             "cat": "evict",
             "args": args,
         }
-    last: dict[str, Any] = {}
-    for row, level in levels(schedule, timeline.calls):
-        if last and last["ts"] != when[row]:
-            yield last
-        args = {"used": level.used, "free": level.free, "largest hole": level.largest_hole}
-        if timeline.calls:
-            args["reserved"] = level.reserved
-        last = {"ph": "C", "pid": _MEMORY, "ts": when[row], "name": "bytes", "args": args}
-    if last:
-        yield last
+    for ts, group in groupby(levels(schedule, timeline.calls), key=lambda change: when[change[0]]):
+        changes = [level for _, level in group]
+        most, last = max(changes, key=lambda level: level.used), changes[-1]
+        for level in [most, last] if most.used > last.used else [last]:  # a peak between two ops is not lost
+            args = {"used": level.used, "free": level.free, "largest hole": level.largest_hole}
+            if timeline.calls:
+                args["reserved"] = level.reserved
+            yield {"ph": "C", "pid": _MEMORY, "ts": ts, "name": "bytes", "args": args}
 
 
 def _gpu_time(timeline: Timeline, n: int) -> list[int]:

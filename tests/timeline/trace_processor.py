@@ -128,5 +128,5 @@ class _Backend(rpc.TraceProcessorRpc):  # type: ignore[name-defined, misc]
 class TraceProcessor(perfetto.TraceProcessor):  # type: ignore[name-defined, misc]
     """`TraceProcessor(trace=path)`, then `.query(sql)`, as in Perfetto's documentation."""
 
-    def _create_backend(self, remote: Any, addr: Any) -> Any:
+    def _create_backend(self, *_: Any) -> Any:
         return _Backend(_Wasm(), self.protos)
