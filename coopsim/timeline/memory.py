@@ -13,8 +13,9 @@ from coopsim.types import Action, CoopsimError
 class Level(NamedTuple):
     """Bytes in use and not; the largest hole; `reserved`: what the allocator holds of the device.
 
-    The budget is reserved from the start but for the caching allocator, whose largest hole is the larger of the largest
-    free piece of a segment and what it has not reserved. Without addresses (`counter`) all that is free is one hole.
+    The budget is reserved from the start but for the caching allocator. Its largest hole is the larger of the largest
+    free piece of a segment and what it has not reserved; of its blocks only what was asked for is in use. Without
+    addresses (`counter`) all that is free is one hole.
     """
 
     used: int
