@@ -47,9 +47,9 @@ def device_calls(schedule: Schedule) -> dict[int, DeviceCalls]:
             f"row {stream.source[wrong[0]]} of the schedule is not what the caching allocator of PyTorch "
             f"{schedule.header['torch']} does; was it edited, or made by another coopsim?"
         )
-    changed = np.flatnonzero(np.diff(reserved, prepend=0)).tolist()
-    calls, found_all = _calls(schedule, stream, changed)
-    # A request that gave back as much as it took leaves no trace in what is reserved: then every one is looked at.
+    called = (np.diff(reserved, prepend=0) != 0) | (asks & (answers < 0))
+    calls, found_all = _calls(schedule, stream, np.flatnonzero(called).tolist())
+    # A request that gave back as much as it took leaves no such trace: then every one is looked at.
     return calls if found_all else _calls(schedule, stream, list(range(len(stream))))[0]
 
 
@@ -69,6 +69,7 @@ def _calls(schedule: Schedule, stream: RequestStream, stops: list[int]) -> tuple
     allocator = _allocator(schedule)
     found: dict[int, DeviceCalls] = {}
     before, at = [0] * len(_COUNTERS), 0
+    segments: tuple[tuple[int, int], ...] = ()
     for stop in [*stops, len(stream)]:
         allocator.run(stream.rows[at:stop])
         statistics = allocator.statistics()
@@ -81,7 +82,8 @@ def _calls(schedule: Schedule, stream: RequestStream, stops: list[int]) -> tuple
         after = [statistics[c] for c in _COUNTERS]
         allocs, frees, *failed = (b - a for a, b in zip(before, after, strict=True))
         if allocs or frees or any(failed):
-            segments = tuple((s.address, s.bytes) for s in allocator.segments())
+            if allocs or frees:
+                segments = tuple((s.address, s.bytes) for s in allocator.segments())
             found[int(stream.source[stop])] = DeviceCalls(allocs, sum(failed), frees, segments)
         before = after
     return found, True
