@@ -1,5 +1,6 @@
 """What several verbs share: finding traces, progress, tables."""
 
+import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +52,15 @@ def trace_of(schedule: Any, given: str | None, near: str) -> Any:
             with suppress(CoopsimError):  # a damaged copy; another may be whole
                 return load_trace(str(path))
     raise CoopsimError(f"the trace of {near} ({wanted}) is not here; name its file, or synth:NAME, with --trace")
+
+
+def timeline_params(args: argparse.Namespace) -> Any:
+    """What `--timeline-params` names, or what is shipped if `--timeline` or no such option is there; else None."""
+    if args.timeline_params is None and not getattr(args, "timeline", True):
+        return None
+    from coopsim.timeline import load_params
+
+    return load_params(args.timeline_params)
 
 
 class Tick(Protocol):

@@ -1,17 +1,29 @@
-"""coopsim export S --torch-snapshot F: a simulated run for torch's memory_viz."""
+"""coopsim export S --torch-snapshot F | --perfetto F: a simulated run for torch's memory_viz, or for Perfetto."""
 
 import argparse
 
-from coopsim.cli.common import note, trace_of
+from coopsim.cli.common import note, timeline_params, trace_of
+from coopsim.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:
     from coopsim import files
     from coopsim.schedule import load
-    from coopsim.snapshot.export import save, to_snapshot
 
-    files.target(args.torch_snapshot)
+    files.target(args.torch_snapshot or args.perfetto)
+    if args.torch_snapshot and args.timeline_params:
+        raise CoopsimError("--timeline-params is for --perfetto; a snapshot has no times but the replay's")
+    params = None if args.torch_snapshot else timeline_params(args)
     schedule = load(args.schedule)
-    save(to_snapshot(schedule, trace_of(schedule, args.trace, args.schedule)), args.torch_snapshot)
-    note(f"wrote {args.torch_snapshot}: drop it on https://docs.pytorch.org/memory_viz")
+    trace = trace_of(schedule, args.trace, args.schedule)
+    if args.torch_snapshot:
+        from coopsim.snapshot.export import save, to_snapshot
+
+        save(to_snapshot(schedule, trace), args.torch_snapshot)
+        note(f"wrote {args.torch_snapshot}: drop it on https://docs.pytorch.org/memory_viz")
+    else:
+        from coopsim.timeline import perfetto, simulate
+
+        n = perfetto.save(simulate(schedule, trace, params), schedule, trace, args.perfetto)
+        note(f"wrote {args.perfetto}: {n} events; open it with https://ui.perfetto.dev")
     return 0

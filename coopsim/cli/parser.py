@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from coopsim import __version__
 
 _MOST = 1_000_000  #: steps, neighbours, processes
+_PARAMS_HELP = "other prices and queues for the simulation in time (docs/timeline.md)"
 BUDGET_HELP = "6GiB, 4096MiB, 123456B, or 60%% of the peak without eviction"
 
 
@@ -172,6 +173,7 @@ def _replay(p: Parser) -> None:
     p.add_argument(
         "--timeline", action="store_true", help="simulate the schedule in time: host, launch queue, GPU stream"
     )
+    p.add_argument("--timeline-params", metavar="TOML", help=_PARAMS_HELP)
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -216,14 +218,21 @@ def _plot(p: Parser) -> None:
     p.add_argument("file", metavar="S|R", nargs="+", help="schedules, or the result table of a sweep")
     p.add_argument("-o", "--output", metavar="DIR", default=".", help="folder for the figures (default: here)")
     p.add_argument("--format", default="png", metavar="F,F", help="png, pdf, svg (default: png)")
+    p.add_argument(
+        "--timeline", action="store_true", help="of schedules: draw where the steps' time goes, in place of memory maps"
+    )
+    p.add_argument("--timeline-params", metavar="TOML", help=_PARAMS_HELP)
     p.add_argument("--trace", metavar="T", help="the schedule's trace (default: looked for by its hash)")
 
 
 def _export(p: Parser) -> None:
     p.add_argument("schedule", metavar="S", help="schedule file")
-    p.add_argument(
-        "--torch-snapshot", metavar="F", required=True, help="memory snapshot to write, for PyTorch's memory_viz"
+    what = p.add_mutually_exclusive_group(required=True)
+    what.add_argument("--torch-snapshot", metavar="F", help="memory snapshot to write, for PyTorch's memory_viz")
+    what.add_argument(
+        "--perfetto", metavar="F", help="JSON of the schedule in time to write, for Perfetto; F.gz: compressed"
     )
+    p.add_argument("--timeline-params", metavar="TOML", help=_PARAMS_HELP)
     p.add_argument("--trace", metavar="T", help="its trace (default: looked for by its hash)")
 
 

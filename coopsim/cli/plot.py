@@ -1,10 +1,13 @@
-"""coopsim plot S|R: a memory map for each schedule, and all in one figure if there are several; curves for a sweep."""
+"""coopsim plot S|R: a memory map for each schedule, and all in one figure if there are several; curves for a sweep.
+
+With --timeline, of the schedules of a trace instead: where their steps' time goes.
+"""
 
 import argparse
 from pathlib import Path
 from typing import Any
 
-from coopsim.cli.common import note, trace_of
+from coopsim.cli.common import note, timeline_params, trace_of
 from coopsim.trace.file import read_parquet
 from coopsim.types import CoopsimError
 
@@ -15,6 +18,7 @@ def run(args: argparse.Namespace) -> int:
 
     formats = tuple(args.format.split(","))
     out = Path(args.output)
+    params = timeline_params(args)
     drawn: list[Path] = []
     by_trace: dict[str, list[Any]] = {}
     traces: dict[str, Any] = {}
@@ -25,14 +29,31 @@ def run(args: argparse.Namespace) -> int:
             trace = trace_of(schedule, args.trace, name)
             traces[trace.content_hash] = trace
             by_trace.setdefault(trace.content_hash, []).append(schedule)
-            drawn += figures.plot_schedule(schedule, trace, out, formats)
-        elif "sweep_version" in header:
+            if params is None:
+                drawn += figures.plot_schedule(schedule, trace, out, formats)
+        elif "sweep_version" in header and params is None:
             drawn += figures.plot_sweep(table.to_pandas(), out, formats)
+        elif "sweep_version" in header:
+            raise CoopsimError(f"{name}: a sweep's table has no actions to time; --timeline takes schedules")
         else:
             raise CoopsimError(f"{name}: neither a schedule nor a sweep's table")
     for content_hash, schedules in by_trace.items():
-        if len(schedules) > 1 and out.suffix == "":
-            drawn += figures.plot_comparison(schedules, traces[content_hash], out, formats)
+        trace = traces[content_hash]
+        if params is not None:
+            drawn += figures.plot_time([_timed(s, trace, params) for s in schedules], trace, out, formats)
+        elif len(schedules) > 1 and out.suffix == "":
+            drawn += figures.plot_comparison(schedules, trace, out, formats)
     for path in drawn:
         note(f"wrote {path}")
     return 0
+
+
+def _timed(schedule: Any, trace: Any, params: Any) -> Any:
+    """The bar of a schedule."""
+    from coopsim.figures.time import Bar
+    from coopsim.timeline import simulate, summary
+    from coopsim.trace.measure import peak_bytes
+
+    h = schedule.header
+    ratio = h["budget_bytes"] / peak_bytes(trace, h["granule"])
+    return Bar(h["policy"], h["allocator"], ratio, h["outcome"], summary(simulate(schedule, trace, params)))

@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 from coopsim import files
-from coopsim.cli.common import load_trace, note
+from coopsim.cli.common import load_trace, note, timeline_params
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -17,6 +17,7 @@ EXIT_CODES = {"ok": 0, "oom": 3, "thrash": 4, "lost": 4}
 def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         files.target(args.output)
+    params = timeline_params(args)
     trace = load_trace(args.trace)
     with redirect_stdout(sys.stderr):  # what a policy of the user's prints is not our answer
         schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
@@ -30,10 +31,10 @@ def run(args: argparse.Namespace) -> int:
         "peak_without_eviction_bytes": peak,
         "memory_ratio": schedule.header["budget_bytes"] / peak,
     }
-    if args.timeline:
+    if params is not None:
         from coopsim import timeline
 
-        result["timeline"] = timeline.summary(timeline.simulate(schedule, trace))
+        result["timeline"] = timeline.summary(timeline.simulate(schedule, trace, params))
     if args.output is not None:
         from coopsim.schedule import save
 
@@ -88,7 +89,7 @@ def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
         "--steps 1": args.steps in (None, 1),
         "--decide-by cost": args.decide_by == "cost",
         "--random recompute": args.random == "recompute",
-        "no --timeline": not args.timeline,
+        "no --timeline": not (args.timeline or args.timeline_params),
         "no --torch and no --alloc-conf": args.torch is None and args.alloc_conf is None,
     }
     for what, is_so in fixed.items():
@@ -129,6 +130,14 @@ def describe(r: dict[str, Any]) -> str:
             ("GPU waits", f"{t['gpu_waited_ns'] / 1e6:.3f} ms for the host, in all steps"),
             ("search hidden", f"{hidden} of {t['search_ns'] / 1e6:.1f} ms behind the GPU's work"),
         ]
+        if t["device_calls_ns"]:
+            lines.append(
+                (
+                    "device calls",
+                    f"{t['device_allocs']} cudaMalloc, {t['device_failures']} failed, {t['device_frees']} cudaFree: "
+                    f"{t['exposed_device_calls_ns'] / 1e6:.1f} ms longer, in all steps",
+                )
+            )
     width = max(len(name) for name, _ in lines) + 2
     return "\n".join(f"{name:<{width}}{text}" for name, text in lines)
 

@@ -1,4 +1,4 @@
-"""Figures: curves of a sweep against the memory ratio, and the memory map of a schedule.
+"""Figures: curves of a sweep against the memory ratio, the memory map of a schedule, and where its time goes.
 
 Importing this costs nothing: matplotlib and pandas come in when the first figure is drawn, and no global backend is
 set.
@@ -6,6 +6,6 @@ set.
 
 from coopsim.figures import lines, memory_map
 from coopsim.figures.output import FORMATS, save
-from coopsim.figures.plot import plot_comparison, plot_schedule, plot_sweep
+from coopsim.figures.plot import plot_comparison, plot_schedule, plot_sweep, plot_time
 
-__all__ = ["FORMATS", "lines", "memory_map", "plot_comparison", "plot_schedule", "plot_sweep", "save"]
+__all__ = ["FORMATS", "lines", "memory_map", "plot_comparison", "plot_schedule", "plot_sweep", "plot_time", "save"]

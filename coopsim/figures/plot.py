@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim.figures import lines, memory_map
+from coopsim.figures import lines, memory_map, time
 from coopsim.figures.output import FORMATS, check_formats, save
 from coopsim.types import CoopsimError
 
@@ -42,6 +42,14 @@ def plot_comparison(
     """Draw the memory maps of several schedules of one trace below each other. Returns the files written, as above."""
     figure = memory_map.compare(schedules, trace, size=size)
     return _write(figure, _targets(out, f"memory-maps_{trace.label}", formats))
+
+
+def plot_time(
+    bars: "Sequence[time.Bar]", trace: "Trace", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column"
+) -> list[Path]:
+    """Draw where the time of several schedules of one trace goes. Returns the files written, as above."""
+    figure = time.draw(bars, title=trace.label, size=size)
+    return _write(figure, _targets(out, f"time_{trace.label}", formats))
 
 
 def plot_sweep(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column") -> list[Path]:

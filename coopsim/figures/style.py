@@ -70,6 +70,11 @@ def memory() -> dict[str, Look]:
     return {name: Look(**look) for name, look in _style()["memory"].items()}
 
 
+def time() -> dict[str, Look]:
+    """A look for each thing that a step's time goes into, in the order of the legend."""
+    return {name: Look(**look) for name, look in _style()["time"].items()}
+
+
 def holders() -> list[str]:
     """Colours for what holds the most memory."""
     colors: list[str] = _style()["holders"]["colors"]

@@ -217,10 +217,10 @@ def test_shipped_parameters_say_where_they_come_from() -> None:
     import tomllib
     from importlib.resources import files
 
-    shipped = tomllib.loads(files("coopsim").joinpath("timeline_params.toml").read_text(encoding="utf-8"))
+    shipped = tomllib.loads(files("coopsim").joinpath("timeline/params.toml").read_text(encoding="utf-8"))
     assert set(shipped) == {f.name for f in fields(Params)}
     for entry in shipped.values():
-        assert entry["source"].split(":")[0] in ("assumption", "measured", "observed")
+        assert entry["source"].split(":")[0] in ("assumption", "measured", "measured elsewhere", "observed")
     assert load_params().queue_capacity == 1024
 
 

@@ -1,0 +1,89 @@
+"""What the caching allocator asked of the device during a replay: cudaMalloc and cudaFree, by row of the schedule.
+
+A schedule records what was asked of the allocator and what it answered, not what it did to answer. The simulated
+allocator does the same again here, and its own statistics say how often it called the device.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.requests import RequestStream, of_schedule
+from coopsim.schedule import Schedule
+from coopsim.types import CoopsimError
+
+_COUNTERS = ("num_device_alloc", "num_device_free", "num_alloc_retries", "num_ooms")
+
+
+@dataclass(frozen=True)
+class DeviceCalls:
+    """The calls of the device that one row of a schedule led to.
+
+    allocs: cudaMalloc, or mappings of expandable segments; failures: such calls for which there was no memory; frees:
+    cudaFree, or unmappings; segments: (address, bytes) of all memory that the allocator holds afterwards, in order.
+    """
+
+    allocs: int
+    failures: int
+    frees: int
+    segments: tuple[tuple[int, int], ...]
+
+
+def device_calls(schedule: Schedule) -> dict[int, DeviceCalls]:
+    """By row; rows that called nothing are left out. Empty for another allocator than cuda-caching.
+
+    CoopsimError if the allocator answers otherwise than the schedule says.
+    """
+    if schedule.header.get("allocator") != "cuda-caching":
+        return {}
+    stream = of_schedule(schedule)
+    asks = stream.rows[:, KIND] == ALLOCATE
+    answers, reserved = _perform(schedule, stream)
+    wrong = np.flatnonzero(asks & (answers != schedule.address[stream.source]))
+    if len(wrong):
+        raise CoopsimError(
+            f"row {stream.source[wrong[0]]} of the schedule is not what the caching allocator of PyTorch "
+            f"{schedule.header['torch']} does; was it edited, or made by another coopsim?"
+        )
+    called = (np.diff(reserved, prepend=0) != 0) | (asks & (answers < 0))
+    calls, found_all = _calls(schedule, stream, np.flatnonzero(called).tolist())
+    # A request that gave back as much as it took leaves no such trace: then every one is looked at.
+    return calls if found_all else _calls(schedule, stream, list(range(len(stream))))[0]
+
+
+def _allocator(schedule: Schedule) -> CachingAllocator:
+    h = schedule.header
+    return CachingAllocator(h["torch"], h["alloc_conf"], int(h["budget_bytes"]))
+
+
+def _perform(schedule: Schedule, stream: RequestStream) -> tuple[np.ndarray, np.ndarray]:
+    reserved = np.zeros(len(stream), np.int64)
+    answers, _ = _allocator(schedule).run(stream.rows, reserved)
+    return answers, reserved
+
+
+def _calls(schedule: Schedule, stream: RequestStream, stops: list[int]) -> tuple[dict[int, DeviceCalls], bool]:
+    """The calls of the requests in `stops`, each by itself; and whether those between them called nothing."""
+    allocator = _allocator(schedule)
+    found: dict[int, DeviceCalls] = {}
+    before, at = [0] * len(_COUNTERS), 0
+    segments: tuple[tuple[int, int], ...] = ()
+    for stop in [*stops, len(stream)]:
+        allocator.run(stream.rows[at:stop])
+        statistics = allocator.statistics()
+        if [statistics[c] for c in _COUNTERS] != before:
+            return {}, False
+        if stop == len(stream):
+            break
+        allocator.run(stream.rows[stop : stop + 1])
+        statistics, at = allocator.statistics(), stop + 1
+        after = [statistics[c] for c in _COUNTERS]
+        allocs, frees, *failed = (b - a for a, b in zip(before, after, strict=True))
+        if allocs or frees or any(failed):
+            if allocs or frees:
+                segments = tuple((s.address, s.bytes) for s in allocator.segments())
+            found[int(stream.source[stop])] = DeviceCalls(allocs, sum(failed), frees, segments)
+        before = after
+    return found, True
