@@ -70,6 +70,11 @@ def memory() -> dict[str, Look]:
     return {name: Look(**look) for name, look in _style()["memory"].items()}
 
 
+def strip() -> dict[str, Look]:
+    """A look for each kind of piece of a small memory, and for the window, in the order of the legend."""
+    return {name: Look(**look) for name, look in _style()["strip"].items()}
+
+
 def holders() -> list[str]:
     """Colours for what holds the most memory."""
     colors: list[str] = _style()["holders"]["colors"]
