@@ -10,11 +10,14 @@ sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
 from coopsim import __version__  # noqa: E402
 
 shutil.rmtree(HERE / "notebooks", ignore_errors=True)  # the site's copy: Sphinx knows only pages below its folder
-shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", ignore=shutil.ignore_patterns("out", "*.py", "__pycache__"))
+shutil.copytree(
+    HERE.parent / "notebooks", HERE / "notebooks", ignore=shutil.ignore_patterns("out", "*.py", "__pycache__")
+)
 
 project, release = "coopsim", __version__
 author = "the authors of coopsim"
-copyright = "Apache-2.0"  # noqa: A001
+html_show_copyright = False
+smartquotes = False  # `--` is an option, not a dash
 extensions = ["myst_nb", "sphinx.ext.autodoc", "cli_reference", "from_elsewhere"]
 exclude_patterns = ["_build"]
 html_theme = "furo"

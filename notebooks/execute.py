@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 def execute(name: str, *, timeout_s: int = 300) -> Any:
-    """The notebook as it is after a run, with nothing in it that varies. nbclient's CellExecutionError if a cell fails."""
+    """The notebook as it is after a run, without what varies. nbclient's CellExecutionError if a cell fails."""
     notebook = nbformat.read(HERE / name, as_version=4)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # for `!coopsim …`
     with tempfile.TemporaryDirectory() as folder:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopsim.figures import style
+from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.types import Action, CoopsimError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from coopsim.schedule import Schedule
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
@@ -39,31 +38,28 @@ class Frame:
     victims: frozenset[str] = frozenset()
 
 
-def used(schedule: "Schedule", row: int) -> dict[int, tuple[int, int]]:
+def used(schedule: Schedule, row: int) -> dict[int, tuple[int, int]]:
     """What is in memory before a row of a schedule: address -> (storage, bytes). CoopsimError without addresses."""
     found: dict[int, tuple[int, int]] = {}
-    ends = {Action.EVICT, Action.RELEASE, Action.FREE}
     for action, _, _, storage, _, address, nbytes, _, _ in schedule.rows()[:row]:
         if action in (Action.ALLOC, Action.MOVE):
             if address < 0:
                 raise CoopsimError(f"allocator {schedule.header.get('allocator', '')!r} has no addresses")
             found[address] = storage, nbytes
-        elif action in ends:
+        elif action in GIVES_BACK:
             del found[address]
     return found
 
 
-def pieces(
-    schedule: "Schedule", row: int, labels: Mapping[int, str], kinds: Mapping[int, str], notes: Mapping[int, str] = {}
-) -> list[Piece]:
-    """Used pieces and holes before a row, in address order. `labels`, `kinds`, `notes`: by storage."""
+def pieces(schedule: Schedule, row: int, labels: Mapping[int, str], kinds: Mapping[int, str]) -> list[Piece]:
+    """Used pieces and holes before a row, in address order. `labels`, `kinds`: by storage."""
     found, at = list[Piece](), 0
     budget = int(schedule.header["budget_bytes"])
     for address, (storage, nbytes) in sorted(used(schedule, row).items()):
         if address > at:
             found.append(Piece(at, address - at))
         label, kind = labels.get(storage, f"s{storage}"), kinds.get(storage, "fixed")
-        found.append(Piece(address, nbytes, label, kind, notes.get(storage, "")))
+        found.append(Piece(address, nbytes, label, kind))
         at = address + nbytes
     if at < budget:
         found.append(Piece(at, budget - at))
@@ -154,6 +150,6 @@ def _legend(frames: Sequence[Frame]) -> list[Any]:
     return found
 
 
-def rows_of_searches(schedule: "Schedule") -> list[int]:
+def rows_of_searches(schedule: Schedule) -> list[int]:
     """The rows of allocations that needed a search, in order."""
     return np.flatnonzero((schedule.action == Action.ALLOC) & (schedule.visits > 0)).tolist()

@@ -38,8 +38,17 @@ def _verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
 
 
 def _section(parser: argparse.ArgumentParser) -> Iterator[str]:
-    usage = re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: ")).strip()
-    yield from (f"## `{parser.prog}`", "", _sentence(parser.description or ""), "", "```text", *_wrapped(usage), "```", "")
+    usage = re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: ").replace("[-h] ", "")).strip()
+    yield from (
+        f"## `{parser.prog}`",
+        "",
+        _sentence(parser.description or ""),
+        "",
+        "```text",
+        *_wrapped(usage),
+        "```",
+        "",
+    )
     yield from ("| argument | |", "| --- | --- |")
     for action in parser._actions:
         if not isinstance(action, argparse._HelpAction):
@@ -59,7 +68,9 @@ def _wrapped(usage: str, width: int = 96) -> list[str]:
 
 
 def _name(action: argparse.Action) -> str:
-    metavar = action.metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper())
+    metavar = action.metavar or (
+        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+    )
     if not action.option_strings:
         return f"`{metavar}`".replace("|", "\\|")
     value = "" if action.nargs == 0 else f" {metavar}"

@@ -1,6 +1,8 @@
-"""What is shown here but lives elsewhere: links of notebooks, and docstrings, which are plain text and not reST."""
+"""What is shown here but lives elsewhere: links of notebooks, docstrings (plain text, not reST), and signatures."""
 
 import re
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 
@@ -8,6 +10,7 @@ def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", _links)
     app.connect("autodoc-process-docstring", _plain_docstring)
+    app.connect("autodoc-process-signature", _short_signature)
     return {"parallel_read_safe": True}
 
 
@@ -40,4 +43,27 @@ def _escaped(line: str) -> str:
         return line
     line = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", line)
     parts = re.split(r"(``[^`]+``)", line)
-    return "".join(p if k % 2 else p.replace("*", r"\*").replace("|", r"\|").replace("_ ", r"\_ ") for k, p in enumerate(parts))
+    return "".join(
+        p if k % 2 else p.replace("*", r"\*").replace("|", r"\|").replace("_ ", r"\_ ") for k, p in enumerate(parts)
+    )
+
+
+_ARRAYS = {"int64": "Ints", "int8": "Ints", "bool": "Bools", "float64": "Floats"}
+_ARRAY = re.compile(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]")
+
+
+def _short_signature(
+    _app: Any, what: str, _name: str, thing: Any, _options: Any, signature: str | None, answer: str | None
+) -> tuple[str, str] | None:
+    """A table's columns without their types, which its docstring tells; an enumeration without arguments."""
+    if what == "class" and isinstance(thing, type) and issubclass(thing, Enum):
+        return "", ""
+    if what == "class" and is_dataclass(thing):
+        return f"({', '.join(f.name for f in fields(thing) if f.init)})", ""
+    return None if signature is None else (_short(signature), _short(answer or ""))
+
+
+def _short(text: str) -> str:
+    """Types by their last names; arrays by what is in them."""
+    text = re.sub(r"~?\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])", "", text).replace("~", "")
+    return _ARRAY.sub(lambda m: _ARRAYS.get(m[1], "Array"), text)

@@ -66,9 +66,10 @@ def indented_commands(page: Path) -> list[str]:
 
 
 def inline_commands(page: Path) -> list[str]:
-    """Commands in running text that leave nothing out."""
+    """Commands in running text that leave nothing out; brackets around what is optional are taken off."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
-    return [c for c in _INLINE.findall(text) if not any(mark in c for mark in "…|*\n")]
+    found = [re.sub(r"[][]", "", c) for c in _INLINE.findall(text)]
+    return [c for c in found if not any(mark in c for mark in ("…", "|", "*", "\n", "VERB"))]
 
 
 def commands(text: str) -> list[str]:
