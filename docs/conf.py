@@ -1,5 +1,7 @@
 """The documentation as a site: `make docs`. The pages are Markdown, and can be read where they are, too."""
 
+import importlib
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +15,10 @@ shutil.rmtree(HERE / "notebooks", ignore_errors=True)  # the site's copy: Sphinx
 shutil.copytree(
     HERE.parent / "notebooks", HERE / "notebooks", ignore=shutil.ignore_patterns("out", "*.py", "__pycache__")
 )
+
+# autodoc would import them a second time as type checkers read them, which takes what is defined at run time away.
+for module in re.findall(r"automodule:: (\S+)", (HERE / "reference" / "python.md").read_text(encoding="utf-8")):
+    importlib.import_module(module)
 
 project, release = "coopsim", __version__
 author = "the authors of coopsim"
