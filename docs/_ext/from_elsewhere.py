@@ -5,6 +5,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+_DRAWN = re.compile("[─►┐┘└┴■●│]")
+
 
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
@@ -23,18 +25,14 @@ def _links(_app: Any, page: str, source: list[str]) -> None:
 
 
 def _plain_docstring(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
-    """`code` becomes ``code``; what is indented is a drawing or a table, and stays as it is."""
+    """`code` becomes ``code``; a paragraph that is indented or drawn is a table or a drawing, and stays as it is."""
     found: list[str] = []
-    drawing = False
-    for line in lines:
-        indented = line.startswith("    ") and line.strip() != ""
-        if indented and not drawing:
-            found += ["", "::", ""]
-        if drawing and line.strip() and not indented:
-            found.append("")
-            drawing = False
-        drawing = drawing or indented
-        found.append(line if drawing else _escaped(line))
+    for paragraph in "\n".join(lines).split("\n\n"):
+        rows = paragraph.split("\n")
+        if any(row.startswith("    ") for row in rows) or _DRAWN.search(paragraph):
+            found += ["::", "", *(f"    {row}" for row in rows), ""]
+        else:
+            found += [*map(_escaped, rows), ""]
     lines[:] = found
 
 
