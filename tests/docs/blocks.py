@@ -8,7 +8,7 @@ A fence names its language, and may say more (Markdown shows no more than the la
     sh                every `coopsim` line is run and must succeed
     sh parsed         every `coopsim` line is read by the real parser: it would take long, or needs a GPU
     json, toml        must be read
-    text              a drawing, or what a command prints
+    text, csv, sql    shown: a drawing, what a command prints or reads, a query to another program
 """
 
 import re
