@@ -6,7 +6,7 @@ OUT ?= out/demo
 RATIOS ?= 100%:30%:10%
 POLICIES := dtr-oneflow,dte-oneflow,coop
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all check format headline clean
+.PHONY: help setup demo test test-all check format headline docs notebooks clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,14 @@ format: setup ## format the code
 
 headline: setup ## the README's table: bands and smallest budgets of BERT-Large, in every setting
 	$(BIN)/python experiments/headline.py
+
+docs: setup ## the documentation as a site, in out/docs
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs out/docs
+	@echo "open out/docs/index.html"
+
+notebooks: setup ## execute the notebooks and write them back with their pictures
+	$(BIN)/python notebooks/execute.py
 
 clean: ## remove what the targets made, except .venv
 	rm -rf out .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

@@ -75,6 +75,11 @@ def time() -> dict[str, Look]:
     return {name: Look(**look) for name, look in _style()["time"].items()}
 
 
+def strip() -> dict[str, Look]:
+    """A look for each kind of piece of a small memory, and for the window, in the order of the legend."""
+    return {name: Look(**look) for name, look in _style()["strip"].items()}
+
+
 def holders() -> list[str]:
     """Colours for what holds the most memory."""
     colors: list[str] = _style()["holders"]["colors"]

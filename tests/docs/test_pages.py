@@ -1,34 +1,131 @@
-"""The pages that promise to be run are run: files are written, commands called, in order, in an empty folder."""
+"""Every code block of every page is run, or read by what would read it: pages cannot promise what does not work."""
 
-import os
-import re
+import json
 import shlex
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from coopsim.cli.parser import build
+from tests.capture.conftest import phantom_gpu
+from tests.conftest import ROOT, Answer
 
-BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+from .blocks import PAGES, Block, blocks, commands, indented_commands, inline_commands
+
+__all__ = ["phantom_gpu"]
+
+Caller = Callable[..., Answer]
+ALL = [block for page in PAGES for block in blocks(page)]
+LANGUAGES = {"python", "sh", "json", "toml", "text", "csv", "sql"}
+OPTIONS = {"python": {"not-run"}, "sh": {"parsed"}}
 
 
-def test_add_a_policy(coopsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a page's own, in which the recorded traces are."""
+    (tmp_path / "traces").symlink_to(ROOT / "traces")
     monkeypatch.chdir(tmp_path)
-    commands = 0
-    for language, file, text in BLOCK.findall((ROOT / "docs" / "add-a-policy.md").read_text()):
-        if language == "python":
-            Path(file).write_text(text)
-            continue
-        for line in text.splitlines():
-            monkeypatch.delenv("COOPSIM_POLICIES", raising=False)
-            words = shlex.split(line)
-            while "=" in words[0]:
-                monkeypatch.setenv(*words.pop(0).split("=", 1))
-            assert words.pop(0) == "coopsim"
-            answer = coopsim(*words)
-            assert answer.code == 0, (line, answer.err)
-            commands += 1
-    assert commands == 8
-    assert "tightest" in answer.out
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
+def test_blocks_do_what_they_say(page: Path, room: Path, coopsim: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {"__name__": page.stem}
+    for block in blocks(page):
+        if block.language == "python":
+            code = compile(block.text, block.where, "exec")
+            if block.file:
+                Path(block.file).write_text(block.text, encoding="utf-8")
+            elif "not-run" not in block.options:
+                exec(code, names)  # noqa: S102  (it is our own page)
+        elif block.language == "sh" and "parsed" not in block.options:
+            for command in commands(block.text):
+                run(command, block, coopsim, monkeypatch)
+        elif block.language == "json":
+            json.loads(block.text)
+        elif block.language == "toml":
+            tomllib.loads(block.text)
+
+
+def run(command: str, block: Block, coopsim: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command of a page, in this process."""
+    words = shlex.split(command, comments=True)
+    with monkeypatch.context() as environment:
+        while "=" in words[0]:
+            environment.setenv(*words.pop(0).split("=", 1))
+        answer = coopsim(*words[1:])
+    assert answer.code == 0, (block.where, command, answer.err)
+
+
+@pytest.mark.parametrize("block", ALL, ids=lambda b: b.where)
+def test_fences_are_known(block: Block) -> None:
+    assert block.language in LANGUAGES, "a fence names its language: tests/docs/blocks.py"
+    unknown = {o for o in block.options if not o.startswith("file=")} - OPTIONS.get(block.language, set())
+    assert not unknown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_are_known(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fenced = [c for b in blocks(page) if b.language in ("sh", "text") for c in commands(b.text)]
+    for command in [*fenced, *indented_commands(page)]:
+        assert parses(command, capsys) == "", command
+    for command in inline_commands(page):
+        error = parses(command, capsys)
+        named_only = any(words in error for words in ("arguments are required", "expected one argument"))
+        assert error == "" or named_only, (command, error)
+
+
+def parses(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the real parser says against a command: nothing, if it is one."""
+    words = shlex.split(command, comments=True)
+    while "=" in words[0]:
+        words.pop(0)
+    capsys.readouterr()
+    try:
+        build().parse_args(words[1:])
+    except SystemExit as end:
+        return "" if end.code == 0 else capsys.readouterr().err
+    return ""
+
+
+def test_a_wrong_option_would_be_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--nosuch" in parses("coopsim replay T --policy coop --budget 6GiB --nosuch", capsys)
+    assert "arguments are required" in parses("coopsim replay T", capsys)
+    assert "invalid choice" in parses("coopsim reply T", capsys)
+
+
+STEPS = list({block.text: block for block in ALL if block.is_step}.values())  # the tour's is the README's
+
+
+@pytest.mark.parametrize("block", STEPS, ids=lambda b: b.where)
+@pytest.mark.usefixtures("phantom_gpu")
+def test_steps_can_be_recorded(block: Block, room: Path, coopsim: Caller) -> None:
+    Path("train.py").write_text(block.text, encoding="utf-8")
+    answer = coopsim("capture", "train.py:step", "-o", "mine.parquet")
+    assert answer.code == 0, answer.err
+    assert json.loads(coopsim("info", "mine.parquet", "--json").out)["ops"] > 5
+
+
+def test_all_kinds_occur() -> None:
+    """Had the pattern missed them, nothing above could fail."""
+    assert len(STEPS) >= 3
+    kinds = {(b.language, *b.options) for b in ALL}
+    assert {("python",), ("python", "not-run"), ("sh",), ("sh", "parsed"), ("text",)} <= kinds
+    assert sum(len(indented_commands(p)) for p in PAGES) >= 10
+    assert sum(len(inline_commands(p)) for p in PAGES) >= 30
+
+
+def test_add_a_policy_ends_where_it_says(room: Path, coopsim: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "docs" / "add-a-policy.md"
+    test_blocks_do_what_they_say(page, room, coopsim, monkeypatch)
+    monkeypatch.setenv("COOPSIM_POLICIES", ".")
+    assert "tightest" in coopsim("list", "policies").out
     assert coopsim("validate", "schedule.parquet", "--trace", "synth:unet:4").code == 0
-    assert os.listdir() != []
