@@ -1,4 +1,4 @@
-"""coopsim plot S|R: a memory map for each schedule, and all in one figure if there are several; curves for a sweep."""
+"""coopsim plot S|R|M: memory maps of schedules, also below each other; a sweep's curves; a feasibility map."""
 
 import argparse
 from pathlib import Path
@@ -26,10 +26,12 @@ def run(args: argparse.Namespace) -> int:
             traces[trace.content_hash] = trace
             by_trace.setdefault(trace.content_hash, []).append(schedule)
             drawn += figures.plot_schedule(schedule, trace, out, formats)
+        elif "map" in header:
+            drawn += figures.plot_map(table.to_pandas(), out, formats)
         elif "sweep_version" in header:
             drawn += figures.plot_sweep(table.to_pandas(), out, formats)
         else:
-            raise CoopsimError(f"{name}: neither a schedule nor a sweep's table")
+            raise CoopsimError(f"{name}: neither a schedule nor the table of a sweep or map")
     for content_hash, schedules in by_trace.items():
         if len(schedules) > 1 and out.suffix == "":
             drawn += figures.plot_comparison(schedules, traces[content_hash], out, formats)

@@ -59,7 +59,7 @@ class Journal:
         try:
             entry = json.loads(line)
             if isinstance(entry, dict) and (
-                entry.keys() == {"sweep"} or (isinstance(entry["row"], dict) and isinstance(entry["point"], str))
+                entry.keys() == {"sweep"} or (isinstance(entry["row"], dict) and isinstance(entry["point"], str | int))
             ):
                 return entry
         except (ValueError, KeyError):

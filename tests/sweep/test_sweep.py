@@ -1,4 +1,4 @@
-"""Sweeps: the same table in one process, in several, and after being cut off anywhere."""
+"""Sweeps: the same table in one process and in several, and after being cut off anywhere."""
 
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing import get_context
@@ -92,6 +92,7 @@ def test_bands_count_what_ran_and_safe_budgets_lie_above_the_holes() -> None:
             "policy": "p",
             "allocator": "arena",
             "memory_ratio": ratio,
+            "budget_bytes": [300, 400, 500, 600, 700],
             "band_center": 0.5,
             "outcome": ["oom", "ok", "thrash", "ok", "ok"],
             "overhead": [None, 1.4, None, 1.2, 1.1],
