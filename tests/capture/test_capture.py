@@ -12,8 +12,7 @@ import pytest
 from coopsim.capture import capture
 from coopsim.phantom import wheel
 from coopsim.replay import replay
-from coopsim.trace import Trace, load
-from coopsim.trace import measure
+from coopsim.trace import Trace, load, measure
 from coopsim.types import Action
 from coopsim.validate import validate
 from tests.capture.conftest import Recorder

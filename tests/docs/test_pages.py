@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -32,3 +33,13 @@ def test_add_a_policy(coopsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "tightest" in answer.out
     assert coopsim("validate", "schedule.parquet", "--trace", "synth:unet:4").code == 0
     assert os.listdir() != []
+
+
+def test_sweeps_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ((_, _, text),) = [b for b in BLOCK.findall((ROOT / "docs" / "maps.md").read_text()) if b[0] == "python"]
+    (tmp_path / "script.py").write_text(text)
+    found = runpy.run_path(str(tmp_path / "script.py"), run_name="__main__")
+    assert len(found["table"]) == 2 * 2 * 2
+    assert found["found"].refined.any()
+    assert {"r.parquet", "m.parquet"} <= set(os.listdir())
