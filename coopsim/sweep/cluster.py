@@ -1,9 +1,10 @@
 """A running Dask cluster as an executor. Imports distributed: only to be imported where a cluster is asked for."""
 
 import logging
-from collections.abc import Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from distributed import Client, WorkerPlugin
@@ -35,7 +36,7 @@ class Traces(WorkerPlugin):
 
 def start(address: str, traces: Mapping[str, Trace]) -> Executor:
     """An executor on the cluster at `HOST:PORT`. CoopsimError if there is none, or it has no workers."""
-    for name in ("distributed.client", "distributed.core", "distributed.comm"):  # we say ourselves what is lost
+    for name in ("distributed", "distributed.client", "tornado.application"):  # we say ourselves what is lost
         logging.getLogger(name).setLevel(logging.CRITICAL)
     connect: Any = Client
     try:
@@ -55,16 +56,42 @@ def start(address: str, traces: Mapping[str, Trace]) -> Executor:
         raise CoopsimError(
             f"the workers of {address} take no traces ({type(e).__name__}: {said}); do they have coopsim {__version__}?"
         ) from None
-    executor: Any = client.get_executor(pure=False)
-    executor.coopsim = (client, plugin.name)
-    return executor  # type: ignore[no-any-return]
+    return _Cluster(client, plugin.name)
 
 
-def stop(executor: Any, *, now: bool) -> None:
+class _Cluster(Executor):
+    """A client as an executor. Dask's own leaves a future undone for ever if the scheduler goes while it is fetched."""
+
+    def __init__(self, client: Any, plugin: str) -> None:
+        self.client, self.plugin = client, plugin
+        self.remote: dict[Future[Any], Any] = {}  # a result stays on the cluster as long as this is held
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As any executor's."""
+        ours: Future[Any] = Future()
+        remote = self.client.submit(fn, *args, **kwargs, pure=False)
+        self.remote[ours] = remote
+        remote.add_done_callback(partial(self._hand_on, ours))
+        return ours
+
+    def _hand_on(self, ours: Future[Any], remote: Any) -> None:
+        """Called in a thread of the client when a replay is done, or never will be."""
+        self.remote.pop(ours, None)
+        if not ours.set_running_or_notify_cancel():
+            return
+        try:
+            ours.set_result(remote.result())
+        except (CancelledError, OSError) as e:  # what a lost connection comes out as
+            ours.set_exception(BrokenExecutor(str(e)))
+        except BaseException as e:
+            ours.set_exception(e)
+
+
+def stop(executor: Any) -> None:
     """Cancel what is not done, take the traces back, leave. A cluster that has gone is none of our business."""
-    client, name = executor.coopsim
+    client = executor.client
     with suppress(Exception):
-        executor.shutdown(wait=not now)
+        client.cancel(list(executor.remote.values()))
         if client.status == "running":
-            client.unregister_worker_plugin(name)
+            client.unregister_worker_plugin(executor.plugin)
     client.close(timeout=5)

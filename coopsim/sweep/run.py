@@ -125,7 +125,7 @@ class _Crew:
             for future in [f for f in self.flying if f in done]:
                 try:
                     row = future.result()
-                except (BrokenExecutor, CancelledError):  # of processes, and of a cluster that we have lost
+                except (BrokenExecutor, CancelledError):
                     whole = False
                     continue
                 except Exception as e:

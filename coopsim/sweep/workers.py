@@ -81,11 +81,11 @@ class Dask:
             raise CoopsimError("a cluster needs Dask: pip install 'coopsim[dask]'") from None
         return cluster.start(self.address, traces)
 
-    def stop(self, executor: Executor, *, now: bool) -> None:
+    def stop(self, executor: Executor, *, now: bool) -> None:  # noqa: ARG002
         """The workers stay; they forget the traces."""
         from coopsim.sweep import cluster
 
-        cluster.stop(executor, now=now)
+        cluster.stop(executor)
 
 
 def find(text: str, jobs: int) -> Workers | None:

@@ -21,9 +21,9 @@ from coopsim.types import CoopsimError
 from tests.cli.test_outputs import _alive
 from tests.sweep.test_sweep import table
 
-TRACES = ("synth:chain:16", "synth:unet:3")
+TRACES = ("synth:chain:400", "synth:chain:300", "synth:unet:3")
 BUDGETS = "100%:45%:1%"
-ROWS = 2 * 3 * 56
+ROWS = 3 * 3 * 56
 COMMANDS = {
     "sweep": ("sweep", *TRACES, "--budget", BUDGETS, "--steps", "2"),
     "map": ("map", *TRACES, "--to", "45%", "--step", "1%", "--steps", "2"),
@@ -55,7 +55,7 @@ def killed(command: tuple[str, ...], output: Path, kills: int, seed: int) -> lis
             until = time.monotonic() + 120
             while rows(output) < target and run.poll() is None and time.monotonic() < until:
                 time.sleep(0.002)
-            time.sleep(drawn.uniform(0, 0.05) if rows(output) >= target else 0)
+            time.sleep(drawn.uniform(0, 0.01) if rows(output) >= target else 0)
             assert run.poll() is None, "it ended before it could be killed"
             run.kill()
             run.wait()
