@@ -24,7 +24,7 @@ def sweep(
     CoopsimError if the journal beside `output` belongs to another grid.
     """
     points = grid.points()
-    name = key(points)
+    name = key(points, list(dict.fromkeys(p.setting for p in points)))
     with Journal(Path(f"{output}.journal"), name) as journal:
         run(points, grid.by_hash, journal, executor, on_row)
         table = write(points, journal.rows, output, {"key": name, "options": dict(grid.options), "band": grid.band})
