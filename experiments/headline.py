@@ -104,7 +104,8 @@ def section(bands: pd.DataFrame, smallest: pd.DataFrame) -> str:
         cells = []
         for p in POLICIES:
             row = smallest[(smallest.trace == precision) & (smallest.policy == p)].iloc[0]
-            cells.append(f"{100 * row.safe:.2f} (from {100 * row.smallest:.2f}, {row.holes} holes)")
+            holes = f"{row.holes} hole{'s' * (row.holes != 1)}"
+            cells.append(f"{100 * row.safe:.2f} (from {100 * row.smallest:.2f}, {holes})")
         lines.append(f"| smallest safe budget, % of peak, {precision} | " + " | ".join(cells) + " |")
     lines.append("| published: overhead, % | 41 | | 11 |")
     lines.append("| published: fragmentation, % (eight networks) | | | under 5 |")
