@@ -31,8 +31,13 @@ SUMMARY_KEYS = (
     "decide_by",
     "random",
     "overhead_limit",
+    "torch",
+    "alloc_conf",
+    "peak_reserved_bytes",
+    "alloc_retries",
     "failure",
 )
+_OF_CACHING = ("torch", "alloc_conf", "peak_reserved_bytes", "alloc_retries")
 
 
 def summary(schedule: Schedule) -> dict[str, Any]:
@@ -41,7 +46,8 @@ def summary(schedule: Schedule) -> dict[str, Any]:
     overhead: total cost / (steps x cost without recomputation), only if all steps ran. fragmentation_rate: mean, over
     allocations that needed eviction, of free bytes / budget once the hole is found, the new value counted as used
     (OneFlow 2022); fragmentation_rate_incl: as free (OneFlow 2023); scatter: mean of 1 - largest hole / free bytes at
-    the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation.
+    the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation. torch,
+    alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator cuda-caching.
     """
     h = schedule.header
     per_step = h["base_step_cost_ns"]
@@ -52,13 +58,17 @@ def summary(schedule: Schedule) -> dict[str, Any]:
     def mean(key: str) -> float | None:
         return h[key] / samples if samples and has_addresses else None
 
-    row = dict(h) | {
-        "trace": h["model"],
-        "base_cost_ns": base,
-        "overhead": h["total_cost_ns"] / base if h["outcome"] == "ok" and base else None,
-        "fragmentation_rate": mean("free_ratio_sum"),
-        "fragmentation_rate_incl": mean("free_ratio_incl_sum"),
-        "scatter": mean("scatter_sum"),
-        "search_ns": h.get("search_ns"),
-    }
+    row = (
+        dict.fromkeys(_OF_CACHING)
+        | dict(h)
+        | {
+            "trace": h["model"],
+            "base_cost_ns": base,
+            "overhead": h["total_cost_ns"] / base if h["outcome"] == "ok" and base else None,
+            "fragmentation_rate": mean("free_ratio_sum"),
+            "fragmentation_rate_incl": mean("free_ratio_incl_sum"),
+            "scatter": mean("scatter_sum"),
+            "search_ns": h.get("search_ns"),
+        }
+    )
     return {key: row[key] for key in SUMMARY_KEYS}

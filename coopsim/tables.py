@@ -1,19 +1,24 @@
 """Bands and smallest budgets from a sweep's table: results are chaotic in the budget, so no figure stands alone."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from coopsim.feasibility import Feasibility, Tried, feasibility
+
+_SETTING = ["trace", "policy", "allocator"]
+_VARIANTS = ["torch", "alloc_conf", "steps", "decide_by", "random", "overhead_limit"]
 
 
 def bands(df: Any) -> Any:
-    """One row per trace, policy, allocator and nominal memory ratio: how many neighbours ran; mean, spread, extremes.
+    """One row per setting and nominal memory ratio: how many neighbours ran; mean, spread, extremes.
 
     Figures are over the neighbours that ran. Spread is the standard deviation (of the population).
     """
     import pandas as pd
 
     rows = []
-    for key, group in df.groupby(["trace", "policy", "allocator", "band_center"], sort=False):
+    for row, group in _groups(df, [*_SETTING, *_varying(df), "band_center"]):
         fits = group[group.outcome == "ok"]
-        row = dict(zip(("trace", "policy", "allocator", "band_center"), key, strict=True))
         row |= {"points": len(group), "fits": len(fits)}
         for column in ("overhead", "fragmentation_rate", "fragmentation_rate_incl"):
             values = fits[column].dropna()
@@ -29,40 +34,73 @@ def bands(df: Any) -> Any:
     return pd.DataFrame(rows)
 
 
-def smallest_budgets(df: Any) -> Any:
-    """Per trace and policy: the smallest memory ratio that ran, and the smallest from which every larger one did.
+def feasible(df: Any) -> list[tuple[dict[str, Any], Feasibility]]:
+    """What the budgets of a map, or of a sweep, say of each setting: (what was replayed, which budgets are safe)."""
+    found = []
+    for setting, group in _groups(df, [*_SETTING, *_VARIANTS]):
+        tried = map(Tried, group.budget_bytes.tolist(), group.memory_ratio.tolist(), group.outcome.tolist())
+        found.append((setting, feasibility(tried)))
+    return found
 
-    Also the number of holes below that. Feasibility is not monotone in the budget, so only the second is safe to
-    promise. A hole is a ratio that fails although a smaller one ran.
-    """
+
+def smallest_budgets(df: Any) -> Any:
+    """`feasible` as a table: the smallest memory ratio that ran, the smallest safe one, how many holes lie between."""
     import pandas as pd
 
     rows = []
-    for key, group in df.groupby(["trace", "policy", "allocator"], sort=False):
-        group = group.sort_values("memory_ratio")
-        ran = (group.outcome == "ok").to_numpy()
-        ratio = group.memory_ratio.to_numpy()
-        row = dict(zip(("trace", "policy", "allocator"), key, strict=True))
-        failed = (~ran).nonzero()[0]
-        first_safe = failed.max() + 1 if len(failed) else 0
-        smallest = ratio[ran].min() if ran.any() else float("nan")
-        rows.append(
-            row
-            | {
-                "smallest": smallest,
-                "safe": ratio[first_safe] if first_safe < len(ratio) else float("nan"),
-                "holes": int((~ran & (ratio > smallest)).sum()),
-                "points": len(ratio),
-            }
-        )
+    for setting, f in feasible(df):
+        row = {name: setting[name] for name in [*_SETTING, *_varying(df)]}
+        row["smallest"] = f.smallest.memory_ratio if f.smallest else float("nan")
+        row["safe"] = f.safe.memory_ratio if f.safe else float("nan")
+        rows.append(row | {"holes": len(f.holes), "points": f.points})
     return pd.DataFrame(rows)
+
+
+def _varying(df: Any) -> list[str]:
+    """What takes several values in the table."""
+    return [c for c in _VARIANTS if c in df.columns and df[c].nunique(dropna=False) > 1]
+
+
+def _groups(df: Any, by: list[str]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Rows that agree in these columns, in the order of the table; None for what does not apply."""
+    import pandas as pd
+
+    by = [name for name in by if name in df.columns]
+    for key, group in df.groupby(by, sort=False, dropna=False):
+        yield {name: None if pd.isna(value) else value for name, value in zip(by, key, strict=True)}, group
+
+
+def feasible_text(df: Any) -> str:
+    """`feasible` as tables: a line a setting, budgets in percent of the peak without eviction."""
+    from coopsim.text import table
+
+    varying = _varying(df)
+    parts: dict[str, list[list[str]]] = {}
+    for setting, f in feasible(df):
+        holes = ", ".join(
+            f"{h.least.memory_ratio:.2%}"
+            + (f" to {h.greatest.memory_ratio:.2%}" if h.points > 1 else "")
+            + f" ({' or '.join(h.outcomes)})"
+            for h in f.holes
+        )
+        edges = [f"{x.memory_ratio:.2%}" if x else "none" for x in (f.safe, f.smallest)]
+        row = [_label(setting, varying), *edges, holes or "none"]
+        parts.setdefault(f"{setting['trace']}, {setting['allocator']}", []).append(row)
+    header = ["policy", "smallest safe", "smallest that fits", "holes above that"]
+    return "\n\n".join(f"{title}\n{table(header, rows)}" for title, rows in parts.items())
+
+
+def _label(setting: Mapping[str, Any], varying: list[str]) -> str:
+    """A policy, and what else varies in the table."""
+    words = [f"{name} {setting[name]}" for name in varying if setting[name] is not None]
+    return ", ".join([str(setting["policy"]), *words])
 
 
 def text(df: Any) -> str:
     """The bands of a sweep as tables: a line a policy, a column a memory ratio, `overhead±spread (fits/points)`."""
     from coopsim.text import table
 
-    b = bands(df)
+    b, varying = bands(df), _varying(df)
     parts = []
     for (trace, allocator), group in b.groupby(["trace", "allocator"], sort=False):
         ratios = sorted(group.band_center.unique(), reverse=True)
@@ -71,9 +109,9 @@ def text(df: Any) -> str:
             ("fragmentation_rate", "fragmentation rate", "{:.1%}"),
         ):
             rows = []
-            for policy, line in group.groupby("policy", sort=False):
+            for setting, line in _groups(group, ["policy", *varying]):
                 cells = {r.band_center: r for r in line.itertuples()}
-                rows.append([policy, *(_cell(cells.get(r), column, form) for r in ratios)])
+                rows.append([_label(setting, varying), *(_cell(cells.get(r), column, form) for r in ratios)])
             header = [f"{title} at", *(f"{r:.0%}" for r in ratios)]
             parts.append(f"{trace}, {allocator}\n{table(header, rows)}")
     return "\n\n".join(parts)

@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,27 +71,76 @@ class Tick(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: int, done: int = 0) -> Iterator[Tick]:
-    """A progress bar on stderr with an estimate of the time left; a line every tenth where stderr is no terminal."""
+def watch(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Progress on stderr, with an estimate of the time left; a line every tenth where stderr is no terminal.
+
+    Gives a function report(done, total), to be called first with what is done already, which does not count as speed.
+    """
     if not sys.stderr.isatty():
-        count = done
-        print(f"{what}: {total - done} to do", file=sys.stderr, flush=True)
-
-        def tick() -> None:
-            nonlocal count
-            count += 1
-            if count * 10 // total != (count - 1) * 10 // total:
-                print(f"{what}: {count * 100 // total} %", file=sys.stderr, flush=True)
-
-        yield tick
+        yield _Lines(what).report
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total, completed=done)
-        yield lambda: bar.advance(task)
+        tasks: list[Any] = []
+
+        def report(done: int, total: int) -> None:
+            if tasks:
+                bar.update(tasks[0], completed=done, total=total)
+            else:
+                tasks.append(bar.add_task(what, completed=done, total=total))
+
+        yield report
+
+
+class _Lines:
+    """Progress as plain lines."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.start: tuple[float, int] | None = None
+        self.tenth = 0
+
+    def report(self, done: int, total: int) -> None:
+        """A line at the start, and whenever a tenth more is done."""
+        now, tenth = time.monotonic(), done * 10 // max(total, 1)
+        if self.start is None:
+            self.start = now, done
+            before = f", {done} done before" if done else ""
+            note(f"{self.what}: {total - done} to do{before}")
+        elif tenth > self.tenth:
+            began, first = self.start
+            left = (now - began) / (done - first) * (total - done)
+            note(f"{self.what}: {done * 100 // total} %" + (f", about {_duration(left)} left" if done < total else ""))
+        self.tenth = max(tenth, self.tenth)
+
+
+def _duration(seconds: float) -> str:
+    """As people say it.
+
+    >>> _duration(0.2), _duration(95), _duration(4000)
+    ('1 s', '95 s', '67 min')
+    """
+    if seconds < 120:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Tick]:
+    """As `watch`, for work that is done from its beginning, a piece at a time."""
+    done = 0
+    with watch(what) as report:
+        report(0, total)
+
+        def tick() -> None:
+            nonlocal done
+            done += 1
+            report(done, total)
+
+        yield tick
 
 
 def note(text: str) -> None:

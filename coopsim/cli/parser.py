@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from coopsim import __version__
+from coopsim.cli import grid
+from coopsim.cli.values import natural, positive
 
-_MOST = 1_000_000  #: steps, neighbours, processes
 _PARAMS_HELP = "other prices and queues for the simulation in time (docs/timeline.md)"
 BUDGET_HELP = "6GiB, 4096MiB, 123456B, or 60%% of the peak without eviction"
 
@@ -55,10 +56,13 @@ def build() -> Parser:
     _advise(add("advise", "why memory ran out, and which allocator settings, or recomputation, would have helped"))
     _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
     _replay(add("replay", "replay a trace under a policy and a budget"))
-    _sweep(add("sweep", "replay traces over a grid of policies and budgets, on all cores; resumes when started again"))
+    grid.add_sweep(
+        add("sweep", "replay traces over a grid of policies, budgets and options; goes on where it was cut off")
+    )
+    grid.add_map(add("map", "which budgets are safe: all on a fine grid, closer where the outcome changes"))
     _gap(add("gap", "how far policies are from the least overhead that any schedule could have in the same bytes"))
     _plan(add("plan", "give buffers with known lifetimes their places: a MiniMalloc CSV, or a trace's storages"))
-    _plot(add("plot", "draw a schedule's memory map, or a sweep's figures"))
+    _plot(add("plot", "draw a schedule's memory map, a sweep's curves, a feasibility map"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
     _requests(add("requests", "what PyTorch's caching allocator answers; what each allocator reserves for a trace"))
     _export(add("export", "make of a schedule what another tool shows"))
@@ -78,19 +82,19 @@ def _capture(p: Parser) -> None:
         default="phantom",
         help="cuda: a real GPU, which measures the costs; fake: for a PyTorch without CUDA (default: phantom)",
     )
-    p.add_argument("--passes", type=_positive, default=5, help="times that a real GPU runs the steps (default: 5)")
+    p.add_argument("--passes", type=positive, default=5, help="times that a real GPU runs the steps (default: 5)")
     p.add_argument("--cost-from", metavar="TABLE", help="measured costs: a trace from a real GPU, or CSV")
     p.add_argument(
         "--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the cost"
     )
-    p.add_argument("--batch", type=_positive, help="batch size of a reference model (default: its own)")
+    p.add_argument("--batch", type=positive, help="batch size of a reference model (default: its own)")
     p.add_argument(
         "--optimizer", choices=("sgd", "momentum", "adam", "adamw"), help="of a reference model (default: its own)"
     )
     p.add_argument("--amp", choices=("bf16",), help="train a reference model under autocast")
     p.add_argument("--attention", choices=("eager", "sdpa"), help="of a reference model that has it (default: its own)")
-    p.add_argument("--steps", type=_positive, default=1, help="record this many consecutive steps (default: 1)")
-    p.add_argument("--warmup", type=_natural, default=2, help="steps before the recorded one (default: 2)")
+    p.add_argument("--steps", type=positive, default=1, help="record this many consecutive steps (default: 1)")
+    p.add_argument("--warmup", type=natural, default=2, help="steps before the recorded one (default: 2)")
 
 
 def _phantom(p: Parser) -> None:
@@ -103,8 +107,8 @@ def _phantom(p: Parser) -> None:
     p.add_argument("--fit", action="store_true", help="find the smallest memory with which it trains")
     p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
-    p.add_argument("--steps", type=_positive, default=1, help="steps in the trace (default: 1)")
-    p.add_argument("--warmup", type=_positive, default=2, help="steps before them (default: 2)")
+    p.add_argument("--steps", type=positive, default=1, help="steps in the trace (default: 1)")
+    p.add_argument("--warmup", type=positive, default=2, help="steps before them (default: 2)")
     p.add_argument(
         "--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the trace's costs"
     )
@@ -119,7 +123,7 @@ def _import(p: Parser) -> None:
         help="simrd: a log of DTR's prototype, plain, .gz or .zst; torch-snapshot: of torch.cuda.memory._dump_snapshot",
     )
     p.add_argument("log", metavar="F", help="file to read")
-    p.add_argument("--device", type=_natural, metavar="N", help="of a snapshot of several devices")
+    p.add_argument("--device", type=natural, metavar="N", help="of a snapshot of several devices")
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
 
 
@@ -130,7 +134,7 @@ def _advise(p: Parser) -> None:
     )
     p.add_argument("--torch", metavar="V", help="version (default: the one that follows the history; or the trace's)")
     p.add_argument("--conf", metavar="STRING", help="PYTORCH_CUDA_ALLOC_CONF (default: as recorded)")
-    p.add_argument("--device", type=_natural, metavar="N", help="of a snapshot of several devices")
+    p.add_argument("--device", type=natural, metavar="N", help="of a snapshot of several devices")
     p.add_argument("-o", "--output", metavar="DIR|FILE", help="draw the memory at the failure")
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -141,7 +145,7 @@ def _info(p: Parser) -> None:
 
 
 def _common(p: Parser) -> None:
-    p.add_argument("--steps", type=_positive, default=10, help="training steps in one memory (default: 10)")
+    p.add_argument("--steps", type=positive, default=10, help="training steps in one memory (default: 10)")
     p.add_argument(
         "--decide-by",
         choices=("cost", "bytes", "flops", "unit"),
@@ -177,26 +181,12 @@ def _replay(p: Parser) -> None:
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _sweep(p: Parser) -> None:
-    p.add_argument("traces", metavar="T", nargs="+", help="trace files, or synth:NAME")
-    p.add_argument("-o", "--output", metavar="R", required=True, help="result table to write (Parquet)")
-    p.add_argument("--policy", default="dtr-oneflow,dte-oneflow,coop", metavar="P,P", help="default: %(default)s")
-    p.add_argument("--allocator", default="arena", metavar="A,A", help="default: %(default)s")
-    p.add_argument("--budget", default="100%:30%:10%", metavar="B,B|FROM:TO:STEP", help="default: 100%%:30%%:10%%")
-    p.add_argument("--band", type=_positive, default=1, metavar="N", help="neighbouring budgets for each (default: 1)")
-    p.add_argument(
-        "--band-width", type=_percent, default=0.05, metavar="W", help="from lowest to highest (default: 5%%)"
-    )
-    _common(p)
-    p.add_argument("-j", "--jobs", type=_positive, help="processes (default: one a core)")
-
-
 def _gap(p: Parser) -> None:
     p.add_argument("trace", metavar="T", help="trace file, or synth:NAME; some tens of ops for an exact answer")
     p.add_argument("--budget", required=True, metavar="B,B|FROM:TO:STEP", help=BUDGET_HELP)
     p.add_argument("--policy", metavar="P,P", help="default: all")
     p.add_argument(
-        "--time-limit", type=_positive, default=60, metavar="SECONDS", help="for each budget's optimum (default: 60)"
+        "--time-limit", type=positive, default=60, metavar="SECONDS", help="for each budget's optimum (default: 60)"
     )
     p.add_argument("--random", choices=("recompute", "keep"), default="recompute", help="results of random ops")
     p.add_argument("--json", action="store_true", help="print JSON")
@@ -207,7 +197,7 @@ def _plan(p: Parser) -> None:
     p.add_argument("-o", "--output", metavar="OUT.csv", help="the same rows with their offsets")
     p.add_argument(
         "--work",
-        type=_natural,
+        type=natural,
         metavar="N",
         help="placements that the search may try (default: 12000000, half a minute)",
     )
@@ -215,7 +205,7 @@ def _plan(p: Parser) -> None:
 
 
 def _plot(p: Parser) -> None:
-    p.add_argument("file", metavar="S|R", nargs="+", help="schedules, or the result table of a sweep")
+    p.add_argument("file", metavar="S|R|M", nargs="+", help="schedules, or the table of a sweep or of a map")
     p.add_argument("-o", "--output", metavar="DIR", default=".", help="folder for the figures (default: here)")
     p.add_argument("--format", default="png", metavar="F,F", help="png, pdf, svg (default: png)")
     p.add_argument(
@@ -254,27 +244,5 @@ def _requests(p: Parser) -> None:
         "case", metavar="CASE|T", help="JSON file: conf, total, ops (docs/allocators.md); or a trace, to compare"
     )
     p.add_argument("--torch", default="2.15.0", metavar="V", help="PyTorch, 2.6 to 2.15 (default: %(default)s)")
-    p.add_argument("--steps", type=_positive, metavar="N", help="of a trace (default: as recorded)")
+    p.add_argument("--steps", type=positive, metavar="N", help="of a trace (default: as recorded)")
     p.add_argument("--json", action="store_true", help="of a trace: print one JSON object")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18 or not 1 <= int(text) <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1 to a million")
-    return int(text)
-
-
-def _natural(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number")
-    return int(text)
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%")) / 100
-    except ValueError:
-        value = -1.0
-    if not (text.endswith("%") and 0 < value < 1):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0% and 100%")
-    return value

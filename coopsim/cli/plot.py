@@ -1,4 +1,4 @@
-"""coopsim plot S|R: a memory map for each schedule, and all in one figure if there are several; curves for a sweep.
+"""coopsim plot S|R|M: memory maps of schedules, also below each other; a sweep's curves; a feasibility map.
 
 With --timeline, of the schedules of a trace instead: where their steps' time goes.
 """
@@ -31,12 +31,14 @@ def run(args: argparse.Namespace) -> int:
             by_trace.setdefault(trace.content_hash, []).append(schedule)
             if params is None:
                 drawn += figures.plot_schedule(schedule, trace, out, formats)
+        elif "map" in header and params is None:
+            drawn += figures.plot_map(table.to_pandas(), out, formats)
         elif "sweep_version" in header and params is None:
             drawn += figures.plot_sweep(table.to_pandas(), out, formats)
         elif "sweep_version" in header:
             raise CoopsimError(f"{name}: a sweep's table has no actions to time; --timeline takes schedules")
         else:
-            raise CoopsimError(f"{name}: neither a schedule nor a sweep's table")
+            raise CoopsimError(f"{name}: neither a schedule nor the table of a sweep or map")
     for content_hash, schedules in by_trace.items():
         trace = traces[content_hash]
         if params is not None:

@@ -1,6 +1,6 @@
 """From the rows of a sweep to what a curve shows: a band at each nominal memory ratio, never a lone point."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopsim.types import CoopsimError, Outcome
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NEEDED = ("trace", "policy", "outcome", "steps", "band_center", "overhead", "fragmentation_rate", "search_visits")
-_VARIANTS = ("allocator", "decide_by", "random", "steps", "overhead_limit")
+_VARIANTS = ("allocator", "torch", "alloc_conf", "decide_by", "random", "steps", "overhead_limit")
 
 
 class Band(NamedTuple):
@@ -41,11 +41,15 @@ def check(df: "pd.DataFrame") -> "pd.DataFrame":
 
 def series(df: "pd.DataFrame") -> "dict[Series, pd.DataFrame]":
     """The rows of each curve. A setting that takes several values for one trace makes a curve of its own for each."""
+    import pandas as pd
+
     varying = [c for c in _VARIANTS if c in df.columns and (df.groupby("trace", observed=True)[c].nunique() > 1).any()]
     found = {}
-    for key, rows in df.groupby(["policy", *varying], sort=True, observed=True):
+    key: Any
+    for key, rows in df.groupby(["policy", *varying], sort=True, observed=True, dropna=False):
         policy, *values = key
-        words = [str(v) if c == "allocator" else f"{c} {v}" for c, v in zip(varying, values, strict=True)]
+        told = [(c, str(v)) for c, v in zip(varying, values, strict=True) if not pd.isna(v)]
+        words = [v if c == "allocator" else f"{c} {v or 'default'}" for c, v in told]
         found[Series(str(policy), ", ".join(words))] = rows
     return found
 

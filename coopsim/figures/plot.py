@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim.figures import lines, memory_map, time
+from coopsim.figures import feasibility, lines, memory_map, time
 from coopsim.figures.output import FORMATS, check_formats, save
 from coopsim.types import CoopsimError
 
@@ -67,6 +67,14 @@ def plot_sweep(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",),
         if what != "search_time" or timed:
             written += _write(lines.draw(df, what, size=size), _targets(out, what, formats))
     return written
+
+
+def plot_map(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column") -> list[Path]:
+    """Draw a feasibility map. Returns the files written.
+
+    out: a folder (made if need be); or a file, whose suffix then says the format. CoopsimError as in plot_sweep.
+    """
+    return _write(feasibility.draw(df, size=size), _targets(out, "feasibility", formats))
 
 
 def _targets(out: Path, name: str, formats: Iterable[str]) -> list[Path]:

@@ -80,6 +80,11 @@ def strip() -> dict[str, Look]:
     return {name: Look(**look) for name, look in _style()["strip"].items()}
 
 
+def outcomes() -> dict[str, Look]:
+    """A look for each outcome that is not `ok`, whose marker is a hatch, in the order of the legend."""
+    return {name: Look(**look) for name, look in _style()["outcome"].items()}
+
+
 def holders() -> list[str]:
     """Colours for what holds the most memory."""
     colors: list[str] = _style()["holders"]["colors"]

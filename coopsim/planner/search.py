@@ -107,9 +107,9 @@ class Search:
             K=K,
             cand=np.zeros(min(n * n, 1 << 22) + n, np.int64),
             near_at=near_at,
-            near=near,
+            near=np.ascontiguousarray(near),
             here_at=here_at,
-            here=here,
+            here=np.ascontiguousarray(here),
         )
         outcome = int(_search(state))
         offset, blame = np.zeros(n, np.int64), np.zeros(n, np.int64)

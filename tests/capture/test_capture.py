@@ -11,7 +11,11 @@ import pytest
 
 from coopsim.capture import capture
 from coopsim.phantom import wheel
-from coopsim.trace import Trace, load
+from coopsim.replay import replay
+from coopsim.trace import Trace, load, measure
+from coopsim.types import Action
+from coopsim.validate import validate
+from tests.capture.conftest import Recorder
 
 TRACES = Path(__file__).parents[2] / "traces"
 
@@ -283,3 +287,32 @@ def test_bert_large_is_the_published_setting() -> None:
     assert trace.header["parameters"] == 336_226_108
     assert round(trace.header["peak_live_bytes"] / 2**30, 2) == 30.09
     assert round(int(trace.cost_ns.sum()) / 1e6, 1) == 308.9
+
+
+LENGTHS = """
+import torch
+embedding = torch.nn.Embedding(100, 64).cuda()
+layers = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()) for _ in range(3)]).cuda()
+optimizer = torch.optim.SGD([*embedding.parameters(), *layers.parameters()], lr=0.1)
+lengths = iter([16, 16, 128, 32, 512] + [1] * 9)  # two steps to warm up
+
+
+def step():
+    tokens = torch.zeros(4, next(lengths), dtype=torch.long, device="cuda")
+    layers(embedding(tokens)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_steps_of_different_lengths(record: Recorder) -> None:
+    """A sequence of steps as a loader of texts gives them, repeated in one memory."""
+    trace = load(record(LENGTHS, steps=3))
+    assert trace.n_steps == 3
+    made = [max(trace.bytes[s] for o in np.flatnonzero(trace.step == k) for s in trace.creates[o]) for k in range(3)]
+    assert [int(n) for n in made] == [4 * length * 64 * 4 for length in (128, 32, 512)]
+    schedule = replay(trace, "coop", budget=int(0.9 * measure.peak_bytes(trace, 512)), steps=7)
+    assert schedule.header["outcome"] == "ok"
+    assert validate(schedule, trace) == []
+    computed = schedule.op[schedule.action == Action.COMPUTE]
+    assert len(computed) == 2 * trace.n_ops + (trace.step == 0).sum()

@@ -46,10 +46,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "raises.py").write_text("def step():\n    raise ValueError('no data today')\n")
     (tmp_path / "nostep.py").write_text("x = 1\n")
     (tmp_path / "syntax.py").write_text("def step(:\n")
+    for name, text in GRIDS.items():
+        (tmp_path / f"{name}.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+GRIDS = {
+    "torn": 'traces = ["good.parquet"',
+    "unknown": 'traces = ["good.parquet"]\npolicy = ["coop"]\n',
+    "untraced": 'policies = ["coop"]\n',
+    "absent-trace": 'traces = ["absent.parquet"]\n',
+    "number": 'traces = ["good.parquet"]\nbudgets = [0.5]\n',
+    "none": 'traces = ["good.parquet"]\npolicies = []\n',
+    "band": 'traces = ["good.parquet"]\nband = 0\n',
+    "width": 'traces = ["good.parquet"]\nband_width = 0.05\n',
+    "steps": 'traces = ["good.parquet"]\nsteps = [1, "many"]\n',
+    "decide": 'traces = ["good.parquet"]\ndecide_by = "costs"\n',
+    "limit": 'traces = ["good.parquet"]\noverhead_limit = 0.5\n',
+    "torch": 'traces = ["good.parquet"]\ntorch = "2.15.0"\n',
+    "version": 'traces = ["good.parquet"]\nallocators = "cuda-caching"\ntorch = [2.15]\n',
+    "budgets": 'traces = ["good.parquet"]\nbudgets = ["100%"]\n',
+    "step": 'traces = ["good.parquet"]\nstep = 0.5\n',
+}
 REPLAY = ("--policy", "coop", "--budget", "50%")
 CASES: list[tuple[tuple[str, ...], int, str]] = [
     # trace files
@@ -115,10 +134,45 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("sweep", "good.parquet", "--policy", "coop,lruu", "-o", "r.parquet"), 2, "did you mean lru"),
     (("sweep", "good.parquet", "absent.parquet", "-o", "r.parquet"), 2, "absent.parquet: no such file"),
     (("sweep", "good.parquet", "--band-width", "2", "-o", "r.parquet"), 2, "not a percentage"),
+    (("sweep", "good.parquet", "--decide-by", "cost,time", "-o", "r.parquet"), 2, "unknown decide_by 'time'"),
+    (("sweep", "good.parquet", "--steps", "10,0", "-o", "r.parquet"), 2, "not a whole number from 1 to a million"),
+    (("sweep", "good.parquet", "--overhead-limit", "nan", "-o", "r.parquet"), 2, "nan is not a number from 1"),
+    (
+        ("sweep", "good.parquet", "--torch", "2.15.0", "-o", "r.parquet"),
+        2,
+        "of the allocator cuda-caching, not of arena",
+    ),
+    (("sweep", "good.parquet", "--allocator", "cuda-caching", "--torch", "1.13", "-o", "r"), 2, "not simulated"),
+    (("sweep", "good.parquet", "--allocator", "cuda-caching", "--alloc-conf", "x:1", "-o", "r"), 2, "unknown setting"),
+    (("sweep", "good.parquet", "--executor", "ray://x:1", "-o", "r"), 2, "is none of processes, dask://HOST:PORT"),
+    (("sweep", "good.parquet", "--executor", "dask://x:1", "-j", "2", "-o", "r"), 2, "--jobs is of processes"),
+    # grids in files
+    (("sweep", "absent.toml", "-o", "r"), 2, "absent.toml: no such file"),
+    (("sweep", "torn.toml", "-o", "r"), 2, "torn.toml: not TOML"),
+    (("sweep", "unknown.toml", "-o", "r"), 2, "unknown key 'policy'; did you mean policies"),
+    (("sweep", "unknown.toml", "good.parquet", "-o", "r"), 2, "nothing else can stand beside it"),
+    (("sweep", "untraced.toml", "-o", "r"), 2, "names no traces"),
+    (("sweep", "absent-trace.toml", "-o", "r"), 2, "absent.parquet: no such file"),
+    (("sweep", "number.toml", "-o", "r"), 2, "budgets: a list of texts is needed, not [0.5]"),
+    (("sweep", "none.toml", "-o", "r"), 2, "policies: a list of texts is needed, not []"),
+    (("sweep", "band.toml", "-o", "r"), 2, "band: 0 is not a whole number"),
+    (("sweep", "width.toml", "-o", "r"), 2, "band_width: 0.05 is not a percentage"),
+    (("sweep", "steps.toml", "-o", "r"), 2, "steps: 'many' is not a whole number"),
+    (("sweep", "decide.toml", "-o", "r"), 2, "unknown decide_by 'costs'; did you mean cost"),
+    (("sweep", "limit.toml", "-o", "r"), 2, "overhead_limit: 0.5 is not a number from 1"),
+    (("sweep", "torch.toml", "-o", "r"), 2, "of the allocator cuda-caching, not of arena"),
+    (("sweep", "version.toml", "-o", "r"), 2, "torch: 2.15 is not text"),
+    # maps
+    (("map", "good.parquet", "--step", "0.5", "-o", "m"), 2, "'0.5' is not a percentage"),
+    (("map", "good.parquet", "--from", "10%", "--to", "100%", "-o", "m"), 2, "a map goes down"),
+    (("map", "good.parquet", "--fine", "0.3%", "-o", "m"), 2, "a whole number of finer steps"),
+    (("map", "good.parquet"), 2, "required: -o/--output"),
+    (("map", "budgets.toml", "-o", "m"), 2, "unknown key 'budgets'"),
+    (("map", "step.toml", "-o", "m"), 2, "step: 0.5 is not a percentage"),
     # schedules
     (("validate", "good.parquet"), 2, "not a coopsim schedule"),
     (("validate", "text.parquet"), 2, "not a schedule file"),
-    (("plot", "good.parquet"), 2, "neither a schedule nor a sweep's table"),
+    (("plot", "good.parquet"), 2, "neither a schedule nor the table of a sweep or map"),
     (("plot", "absent.parquet"), 2, "no such file"),
     # capture
     (("capture", "bert-lrage", "-o", "t.parquet"), 2, "did you mean bert-large"),

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from coopsim import figures, policies
-from coopsim.figures import lines, memory_map, plot_schedule, plot_sweep, save, style
+from coopsim.figures import feasibility, lines, memory_map, plot_schedule, plot_sweep, save, style
 from coopsim.figures.bands import Series, bands, series
 from coopsim.figures.residences import ROLES, residences
 from coopsim.replay import replay
@@ -204,6 +205,63 @@ def test_bad_tables_and_words_are_refused() -> None:
         lines.draw(table(), "overhead", spread="sem")
     with pytest.raises(CoopsimError, match="figure size"):
         lines.draw(table(), "overhead", size="poster")
+
+
+# ---- feasibility maps
+
+
+def mapped(*traces: str) -> pd.DataFrame:
+    """Coop fits above 20 %; DTR above 40 % but for a hole of one fine step; `mine` ends in every way there is."""
+    rows = []
+    for trace in traces:
+        for ratio in [k / 100 for k in range(10, 101, 2)] + [0.451]:
+            for policy, outcome in (
+                ("coop", "ok" if ratio > 0.2 else "oom"),
+                ("dtr-oneflow", "ok" if ratio > 0.4 and ratio != 0.451 else "thrash"),
+                ("mine", "lost" if ratio > 0.8 else "thrash" if ratio > 0.5 else "oom"),
+            ):
+                overhead = 1 + 0.1 / ratio if outcome == "ok" else None
+                one = row(policy, ratio, 0, trace=trace, outcome=outcome, overhead=overhead)
+                rows.append(one | {"budget_bytes": round(1e6 * ratio), "refined": ratio == 0.451})
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("size", ["column", "slide"])
+@pytest.mark.parametrize("traces", [("toy",), ("one", "two", "three")])
+def test_every_text_of_a_feasibility_map_can_be_read(traces: tuple[str, ...], size: str) -> None:
+    figure = feasibility.draw(mapped(*traces), size=size)
+    texts_are_inside_and_apart(figure)
+    assert [ax.get_title(loc="left") for ax in figure.axes[:-1]] == list(traces)
+
+
+def test_a_feasibility_map_shows_every_replay_and_every_hole() -> None:
+    from matplotlib.collections import PolyCollection
+
+    df = mapped("toy")
+    ax = feasibility.draw(df).axes[0]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["mine", "DTR", "Coop"]
+    assert [t.get_text() for t in ax.texts] == ["22.00%", "46.00%", "none", "smallest\nsafe"]
+    bars = [c for c in ax.collections if isinstance(c, PolyCollection)]
+
+    def spans(y: int, *, hatch: str | None, grey: bool) -> list[tuple[float, float]]:
+        """What is drawn in a row, with this hatch, in grey or in a colour of the scale."""
+        found = []
+        for bar in bars:
+            boxes = [p.get_extents() for p in bar.get_paths()]
+            is_grey = len({*np.round(bar.get_facecolor()[0][:3], 3)}) == 1 if len(boxes) else False
+            if boxes and round(boxes[0].y0 + 0.42) == y and bar.get_hatch() == hatch and is_grey == grey:
+                found += [(round(b.x0, 2), round(b.x1, 2)) for b in boxes]
+        return sorted(found)
+
+    fits = spans(2, hatch=None, grey=False)
+    assert len(fits) == (df[df.policy == "coop"].outcome == "ok").sum()
+    assert (fits[0][0], fits[-1][1]) == (21, 101)
+    assert all(left[1] == pytest.approx(right[0], abs=0.02) for left, right in pairwise(fits))
+    assert spans(2, hatch=None, grey=True) == [(9, 21)]
+    below, hole = spans(1, hatch="//////", grey=True)
+    assert below == (9, 41)
+    assert hole == (44.55, 45.55)
+    assert [spans(0, hatch=h, grey=True) for h in (None, "//////", "xxxxxx")] == [[(9, 51)], [(51, 81)], [(81, 101)]]
 
 
 # ---- looks

@@ -1,4 +1,4 @@
-"""Sweeps: the same table in one process, in several, and after being cut off anywhere."""
+"""Sweeps: the same table in one process and in several, and after being cut off anywhere."""
 
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing import get_context
@@ -84,6 +84,27 @@ def test_a_journal_of_another_sweep_is_left_alone(tmp_path: Path) -> None:
     assert "another" in journal.read_text()
 
 
+@pytest.mark.parametrize("change", ["policy", "steps", "budget"])
+def test_a_changed_sweep_does_not_go_on_with_old_rows(change: str, tmp_path: Path) -> None:
+    own, output = tmp_path / "own.py", tmp_path / "r.parquet"
+    own.write_text("from coopsim.policies import Policy\nP = Policy('p', 's', 's')\n")
+
+    def grid(budget: str = "80%", steps: int = 1) -> Grid:
+        return Grid(("synth:unet:3",), (f"{own}:P",), budgets=("100%", budget), options={"steps": steps})
+
+    def pull(done: int, _total: int) -> None:
+        if done == 1:
+            raise CutOffError
+
+    with pytest.raises(CutOffError):
+        sweep(grid(), output, on_row=pull)
+    if change == "policy":
+        own.write_text("from coopsim.policies import Policy\nP = Policy('p', 's', 's', recency='nothing')\n")
+    changed = {"policy": grid(), "steps": grid(steps=2), "budget": grid("90%")}[change]
+    with pytest.raises(CoopsimError, match="rows of another sweep"):
+        sweep(changed, output)
+
+
 def test_bands_count_what_ran_and_safe_budgets_lie_above_the_holes() -> None:
     ratio = [0.3, 0.4, 0.5, 0.6, 0.7]
     df = pd.DataFrame(
@@ -92,6 +113,7 @@ def test_bands_count_what_ran_and_safe_budgets_lie_above_the_holes() -> None:
             "policy": "p",
             "allocator": "arena",
             "memory_ratio": ratio,
+            "budget_bytes": [300, 400, 500, 600, 700],
             "band_center": 0.5,
             "outcome": ["oom", "ok", "thrash", "ok", "ok"],
             "overhead": [None, 1.4, None, 1.2, 1.1],

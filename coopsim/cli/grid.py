@@ -1,0 +1,146 @@
+"""What `sweep` and `map` share: the flags that say what to replay and where, and the grid that they mean."""
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from coopsim.cli.values import percent, positive, positives
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.sweep import Grid, Workers
+
+POLICIES = "dtr-oneflow,dte-oneflow,coop"
+BUDGETS = "100%:30%:10%"
+SCAN = {"from": "100%", "to": "10%", "step": "0.5%", "fine": ""}
+
+
+def add_sweep(p: argparse.ArgumentParser) -> None:
+    """Flags of `sweep`. Those that a file may give have no default here: a flag goes before the file."""
+    _add(p, "R")
+    p.add_argument("--budget", metavar="B,B|FROM:TO:STEP", help=f"default: {BUDGETS.replace('%', '%%')}")
+    p.add_argument("--band", type=positive, metavar="N", help="neighbouring budgets for each (default: 1)")
+    p.add_argument("--band-width", type=percent, metavar="W", help="from lowest to highest (default: 5%%)")
+    _add_where(p)
+
+
+def add_map(p: argparse.ArgumentParser) -> None:
+    """Flags of `map`."""
+    _add(p, "M")
+    p.add_argument("--from", metavar="B", help="largest budget, of the peak without eviction (default: 100%%)")
+    p.add_argument("--to", metavar="B", help="smallest budget (default: 10%%)")
+    p.add_argument("--step", metavar="S", help="between two budgets (default: 0.5%%)")
+    p.add_argument("--fine", metavar="S", help="where the outcome changes (default: a tenth of the step)")
+    _add_where(p)
+    p.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add(p: argparse.ArgumentParser, output: str) -> None:
+    p.add_argument(
+        "traces", metavar="T|GRID.toml", nargs="+", help="trace files, or synth:NAME; or one file with a grid"
+    )
+    p.add_argument("-o", "--output", metavar=output, required=True, help="result table to write (Parquet)")
+    p.add_argument("--policy", "--policies", metavar="P,P", help=f"default: {POLICIES}")
+    p.add_argument("--allocator", "--allocators", metavar="A,A", help="default: arena")
+    p.add_argument("--torch", metavar="V,V", help="of cuda-caching: PyTorch, 2.6 to 2.15 (default: 2.15.0)")
+    p.add_argument(
+        "--alloc-conf",
+        action="append",
+        metavar="STRING",
+        help="of cuda-caching: what PYTORCH_CUDA_ALLOC_CONF holds; again for each to try (default: nothing)",
+    )
+    p.add_argument("--steps", type=positives, metavar="N,N", help="training steps in one memory (default: 10)")
+    p.add_argument(
+        "--decide-by", metavar="C,C", help="cost that policies go by: cost, bytes, flops, unit (default: cost)"
+    )
+    p.add_argument("--random", metavar="R,R", help="results of random ops: recompute, keep (default: recompute)")
+    p.add_argument("--overhead-limit", type=float, metavar="X", help="beyond: thrash (default: 10)")
+
+
+def _add_where(p: argparse.ArgumentParser) -> None:
+    p.add_argument("-j", "--jobs", type=positive, help="processes (default: one a core)")
+    p.add_argument(
+        "--executor",
+        default="processes",
+        metavar="WHERE",
+        help="processes, or dask://HOST:PORT, a running cluster (default: processes)",
+    )
+
+
+def of(args: argparse.Namespace, keys: tuple[str, ...]) -> tuple["Grid", dict[str, Any]]:
+    """The grid that flags and file mean, and the values of the keys that are no grid's.
+
+    keys: what a file may say. CoopsimError for what makes no sense.
+    """
+    from coopsim import budget, policies
+    from coopsim.sweep import Grid
+    from coopsim.sweep.options import NAMES
+
+    values = _file(args.traces, keys)
+    flags: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        "policies": ("policy", policies.split),
+        "allocators": ("allocator", _words),
+        "budgets": ("budget", budget.parse_list),
+        "torch": ("torch", _words),
+        "decide_by": ("decide_by", _words),
+        "random": ("random", _words),
+    }
+    for key in keys:
+        name, read = flags.get(key, (key, lambda value: value))
+        if key != "traces" and getattr(args, name, None) is not None:
+            values[key] = read(getattr(args, name))
+    values.setdefault("policies", policies.split(POLICIES))
+    if "budgets" in keys:
+        values.setdefault("budgets", budget.parse_list(BUDGETS))
+    options = {name: values.pop(name) for name in NAMES if name in values}
+    other = {name: values.pop(name) for name in list(values) if name not in Grid.__dataclass_fields__}
+    return Grid(**values, options=options), other
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
+
+
+def _file(traces: list[str], keys: tuple[str, ...]) -> dict[str, Any]:
+    """What a file of a grid says, or the traces themselves."""
+    files = [name for name in traces if name.endswith(".toml")]
+    if not files:
+        return {"traces": traces}
+    if len(traces) > 1:
+        raise CoopsimError(f"{files[0]} says what to replay; nothing else can stand beside it")
+    from coopsim.sweep import grid_file
+
+    values = grid_file.read(files[0], keys)
+    if "traces" not in values:
+        raise CoopsimError(f"{files[0]}: names no traces")
+    return values
+
+
+def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | None":
+    """Where replays are to run; compiles the core first, so that processes find the machine code."""
+    import os
+
+    from coopsim.cli.common import note
+    from coopsim.kernel.jit import is_cold
+    from coopsim.sweep import workers as known
+
+    found = known.find(args.executor, min(args.jobs or os.cpu_count() or 1, points))
+    if args.jobs and args.executor != "processes":
+        raise CoopsimError("--jobs is of processes on this machine; a cluster has as many workers as it has")
+    if is_cold() and args.executor == "processes":
+        note("compiling the replay core: some seconds, once")
+        for allocator in grid.allocators:
+            warm_up(allocator)
+    return found
+
+
+def warm_up(allocator: str = "arena") -> None:
+    """Compile in this process, so that workers find the machine code."""
+    from coopsim.replay import measure
+    from coopsim.trace.build import TraceBuilder
+
+    b = TraceBuilder()
+    x, y = b.storage(512, "input", alive_at_start=True), b.storage(512)
+    b.op("aten.relu.default", reads=[x], creates=[y], cost_ns=1)
+    b.free(y)
+    measure(b.build({}), "coop", allocator, 32 << 20, steps=1)

@@ -1,0 +1,47 @@
+"""coopsim map T… -o M: every budget of a fine grid in a table; the smallest safe budgets and the holes as an answer."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from coopsim.cli import grid
+from coopsim.cli.common import note, watch
+
+if TYPE_CHECKING:
+    from coopsim.feasibility import Feasibility, Tried
+    from coopsim.sweep import Scan
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim import files, tables
+    from coopsim.sweep import Scan, feasibility_map, grid_file
+
+    files.target(args.output)
+    wanted, other = grid.of(args, grid_file.MAP_KEYS)
+    asked = grid.SCAN | other
+    scan = Scan(asked["from"], asked["to"], asked["step"], asked["fine"])
+    where = grid.workers(args, wanted, len(wanted.settings()) * (scan.units // scan.per_step + 1))
+    with watch("replays") as report:
+        table = feasibility_map(wanted, scan, args.output, where, report)
+    print(json.dumps(_object(args.output, scan, table), indent=1) if args.json else tables.feasible_text(table))
+    note(f"wrote {args.output}: {len(table)} replays, {int(table.refined.sum())} of them where the outcome changes")
+    return 0
+
+
+def _object(output: str, scan: "Scan", table: Any) -> dict[str, Any]:
+    from coopsim import tables
+
+    settings = [setting | _answer(found) for setting, found in tables.feasible(table)]
+    counts = {"replays": len(table), "refined": int(table.refined.sum())}
+    return {"map": output, **scan.described(), **counts, "settings": settings}
+
+
+def _answer(found: "Feasibility") -> dict[str, Any]:
+    def budget(tried: "Tried | None") -> dict[str, Any] | None:
+        return tried and {"budget_bytes": tried.budget_bytes, "memory_ratio": tried.memory_ratio}
+
+    holes = [
+        {"from": budget(h.least), "to": budget(h.greatest), "outcomes": list(h.outcomes), "points": h.points}
+        for h in found.holes
+    ]
+    return {"points": found.points, "safe": budget(found.safe), "smallest": budget(found.smallest), "holes": holes}

@@ -1,0 +1,35 @@
+"""Values of options, as argparse checks them."""
+
+import argparse
+
+_MOST = 1_000_000  #: steps, neighbours, processes
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdecimal() or len(text) > 18 or not 1 <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1 to a million")
+    return int(text)
+
+
+def positives(text: str) -> list[int]:
+    """Whole numbers above 0, comma-separated."""
+    return [positive(part.strip()) for part in text.split(",")]
+
+
+def natural(text: str) -> int:
+    """A whole number."""
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number")
+    return int(text)
+
+
+def percent(text: str) -> float:
+    """A percentage, as a share of 1."""
+    try:
+        value = float(text.removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not (text.endswith("%") and 0 < value < 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0% and 100%")
+    return value

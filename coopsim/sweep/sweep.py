@@ -1,0 +1,32 @@
+"""A sweep: every point of a grid."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from coopsim.sweep.grid import Grid, key
+from coopsim.sweep.journal import Journal
+from coopsim.sweep.run import run
+from coopsim.sweep.table import write
+from coopsim.sweep.workers import Workers
+
+OnRow = Callable[[int, int], None]
+
+
+def sweep(
+    grid: Grid, output: str | Path, executor: Executor | Workers | None = None, on_row: OnRow | None = None
+) -> Any:
+    """Run the grid and write `output` (Parquet, a row a replay). Returns the table as a pandas DataFrame.
+
+    executor: where replays run; Workers can be replaced when one is lost, an Executor of the caller's cannot; None: in
+    this process. on_row(done, total) is called as rows come in, first with what a journal already held. Raises
+    CoopsimError if the journal beside `output` belongs to another grid.
+    """
+    points = grid.points()
+    name = key(points, list(dict.fromkeys(p.setting for p in points)))
+    with Journal(Path(f"{output}.journal"), name) as journal:
+        run(points, grid.by_hash, journal, executor, on_row)
+        table = write(points, journal.rows, output, {"key": name, "options": dict(grid.options), "band": grid.band})
+        journal.remove()
+    return table

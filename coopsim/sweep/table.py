@@ -1,0 +1,53 @@
+"""The table of a sweep or of a map, a row a replay."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from coopsim import __version__
+from coopsim.metrics import SUMMARY_KEYS
+from coopsim.sweep.grid import Point
+from coopsim.sweep.journal import Row
+
+SWEEP_VERSION = 2
+WALL_CLOCK_COLUMNS = ("search_ns",)  # the only ones that may differ between two runs
+
+# Columns that may be empty throughout, which must not lose their type for that.
+_TYPES = dict.fromkeys(("overhead", "fragmentation_rate", "fragmentation_rate_incl", "scatter"), "float64")
+_TYPES |= dict.fromkeys(("torch", "alloc_conf", "failure"), "string")
+_TYPES |= dict.fromkeys(("peak_reserved_bytes", "alloc_retries"), "Int64")
+_ASKED = ("trace_file", "trace_hash", "peak_without_eviction_bytes")
+
+
+def write(
+    points: Sequence[Point],
+    rows: Mapping[str, Row],
+    output: str | Path,
+    header: dict[str, Any],
+    *,
+    more: Sequence[str] = (),
+) -> Any:
+    """Write the rows of the points, in their order. Returns the table as a pandas DataFrame.
+
+    header: what to say in the file's metadata. more: attributes of points that become columns.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    from coopsim.trace.file import write_parquet
+
+    columns: dict[str, list[Any]] = {k: [rows[p.id][k] for p in points] for k in SUMMARY_KEYS}
+    settings = {id(p.setting): asdict(p.setting) for p in points}
+    columns["memory_ratio"] = [p.budget_bytes / p.setting.peak_without_eviction_bytes for p in points]
+    columns |= {k: [settings[id(p.setting)][k] for p in points] for k in _ASKED}
+    columns |= {k: [getattr(p, k) for p in points] for k in ("budget", "band_center", *more)}
+    table = pd.DataFrame(columns).astype(_TYPES)
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    about = {"sweep_version": SWEEP_VERSION, "coopsim": __version__} | header
+    arrow = arrow.replace_schema_metadata(
+        {**(arrow.schema.metadata or {}), b"coopsim": json.dumps(about, sort_keys=True).encode()}
+    )
+    write_parquet(arrow, output)
+    return table

@@ -1,0 +1,73 @@
+"""What happens where a replay runs: in this process, in another one, or on another machine."""
+
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from coopsim import policies
+from coopsim.policies._foreign import fingerprint
+from coopsim.sweep.journal import Row
+from coopsim.trace import Trace
+from coopsim.types import CoopsimError
+
+_held: dict[str, Trace] = {}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One replay, as sent to a worker. `core` names the version that it is to be run by."""
+
+    trace_hash: str
+    policy: str
+    allocator: str
+    budget_bytes: int
+    options: dict[str, Any]
+    core: str
+
+
+def core() -> str:
+    """This version of coopsim and of its kernels."""
+    from coopsim import __version__
+    from coopsim.kernel.jit import SOURCES_HASH
+
+    return f"{__version__}, kernels {SOURCES_HASH}"
+
+
+def hold(traces: Mapping[str, Trace]) -> None:
+    """Keep traces in this process, by their content hash."""
+    for name, trace in traces.items():
+        _held.setdefault(name, trace)
+
+
+def let_go(names: list[str]) -> None:
+    """Forget traces."""
+    for name in names:
+        _held.pop(name, None)
+
+
+def perform(job: Job, trace: Trace | None = None) -> Row | None:
+    """The row of a replay; None if this process lacks the trace, which is then to be sent along.
+
+    CoopsimError for a replay that makes no sense, or a worker with another version of coopsim.
+    """
+    if job.core != core():
+        raise CoopsimError(f"the worker on {socket.gethostname()} has coopsim {core()}, not {job.core}")
+    if trace is not None:
+        hold({job.trace_hash: trace})
+    if job.trace_hash not in _held:
+        return None
+    from coopsim.replay import measure
+
+    policy = _policy(job.policy, fingerprint(job.policy))
+    row = measure(_held[job.trace_hash], policy, job.allocator, job.budget_bytes, **job.options)
+    row["failure"] = json.dumps(row["failure"]) if row["failure"] else None
+    return row
+
+
+@lru_cache(maxsize=256)
+def _policy(spec: str, _fingerprint: str) -> policies.Policy:
+    """Found once a process: looking through what is installed takes as long as a small replay."""
+    return policies.find(spec)
