@@ -6,6 +6,7 @@ where its arrays are. `S.V[v, PIECE]` reads the same, compiled or not.
 """
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 import numba
@@ -49,26 +50,39 @@ class Bundle:
 
     def __post_init__(self) -> None:
         table: list[int] = []
-        kinds, columns = dict[str, Any](), dict[str, int]()
+        shape: list[Any] = []  # all that the type depends on
         for field in fields(self):  # type: ignore[arg-type]
             name, it = field.name, getattr(self, field.name)
             if it is None:
-                kinds[name] = types.none
+                shape.append((name, None))
                 table.append(0)
             elif isinstance(it, Bundle):
-                kinds[name] = it._numba_type_
+                shape.append((name, it._numba_type_))
                 table.append(it.address)
             else:
                 assert it.flags.c_contiguous, name
-                kinds[name] = numba.typeof(it)
+                shape.append((name, it.dtype, it.ndim, it.shape[-1] if it.ndim > 1 and name not in self.WIDE else 0))
                 table += [it.ctypes.data, *it.shape]
-                if it.ndim > 1 and name not in self.WIDE:
-                    columns[name] = it.shape[-1]
         words = np.array(table, np.int64)
         put = object.__setattr__  # the bundle is frozen
         put(self, "_words", words)
         put(self, "address", words.ctypes.data)
-        put(self, "_numba_type_", Reference(type(self).__qualname__, kinds, columns))
+        put(self, "_numba_type_", _reference(type(self).__qualname__, tuple(shape)))
+
+
+@cache
+def _reference(owner: str, shape: tuple[Any, ...]) -> Reference:
+    kinds, columns = dict[str, Any](), dict[str, int]()
+    for name, kind, *rest in shape:
+        if kind is None:
+            kinds[name] = types.none
+        elif isinstance(kind, Reference):
+            kinds[name] = kind
+        else:
+            kinds[name] = types.Array(numba.from_dtype(kind), rest[0], "C")
+            if rest[1]:
+                columns[name] = rest[1]
+    return Reference(owner, kinds, columns)
 
 
 @register_model(Reference)

@@ -105,7 +105,7 @@ C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DE
     K_USER_SEARCH,
     K_CROWDED,  # the arrays of the caching allocator are too small
     K_MARKING,  # the round of marking; a new one begins when a cost has been asked for
-    K_ASKED,
+    K_ASKED,  # costs of loss that no piece knew
     K_UNORDERED,  # pieces linked since their rows were put in order
     K_SIZE,
 ) = range(38)

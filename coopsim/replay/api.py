@@ -90,8 +90,6 @@ def _replay(
         raise CoopsimError(
             f"{trace.label} is a memory snapshot's, which does not say what could be recomputed; see coopsim advise"
         )
-    if steps > trace.n_steps:
-        _must_repeat(trace)
     program = lower(
         trace,
         in_place=policy.in_place,
@@ -100,6 +98,12 @@ def _replay(
         decide_by=decide_by,
         keep_random=random == "keep",
     )
+    if steps > trace.n_steps and program.used_up >= 0:
+        what = f"{trace.role[program.used_up]}, {human(trace.bytes[program.used_up])}"
+        raise CoopsimError(
+            f"this trace cannot be repeated: storage {program.used_up} ({what}) is used up and nothing replaces it; "
+            f"give --steps {trace.n_steps} or fewer"
+        )
     taken = (
         policy.cost,
         policy.divisor,
@@ -188,19 +192,6 @@ def _own_functions(hooks: Hooks | None) -> dict[str, str]:
     return found
 
 
-def _must_repeat(trace: Trace) -> None:
-    """Every storage that the sequence starts with and uses must be there again at its end."""
-    heirs = set(trace.becomes.tolist())
-    used = set(trace.reads.values.tolist()) | set(trace.mutates.values.tolist())
-    for storage in np.flatnonzero(trace.alive_at_start).tolist():
-        if storage in used and storage not in heirs and trace.bytes[storage] > 0:
-            what = f"storage {storage} ({trace.role[storage]}, {human(trace.bytes[storage])})"
-            raise CoopsimError(
-                f"this trace cannot be repeated: {what} is used up and nothing replaces it; "
-                f"give --steps {trace.n_steps} or fewer"
-            )
-
-
 def _header(trace: Trace, program: Program, state: s.State) -> dict[str, Any]:
     K, F = state.K, state.F
     outcome = _OUTCOMES[K[s.K_OUTCOME]]
@@ -221,6 +212,7 @@ def _header(trace: Trace, program: Program, state: s.State) -> dict[str, Any]:
         "searches": int(K[s.K_SEARCHES]),
         "search_visits": int(K[s.K_VISITS]),
         "search_scores": int(K[s.K_SCORES]),
+        "costs_asked": int(K[s.K_ASKED]),
         "max_pieces": int(K[s.K_MAX_PIECES]),
         "search_ns": int(K[s.K_SEARCH_NS]),
         "free_ratio_sum": float(F[s.F_FREE]),

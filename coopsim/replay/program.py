@@ -66,6 +66,7 @@ class Program:
     edge_op: Array  # the op of each input, then of each output
     storage: Array  # of each value; -1 for a temporary
     version: Array  # of each value; for a temporary its number within its op
+    used_up: int  # a storage that the sequence uses from its start and that is not there again at its end; -1: none
     dropped: Array  # the op after which the program drops each value; the number of ops if it never does
 
 
@@ -183,6 +184,13 @@ class _Lowering:
         self.carry = [(v, first[becomes[s]]) for s, v in sorted(self.current.items()) if becomes[s] >= 0]
         self.drops += [(self.trace.n_ops - 1, v) for s, v in sorted(self.current.items()) if becomes[s] < 0]
 
+    def _used_up(self) -> int:
+        trace = self.trace
+        heirs = set(trace.becomes.tolist())
+        used = set(trace.reads.values.tolist()) | set(trace.mutates.values.tolist())
+        alive = np.flatnonzero(trace.alive_at_start & (trace.bytes > 0)).tolist()
+        return next((s for s in alive if s in used and s not in heirs), -1)
+
     def _fixed(self) -> list[bool]:
         """Which values no search may choose."""
         trace = self.trace
@@ -285,5 +293,6 @@ class _Lowering:
             edge_op=np.concatenate([np.repeat(each, n_ins), np.repeat(each, np.add(n_outs, n_temps))]),
             storage=np.array(self.storage, np.int64),
             version=np.array(self.version, np.int64),
+            used_up=self._used_up(),
             dropped=dropped,
         )

@@ -128,7 +128,7 @@ def _ask(S: State, piece: int, v: int) -> float:
     if kind == COST_RANDOM:
         S.K[K_RANDOM] = S.K[K_RANDOM] * _LEHMER % _PRIME
         return float(S.K[K_RANDOM])
-    S.K[K_ASKED] = 1
+    S.K[K_ASKED] += 1
     cost = known = 1 if kind == COST_NONE else S.V[v, OWN]
     if kind == COST_SET:
         cost = known = cost_with_sets(S, v)

@@ -66,9 +66,7 @@ def tell(S: State, v: int) -> None:
             for k in range(S.O[op, INS], S.O[op + 1, INS]):
                 ask_again(S, S.ins[k])
     elif kind in (COST_NEIGHBOURHOOD, COST_ANCESTORS) and S.V[v, EVICTABLE]:
-        if S.K[K_ASKED]:  # what earlier rounds marked may be known again
-            S.K[K_ASKED] = 0
-            S.K[K_MARKING] += 1
+        S.K[K_MARKING] = S.K[K_ASKED] + 1  # another round: what earlier ones marked may be known again
         _mark_below(S, v)
         if kind == COST_NEIGHBOURHOOD:
             _mark_above(S, v)

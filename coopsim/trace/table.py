@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ class Trace:
         """A short name for tables and figures."""
         return str(self.header.get("model", "trace"))
 
-    @property
+    @cached_property
     def content_hash(self) -> str:
         """The hash that names this trace, over its rows and not its header; `blake2b:` and 32 hex digits."""
         from coopsim.trace.file import content_hash
