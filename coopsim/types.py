@@ -84,6 +84,7 @@ class Recency(StrEnum):
     STALENESS = "staleness"  #: decision cost run since its last use
     NEXT_USE = "next_use"  #: ops of the program until its next use (needs the future)
     NOTHING = "nothing"  #: 1
+    DAMPED = "damped"  #: staleness, and a tenth of what has run since the step began
 
 
 class Search(StrEnum):
@@ -93,12 +94,15 @@ class Search(StrEnum):
     WINDOW = "window"  #: the cheapest contiguous run, found in one sliding pass over the address order (Coop)
     WINDOW_PUBLISHED = "window_published"  #: the same as OneFlow's code has it, quirks included
 
+    WINDOW_THRIFTY = "window_thrifty"  #: the run of least score for each square root of a byte that it frees
+
 
 class Placement(StrEnum):
     """Which end of the best-fitting hole a storage takes."""
 
     LOW = "low"
     TWO_ENDED = "two_ended"  #: outputs of expensive ops low, all else high (Coop's cheap tensor partitioning)
+    APART = "apart"  #: as two_ended, but what cannot be evicted takes the high end of the highest hole
 
 
 class InPlace(StrEnum):
@@ -128,6 +132,13 @@ class Pinning(StrEnum):
 
     SOUND = "sound"  #: the declared ones, and those that an in-place update would make unrecomputable
     DECLARED = "declared"  #: only those without a producer, and parameters, buffers, gradients, optimizer state
+
+
+class Planning(StrEnum):
+    """What a policy makes of the steps that it has seen."""
+
+    NONE = "none"
+    REPEAT = "repeat"  #: a step like the one before goes by a plan made for that one
 
 
 class CoopsimError(Exception):

@@ -107,8 +107,13 @@ C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DE
     K_MARKING,  # the round of marking; a new one begins when a cost has been asked for
     K_ASKED,  # costs of loss that no piece knew
     K_UNORDERED,  # pieces linked since their rows were put in order
+    K_STEPS,  # finished
+    K_EVENT,  # the next of the program
+    K_REQUEST,  # the next of the plan; -1: none is followed
+    K_PLANNED,  # steps that went by plan to their end
+    K_STEP_CLOCK,  # the clock when the step began
     K_SIZE,
-) = range(38)
+) = range(43)
 
 # F: sums of samples.
 F_FREE, F_FREE_INCL, F_SCATTER = range(3)
@@ -149,6 +154,8 @@ class State(Bundle):
     suffix: NDArray[np.float64]  # and their sums to the right
     log: Array
     clock: Array
+    gaps: Array  # of a plan (replay/periodic): what leaves when, as int8
+    requests: Array  # and the values and addresses of its requests
     K: Array
     F: NDArray[np.float64]
     caching: Any  # of that allocator, its state; of others None
@@ -179,7 +186,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     P[:, PREV] = P[:, NEXT] = P[:, VALUE] = P[:, ADDRESS] = P[:, LENGTH] = -1
     K = np.zeros(K_SIZE, np.int64)
     K[K_BUDGET] = K[K_FREE] = budget
-    K[K_HEAD] = K[K_TAIL] = K[K_OP] = -1
+    K[K_HEAD] = K[K_TAIL] = K[K_OP] = K[K_REQUEST] = -1
     K[K_TOP] = n_pieces - 1
     K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
     keepers = ((2,), (3,), (4, 5), (6,))  # the costs that keep something for each value
@@ -213,6 +220,8 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         suffix=np.zeros(n_pieces),
         log=np.zeros((log_rows, L_COLUMNS), np.int64),
         clock=np.zeros(2, np.int64),
+        gaps=np.zeros(0, np.int8),
+        requests=np.zeros((0, 2), np.int64),
         K=K,
         F=np.zeros(3),
         caching=caching,

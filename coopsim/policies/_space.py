@@ -5,7 +5,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Search
+from coopsim.types import (
+    CoopsimError,
+    Cost,
+    Dead,
+    Divisor,
+    InPlace,
+    Pinning,
+    Placement,
+    Planning,
+    Recency,
+    Release,
+    Search,
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,7 @@ class Policy:
     release: Release = Release.EAGER
     dead: Dead = Dead.RELEASE
     pinning: Pinning = Pinning.SOUND
+    planning: Planning = Planning.NONE
     aliases: tuple[str, ...] = ()
     score: Callable[[float, float, float, float], float] | None = None  # of your own: (cost, recency, bytes, hole)
     choose: Callable[[Any, int], Iterable[int]] | None = None  # of your own: (memory, need), replaces the search
@@ -50,4 +63,5 @@ CHOICES: dict[str, type[StrEnum]] = {
     "release": Release,
     "dead": Dead,
     "pinning": Pinning,
+    "planning": Planning,
 }

@@ -12,12 +12,25 @@ from coopsim.allocators.caching.conf import parse
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
+from coopsim.replay.periodic.make import Planner
 from coopsim.replay.program import Program, lower
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, Cost, Dead, Divisor, InPlace, Outcome, Placement, Recency, Release, Search
+from coopsim.types import (
+    CoopsimError,
+    Cost,
+    Dead,
+    Divisor,
+    InPlace,
+    Outcome,
+    Placement,
+    Planning,
+    Recency,
+    Release,
+    Search,
+)
 
 _CODES: dict[type, list[Any]] = {  # numbers as kernels know them: the order in types.py
     kind: list(kind) for kind in (Cost, Divisor, Recency, Search, Placement, InPlace, Release, Dead)
@@ -122,13 +135,17 @@ def _replay(
 
     memory = _Caching(torch, alloc_conf, budget, len(program.values)) if kind.name == "cuda-caching" else None
 
+    planner = None
+    if policy.planning == Planning.REPEAT and kind.name == "arena" and trace.n_steps == 1:
+        planner = Planner(program, budget, in_place=policy.in_place == InPlace.RECOMPUTABLE)
+
     def once(log_rows: int) -> s.State:
         while True:
             state = s.new_state(program, choice, budget, log_rows, memory.empty() if memory else None)
             if hooks:
                 hooks.attach(state)
             with hooks.listening() if hooks else nullcontext():
-                run(state, steps, overhead_limit)
+                (planner.run if planner else run)(state, steps, overhead_limit)
             if hooks:
                 hooks.check()
             if memory is None or not state.K[s.K_CROWDED]:
@@ -149,6 +166,8 @@ def _replay(
         "random": random,
         "own_functions": _own_functions(hooks),
     }
+    if planner:
+        header |= planner.header(state)
     if memory:
         header |= memory.header(state)
     return _schedule(program, state, header)

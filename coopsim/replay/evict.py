@@ -1,5 +1,6 @@
 """Find room for a value: best fit if it can be had, else evict as the policy says, then best fit."""
 
+from coopsim.allocators.at_address import carve_highest
 from coopsim.kernel.call import call_search
 from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.kernel.state import (
@@ -20,6 +21,7 @@ from coopsim.kernel.state import (
     K_NEEDED,
     K_OUTCOME,
     K_RELEASES,
+    K_REQUEST,
     K_SEARCH_NS,
     K_SEARCHES,
     K_USER_SEARCH,
@@ -31,15 +33,28 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
-from coopsim.replay.memory import CACHING, COUNTER, carve, largest_hole, list_pieces, log, run_needed, settle, uncarve
+from coopsim.replay.memory import (
+    ARENA,
+    CACHING,
+    COUNTER,
+    carve,
+    largest_hole,
+    list_pieces,
+    log,
+    run_needed,
+    settle,
+    uncarve,
+)
+from coopsim.replay.periodic.follow import take_planned
 from coopsim.replay.relatives import join_evicted
 from coopsim.replay.search import cheapest_value, cheapest_window, published_window
+from coopsim.replay.thrifty import thrifty_window
 from coopsim.replay.watch import tell
 from coopsim.types import Action
 
 ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)
-GREEDY, WINDOW = 0, 1
-TWO_ENDED = 1
+GREEDY, WINDOW, WINDOW_THRIFTY = 0, 1, 3
+TWO_ENDED, APART = 1, 2
 
 
 @kernel
@@ -61,7 +76,9 @@ def drop(S: State, v: int, action: int) -> None:
 def _evict_window(S: State, need: int) -> bool:
     """Evict the cheapest window. Its values are collected first: pieces merge while they are freed."""
     piece, last = -1, -1
-    if S.choice[C_SEARCH] == WINDOW:
+    if S.choice[C_SEARCH] == WINDOW_THRIFTY:
+        piece, last = thrifty_window(S, need)
+    elif S.choice[C_SEARCH] == WINDOW:
         piece, last = cheapest_window(S, need)
     else:
         piece, last = published_window(S, need)
@@ -80,6 +97,15 @@ def _evict_window(S: State, need: int) -> bool:
     return True
 
 
+@inlined
+def _carve(S: State, v: int, high: bool) -> int:
+    """Room for v as the policy places values, or -1."""
+    apart = S.choice[C_PLACEMENT] == APART and S.choice[C_ALLOCATOR] == ARENA
+    if apart and S.V[v, EVICTABLE] == 0:
+        return carve_highest(S, S.V[v, BYTES], v)
+    return carve(S, v, high)
+
+
 @kernel
 def _make_room(S: State, v: int, high: bool) -> int:
     """Evict until v fits. Returns its piece, or -1 when nothing is left to evict."""
@@ -92,13 +118,13 @@ def _make_room(S: State, v: int, high: bool) -> int:
                 break
             for k in range(n):
                 drop(S, S.scratch[k], EVICT)
-            piece = carve(S, v, high)
+            piece = _carve(S, v, high)
         return piece
     one_by_one = S.choice[C_SEARCH] == GREEDY or S.choice[C_ALLOCATOR] == COUNTER
     if not one_by_one:
         list_pieces(S, S.V[v, BYTES])
         if _evict_window(S, run_needed(S, v)):
-            piece = carve(S, v, high)
+            piece = _carve(S, v, high)
         # The caching allocator has no run of neighbours where segments are small, but gives empty ones back.
         one_by_one = S.choice[C_ALLOCATOR] == CACHING
     while one_by_one and piece < 0:
@@ -107,16 +133,21 @@ def _make_room(S: State, v: int, high: bool) -> int:
         if victim < 0:
             break
         drop(S, victim, EVICT)
-        piece = carve(S, v, high)
+        piece = _carve(S, v, high)
     return piece
 
 
 @kernel
 def allocate(S: State, v: int) -> bool:
     """Give v a place in memory. False if there is none: the outcome is then out of memory."""
-    high = S.choice[C_PLACEMENT] == TWO_ENDED and S.V[v, EXPENSIVE] == 0
+    placement = S.choice[C_PLACEMENT]
+    high = placement >= TWO_ENDED and S.V[v, EXPENSIVE] == 0
     visits_before = S.K[K_VISITS]
-    piece = carve(S, v, high)
+    piece = -1
+    if S.K[K_REQUEST] >= 0:
+        piece = take_planned(S, v)
+    if piece < 0:
+        piece = _carve(S, v, high)
     if piece < 0:
         started = now_ns(S.clock)
         piece = _make_room(S, v, high)

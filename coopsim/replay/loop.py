@@ -10,9 +10,13 @@ from coopsim.kernel.state import (
     EVICTABLE,
     FROM,
     ID,
+    K_CLOCK,
+    K_EVENT,
     K_OP,
     K_OUTCOME,
     K_STEP,
+    K_STEP_CLOCK,
+    K_STEPS,
     K_TOTAL,
     KIND,
     LIVE,
@@ -33,13 +37,16 @@ EAGER = 0
 
 @kernel
 def run(S: State, steps: int, overhead_limit: float) -> None:
-    """Replay `steps` steps. The outcome and all counters are in S.K, the actions in S.log."""
-    if not _place_initial(S):
+    """Replay until `steps` steps are done. The outcome and all counters are in S.K, the actions in S.log."""
+    if S.K[K_STEPS] == 0 and not _place_initial(S):
         return
     allowed = 0.0  # total cost before it counts as thrashing
-    event = 0
-    for step in range(steps):
+    event = S.K[K_EVENT]
+    for step in range(S.K[K_STEPS]):
+        allowed += overhead_limit * S.step_cost[step % S.step_cost.shape[0]]
+    for step in range(S.K[K_STEPS], steps):
         S.K[K_STEP] = step
+        S.K[K_STEP_CLOCK] = S.K[K_CLOCK]
         allowed += overhead_limit * S.step_cost[step % S.step_cost.shape[0]]
         while S.E[event, KIND] != END_STEP:
             if S.E[event, KIND] == RUN:
@@ -55,6 +62,8 @@ def run(S: State, steps: int, overhead_limit: float) -> None:
         if event == S.E.shape[0]:
             _end_round(S)
             event = 0
+    S.K[K_STEPS] = steps
+    S.K[K_EVENT] = event
 
 
 @kernel

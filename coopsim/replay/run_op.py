@@ -17,6 +17,7 @@ from coopsim.kernel.state import (
     K_OUTCOME,
     K_RECOMPUTE_COST,
     K_RECOMPUTES,
+    K_REQUEST,
     K_TOTAL,
     LAST_USE,
     LIVE,
@@ -32,8 +33,9 @@ from coopsim.kernel.state import (
     State,
 )
 from coopsim.replay.banish import try_banish
-from coopsim.replay.evict import FREE, RELEASE, allocate, drop
+from coopsim.replay.evict import EVICT, FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import log, pin, settle
+from coopsim.replay.periodic.follow import leaves
 from coopsim.replay.relatives import leave_evicted
 from coopsim.replay.watch import tell
 from coopsim.types import Action
@@ -139,7 +141,19 @@ def _execute(S: State, op: int, again: bool) -> bool:
         if S.choice[C_RELEASE] == BANISH and S.V[v, LIVE] == 0:
             try_banish(S, v)
         _let_go(S, v)
+    if S.K[K_REQUEST] >= 0:
+        _leave_by_plan(S, op, again)
     return True
+
+
+@kernel
+def _leave_by_plan(S: State, op: int, again: bool) -> None:
+    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+        if leaves(S, S.outs[k], again):
+            drop(S, S.outs[k], EVICT)
+    for k in range(S.O[op, INS], S.O[op + 1, INS]):
+        if leaves(S, S.ins[k], again):
+            drop(S, S.ins[k], EVICT)
 
 
 @inlined

@@ -15,6 +15,7 @@ from coopsim.kernel.state import (
     K_CLOCK,
     K_NOW,
     K_RANDOM,
+    K_STEP_CLOCK,
     K_USER_SCORE,
     LAST_USE,
     LENGTH,
@@ -35,7 +36,7 @@ from coopsim.replay.walks import evicted_above, evicted_below
 
 COST_NONE, COST_OWN, COST_SET, COST_CLASSES, COST_NEIGHBOURHOOD, COST_ANCESTORS, COST_PROJECTED, COST_RANDOM = range(8)
 BY_NOTHING, BY_BYTES, BY_HOLE = range(3)
-STALENESS, NEXT_USE, ANY_TIME = range(3)
+STALENESS, NEXT_USE, ANY_TIME, DAMPED = range(4)
 _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same numbers with and without compilation
 
 
@@ -46,6 +47,7 @@ class Terms(NamedTuple):
     divisor: int
     recency: int
     clock: int
+    step_clock: int
     now: int
     user_score: int
 
@@ -54,7 +56,13 @@ class Terms(NamedTuple):
 def terms_of(S: State) -> Terms:
     """The terms as they stand."""
     return Terms(
-        S.choice[C_COST], S.choice[C_DIVISOR], S.choice[C_RECENCY], S.K[K_CLOCK], S.K[K_NOW], S.K[K_USER_SCORE]
+        S.choice[C_COST],
+        S.choice[C_DIVISOR],
+        S.choice[C_RECENCY],
+        S.K[K_CLOCK],
+        S.K[K_STEP_CLOCK],
+        S.K[K_NOW],
+        S.K[K_USER_SCORE],
     )
 
 
@@ -105,6 +113,8 @@ def _distance(S: State, terms: Terms, piece: int, v: int) -> float:
             at += 1
         S.V[v, NEXT_AT] = at
         distance = float(S.uses[at] - terms.now) if at < S.V[v, USES_END] else np.inf
+    elif terms.recency == DAMPED:
+        distance = float(terms.clock - S.P[piece, LAST_USE]) + 0.1 * float(terms.clock - terms.step_clock)
     return distance
 
 

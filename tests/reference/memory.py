@@ -2,29 +2,43 @@
 
 from typing import Any
 
+from coopsim.types import Placement
 from tests.reference.values import Value
 
 
 class Arena:
     """One region as a list of pieces [start, bytes, value or None] in address order; free neighbours never touch."""
 
-    def __init__(self, budget: int, two_ended: bool) -> None:
+    def __init__(self, budget: int, placement: Placement) -> None:
         self.pieces: list[list[Any]] = [[0, budget, None]] if budget else []
-        self.two_ended = two_ended
+        self.placement = placement
 
     def allocate(self, value: Value, cheap: bool) -> bool:
         holes = [(n, start) for start, n, held in self.pieces if held is None and n >= value.bytes]
         if not holes:
             return False
         n, start = min(holes)
+        high = cheap and self.placement != Placement.LOW
+        if self.placement == Placement.APART and value.fixed:
+            high = True
+            n, start = max(holes, key=lambda hole: hole[1])
         i = self.pieces.index([start, n, None])
         used, rest = value.bytes, n - value.bytes
-        if self.two_ended and cheap:
+        if high:
             self.pieces[i : i + 1] = [[start, rest, None], [start + rest, used, value]]
         else:
             self.pieces[i : i + 1] = [[start, used, value], [start + used, rest, None]]
         self.pieces = [p for p in self.pieces if p[1]]
         return True
+
+    def allocate_at(self, value: Value, address: int) -> bool:
+        for i, (start, n, held) in enumerate(self.pieces):
+            if held is None and start <= address and address + value.bytes <= start + n:
+                end = address + value.bytes
+                parts = [[start, address - start, None], [address, value.bytes, value], [end, start + n - end, None]]
+                self.pieces[i : i + 1] = [p for p in parts if p[1]]  # type: ignore[operator]
+                return True
+        return False
 
     def free(self, value: Value) -> None:
         self.pieces[self.index(value)][2] = None

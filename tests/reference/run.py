@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from coopsim.trace import Trace
-from coopsim.types import Action, Dead, Outcome, Placement, Release, Search
+from coopsim.types import Action, Dead, Outcome, Planning, Release, Search
 from tests.reference.memory import Arena, Counter
+from tests.reference.plan import Plan, plan
 from tests.reference.program import GRANULE, Program
 from tests.reference.score import Scorer
 from tests.reference.search import least, window, window_published
@@ -26,8 +27,11 @@ class Replay:
         self.scorer = Scorer(policy, memory)
         self.rows: list[Row] = []
         self.clock = 0
+        self.step_clock = 0  # when the step began
         self.total = 0
         self.step = 0
+        self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
+        self.following: Plan | None = None  # that is being followed
         self.serving = -1  # the op of the program that runs, or for which others run again
 
     # Rows
@@ -48,7 +52,7 @@ class Replay:
     def allocate(self, value: Value, op: Op | None) -> None:
         number = op.number if op else -1
         cheap = value.storage < 0 or op is None or not op.expensive
-        while not self.memory.allocate(value, cheap):
+        while not (self.as_planned(value) or self.memory.allocate(value, cheap)):
             victims = self.victims(value.bytes)
             if not victims:
                 raise Ended(Outcome.OOM)
@@ -57,16 +61,26 @@ class Replay:
         value.resident = True
         self.log(Action.ALLOC, number, value)
 
+    def as_planned(self, value: Value) -> bool:
+        if self.following:
+            planned, address = self.following.next_request()
+            assert isinstance(self.memory, Arena)
+            if planned is value and self.memory.allocate_at(value, address):
+                return True
+            self.following = None
+        return False
+
     def victims(self, nbytes: int) -> list[Value]:
         if isinstance(self.memory, Arena):
-            if self.policy.search == Search.WINDOW:
-                return window(self.memory.pieces, nbytes, self.score, self.near_tie)
+            if self.policy.search in (Search.WINDOW, Search.WINDOW_THRIFTY):
+                thrifty = self.policy.search == Search.WINDOW_THRIFTY
+                return window(self.memory.pieces, nbytes, self.score, self.near_tie, thrifty=thrifty)
             if self.policy.search == Search.WINDOW_PUBLISHED:
                 return window_published(self.memory.pieces, nbytes, self.score)
         return least(self.memory.in_order(), self.score)
 
     def score(self, value: Value) -> float:
-        return self.scorer.score(value, self.clock, self.serving)
+        return self.scorer.score(value, self.clock, self.serving, self.step_clock)
 
     # Running ops
 
@@ -135,6 +149,11 @@ class Replay:
             if not v.live:
                 self.try_banish(v, op.number)
             self.drop_if_unwanted(v, op)
+        for v in op.outputs + op.inputs if self.following else []:
+            if v.can_go and v.resident and v.live:
+                assert self.following
+                if self.following.leaves(v, self.serving, again=action == Action.RECOMPUTE):
+                    self.drop(v, Action.EVICT, op.number)
 
     def drop_if_unwanted(self, v: Value, op: Op) -> None:
         if v.can_go and v.resident and not v.live:
@@ -200,17 +219,21 @@ class Replay:
         self.start()
         for first_step in range(0, steps, steps_a_round):
             self.step = first_step
+            if self.plan_for and first_step > 0 and all(v.resident for v in self.program.initial):
+                self.following = self.plan_for([self.memory.address(v) for v in self.program.initial])
             self.free_due(-1)
             for op in self.program.ops:
                 if first_step + op.step >= steps:
                     return
                 if op.number == 0 or first_step + op.step > self.step:
                     self.step = first_step + op.step
+                    self.step_clock = self.clock
                     base += cost_of_step[op.step]
                 self.run(op)
                 if self.total > overhead_limit * base:
                     raise Ended(Outcome.THRASH)
                 self.free_due(op.number)
+            self.following = None
             self.end_round()
 
 
@@ -229,8 +252,10 @@ def replay(
     granule = GRANULE[allocator]
     program = Program(trace, policy, granule, decide_by, random == "keep")
     budget = budget // granule * granule
-    memory = Counter(budget) if allocator == "counter" else Arena(budget, policy.placement == Placement.TWO_ENDED)
+    memory = Counter(budget) if allocator == "counter" else Arena(budget, policy.placement)
     state = Replay(program, policy, memory, near_tie)
+    if policy.planning == Planning.REPEAT and allocator == "arena" and trace.n_steps == 1:
+        state.plan_for = lambda addresses: plan(trace, program, policy, budget, addresses, decide_by, random)
     try:
         state.go(steps, overhead_limit)
     except Ended as stop:

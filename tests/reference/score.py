@@ -15,9 +15,9 @@ class Scorer:
         self.policy, self.memory = policy, memory
         self.random = 20231210
 
-    def score(self, v: Value, clock: int, running: int) -> float:
-        """`running` is the op of the program that is served."""
-        cost, recency = self.cost_of_loss(v), self.recency(v, clock, running)
+    def score(self, v: Value, clock: int, running: int, step_clock: int) -> float:
+        """`running` is the op of the program that is served; `step_clock` the clock when the step began."""
+        cost, recency = self.cost_of_loss(v), self.recency(v, clock, running, step_clock)
         return math.inf if recency == 0 else cost / recency / self.size(v)
 
     def cost_of_loss(self, v: Value) -> float:
@@ -41,7 +41,7 @@ class Scorer:
                 return float(self.random)
         raise ValueError(self.policy.cost)
 
-    def recency(self, v: Value, clock: int, running: int) -> float:
+    def recency(self, v: Value, clock: int, running: int, step_clock: int) -> float:
         match self.policy.recency:
             case Recency.STALENESS:
                 return clock - v.last_use
@@ -49,6 +49,8 @@ class Scorer:
                 return min((op.number - running for op in v.consumers if op.number > running), default=math.inf)
             case Recency.NOTHING:
                 return 1
+            case Recency.DAMPED:
+                return clock - v.last_use + 0.1 * (clock - step_clock)
         raise ValueError(self.policy.recency)
 
     def size(self, v: Value) -> int:

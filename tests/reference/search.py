@@ -16,8 +16,14 @@ def least(held: list[Value], score: Score) -> list[Value]:
     return [held[i]] if best < math.inf else []
 
 
-def window(pieces: list[list[Any]], nbytes: int, score: Score, near_tie: Callable[[], None]) -> list[Value]:
-    """The values of the best run of neighbouring pieces, found by looking at all of them."""
+def window(
+    pieces: list[list[Any]], nbytes: int, score: Score, near_tie: Callable[[], None], *, thrifty: bool = False
+) -> list[Value]:
+    """The values of the best run of neighbouring pieces, found by looking at all of them.
+
+    Thrifty: the sum of scores is divided by the square root of the bytes, and no run is looked at that would do
+    without its first piece.
+    """
     score_of = {v: score(v) for _, _, v in pieces if v is not None and v.can_go}
     runs = []
     for first in range(len(pieces)):
@@ -28,8 +34,9 @@ def window(pieces: list[list[Any]], nbytes: int, score: Score, near_tie: Callabl
                 break
             size += n
             values = values if held is None else [*values, held]
-            if size >= nbytes:
-                runs.append((math.fsum(score_of[v] for v in values), last, last - first, values))
+            if size >= nbytes and not (thrifty and size - pieces[first][1] >= nbytes):
+                total = math.fsum(score_of[v] for v in values) / (math.sqrt(size) if thrifty else 1)
+                runs.append((total, last, last - first, values))
     best = min(runs, default=None, key=lambda r: r[:3])
     if best is None:
         return []

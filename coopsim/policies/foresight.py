@@ -1,0 +1,21 @@
+"""Foresight: a plan, made from the step before, of what leaves memory when and of all addresses.
+
+For training steps that repeat; the first goes as under Thrift. While a step goes as planned nothing is searched for;
+the first surprise (another request, an address that is not free) ends the plan until the next step, and Thrift goes
+on. The planner is coopsim/replay/periodic; docs/policies-ours.md says how it works.
+"""
+
+from coopsim.policies import Policy
+from coopsim.types import Cost, InPlace, Placement, Planning, Recency, Search
+
+POLICY = Policy(
+    name="foresight",
+    summary="steps that repeat go by a plan made from the one before; else thrift",
+    source="ours; docs/policies-ours.md",
+    cost=Cost.ANCESTORS,
+    recency=Recency.DAMPED,
+    search=Search.WINDOW_THRIFTY,
+    placement=Placement.APART,
+    in_place=InPlace.RECOMPUTABLE,
+    planning=Planning.REPEAT,
+)

@@ -1,0 +1,22 @@
+"""Thrift: Coop with a window chosen by what it costs for what it frees, and fixed values out of its way.
+
+It knows the past only. Four changes to Coop (docs/policies-ours.md has the figures): losing a value costs all its
+evicted ancestors, where a union-find set also counts what has come back and misses what hangs on others; a window's
+cost is divided by the square root of its bytes, because what is freed beyond the request serves the next ones;
+staleness is damped, because in the forward pass what was used last is not needed at once; and what cannot be evicted
+goes to the high end of the highest hole, where no window needs to pass it.
+"""
+
+from coopsim.policies import Policy
+from coopsim.types import Cost, InPlace, Placement, Recency, Search
+
+POLICY = Policy(
+    name="thrift",
+    summary="cheapest window for the bytes it frees; all evicted ancestors; fixed values apart",
+    source="ours; docs/policies-ours.md",
+    cost=Cost.ANCESTORS,
+    recency=Recency.DAMPED,
+    search=Search.WINDOW_THRIFTY,
+    placement=Placement.APART,
+    in_place=InPlace.RECOMPUTABLE,
+)

@@ -1,0 +1,44 @@
+"""What a replay asks while it follows a plan. The first surprise ends that, until the next step."""
+
+from coopsim.allocators.at_address import carve_at
+from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.state import (
+    BYTES,
+    EVICTABLE,
+    K_NOW,
+    K_REQUEST,
+    LIVE,
+    NEXT_AT,
+    PIECE,
+    PINS,
+    USES_END,
+    State,
+)
+from coopsim.replay.periodic.rehearse import LEAVE, LEAVE_ONCE
+
+VALUE, AT = range(2)
+
+
+@kernel
+def take_planned(S: State, v: int) -> int:
+    """The piece that the plan has for v, the next value asked for; -1, and no plan any more, if it does not hold."""
+    n = S.K[K_REQUEST]
+    piece = -1
+    if n < S.requests.shape[0] and S.requests[n, VALUE] == v:
+        piece = carve_at(S, S.V[v, BYTES], S.requests[n, AT], v)
+    S.K[K_REQUEST] = n + 1 if piece >= 0 else -1
+    return piece
+
+
+@inlined
+def leaves(S: State, v: int, again: bool) -> bool:
+    """Whether the plan has v leave now that it has been used or made (again)."""
+    V = S.V
+    if V[v, PIECE] < 0 or V[v, LIVE] == 0 or V[v, PINS] > 0 or V[v, EVICTABLE] == 0:
+        return False
+    at = V[v, NEXT_AT]
+    while at < V[v, USES_END] and (S.uses[at] < S.K[K_NOW] or (S.uses[at] == S.K[K_NOW] and not again)):
+        at += 1
+    V[v, NEXT_AT] = at
+    decision = S.gaps[v + at]
+    return decision == LEAVE or (decision == LEAVE_ONCE and not again)

@@ -1,0 +1,106 @@
+"""Make a plan for a step that has been seen once, and run a replay whose steps follow plans."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coopsim.kernel import state as s
+from coopsim.kernel.state import Array
+from coopsim.replay.loop import run
+from coopsim.replay.periodic.place import place
+from coopsim.replay.periodic.rehearse import (
+    Q_BYTES,
+    Q_COLUMNS,
+    Q_UNTIL,
+    Q_VALUE,
+    R_COST,
+    R_COUNT,
+    R_STAYS,
+    rehearsal,
+    rehearse,
+)
+from coopsim.replay.periodic.select import drop_useless, prune, select, selection
+from coopsim.replay.program import NEVER, Program
+
+_TRIES = 12
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Decisions for all gaps, and for each request of the step, in order, its value and address."""
+
+    gaps: Any
+    requests: Array
+    cost: int  # decision cost of the recomputations of a step
+    peak: int  # most bytes in memory
+    height: int  # the end of the highest of them
+    rehearsals: int
+
+
+def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan | None:
+    """A plan that fits into `budget` bytes with what is there at the start at the addresses `fixed`, or None."""
+    R, S = rehearsal(program, in_place=in_place), selection(program)
+    drop_useless(R, S)
+    target = budget
+    for _ in range(_TRIES):
+        if select(R, S, target) > 0:
+            return None
+        prune(R, S, target)
+        rehearse(R)
+        logged = replace(R, Q=np.zeros((int(R.K[R_STAYS]), Q_COLUMNS), np.int64))
+        rehearse(logged)
+        stays = logged.Q
+        stays[stays[:, Q_UNTIL] < 0, Q_UNTIL] = NEVER
+        at, above = place(stays, fixed, budget)
+        if above <= 0:
+            n = len(fixed)
+            requests = np.stack([stays[n:, Q_VALUE], at[n:]], axis=1)
+            height = int((at + stays[:, Q_BYTES]).max(initial=0))
+            return Plan(R.gaps, requests, int(R.K[R_COST]), int(R.peak.max(initial=0)), height, int(R.K[R_COUNT]))
+        target = min(target, int(R.peak.max())) - max(min(above // 2, budget // 100), budget // 1000)
+    return None
+
+
+class Planner:
+    """Runs a replay: the first step as the policy does, the others by plan. Plans are kept for a second run."""
+
+    def __init__(self, program: Program, budget: int, *, in_place: bool) -> None:
+        self.program, self.budget, self.in_place = program, budget, in_place
+        self.plans: dict[bytes, Plan | None] = {}
+        self.seconds = 0.0
+
+    def run(self, state: s.State, steps: int, overhead_limit: float) -> None:
+        """Like loop.run."""
+        run(state, 1, overhead_limit)
+        for step in range(1, steps):
+            if state.K[s.K_OUTCOME] != s.OK:
+                return
+            plan = self._plan_for(state)
+            following = state
+            if plan:
+                following = replace(state, gaps=plan.gaps, requests=plan.requests)
+                state.K[s.K_REQUEST] = 0
+            run(following, step + 1, overhead_limit)
+            if plan and state.K[s.K_REQUEST] == len(plan.requests):
+                state.K[s.K_PLANNED] += 1
+            state.K[s.K_REQUEST] = -1
+
+    def _plan_for(self, state: s.State) -> Plan | None:
+        pieces = state.V[state.initial, s.PIECE]
+        if (pieces < 0).any():
+            return None
+        fixed = state.P[pieces, s.ADDRESS]
+        key = fixed.tobytes()
+        if key not in self.plans:
+            started = time.perf_counter()
+            self.plans[key] = make(self.program, self.budget, fixed, in_place=self.in_place)
+            self.seconds += time.perf_counter() - started
+        return self.plans[key]
+
+    def header(self, state: s.State) -> dict[str, Any]:
+        """Steps that went by plan to their end, and the last plan's figures; planning time is wall-clock."""
+        made = [plan for plan in self.plans.values() if plan]
+        figures = {"plan_peak_bytes": made[-1].peak, "plan_height_bytes": made[-1].height} if made else {}
+        return figures | {"planned_steps": int(state.K[s.K_PLANNED]), "planning_ns": round(self.seconds * 1e9)}

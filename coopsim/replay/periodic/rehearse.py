@@ -1,0 +1,224 @@
+"""Rehearse one step under decisions about each stretch of idleness: its recomputation cost, its bytes, its requests.
+
+A *gap* of a value is the time from when it is made, or from one of its uses, to its next use (or to its end). The
+gap after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout a gap (STAY),
+is dropped as the gap begins and stays dropped until the next use (LEAVE), or is dropped and stays from when a
+recomputation of others needs it (LEAVE_ONCE). Everything else is as in a replay (docs/replay.md), without addresses.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.reference import Bundle
+from coopsim.kernel.state import (
+    BYTES,
+    DECIDE,
+    DROP,
+    EVICTABLE,
+    ID,
+    INS,
+    KIND,
+    OLDER,
+    OUTS,
+    PRODUCER,
+    RUN,
+    TEMPS,
+    USES,
+    Array,
+)
+
+STAY, LEAVE, LEAVE_ONCE = range(3)
+
+# X: a row a value. AT: its current gap. STAY_NO: the number of its stay in memory.
+HERE, ALIVE, HOLDS, AT, STAY_NO = range(5)
+X_COLUMNS = 5
+
+# Q: a row a stay in memory, in the order of requests. FROM and UNTIL count op runs, two a run.
+Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
+Q_COLUMNS = 4
+
+# K: results.
+R_COST, R_STAYS, R_RUNS, R_BYTES, R_STAMP, R_COUNT, R_IN_PLACE = range(7)
+R_SIZE = 7
+
+
+class Rehearsal(Bundle):
+    """The program of a replay's state, decisions, and room to count in."""
+
+    V: Array
+    O: Array  # noqa: E741
+    ins: Array
+    outs: Array
+    uses: Array
+    initial: Array
+    E: Array
+    gaps: NDArray[np.int8]  # the decisions
+    X: Array
+    peak: Array  # most bytes while each op of the program is served
+    planned: Array
+    stack: Array
+    Q: Array  # empty: stays are not recorded
+    K: Array
+
+
+def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
+    """For the program of a replay (replay.program.Program). Stays are recorded once Q has been given rows."""
+    values, n_ops = len(program.values), len(program.ops) - 1
+    K = np.zeros(R_SIZE, np.int64)
+    K[R_IN_PLACE] = in_place
+    return Rehearsal(
+        V=program.values,
+        O=program.ops,
+        ins=program.ins,
+        outs=program.outs,
+        uses=program.uses,
+        initial=program.initial,
+        E=program.events,
+        gaps=np.zeros(len(program.uses) + values, np.int8),
+        X=np.zeros((values, X_COLUMNS), np.int64),
+        peak=np.zeros(n_ops, np.int64),
+        planned=np.zeros(n_ops + 1, np.int64),
+        stack=np.zeros(n_ops + 1, np.int64),
+        Q=np.zeros((0, Q_COLUMNS), np.int64),
+        K=K,
+    )
+
+
+@kernel
+def rehearse(R: Rehearsal) -> bool:
+    """Go through the step. R.K[R_COST] is the decision cost of recomputations, R.peak the bytes. False: lost."""
+    for v in range(R.V.shape[0]):
+        R.X[v, HERE] = R.X[v, ALIVE] = R.X[v, HOLDS] = 0
+        R.X[v, AT] = v + R.V[v, USES]
+    R.K[R_COST] = R.K[R_STAYS] = R.K[R_RUNS] = R.K[R_BYTES] = 0
+    R.K[R_COUNT] += 1
+    for k in range(R.initial.shape[0]):
+        _come(R, R.initial[k])
+        R.X[R.initial[k], ALIVE] = 1
+    for e in range(R.E.shape[0]):
+        if R.E[e, KIND] == RUN:
+            if not _serve(R, R.E[e, ID]):
+                return False
+        elif R.E[e, KIND] == DROP:
+            v = R.E[e, ID]
+            R.X[v, ALIVE] = 0
+            if R.X[v, HERE]:
+                _go(R, v)
+    return True
+
+
+@inlined
+def _come(R: Rehearsal, v: int) -> None:
+    R.X[v, HERE] = 1
+    R.K[R_BYTES] += R.V[v, BYTES]
+    stay = R.K[R_STAYS]
+    R.K[R_STAYS] += 1
+    R.X[v, STAY_NO] = stay
+    if stay < R.Q.shape[0]:
+        R.Q[stay, Q_VALUE] = v
+        R.Q[stay, Q_BYTES] = R.V[v, BYTES]
+        R.Q[stay, Q_FROM] = 2 * R.K[R_RUNS]
+        R.Q[stay, Q_UNTIL] = -1
+
+
+@inlined
+def _go(R: Rehearsal, v: int) -> None:
+    R.X[v, HERE] = 0
+    R.K[R_BYTES] -= R.V[v, BYTES]
+    stay = R.X[v, STAY_NO]
+    if stay < R.Q.shape[0]:
+        R.Q[stay, Q_UNTIL] = 2 * R.K[R_RUNS] + 1
+
+
+@kernel
+def _serve(R: Rehearsal, op: int) -> bool:
+    """Run op, and before it those that make its missing inputs, depth first (run_op.py)."""
+    if not _hold(R, op):
+        return False
+    R.peak[op] = 0
+    stack, depth = R.stack, 1
+    stack[0] = op
+    while depth > 0:
+        p = stack[depth - 1]
+        missing = -1
+        for k in range(R.O[p, INS], R.O[p + 1, INS]):
+            if R.X[R.ins[k], HERE] == 0:
+                missing = R.ins[k]
+                break
+        if missing >= 0:
+            stack[depth] = R.V[missing, PRODUCER]
+            depth += 1
+        else:
+            _execute(R, p, op)
+            depth -= 1
+    return True
+
+
+@inlined
+def _hold(R: Rehearsal, op: int) -> bool:
+    stack, depth = R.stack, 1
+    stack[0] = op
+    R.planned[op] = 1
+    while depth > 0:
+        depth -= 1
+        p = stack[depth]
+        for k in range(R.O[p, INS], R.O[p + 1, INS]):
+            v = R.ins[k]
+            R.X[v, HOLDS] += 1
+            if R.X[v, HERE] == 0:
+                producer = R.V[v, PRODUCER]
+                if producer < 0:
+                    return False
+                if R.planned[producer] == 0:
+                    R.planned[producer] = 1
+                    stack[depth] = producer
+                    depth += 1
+    return True
+
+
+@kernel
+def _execute(R: Rehearsal, p: int, op: int) -> None:
+    again = p != op
+    R.planned[p] = 0
+    R.K[R_RUNS] += 1
+    for k in range(R.O[p, OUTS], R.O[p + 1, OUTS]):
+        w = R.outs[k]
+        R.X[w, HOLDS] += 1
+        older = R.V[w, OLDER]
+        if R.X[w, HERE] == 0 and (R.K[R_IN_PLACE] == 0 or older < 0 or R.X[older, HOLDS] != 1):
+            _come(R, w)
+    R.peak[op] = max(R.peak[op], R.K[R_BYTES])
+    for k in range(R.O[p, OUTS], R.O[p, TEMPS]):
+        w = R.outs[k]
+        if R.X[w, HERE] == 0:  # in place
+            older = R.V[w, OLDER]
+            R.X[older, HERE] = 0
+            R.X[w, HERE] = 1
+            R.X[w, STAY_NO] = R.X[older, STAY_NO]
+            if not again:
+                R.X[older, ALIVE] = 0
+        if not again:
+            R.X[w, ALIVE] = 1
+    if again:
+        R.K[R_COST] += R.O[p, DECIDE]
+    for k in range(R.O[p, TEMPS], R.O[p + 1, OUTS]):
+        R.X[R.outs[k], HOLDS] -= 1
+        _go(R, R.outs[k])
+    for k in range(R.O[p, OUTS], R.O[p, TEMPS]):
+        _let_go(R, R.outs[k], again)
+    for k in range(R.O[p, INS], R.O[p + 1, INS]):
+        if not again:
+            R.X[R.ins[k], AT] += 1
+        _let_go(R, R.ins[k], again)
+
+
+@inlined
+def _let_go(R: Rehearsal, v: int, again: bool) -> None:
+    R.X[v, HOLDS] -= 1
+    if R.X[v, HOLDS] == 0 and R.X[v, HERE] and R.V[v, EVICTABLE]:
+        decision = R.gaps[R.X[v, AT]]
+        if R.X[v, ALIVE] == 0 or decision == LEAVE or (decision == LEAVE_ONCE and not again):
+            _go(R, v)

@@ -1,0 +1,275 @@
+"""Decide which values leave memory in which gaps, so that a step fits into a budget at little recomputation.
+
+Greedy: again and again the gap whose dropping costs least for each byte and op by which the budget is exceeded. What
+it costs is estimated from what would have to run again, and rehearsed before it is accepted; a gap that turns out
+dearer than its estimate goes back in line.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.reference import Bundle
+from coopsim.kernel.state import BYTES, DECIDE, EVICTABLE, INS, OUTS, PRODUCER, TEMPS, USES, USES_END, Array
+from coopsim.replay.periodic.rehearse import (
+    LEAVE,
+    LEAVE_ONCE,
+    R_COST,
+    R_STAMP,
+    STAY,
+    Rehearsal,
+    rehearse,
+)
+
+# C: a row a gap. C_AFTER, C_BEFORE: the ops of the program between which it lies.
+C_VALUE, C_AFTER, C_BEFORE, C_OPEN, C_SEEN = range(5)
+
+
+class Selection(Bundle):
+    """Room for the choice. All arrays but `over` and `stamp` have a row a gap."""
+
+    C: Array
+    estimate: NDArray[np.float64]  # cost of dropping
+    score: NDArray[np.float64]  # as rehearsed, at round C_SEEN
+    over: Array  # how many ops before each exceed the budget
+    stamp: Array  # ops that a walk has counted
+    stack: Array
+    dropped: Array  # of each value: the op after which the program drops it
+
+
+def selection(program: Any) -> Selection:
+    """For the program of a replay."""
+    V, n_ops = program.values, len(program.ops) - 1
+    n_uses = V[:, USES_END] - V[:, USES]
+    value = np.repeat(np.arange(len(V)), n_uses + 1)
+    at = np.arange(len(value)) - value  # in uses; the last gap of a value has none
+    last = at == V[value, USES_END]
+    uses = np.append(program.uses, 0)
+    C = np.zeros((len(value), 5), np.int64)
+    C[:, C_VALUE] = value
+    C[:, C_AFTER] = np.where(at == V[value, USES], V[value, PRODUCER], uses[at - 1])
+    C[:, C_BEFORE] = np.where(last, np.minimum(program.dropped[value] + 1, n_ops), uses[at])
+    C[:, C_OPEN] = (V[value, EVICTABLE] == 1) & (C[:, C_BEFORE] - C[:, C_AFTER] > 1)
+    return Selection(
+        C=C,
+        estimate=np.zeros(len(value)),
+        score=np.zeros(len(value)),
+        over=np.zeros(n_ops + 1, np.int64),
+        stamp=np.zeros(n_ops + 1, np.int64),
+        stack=np.zeros(n_ops + 1, np.int64),
+        dropped=program.dropped,
+    )
+
+
+@kernel
+def drop_useless(R: Rehearsal, S: Selection) -> None:
+    """Gaps that no use ends: the value may go at once."""
+    for g in range(S.C.shape[0]):
+        v = S.C[g, C_VALUE]
+        if S.C[g, C_OPEN] and g - v == R.V[v, USES_END]:
+            R.gaps[g] = LEAVE
+
+
+@kernel
+def excess(R: Rehearsal, S: Selection, budget: int) -> float:
+    """Sum over the ops of the bytes above the budget; brings S.over up to date."""
+    total, count = 0.0, 0
+    for op in range(R.peak.shape[0]):
+        if R.peak[op] > budget:
+            total += float(R.peak[op] - budget)
+            count += 1
+        S.over[op + 1] = count
+    return total
+
+
+@kernel
+def _exceeds(R: Rehearsal, budget: int) -> float:
+    total = 0.0
+    for op in range(R.peak.shape[0]):
+        if R.peak[op] > budget:
+            total += float(R.peak[op] - budget)
+    return total
+
+
+@kernel
+def cost_to_bring_back(R: Rehearsal, S: Selection, g: int) -> float:
+    """The ops that must run again at the end of gap g if the value leaves, all else as decided."""
+    v, when = S.C[g, C_VALUE], S.C[g, C_BEFORE]
+    R.K[R_STAMP] += 1
+    stamp = R.K[R_STAMP]
+    first = R.V[v, PRODUCER]
+    for k in range(R.O[first, OUTS], R.O[first, TEMPS]):
+        w = R.outs[k]
+        if w != v and _leaves_within(R, S, w, g):
+            return 0.0  # its op runs again anyway, and may bring v along
+    cost = 0.0
+    S.stack[0] = first
+    S.stamp[first] = stamp
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        p = S.stack[depth]
+        cost += float(R.O[p, DECIDE])
+        for k in range(R.O[p, INS], R.O[p + 1, INS]):
+            u = R.ins[k]
+            if _absent(R, S, u, when) == GONE:
+                producer = R.V[u, PRODUCER]
+                if S.stamp[producer] != stamp:
+                    S.stamp[producer] = stamp
+                    S.stack[depth] = producer
+                    depth += 1
+    return cost
+
+
+@inlined
+def _leaves_within(R: Rehearsal, S: Selection, w: int, g: int) -> bool:
+    """Whether w is dropped, and needed again, in a gap that overlaps gap g."""
+    leaves = False
+    for k in range(w + R.V[w, USES], w + R.V[w, USES_END]):
+        if R.gaps[k] != STAY and S.C[k, C_BEFORE] > S.C[g, C_AFTER] and S.C[k, C_AFTER] < S.C[g, C_BEFORE]:
+            leaves = True
+    return leaves
+
+
+RESIDENT, BACK, GONE = range(3)
+
+
+@inlined
+def _absent(R: Rehearsal, S: Selection, u: int, when: int) -> int:
+    """How u is when op `when` starts: resident, dropped until op `when` or a later one, or dropped by the program."""
+    result = RESIDENT
+    if R.V[u, EVICTABLE]:
+        if S.dropped[u] < when:
+            result = GONE
+        else:
+            at = R.V[u, USES]
+            while at < R.V[u, USES_END] and R.uses[at] < when:
+                at += 1
+            if R.gaps[u + at] != STAY:
+                if at == R.V[u, USES_END]:
+                    result = GONE
+                else:
+                    result = BACK
+    return result
+
+
+@kernel
+def select(R: Rehearsal, S: Selection, budget: int) -> float:
+    """Drop values in gaps, from the decisions that there are, until the step fits. Returns the excess that is left."""
+    rehearse(R)
+    cost, over = R.K[R_COST], excess(R, S, budget)
+    C, now = S.C, 1
+    for g in range(C.shape[0]):
+        C[g, C_SEEN] = 0
+        if C[g, C_OPEN] and R.gaps[g] == STAY:
+            S.estimate[g] = cost_to_bring_back(R, S, g)
+    while over > 0:
+        best, least = -1, np.inf
+        for g in range(C.shape[0]):
+            if C[g, C_OPEN] and R.gaps[g] == STAY:
+                if C[g, C_SEEN] == now:
+                    s = S.score[g]
+                else:
+                    ops = S.over[C[g, C_BEFORE]] - S.over[C[g, C_AFTER] + 1]
+                    if ops <= 0:
+                        continue
+                    s = S.estimate[g] / float(R.V[C[g, C_VALUE], BYTES] * ops)
+                if s < least:
+                    best, least = g, s
+        if best < 0:
+            if not _leave_for_longer(R, S, budget, cost, over):
+                break
+        elif C[best, C_SEEN] < now:
+            S.score[best] = _rehearsed_score(R, S, best, budget, cost, over)
+            C[best, C_SEEN] = now
+            continue
+        else:
+            R.gaps[best] = LEAVE_ONCE
+            _estimate_relatives(R, S, C[best, C_VALUE])
+        rehearse(R)
+        cost, over = R.K[R_COST], excess(R, S, budget)
+        now += 1
+    return over
+
+
+@kernel
+def _estimate_relatives(R: Rehearsal, S: Selection, v: int) -> None:
+    """Estimate anew what it costs to drop the siblings, the inputs and the results of v's op and of its users."""
+    op = R.V[v, PRODUCER]
+    for k in range(R.O[op, OUTS], R.O[op, TEMPS]):
+        _estimate(R, S, R.outs[k])
+    for k in range(R.O[op, INS], R.O[op + 1, INS]):
+        _estimate(R, S, R.ins[k])
+    for j in range(R.V[v, USES], R.V[v, USES_END]):
+        user = R.uses[j]
+        for k in range(R.O[user, OUTS], R.O[user, TEMPS]):
+            _estimate(R, S, R.outs[k])
+
+
+@inlined
+def _estimate(R: Rehearsal, S: Selection, v: int) -> None:
+    for g in range(v + R.V[v, USES], v + R.V[v, USES_END] + 1):
+        if S.C[g, C_OPEN] and R.gaps[g] == STAY:
+            S.estimate[g] = cost_to_bring_back(R, S, g)
+
+
+@kernel
+def _rehearsed_score(R: Rehearsal, S: Selection, g: int, budget: int, cost: int, over: float) -> float:
+    """What dropping in gap g costs for each unit of excess that it takes away; infinite if it takes none away."""
+    score = np.inf
+    R.gaps[g] = LEAVE_ONCE
+    if rehearse(R):
+        gain = over - _exceeds(R, budget)
+        S.estimate[g] = float(R.K[R_COST] - cost)
+        if gain > 0.0:
+            score = S.estimate[g] / gain
+    R.gaps[g] = STAY
+    return score
+
+
+@kernel
+def _leave_for_longer(R: Rehearsal, S: Selection, budget: int, cost: int, over: float) -> bool:
+    """No gap helps any more: let a value that came back early for others leave again. False: that does not help."""
+    best, least = -1, np.inf
+    for g in range(S.C.shape[0]):
+        if S.C[g, C_OPEN] and R.gaps[g] == LEAVE_ONCE and S.over[S.C[g, C_BEFORE]] > S.over[S.C[g, C_AFTER] + 1]:
+            R.gaps[g] = LEAVE
+            if rehearse(R):
+                gain = over - _exceeds(R, budget)
+                if gain > 0.0 and float(R.K[R_COST] - cost) / gain < least:
+                    best, least = g, float(R.K[R_COST] - cost) / gain
+            R.gaps[g] = LEAVE_ONCE
+    if best >= 0:
+        R.gaps[best] = LEAVE
+    return best >= 0
+
+
+@kernel
+def prune(R: Rehearsal, S: Selection, budget: int) -> None:
+    """Take back what turns out not to be needed, the dearest first."""
+    rehearse(R)
+    cost = R.K[R_COST]
+    for g in range(S.C.shape[0]):
+        S.score[g] = -1.0
+        if S.C[g, C_OPEN] and R.gaps[g] != STAY and g - S.C[g, C_VALUE] < R.V[S.C[g, C_VALUE], USES_END]:
+            S.score[g] = cost_to_bring_back(R, S, g)
+    while True:
+        best, most = -1, -0.5
+        for g in range(S.C.shape[0]):
+            if S.score[g] > most:
+                best, most = g, S.score[g]
+        if best < 0:
+            break
+        S.score[best] = -1.0
+        before = R.gaps[best]
+        for decision in range(3):
+            if decision == before:
+                continue
+            held = R.gaps[best]
+            R.gaps[best] = decision
+            if rehearse(R) and R.K[R_COST] < cost and _exceeds(R, budget) == 0.0:
+                cost = R.K[R_COST]
+            else:
+                R.gaps[best] = held

@@ -1,0 +1,91 @@
+"""Plans: what was rehearsed is what happens, addresses included; and a plan that does not hold is given up."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from coopsim import policies
+from coopsim.kernel import state as s
+from coopsim.replay import replay
+from coopsim.replay.periodic.make import Plan, make
+from coopsim.replay.program import Program, lower
+from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
+from coopsim.trace.synth import make as synth
+from coopsim.types import Action, InPlace, Pinning
+from coopsim.validate import validate
+from tests.strategies import traces
+
+GRANULE = 512
+
+
+def program_of(trace: Trace, in_place: InPlace = InPlace.RECOMPUTABLE) -> Program:
+    return lower(trace, in_place=in_place, pinning=Pinning.SOUND, granule=GRANULE)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trace=traces(), ratio=st.floats(0.4, 1.0), in_place=st.sampled_from(list(InPlace)))
+def test_steps_go_as_rehearsed(trace: Trace, ratio: float, in_place: InPlace) -> None:
+    """The judge passes every schedule. Steps that went by plan are all alike and search for nothing."""
+    assume(trace.n_steps == 1 and set(np.flatnonzero(trace.alive_at_start)) <= set(trace.becomes[trace.becomes >= 0]))
+    budget = int(ratio * peak_bytes(trace, GRANULE))
+    schedule = replay(trace, policies.find(f"foresight:in_place={in_place}"), "arena", budget, steps=4)
+    assert validate(schedule, trace) == []
+    planned = schedule.header["planned_steps"]
+    assert 0 <= planned <= 3
+    if planned == 3:
+        assert not schedule.visits[schedule.step > 0].any()
+
+
+@pytest.mark.parametrize("name", ["synth:chain:24", "synth:tree:4", "synth:unet:4", "synth:holes:12"])
+@pytest.mark.parametrize("ratio", [0.9, 0.75, 0.6])
+def test_a_planned_step_costs_what_was_rehearsed(name: str, ratio: float) -> None:
+    trace = synth(name)
+    budget = int(ratio * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
+    short, long = (replay(trace, "foresight", "arena", budget, steps=k) for k in (2, 3))
+    thrift = replay(trace, "thrift", "arena", budget, steps=2)
+    assert (short.header["planned_steps"], long.header["planned_steps"]) == (1, 2)
+    one_step = long.header["total_cost_ns"] - short.header["total_cost_ns"]
+    assert short.header["total_cost_ns"] == thrift.header["total_cost_ns"] // 2 + one_step
+    again = (long.action == Action.RECOMPUTE) & (long.step == 2)
+    program = program_of(trace)
+    plan = make(program, budget, _addresses(trace, budget), in_place=True)
+    assert plan is not None
+    assert one_step == trace.cost_ns.sum() + plan.cost == trace.cost_ns.sum() + trace.cost_ns[long.op[again]].sum()
+    assert plan.peak <= plan.height <= budget
+    assert len(plan.requests) == int(((long.action == Action.ALLOC) & (long.step == 2)).sum())
+
+
+def _addresses(trace: Trace, budget: int) -> np.ndarray:
+    """Where Thrift puts what is there at the start: at the top, one after the other."""
+    sizes = program_of(trace).values[program_of(trace).initial, s.BYTES]
+    return budget - np.cumsum(sizes)
+
+
+@pytest.mark.parametrize("spoil", ["value", "address", "short"])
+def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step is finished as Thrift would, and the judge is content."""
+    trace = synth("synth:unet:4")
+    budget = int(0.6 * peak_bytes(trace, GRANULE))
+
+    def spoiled(*args: object, **options: object) -> Plan | None:
+        plan = make(*args, **options)  # type: ignore[arg-type]
+        assert plan
+        requests = plan.requests.copy()
+        middle = len(requests) // 2
+        if spoil == "value":
+            requests[middle, 0] += 1
+        elif spoil == "address":
+            requests[middle, 1] = 1 << 50
+        else:
+            requests = requests[:middle]
+        return replace(plan, requests=requests)
+
+    monkeypatch.setattr("coopsim.replay.periodic.make.make", spoiled)
+    schedule = replay(trace, "foresight", "arena", budget, steps=3)
+    assert schedule.header["planned_steps"] == 0
+    assert schedule.header["outcome"] == "ok"
+    assert validate(schedule, trace) == []

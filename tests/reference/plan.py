@@ -1,0 +1,55 @@
+"""A plan as specified: a decision for each gap, and the requests of a step. Only how it is followed is written anew."""
+
+from typing import Any
+
+import numpy as np
+
+from coopsim.replay.periodic.make import make
+from coopsim.replay.program import lower
+from coopsim.trace import Trace
+from coopsim.types import InPlace
+from tests.reference.program import Program
+from tests.reference.values import Value
+
+STAY, LEAVE, LEAVE_ONCE = range(3)
+
+
+class Plan:
+    """Who leaves, and who goes where; made by the product for these addresses of the start."""
+
+    def __init__(self, program: Program, gaps: list[int], requests: list[tuple[int, int]]) -> None:
+        values = list(program.values())
+        self.requests = [(values[v], address) for v, address in requests]
+        self.asked = 0
+        self.decisions: dict[Value, list[int]] = {}
+        for v in values:
+            n = len(v.consumers) + 1
+            self.decisions[v], gaps = gaps[:n], gaps[n:]
+
+    def leaves(self, v: Value, serving: int, *, again: bool) -> bool:
+        """Whether v, which an op has just used or made for op `serving`, is to go."""
+        uses = sum(op.number < serving or (op.number == serving and not again) for op in v.consumers)
+        decision = self.decisions[v][uses]
+        return decision == LEAVE or (decision == LEAVE_ONCE and not again)
+
+    def next_request(self) -> tuple[Value | None, int]:
+        """The next value to be asked for, and its address."""
+        self.asked += 1
+        return self.requests[self.asked - 1] if self.asked <= len(self.requests) else (None, -1)
+
+
+def plan(
+    trace: Trace, program: Program, policy: Any, budget: int, addresses: list[int], decide_by: str, random: str
+) -> Plan | None:
+    """What the product plans for this step."""
+    lowered = lower(
+        trace,
+        in_place=policy.in_place,
+        pinning=policy.pinning,
+        granule=512,
+        decide_by=decide_by,
+        keep_random=random == "keep",
+    )
+    in_place = policy.in_place == InPlace.RECOMPUTABLE
+    made = make(lowered, budget, np.array(addresses, np.int64), in_place=in_place)
+    return Plan(program, made.gaps.tolist(), [tuple(row) for row in made.requests.tolist()]) if made else None
