@@ -30,7 +30,6 @@ def reset(S: State) -> None:
     piece = link_after(S, -1)
     S.P[piece, ADDRESS] = 0
     S.P[piece, LENGTH] = S.K[K_BUDGET]
-    S.P[piece, VALUE] = -1
     if S.K[K_BUDGET] > 0:
         _add_hole(S, piece)
 

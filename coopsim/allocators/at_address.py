@@ -35,13 +35,11 @@ def carve_at(S: State, need: int, address: int, v: int) -> int:
         rest = link_after(S, S.P[hole, PREV])
         S.P[rest, ADDRESS] = S.P[hole, ADDRESS]
         S.P[rest, LENGTH] = before
-        S.P[rest, VALUE] = -1
         _add_hole(S, rest)
     if after > 0:
         rest = link_after(S, hole)
         S.P[rest, ADDRESS] = address + need
         S.P[rest, LENGTH] = after
-        S.P[rest, VALUE] = -1
         _add_hole(S, rest)
     S.P[hole, ADDRESS] = address
     S.P[hole, LENGTH] = need

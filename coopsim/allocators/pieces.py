@@ -2,6 +2,7 @@
 
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
+    FAST,
     HOLE_PIECE,
     K_BUDGET,
     K_FREE,
@@ -24,8 +25,10 @@ from coopsim.kernel.state import (
 
 @inlined
 def link_after(S: State, prev: int) -> int:
-    """A new piece right after `prev` (-1: at the head). Returns its number."""
+    """A new piece, a free one, right after `prev` (-1: at the head). Returns its number."""
     piece = S.slots[S.K[K_TOP]]
+    S.P[piece, VALUE] = -1
+    S.P[piece, FAST] = 0
     S.K[K_TOP] -= 1
     following = S.K[K_HEAD] if prev < 0 else S.P[prev, NEXT]
     S.P[piece, PREV] = prev
