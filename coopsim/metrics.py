@@ -1,8 +1,9 @@
-"""The figures of one replay, as `coopsim replay --json` prints them and sweeps keep them."""
+"""The figures of one replay, as `coopsim replay --json` prints them and sweeps keep them, and why one failed."""
 
 from typing import Any
 
 from coopsim.schedule import Schedule
+from coopsim.text import human
 
 SUMMARY_KEYS = (
     "trace",
@@ -72,3 +73,20 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         }
     )
     return {key: row[key] for key in SUMMARY_KEYS}
+
+
+def explain(r: dict[str, Any]) -> str:
+    """One line on why a replay did not end well, with its numbers."""
+    f = r["failure"]
+    where = f"step {f['step']}, op {f['op']} ({f['op_name']})" if f["op"] >= 0 else "what is there when the step starts"
+    if r["outcome"] == "thrash":
+        return f"thrash at {where}: total cost beyond {r['overhead_limit']:g} times the cost without recomputation"
+    if r["outcome"] == "lost":
+        return f"lost at {where}: it needs a value that an in-place update has destroyed; use pinning=sound"
+    fixed = sum(f["fixed_bytes"].values())
+    held = ", ".join(f"{role} {human(n)}" for role, n in sorted(f["fixed_bytes"].items(), key=lambda x: -x[1]))
+    return (
+        f"out of memory at {where}: needs {human(f['needed_bytes'])}; {human(f['free_bytes'])} free, largest hole "
+        f"{human(f['largest_hole_bytes'])}; {human(fixed)} cannot be evicted ({held or 'nothing'}), "
+        f"{human(f['pinned_bytes'])} in use by the op"
+    )

@@ -63,6 +63,7 @@ def build() -> Parser:
     _gap(add("gap", "how far policies are from the least overhead that any schedule could have in the same bytes"))
     _plan(add("plan", "give buffers with known lifetimes their places: a MiniMalloc CSV, or a trace's storages"))
     _plot(add("plot", "draw a schedule's memory map, a sweep's curves, a feasibility map"))
+    _report(add("report", "one HTML file to look at replays in: curves, memory maps to zoom into, tables; no network"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
     _requests(add("requests", "what PyTorch's caching allocator answers; what each allocator reserves for a trace"))
     _export(add("export", "make of a schedule what another tool shows"))
@@ -213,6 +214,20 @@ def _plot(p: Parser) -> None:
     )
     p.add_argument("--timeline-params", metavar="TOML", help=_PARAMS_HELP)
     p.add_argument("--trace", metavar="T", help="the schedule's trace (default: looked for by its hash)")
+
+
+def _report(p: Parser) -> None:
+    p.add_argument("traces", metavar="T", nargs="+", help="trace files, or synth:NAME")
+    p.add_argument("-o", "--output", metavar="F.html", required=True, help="page to write")
+    p.add_argument("--policy", default="dtr-oneflow,dte-oneflow,coop", metavar="P,P", help="default: %(default)s")
+    p.add_argument("--budget", default="100%:30%:10%", metavar="B,B|FROM:TO:STEP", help="default: 100%%:30%%:10%%")
+    p.add_argument(
+        "--band", type=positive, default=5, metavar="N", help="neighbouring budgets for each, in the curves (default: 5)"
+    )
+    p.add_argument(
+        "--band-width", type=percent, default=0.05, metavar="W", help="from lowest to highest (default: 5%%)"
+    )
+    _common(p)
 
 
 def _export(p: Parser) -> None:

@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr):  # what a policy of the user's prints is not our answer
         schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
 
-    from coopsim.metrics import summary
+    from coopsim.metrics import explain, summary
 
     for what, how in schedule.header.get("own_functions", {}).items():
         if how == "Python":
@@ -140,20 +140,3 @@ def describe(r: dict[str, Any]) -> str:
             )
     width = max(len(name) for name, _ in lines) + 2
     return "\n".join(f"{name:<{width}}{text}" for name, text in lines)
-
-
-def explain(r: dict[str, Any]) -> str:
-    """One line on why a replay did not end well, with its numbers."""
-    f = r["failure"]
-    where = f"step {f['step']}, op {f['op']} ({f['op_name']})" if f["op"] >= 0 else "what is there when the step starts"
-    if r["outcome"] == "thrash":
-        return f"thrash at {where}: total cost beyond {r['overhead_limit']:g} times the cost without recomputation"
-    if r["outcome"] == "lost":
-        return f"lost at {where}: it needs a value that an in-place update has destroyed; use pinning=sound"
-    fixed = sum(f["fixed_bytes"].values())
-    held = ", ".join(f"{role} {human(n)}" for role, n in sorted(f["fixed_bytes"].items(), key=lambda x: -x[1]))
-    return (
-        f"out of memory at {where}: needs {human(f['needed_bytes'])}; {human(f['free_bytes'])} free, largest hole "
-        f"{human(f['largest_hole_bytes'])}; {human(fixed)} cannot be evicted ({held or 'nothing'}), "
-        f"{human(f['pinned_bytes'])} in use by the op"
-    )

@@ -21,9 +21,10 @@ ROLES = tuple(str(r) for r in Role)
 class Residences:
     """The stays of values in memory during one step, in columns; addresses and sizes in bytes, times in ns.
 
-    Times count from the start of the step, and stays are cut to it. `role` indexes ROLES; `recomputed` says that an op
-    run again made the value, `evicted` that a search ended its stay. `phases` are the starts of the
-    phases of the step, `end_ns` its length.
+    Times count from the start of the step, and stays are cut to it. `role` indexes ROLES; `storage` is the trace's, -1
+    for a temporary, and `op` the one that the bytes were asked for, -1 for what the replay starts with; `recomputed`
+    says that an op run again made the value, `earlier` that it was there before the step, `evicted` that a search ended
+    its stay. `phases` are the starts of the phases of the step, `length_ns` its length.
     """
 
     address: Ints
@@ -31,7 +32,10 @@ class Residences:
     begin_ns: Ints
     end_ns: Ints
     role: Ints
+    storage: Ints
+    op: Ints
     recomputed: Bools
+    earlier: Bools
     evicted: Bools
     phases: dict[str, int]
     step: int
@@ -82,7 +86,10 @@ def residences(schedule: "Schedule", trace: "Trace", step: int | None = None) ->
         begin_ns=np.maximum(begin, t0) - t0,
         end_ns=np.minimum(end, t1) - t0,
         role=_roles(schedule, trace)[rows],
+        storage=schedule.storage[rows],
+        op=schedule.op[rows],
         recomputed=schedule.serves_again()[rows],
+        earlier=begin < t0,
         evicted=evicted,
         phases=_phases(schedule, trace, step, t0),
         step=step,

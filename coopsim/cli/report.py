@@ -1,0 +1,38 @@
+"""coopsim report T… -o F.html: replays over policies and budgets, as one HTML file that needs no network."""
+
+import argparse
+from contextlib import redirect_stdout
+import sys
+
+from coopsim.cli.common import load_trace, note, progress
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim import budget, files, policies, report
+    from coopsim.kernel.jit import is_cold
+
+    files.target(args.output)
+    names = policies.split(args.policy)
+    for name in names:
+        policies.find(name)
+    ask = report.Ask(
+        policies=names,
+        budgets=budget.parse_list(args.budget),
+        band=args.band,
+        band_width=args.band_width,
+        options={
+            "steps": args.steps,
+            "decide_by": args.decide_by,
+            "overhead_limit": args.overhead_limit,
+            "random": args.random,
+        },
+    )
+    traces = [load_trace(name) for name in args.traces]
+    total = sum(ask.replays(trace) for trace in traces)
+    if is_cold():
+        note("compiling the replay core: some seconds, once")
+    with progress("replays", total) as tick, redirect_stdout(sys.stderr):  # of policies that print
+        data = report.collect(traces, ask, tick)
+    report.write(data, args.output)
+    note(f"wrote {args.output}: {total} replays")
+    return 0

@@ -1,0 +1,152 @@
+"""What the page shows: every replay's figures and stays, the curves' bands, and what the traces are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coopsim import allocators, budget, policies
+from coopsim.figures import style
+from coopsim.figures.bands import bands
+from coopsim.figures.residences import ROLES, Residences, residences
+from coopsim.metrics import SUMMARY_KEYS, explain, summary
+from coopsim.report.facts import facts
+from coopsim.report.stays import pack
+from coopsim.trace.measure import peak_bytes
+
+if TYPE_CHECKING:
+    from coopsim.schedule import Schedule
+    from coopsim.trace import Trace
+
+ALLOCATOR = "arena"  #: a page's slider needs one memory for all
+_CURVES = ("overhead", "fragmentation_rate")
+_LEFT_OUT = {"search_ns"}  # wall-clock: the same inputs are to give the same bytes
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Which replays. budgets: as in budget.parse, the same for each trace; each becomes `band` neighbours over
+    `band_width` of the peak for the curves. options: of replay.replay (steps, decide_by, random, overhead_limit).
+    """
+
+    policies: Sequence[str]
+    budgets: Sequence[str]
+    band: int = 1
+    band_width: float = 0.05
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def sizes(self, trace: "Trace") -> list[int]:
+        """The budgets in bytes, smallest first, none twice. CoopsimError for one that is none."""
+        granule = allocators.find(ALLOCATOR).granule
+        peak = peak_bytes(trace, granule)
+        rounded = {budget.parse(text, peak) // granule * granule or granule for text in self.budgets}
+        return sorted(rounded)
+
+    def neighbours(self, nbytes: int, trace: "Trace") -> list[int]:
+        """Budgets around one, from lowest to highest; only itself where the band is 1."""
+        if self.band == 1:
+            return [nbytes]
+        granule = allocators.find(ALLOCATOR).granule
+        half = self.band_width * peak_bytes(trace, granule) / 2
+        sizes = [round(nbytes + offset) for offset in np.linspace(-half, half, self.band).tolist()]
+        return [max(granule, size // granule * granule) for size in sizes]
+
+    def replays(self, trace: "Trace") -> int:
+        """How many replays `collect` makes of a trace, and so calls of its `tick`."""
+        return len(set(self.policies)) * sum(len({n, *self.neighbours(n, trace)}) for n in self.sizes(trace))
+
+
+def collect(traces: "Sequence[Trace]", ask: Ask, tick: Callable[[], None]) -> dict[str, Any]:
+    """Replay, and return the page's data, which JSON can hold. tick() is called after each replay.
+
+    CoopsimError for an unknown policy, a bad budget or option, or a trace that cannot be repeated.
+    """
+    from coopsim import __version__
+
+    for name in ask.policies:
+        policies.find(name)
+    names = list(dict.fromkeys(ask.policies))
+    looks, roles = style.policies(names), style.roles()
+    return {
+        "coopsim": __version__,
+        "steps": ask.options["steps"],
+        "allocator": ALLOCATOR,
+        "decide_by": ask.options["decide_by"],
+        "band": ask.band,
+        "band_width": ask.band_width,
+        "policies": [{"name": n, **vars(looks[n])} for n in style.order(names)],
+        "roles": [{"label": roles[r].label, "color": roles[r].color} for r in (*ROLES, style.RECOMPUTED)],
+        "traces": [_trace(t, ask, style.order(names), tick) for t in traces],
+    }
+
+
+def _trace(trace: "Trace", ask: Ask, names: list[str], tick: Callable[[], None]) -> dict[str, Any]:
+    """One trace: what it is, its replays (a policy after another, the smallest budget first) and its curves."""
+    peak = peak_bytes(trace, allocators.find(ALLOCATOR).granule)
+    sizes = ask.sizes(trace)
+    replays = {(name, n): _replay(trace, ask, name, n, tick) for name, n in product(names, sizes)}
+    words: dict[str, int] = {}
+    ops = [[words.setdefault(w, len(words)) for w in row] for row in zip(trace.name, trace.module, strict=True)]
+    phases = list(dict.fromkeys(trace.phase))
+    return {
+        **facts(trace),
+        "peak_bytes": peak,
+        "budgets": [{"bytes": n, "ratio": n / peak} for n in sizes],
+        "replays": list(replays.values()),
+        "curves": {name: _curves(trace, ask, {n: replays[name, n] for n in sizes}, peak, tick) for name in names},
+        "words": list(words),
+        "ops": {"name": [o[0] for o in ops], "module": [o[1] for o in ops]},
+        "phases": phases,
+        "phase_of": [phases.index(p) for p in trace.phase],
+        "role_of": [ROLES.index(r) for r in trace.role],
+    }
+
+
+def _replay(trace: "Trace", ask: Ask, name: str, nbytes: int, tick: Callable[[], None]) -> dict[str, Any]:
+    """One replay: its figures, what stood in the way if it failed, and its first and its last step."""
+    from coopsim.replay import replay
+
+    schedule = replay(trace, name, ALLOCATOR, nbytes, **ask.options)
+    row = summary(schedule)
+    steps = _steps(schedule, trace)
+    tick()
+    return {
+        **{key: row[key] for key in SUMMARY_KEYS if key not in _LEFT_OUT},
+        "explained": None if row["outcome"] == "ok" else explain(row),
+        "maps": [{"step": r.step, "length_ns": r.length_ns, "phases": r.phases} for r in steps],
+        "stays": pack(steps, schedule.header["granule"]),
+    }
+
+
+def _steps(schedule: "Schedule", trace: "Trace") -> list[Residences]:
+    """The first and the last step that it came to; one if they are the same, none if nothing was placed."""
+    if not len(schedule):
+        return []
+    last = residences(schedule, trace)
+    return [last] if last.step == 0 else [residences(schedule, trace, 0), last]
+
+
+def _curves(
+    trace: "Trace", ask: Ask, replays: dict[int, dict[str, Any]], peak: int, tick: Callable[[], None]
+) -> dict[str, list[list[Any]]]:
+    """For each quantity and budget: ratio, neighbours tried, neighbours that fit, mean, least, greatest."""
+    import pandas as pd
+
+    from coopsim.replay import measure
+
+    rows = []
+    for nbytes, replay in replays.items():
+        known = {nbytes: replay}
+        for size in ask.neighbours(nbytes, trace):
+            if size not in known:
+                known[size] = measure(trace, replay["policy"], ALLOCATOR, size, **ask.options)
+                tick()
+            rows.append({k: known[size][k] for k in ("outcome", *_CURVES)} | {"band_center": nbytes / peak})
+    df = pd.DataFrame(rows)
+    found = {}
+    for quantity in _CURVES:
+        points = bands(df, df[quantity].astype("float64"), "range")
+        found[quantity] = [[None if x != x else x for x in point] for point in points]
+    return found
