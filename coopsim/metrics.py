@@ -78,7 +78,9 @@ def summary(schedule: Schedule) -> dict[str, Any]:
 def explain(r: dict[str, Any]) -> str:
     """One line on why a replay did not end well, with its numbers."""
     f = r["failure"]
-    where = f"step {f['step']}, op {f['op']} ({f['op_name']})" if f["op"] >= 0 else "what is there when the step starts"
+    where = f"step {f['step'] + 1} of {r['steps']}, op {f['op']} ({f['op_name']})"
+    if f["op"] < 0:
+        where = "what is there when the step starts"
     if r["outcome"] == "thrash":
         return f"thrash at {where}: total cost beyond {r['overhead_limit']:g} times the cost without recomputation"
     if r["outcome"] == "lost":

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from coopsim import __version__
 from coopsim.cli import grid
-from coopsim.cli.values import natural, positive
+from coopsim.cli.values import natural, percent, positive
 
 _PARAMS_HELP = "other prices and queues for the simulation in time (docs/timeline.md)"
 BUDGET_HELP = "6GiB, 4096MiB, 123456B, or 60%% of the peak without eviction"
@@ -219,14 +219,12 @@ def _plot(p: Parser) -> None:
 def _report(p: Parser) -> None:
     p.add_argument("traces", metavar="T", nargs="+", help="trace files, or synth:NAME")
     p.add_argument("-o", "--output", metavar="F.html", required=True, help="page to write")
-    p.add_argument("--policy", default="dtr-oneflow,dte-oneflow,coop", metavar="P,P", help="default: %(default)s")
-    p.add_argument("--budget", default="100%:30%:10%", metavar="B,B|FROM:TO:STEP", help="default: 100%%:30%%:10%%")
+    p.add_argument("--policy", default=grid.POLICIES, metavar="P,P", help="default: %(default)s")
+    p.add_argument("--budget", default=grid.BUDGETS, metavar="B,B|FROM:TO:STEP", help="default: %(default)s")
     p.add_argument(
-        "--band", type=positive, default=5, metavar="N", help="neighbouring budgets for each, in the curves (default: 5)"
+        "--band", type=positive, default=5, metavar="N", help="neighbouring budgets for each in curves (default: 5)"
     )
-    p.add_argument(
-        "--band-width", type=percent, default=0.05, metavar="W", help="from lowest to highest (default: 5%%)"
-    )
+    p.add_argument("--band-width", type=percent, default=0.05, metavar="W", help="lowest to highest (default: 5%%)")
     _common(p)
 
 

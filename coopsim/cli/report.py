@@ -1,8 +1,8 @@
 """coopsim report T… -o F.html: replays over policies and budgets, as one HTML file that needs no network."""
 
 import argparse
-from contextlib import redirect_stdout
 import sys
+from contextlib import redirect_stdout
 
 from coopsim.cli.common import load_trace, note, progress
 

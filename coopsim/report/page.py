@@ -12,7 +12,7 @@ from typing import Any
 
 from coopsim.files import replacing
 
-_SCRIPTS = "format dom data charts view map axes input tables app".split()
+_SCRIPTS = ("format", "dom", "data", "charts", "view", "map", "axes", "input", "tables", "app")
 
 
 def html(data: Mapping[str, Any]) -> str:

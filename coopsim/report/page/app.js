@@ -1,7 +1,7 @@
 // What is chosen (a trace, a policy, a budget, a step), and everything that follows from it.
 
 const QUANTITIES = [
-  { key: "overhead", name: "overhead (× the cost without recomputation)", low: 1, least: 0.02, show: (v, d) => v.toFixed(d) },
+  { key: "overhead", name: "overhead (×, 1 = no recomputation)", low: 1, least: 0.02, show: (v, d) => v.toFixed(d) },
   { key: "fragmentation_rate", name: "fragmentation rate (%)", low: 0, least: 0.005, show: (v, d) => (100 * v).toFixed(Math.max(0, d - 2)) },
 ];
 const chosen = { trace: 0, policy: 0, budget: 0, last: true };
@@ -79,7 +79,7 @@ function showReplay() {
   const why = failure(replay);
   byId("failure").hidden = !why.length;
   byId("failure").replaceChildren(...why);
-  [...byId("table").tBodies[0].rows].forEach((row, k) => row.classList.toggle("chosen", trace.replays[k] === replay));
+  [...byId("table").tBodies].forEach((body, k) => body.classList.toggle("chosen", trace.replays[k] === replay));
   showCharts();
   return showMap(trace, replay);
 }
@@ -90,6 +90,7 @@ async function showMap(trace, replay) {
   if (replay !== theReplay() || at !== (chosen.last ? replay.maps.length - 1 : 0)) return; // another was chosen meanwhile
   const empty = !kept || !steps[at].begin.length;
   map.show({
+    name: `${DATA.policies[chosen.policy].label}, ${byId("budget-text").textContent}${kept ? `, step ${kept.step + 1}` : ""}`,
     trace,
     step: empty ? null : steps[at],
     length: kept ? kept.length_ns : 0,
@@ -109,7 +110,9 @@ function showMapLegend(trace, step) {
   const items = DATA.roles.filter((_, k) => most[k] > 0.001 * theReplay().budget_bytes).map(({ label, color }) => el("li", {},
     sample(svg("rect", { x: -9, y: -6, width: 18, height: 12, fill: seen(color) })), label));
   items.push(el("li", {}, sample(svg("rect", { x: -9, y: -6, width: 18, height: 12, fill: "none", stroke: ink("quiet") })), "free"));
-  items.push(el("li", {}, sample(svg("path", { d: "M0,-6V6", stroke: ink("text"), "stroke-width": 1.5 })), "evicted"));
+  if (step && step.flags.some((f) => f & EVICTED)) {
+    items.push(el("li", {}, sample(svg("path", { d: "M0,-6V6", stroke: ink("text"), "stroke-width": 1.5 })), "evicted"));
+  }
   byId("map-legend").replaceChildren(...items);
 }
 

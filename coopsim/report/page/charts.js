@@ -26,9 +26,15 @@ function mark(policy, hollow, place = "") {
   return svg("path", place ? { ...attributes, transform: place } : attributes);
 }
 
+function cross(color, x, y) {
+  return svg("path", { d: MARKS.X(), stroke: color, "stroke-width": 2, transform: `translate(${x},${y})` });
+}
+
 // One curve's line, shade and marks. Points: [ratio, neighbours, fits, mean, least, greatest], the ratio ascending.
-function curve(policy, points, x, y) {
+// A policy that fits nowhere has crosses at the height `floor`.
+function curve(policy, points, x, y, floor) {
   const color = seen(policy.color);
+  if (points.every((p) => p[2] === 0)) return svg("g", {}, ...points.map((p) => cross(color, x(p[0]), floor)));
   const drawn = [];
   let run = [];
   for (const p of [...points, null]) {
@@ -49,7 +55,7 @@ function curve(policy, points, x, y) {
     if (p[2] === 0 && beside) {
       const [left, right, at] = [x(p[0]), x(beside[0]), y(beside[3])];
       drawn.push(svg("path", { d: `M${left},${at}H${right}`, stroke: color, "stroke-dasharray": "2 3" }));
-      drawn.push(svg("path", { d: MARKS.X(), stroke: color, "stroke-width": 2, transform: `translate(${left},${at})` }));
+      drawn.push(cross(color, left, at));
     }
   });
   return svg("g", {}, ...drawn);
@@ -80,7 +86,9 @@ function chart(box, trace, quantity, chosen, choose) {
   }
   parts.push(svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "budget (% of the peak without eviction)"));
   parts.push(svg("path", { d: `M${x(chosen)},${top}V${height - bottom}`, class: "chosen" }));
-  DATA.policies.forEach((_, k, all) => parts.push(curve(all[all.length - 1 - k], points[all.length - 1 - k], x, y)));
+  for (let k = DATA.policies.length - 1; k >= 0; k -= 1) { // the first in the legend comes on top
+    parts.push(curve(DATA.policies[k], points[k], x, y, height - bottom - 8 - 11 * k));
+  }
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${quantity.name} by budget; the table below has the numbers` }, ...parts);
   drawing.addEventListener("click", (e) => {
     const at = ((e.clientX - drawing.getBoundingClientRect().left) / width) * width;

@@ -46,7 +46,7 @@ function seen(color) {
   if (!dark.matches) return color;
   const ground = luminance(ink("page"));
   let found = color;
-  while ((luminance(found) + 0.05) / (ground + 0.05) < 2.6) {
+  while ((luminance(found) + 0.05) / (ground + 0.05) < 3.2) {
     found = `#${channels(found).map((c) => Math.round(c + 0.12 * (255 - c)).toString(16).padStart(2, "0")).join("")}`;
   }
   return found;

@@ -16,9 +16,10 @@ class MemoryMap {
     this.listen();
   }
 
-  // Draw a step of a replay. shown: { trace, step, length, budget, phases, ratio, note }; step null: nothing to show.
+  // Draw a step of a replay. shown: { name, trace, step, length, budget, phases, note }; step null: nothing to show.
   show(shown) {
     this.shown = shown;
+    this.canvas.setAttribute("aria-label", `memory map: ${shown.name}`);
     this.card.hidden = true;
     this.picked = null;
     this.draw();

@@ -25,42 +25,42 @@ function numbers(replay) {
   ];
 }
 
-// What stood in the way: the line that the command line prints, and for out of memory its bytes.
+// What stood in the way: where it ended, and for out of memory the bytes there.
 function failure(replay) {
-  if (!replay.explained) return [];
-  const said = [el("p", { class: "bad" }, replay.explained)];
   const f = replay.failure;
-  if (replay.outcome !== "oom") return said;
+  if (!f) return [];
+  if (replay.outcome !== "oom") return [el("p", { class: "bad" }, replay.explained)];
   const held = Object.entries(f.fixed_bytes).sort((a, b) => b[1] - a[1]);
   const list = [
     ["needed", f.needed_bytes], ["free", f.free_bytes], ["largest hole", f.largest_hole_bytes],
     ["in use by the op", f.pinned_bytes],
     ...held.map(([name, n]) => [`never evicted: ${name.replace("_", " ")}`, n]),
   ];
-  return [...said, el("dl", {}, ...pairs(list.map(([name, n]) => [name, bytes(n)])))];
+  const op = f.op < 0 ? f.op_name : `op ${f.op}, ${f.op_name}${f.module ? ` in ${f.module}` : ""}`;
+  return [el("p", { class: "bad" }, `No room at ${op}`), el("dl", {}, ...pairs(list.map(([name, n]) => [name, bytes(n)])))];
 }
 
 const COLUMNS = [
   ["policy", "word"], ["budget", ""], ["of peak", ""], ["outcome", "word"], ["overhead", ""], ["fragmentation rate", ""],
-  ["evictions", ""], ["ops run again", ""], ["pieces visited", ""], ["what stood in the way", "word"],
+  ["evictions", ""], ["ops run again", ""], ["pieces visited", ""],
 ];
 
-// A row per replay; choose(k) is called with the index of the one that is picked.
+// A row per replay, and under one that failed why; choose(k) is called with the index of the one that is picked.
 function fillTable(table, trace, choose) {
-  const failed = trace.replays.some((r) => r.explained);
-  const columns = failed ? COLUMNS : COLUMNS.slice(0, -1);
-  const head = el("tr", {}, ...columns.map(([name, kind]) => el("th", { class: kind, scope: "col" }, name)));
-  const rows = trace.replays.map((r, k) => {
+  const head = el("tr", {}, ...COLUMNS.map(([name, kind]) => el("th", { class: kind, scope: "col" }, name)));
+  const bodies = trace.replays.map((r, k) => {
     const pick = el("button", { type: "button" }, DATA.policies.find((p) => p.name === r.policy).label);
     pick.addEventListener("click", () => choose(k));
     const values = [
-      bytes(r.budget_bytes), percent(r.budget_bytes / trace.peak_bytes), OUTCOMES[r.outcome], times(r.overhead),
+      pick, bytes(r.budget_bytes), percent(r.budget_bytes / trace.peak_bytes), OUTCOMES[r.outcome], times(r.overhead),
       fragmentation(r), count(r.evictions), count(r.recomputes), count(r.search_visits),
     ];
-    const row = el("tr", {}, el("td", { class: "word" }, pick));
-    values.forEach((text, j) => row.append(el("td", { class: columns[j + 1][1] }, text)));
-    if (failed) row.append(el("td", { class: "why" }, r.explained || ""));
-    return row;
+    const body = el("tbody", {}, el("tr", {}, ...values.map((v, j) => el("td", { class: COLUMNS[j][1] }, v))));
+    if (r.explained) {
+      body.classList.add("failed");
+      body.append(el("tr", { class: "why" }, el("td", { colspan: COLUMNS.length }, el("div", {}, r.explained))));
+    }
+    return body;
   });
-  table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows));
+  table.replaceChildren(el("thead", {}, head), ...bodies);
 }
