@@ -1,5 +1,6 @@
 // The memory map on a canvas: a rectangle per stay, zoomed and moved by wheel, pointers and keys.
 
+const TICK = "#000000"; // at the right end of what was evicted, within it: on a light colour in a dark page too
 const MARGIN = { left: 58, right: 8, top: 22, bottom: 36 };
 
 class MemoryMap {
@@ -103,17 +104,13 @@ class MemoryMap {
         if (w > 4 && h > 4) c.strokeRect(x, y, w, h);
       }
     });
+    c.fillStyle = TICK;
     c.strokeStyle = ink("text");
-    c.lineWidth = 1.1;
-    c.beginPath();
+    c.lineWidth = 1.5;
     for (const [x, y, w, h, i] of looks.flat()) {
-      if (step.flags[i] & EVICTED) {
-        c.moveTo(x + w, y);
-        c.lineTo(x + w, y + h);
-      }
-      if (i === this.picked) c.rect(x, y, w, h);
+      if (step.flags[i] & EVICTED) c.fillRect(x + w - 1.2, y, 1.2, h);
+      if (i === this.picked) c.strokeRect(x, y, w, h);
     }
-    c.stroke();
   }
 
   // Say what is at a place of the whole; the card comes beside it.
