@@ -111,7 +111,7 @@ function showMapLegend(trace, step) {
     sample(svg("rect", { x: -9, y: -6, width: 18, height: 12, fill: seen(color) })), label));
   items.push(el("li", {}, sample(svg("rect", { x: -9, y: -6, width: 18, height: 12, fill: "none", stroke: ink("quiet") })), "free"));
   if (step && step.flags.some((f) => f & EVICTED)) {
-    const [stay, tick] = [{ x: -9, width: 16, fill: "#9AA3AD" }, { x: 7, width: 2, fill: TICK }];
+    const [stay, tick] = [{ x: -9, width: 18, fill: "#9AA3AD" }, { x: 3, width: 2, fill: TICK }];
     items.push(el("li", {}, sample(...[stay, tick].map((s) => svg("rect", { ...s, y: -6, height: 12 }))), "evicted"));
   }
   byId("map-legend").replaceChildren(...items);
