@@ -3,13 +3,13 @@
 Bands of 11 budgets within 2.5 % of 0.9 to 0.3 of the peak, ten steps. The best at a point is the least of the others
 that fit all 11.
 
-    python experiments/policies.py [TRACE ...]        writes expected/policies.csv and the tables; an hour on two cores
+    python experiments/policies.py [TRACE ...]        writes expected/policies.csv and the tables; an hour on two cores,
+                                                  and goes on where it was interrupted
 """
 
 import multiprocessing
 import os
 import sys
-import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -31,12 +31,13 @@ START, END = "<!-- policies -->", "<!-- end of policies -->"
 def main(files: list[str]) -> None:
     warm_up()
     grid = Grid(files, PUBLISHED + OURS, budgets=RATIOS, band=11)
+    folder = HERE.parent / "out" / "policies"
+    folder.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as executor,
         progress("replays", len(grid.points())) as tick,
     ):
-        rows = sweep(grid, Path(folder) / "sweep.parquet", executor, lambda done, _: tick() if done else None)
+        rows = sweep(grid, folder / "sweep.parquet", executor, lambda done, _: tick() if done else None)
     table = tables.bands(rows)
     columns = ["trace", "policy", "band_center", "points", "fits", "overhead", "overhead_spread", "fragmentation_rate"]
     table = table[[*columns, "search_visits"]]
