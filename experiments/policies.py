@@ -7,18 +7,15 @@ that fit all 11.
                                                   and goes on where it was interrupted
 """
 
-import multiprocessing
-import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pandas as pd
 
 from coopsim import tables
 from coopsim.cli.common import progress
-from coopsim.cli.sweep import warm_up
-from coopsim.sweep import Grid, sweep
+from coopsim.cli.grid import warm_up
+from coopsim.sweep import Grid, Processes, sweep
 
 HERE = Path(__file__).parent
 TRACES = sorted((HERE.parent / "traces").glob("*.parquet"))
@@ -33,11 +30,8 @@ def main(files: list[str]) -> None:
     grid = Grid(files, PUBLISHED + OURS, budgets=RATIOS, band=11)
     folder = HERE.parent / "out" / "policies"
     folder.mkdir(parents=True, exist_ok=True)
-    with (
-        ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as executor,
-        progress("replays", len(grid.points())) as tick,
-    ):
-        rows = sweep(grid, folder / "sweep.parquet", executor, lambda done, _: tick() if done else None)
+    with progress("replays", len(grid.points())) as tick:
+        rows = sweep(grid, folder / "sweep.parquet", Processes(), lambda done, _: tick() if done else None)
     table = tables.bands(rows)
     columns = ["trace", "policy", "band_center", "points", "fits", "overhead", "overhead_spread", "fragmentation_rate"]
     table = table[[*columns, "search_visits"]]
