@@ -3,7 +3,7 @@
 Bands of 11 budgets within 2.5 % of 0.9 to 0.3 of the peak, ten steps. The best at a point is the least of the others
 that fit all 11.
 
-    python experiments/policies.py [TRACE ...]        writes expected/policies.csv and the tables; an hour on two cores,
+    python experiments/policies.py [TRACE ...]        writes expected/policies.csv and the tables; some hours (exact DTR thrashes),
                                                   and goes on where it was interrupted
 """
 
