@@ -3,8 +3,9 @@
 Bands of 11 budgets within 2.5 % of 0.9 to 0.3 of the peak, ten steps. The best at a point is the least of the others
 that fit all 11.
 
-    python experiments/policies.py [TRACE ...]        writes expected/policies.csv and the tables; some hours (exact DTR thrashes),
-                                                  and goes on where it was interrupted
+    python experiments/policies.py [TRACE ...]        writes expected/policies.csv and the tables
+
+It takes some hours (exact DTR thrashes), and goes on where it was interrupted.
 """
 
 import sys
