@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,14 +49,63 @@ def is_cold() -> bool:
     return not numba.config.DISABLE_JIT and not any(_CACHE.rglob("*.nbc"))
 
 
+class Kernel:
+    """A function that is compiled when it is first called: on its own by Python, as a part of it by another kernel.
+
+    Neither is prepared at import, which would cost a millisecond each, and code from the cache needs only the first.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:
+        self.py_func = function
+        self.__doc__ = function.__doc__
+        # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
+        self._options = {"error_model": "numpy", "forceinline": inline, "nogil": True, "_nrt": False}
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.root(*arguments)
+
+    @cached_property
+    def root(self) -> Any:
+        """What Python calls. All that it calls becomes part of it."""
+        with cached_here():
+            root = numba.njit(cache=True, **self._options)(self.py_func)
+        finish = root.compile
+
+        def compile_(signature: Any) -> Any:
+            with all_parts_but(self.py_func.__qualname__):
+                return finish(signature)
+
+        root.compile = compile_
+        return root
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        """What kernels that name it get: one version for all constants, where Numba would make one for each."""
+        part = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self._options)(self.py_func)
+        template = part.get_call_template
+
+        def get_call_template(args: Any, kws: Any) -> Any:
+            unliteral = numba.types.unliteral
+            return template(tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()})
+
+        part.get_call_template = get_call_template
+        self._part = part  # the type holds it weakly
+        return numba.types.Dispatcher(part)
+
+
 def kernel(function: F) -> F:
     """A compiled function that other kernels call. Division by zero gives inf, as in the C++ codes that we follow."""
-    return _compile(function, inline=False)
+    return _compiled(function, inline=False)
 
 
 def inlined(function: F) -> F:
-    """A small kernel, pasted into its callers: passing the state to a real call costs more than it does."""
-    return _compile(function, inline=True)
+    """A small kernel, pasted into its callers."""
+    return _compiled(function, inline=True)
+
+
+def _compiled(function: F, *, inline: bool) -> F:
+    result: Any = function if numba.config.DISABLE_JIT else Kernel(function, inline=inline)
+    return result
 
 
 @contextmanager
@@ -67,40 +117,6 @@ def cached_here() -> Iterator[None]:
         yield
     finally:
         numba.config.CACHE_DIR = before
-
-
-def _compile(function: F, *, inline: bool) -> F:
-    # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
-    options: dict[str, Any] = {"error_model": "numpy", "forceinline": inline, "nogil": True, "_nrt": False}
-    with cached_here():
-        root: Any = numba.njit(cache=True, **options)(function)
-    if not numba.config.DISABLE_JIT:
-        _compile_as_root(root)
-        _let_kernels_call(root, numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function))
-    result: F = root
-    return result
-
-
-def _compile_as_root(root: Any) -> None:
-    """When Python calls it, all that it calls becomes part of it."""
-    finish = root.compile
-
-    def compile_(signature: Any) -> Any:
-        with all_parts_but(root.py_func.__qualname__):
-            return finish(signature)
-
-    root.compile = compile_
-
-
-def _let_kernels_call(root: Any, part: Any) -> None:
-    """Kernels that name `root` get `part`, in one version for all constants; Numba would make one for each."""
-    template = part.get_call_template
-
-    def get_call_template(args: Any, kws: Any) -> Any:
-        unliteral = numba.types.unliteral
-        return template(tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()})
-
-    root.get_call_template, root.get_overload = get_call_template, part.get_overload
 
 
 if numba.config.DISABLE_JIT:
