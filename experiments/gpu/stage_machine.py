@@ -1,0 +1,20 @@
+"""What this machine is: python stage_machine.py FOLDER. Fails where PyTorch finds no GPU."""
+
+import sys
+from pathlib import Path
+
+import machine
+import names
+import torch
+
+from coopsim.types import CoopsimError
+
+
+def main(folder: Path) -> None:
+    if not torch.cuda.is_available():
+        raise CoopsimError("PyTorch finds no GPU")
+    machine.write(folder / names.MACHINE, {}, machine.facts())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
