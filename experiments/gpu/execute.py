@@ -1,4 +1,4 @@
-"""Run a schedule: the ops of a recorded step, recomputations included, in one block of memory at the schedule's addresses.
+"""Run a schedule: the ops of a recorded step, recomputations included, in one block of memory, at its addresses.
 
 The block is a tensor of bytes. Every value is a view of it at the address that the schedule gave it, and what the
 schedule drops is not there any more: an op whose input is missing fails here as it would on a machine with no more
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
-from program import Call, Spec, StepProgram, as_bytes, map_values
 
 from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.types import Action, CoopsimError
 from coopsim.validate.program import Program, Value
+from experiments.gpu.program import Call, Spec, StepProgram, as_bytes, map_values
 
 POISON = 0xA5  #: what memory holds that nobody should read, where that is asked for
 
@@ -209,7 +209,9 @@ class Machine:
         for storage, version in self._values.reads[op]:
             here = self._address.get((storage, version))
             if here is None:
-                raise CoopsimError(f"op {op} ({self.program.trace.name[op]}) needs s{storage}.{version}, which is not there")
+                raise CoopsimError(
+                    f"op {op} ({self.program.trace.name[op]}) needs s{storage}.{version}, which is not there"
+                )
             where[storage] = here
             if storage not in self._mutates[op]:
                 continue

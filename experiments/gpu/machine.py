@@ -94,7 +94,7 @@ def is_phantom() -> bool:
 
 
 def write(path: Path, content: dict[str, Any], start: dict[str, Any]) -> None:
-    """Write JSON, whole or not at all. `start`: the facts when the measurement began; the clocks at its end are added."""
+    """Write JSON, whole or not at all. `start`: the facts when the measurement began; its end's clocks are added."""
     machine = start | {"date_end": now(), "nvidia_smi_end": clocks()}
     with files.replacing(path) as part:
         part.write_text(json.dumps({"machine": machine} | content, separators=(",", ":"), sort_keys=True) + "\n")

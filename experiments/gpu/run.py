@@ -4,7 +4,7 @@
 
 Needs a machine with a CUDA GPU and, in its Python: torch, transformers, numpy, numba, pandas and pyarrow; nothing is
 downloaded, and coopsim itself need not be installed. Results go to experiments/gpu/results/GPU-DATE/, a file at a time,
-each whole or not there. A run that was cut off goes on when the same command runs again: what is there is not done again.
+each whole or not there. A run that was cut off goes on when the same command runs again.
 At its end it says what is there and what is not; the exit code is 0 only if all of it is. Then, on any machine,
 `python experiments/gpu/report.py FOLDER` makes the tables.
 """
@@ -23,14 +23,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(ROOT)]
-
-import machine  # noqa: E402
-import names  # noqa: E402
-from tasks import GPU, HOST, Task, plan  # noqa: E402
+sys.path[:1] = [str(ROOT)]  # its modules are experiments.gpu's, and shadow nobody's
 
 from coopsim import files  # noqa: E402
 from coopsim.types import CoopsimError  # noqa: E402
+from experiments.gpu import machine, names  # noqa: E402
+from experiments.gpu.tasks import GPU, HOST, Task, plan  # noqa: E402
 
 _RESERVE_S = 5  #: kept of the budget, to write what was done
 _LARGEST_FOLDER = 60_000_000
@@ -90,10 +88,9 @@ class Runner:
         left = self._end - time.monotonic()
         print(f"[{left:5.0f} s left] {task.name}", flush=True)
         start = time.monotonic()
-        command = [sys.executable, str(HERE / f"{task.script}.py"), *task.arguments]
-        variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)])}
+        variables = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
         child = subprocess.Popen(  # noqa: S603
-            command,
+            command_of(task),
             env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -131,6 +128,11 @@ class Runner:
             part.write_text(json.dumps(content, indent=1) + "\n")
 
 
+def command_of(task: Task) -> list[str]:
+    """What runs a task."""
+    return [sys.executable, "-m", f"experiments.gpu.{task.script}", *task.arguments]
+
+
 def _end(child: "subprocess.Popen[str]") -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -149,7 +151,9 @@ def default_folder() -> Path:
         raise CoopsimError(f"PyTorch finds no GPU here: {_last_line(said.stderr)}")
     gpu = re.sub(r"[^a-z0-9]+", "-", said.stdout.strip().lower()).strip("-")
     before = sorted((HERE / "results").glob(f"{gpu}-20*"))
-    if before and not all(task.done(before[-1]) for task in plan(before[-1], names.MAIN, names.OTHERS, None) if task.makes):
+    if before and not all(
+        task.done(before[-1]) for task in plan(before[-1], names.MAIN, names.OTHERS, None) if task.makes
+    ):
         return before[-1]
     return HERE / "results" / f"{gpu}-{machine.now()[:10]}"
 

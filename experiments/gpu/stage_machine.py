@@ -1,13 +1,12 @@
-"""What this machine is: python stage_machine.py FOLDER. Fails where PyTorch finds no GPU."""
+"""What this machine is: python -m experiments.gpu.stage_machine FOLDER. Fails where PyTorch finds no GPU."""
 
 import sys
 from pathlib import Path
 
-import machine
-import names
 import torch
 
 from coopsim.types import CoopsimError
+from experiments.gpu import machine, names
 
 
 def main(folder: Path) -> None:

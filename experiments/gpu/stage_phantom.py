@@ -1,4 +1,6 @@
-"""Record a reference model on the phantom GPU, as the card of the results: python stage_phantom.py MODEL FOLDER [BATCH].
+"""Record a reference model on the phantom GPU, as the card of the results.
+
+Usage: python -m experiments.gpu.stage_phantom MODEL FOLDER [BATCH].
 
 With the PyTorch that is installed here, so that what differs from the GPU's trace is not a matter of versions.
 """
@@ -9,11 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import names
-
 from coopsim import trace
 from coopsim.capture import CaptureError, capture
 from coopsim.phantom import profiles
+from experiments.gpu import names
 
 
 def card_of(gpu: str) -> str:

@@ -1,4 +1,6 @@
-"""Perform the requests of the caching allocator's schedules on the GPU: python stage_requests.py MODEL FOLDER.
+"""Perform the requests of the caching allocator's schedules on the GPU.
+
+Usage: python -m experiments.gpu.stage_requests MODEL FOLDER.
 
 What `coopsim validate --against cuda` does: a fraction of the card as large as the schedule's, every request in order.
 """
@@ -7,14 +9,12 @@ import dataclasses
 import sys
 from pathlib import Path
 
-import machine
-import names
-
 from coopsim import schedule as schedules
 from coopsim.oracle import gpu
 from coopsim.oracle.against import compare
 from coopsim.requests import of_schedule
 from coopsim.types import Action
+from experiments.gpu import machine, names
 
 
 def main(model: str, folder: Path) -> None:

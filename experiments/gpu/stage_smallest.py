@@ -1,4 +1,6 @@
-"""The least memory in which a model trains, bisected on the GPU: python stage_smallest.py MODEL FOLDER [BATCH].
+"""The least memory in which a model trains, bisected on the GPU.
+
+Usage: python -m experiments.gpu.stage_smallest MODEL FOLDER [BATCH].
 
 First the model is built and trained for some steps with no limit, while the allocator writes its history; then the
 same again under torch.cuda.set_per_process_memory_fraction, to 2 MiB. Each try begins with an empty cache. The limit
@@ -12,13 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import machine
-import names
 import numpy as np
 import torch
 
 from coopsim import files
 from coopsim.capture import models
+from experiments.gpu import machine, names
 
 _STEPS = 2
 _GRAIN = 2 << 20
@@ -32,7 +33,7 @@ def attempt(model: str, batch: int | None, limit: int | None, *, history: bool =
     torch.cuda.empty_cache()
     left = torch.cuda.memory_reserved()
     total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else limit / total)
+    torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else (limit + 0.5) / total)  # is cut to bytes
     torch.cuda.reset_peak_memory_stats()
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)

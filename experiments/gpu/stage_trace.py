@@ -1,15 +1,15 @@
-"""Record a reference model on the GPU with measured costs: python stage_trace.py MODEL FOLDER [BATCH]."""
+"""Record a reference model on the GPU with measured costs.
+
+Usage: python -m experiments.gpu.stage_trace MODEL FOLDER [BATCH]."""
 
 import dataclasses
 import sys
 import tempfile
 from pathlib import Path
 
-import machine
-import names
-
 from coopsim import trace
 from coopsim.capture import capture
+from experiments.gpu import machine, names
 
 
 def main(model: str, folder: Path, batch: int | None) -> None:

@@ -1,4 +1,6 @@
-"""Compile the core, which takes a minute or two: python stage_warm.py. While the GPU records; the cache keeps it."""
+"""Compile the core, which takes a minute or two.
+
+Usage: python -m experiments.gpu.stage_warm. While the GPU records; the cache keeps it."""
 
 from coopsim.replay import replay
 from coopsim.trace.measure import peak_bytes

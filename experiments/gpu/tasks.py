@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import names
+from experiments.gpu import names
 
 GPU, HOST = "gpu", "host"
 
@@ -22,7 +22,7 @@ class Task:
     arguments: tuple[str, ...]
     makes: tuple[str, ...]
     needs: tuple[str, ...] = ()
-    limit_s: int = 120
+    limit_s: int = 180
 
     def done(self, folder: Path) -> bool:
         """Are its files there?"""
@@ -58,9 +58,7 @@ def plan(folder: Path, main: tuple[str, ...], others: tuple[str, ...], batch: in
 
     def smallest(model: str) -> Task:
         made = (names.snapshot(model), names.smallest(model))
-        return Task(
-            f"smallest memory of {model}", GPU, "stage_smallest", (model, where, *size), made, (names.MACHINE,)
-        )
+        return Task(f"smallest memory of {model}", GPU, "stage_smallest", (model, where, *size), made, (names.MACHINE,))
 
     def requests(model: str) -> Task:
         needs = tuple(names.caching(model, policy) for policy in names.POLICIES)

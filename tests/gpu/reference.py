@@ -1,6 +1,6 @@
-"""For a Python with a CPU build of PyTorch: a recorded step, executed by schedules, beside the training that was recorded.
+"""For a Python with a CPU build of PyTorch: a recorded step, executed by schedules, beside ordinary training.
 
-python tests/gpu/reference.py NAME; prints one JSON object, a key a policy. Every byte that a schedule drops is
+python -m tests.gpu.reference NAME; prints one JSON object, a key a policy. Every byte that a schedule drops is
 overwritten, so that no value can be read that is not there.
 """
 
@@ -8,17 +8,11 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "gpu"))
-
-import execute
-import program
 
 from coopsim.capture import costs, effects, recorder, roles
 from coopsim.capture.temporaries import History
@@ -26,6 +20,7 @@ from coopsim.phantom import profiles
 from coopsim.replay import replay
 from coopsim.trace.measure import peak_bytes
 from coopsim.validate import validate
+from experiments.gpu import execute, program
 
 POLICIES = ("coop", "dtr-oneflow", "dte-oneflow", "lru")
 ROUNDS = 3
@@ -134,6 +129,10 @@ def state(model: nn.Module) -> list[bytes]:
     return sorted(t.detach().numpy().tobytes() for t in tensors if t.is_floating_point())
 
 
+def values(kept: list[torch.Tensor]) -> list[float]:
+    return [data.view(torch.float32)[0].item() for data in kept]
+
+
 def main(name: str) -> None:
     torch.set_num_threads(1)
     step, model, losses = training(MODELS[name])
@@ -156,7 +155,9 @@ def main(name: str) -> None:
     recorded = program.record(build, Cpu(), cost_model, "cpu", torch.default_generator, warmup=WARMUP)
     trace = recorded.trace
     loss = trace.creates[list(trace.name).index("aten.nll_loss_forward.default")][0]
-    answer: dict[str, Any] = {"recording_is_the_training": state(keep[0]) == ends[0] and keep[1] == losses[: WARMUP + 1]}
+    answer: dict[str, Any] = {
+        "recording_is_the_training": state(keep[0]) == ends[0] and keep[1] == losses[: WARMUP + 1]
+    }
     for policy in POLICIES:
         for percent in range(50, 101, 2):
             schedule = replay(trace, policy, "arena", peak_bytes(trace, 512) * percent // 100, steps=ROUNDS)
@@ -173,14 +174,20 @@ def main(name: str) -> None:
             "percent": percent,
             "sound": not validate(schedule, trace),
             "recomputed": sum(isinstance(e, execute.Run) and e.again for e in happenings),
-            "random_recomputed": sum(isinstance(e, execute.Run) and e.again and bool(trace.random[e.op]) for e in happenings),
-            "losses": [x.view(torch.float32)[0].item() for x in machine.watched[loss]] == losses[WARMUP:],
+            "random_recomputed": sum(
+                isinstance(e, execute.Run) and e.again and bool(trace.random[e.op]) for e in happenings
+            ),
+            "losses": values(machine.watched[loss]) == losses[WARMUP:],
             "first_round": {s: torch.equal(x, recorded.final[s]) for s, x in machine.first_round.items()},
             "states_found": sum(s in end for s in ends[-1]),
             "states": len(ends[-1]),
             "moved": sum(a != b for a, b in zip(start, ends[-1], strict=True)),
         }
         answer[policy]["first_round"] = [len(recorded.final), sum(answer[policy]["first_round"].values())]
+    forgetful = execute.Machine(recorded, nbytes, CPU, generator, watch=(loss,))
+    forgetful._random = [False] * trace.n_ops  # recomputed dropouts draw new numbers
+    forgetful.run(happenings)
+    answer["with_new_random_numbers"] = values(forgetful.watched[loss]) == losses[WARMUP:]
     print(json.dumps(answer))
 
 
