@@ -136,7 +136,8 @@ def execution(found: dict[tuple[str, str], Any], drawn: Sequence[str]) -> list[s
                 continue
             s, over = run["schedule"], overheads(run, plain)
             same = run["after_first_round"]
-            memory = (run["block_bytes"], run["outside_peak_bytes"], run["largest_result_bytes"])
+            peak, outside = run["arena_peak_bytes"], run["outside_peak_bytes"]
+            memory = peak, peak + outside, run["largest_result_bytes"]
             rows.append(
                 (
                     model,
@@ -151,7 +152,7 @@ def execution(found: dict[tuple[str, str], Any], drawn: Sequence[str]) -> list[s
             )
     if rows:
         head = ("model", "policy", "budget", "recomputed", "overhead predicted, %", "ops", "with copies", "wall clock")
-        lines += table((*head, "block / outside / largest result, MiB", "identical after a step"), rows)
+        lines += table((*head, "peak predicted / measured / largest result, MiB", "identical after a step"), rows)
     if "gpu-overhead.png" in drawn:
         lines += ["", "![Overhead predicted and measured, by model and policy](images/gpu-overhead.png)"]
     return [*lines, ""]
