@@ -17,7 +17,6 @@ from torch.utils.flop_counter import flop_registry  # noqa: E402
 from coopsim.capture.efficiency import EFFICIENCY  # noqa: E402
 from coopsim.phantom.profiles import Profile  # noqa: E402
 
-
 #: Allocate only: no kernel is launched.
 _NO_KERNEL = ("aten::empty", "aten::new_empty", "aten::_efficientzerotensor")
 

@@ -169,6 +169,8 @@ def main() -> int:
     try:
         folder = (args.out or default_folder()).absolute()
         folder.mkdir(parents=True, exist_ok=True)
+        for part in folder.glob(".*.part"):  # of a run that was killed while it wrote
+            part.unlink()
     except (CoopsimError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2

@@ -92,7 +92,7 @@ def execution(policy: str, op_ns: int, place_ns: int, wall: int, overhead: float
         "schedule": {"policy": policy, "overhead": overhead, "percent": 50, "recomputes": 7},
         "totals_ns": {"prepare_ns": 0, "op_ns": op_ns, "place_ns": place_ns},
         "wall_median_ns": wall,
-        "block_bytes": 1 << 30,
+        "arena_peak_bytes": 1 << 30,
         "outside_peak_bytes": 3 << 20,
         "largest_result_bytes": 2 << 20,
         "after_first_round": {"identical": 9, "found": 10, "largest_difference": 0.25},
@@ -134,7 +134,7 @@ def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     assert "Not recorded: bert-large, gpt3-2.7b" in text
     assert "| resnet-50 | committed trace | 569 / 569 / 569 | 0 |" in text
     assert "Not executed: resnet-50, dtr-oneflow." in text
-    assert "| resnet-50 | coop | 50 % | 7 | 9.0 | 10.0 | 10.9 | 15.0 | 1024 / 3 / 2 | 9 of 10 (0.25) |" in text
+    assert "| resnet-50 | coop | 50 % | 7 | 9.0 | 10.0 | 10.9 | 15.0 | 1024 / 1027 / 2 | 9 of 10 (0.25) |" in text
     assert "No run was bisected." in text
     for name in ("gpu-costs.png", "gpu-overhead.png"):
         assert f"(images/{name})" in text
