@@ -86,6 +86,8 @@ def costs(found: dict[str, Any], drawn: Sequence[str]) -> list[str]:
         lines += [
             "",
             "![Time by model and class of op: measured, roofline and fit](images/gpu-costs.png)",
+            "",
+            "A point is a class of ops in a model; filled: a model that the fit has not seen.",
         ]
     return [*lines, ""]
 
