@@ -6,7 +6,7 @@ OUT ?= out/demo
 RATIOS ?= 100%:30%:10%
 POLICIES := dtr-oneflow,dte-oneflow,coop
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all check format headline docs notebooks clean
+.PHONY: help setup demo test test-all check format headline gpu docs notebooks clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,9 @@ format: setup ## format the code
 
 headline: setup ## the README's table: bands and smallest budgets of BERT-Large, in every setting
 	$(BIN)/python experiments/headline.py
+
+gpu: ## on a machine with a GPU, with the PyTorch that is there: record and measure all that docs/gpu.md shows (10 min)
+	$(PYTHON) experiments/gpu/run.py
 
 docs: setup ## the documentation as a site, in out/docs
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'

@@ -5,7 +5,6 @@ formula here; everything else is bandwidth. Peak rates are the card's data sheet
 """
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,23 +14,8 @@ logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
 
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
+from coopsim.capture.efficiency import EFFICIENCY  # noqa: E402
 from coopsim.phantom.profiles import Profile  # noqa: E402
-
-
-@dataclass(frozen=True)
-class Efficiency:
-    """The part of its peak that a kernel reaches, and the least time that a launch takes."""
-
-    tensor: float
-    vector: float
-    bandwidth: float
-    launch_ns: int
-    source: str
-
-
-#: One table for all cards. Large matrix products reach 60 to 70 % of a tensor core's dense peak and about 90 % of the
-#: plain FP32 peak, streaming kernels about 80 % of the bandwidth; none of it was measured on each card.
-EFFICIENCY = Efficiency(tensor=0.6, vector=0.9, bandwidth=0.8, launch_ns=3000, source="assumption")
 
 #: Allocate only: no kernel is launched.
 _NO_KERNEL = ("aten::empty", "aten::new_empty", "aten::_efficientzerotensor")

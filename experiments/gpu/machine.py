@@ -1,0 +1,100 @@
+"""On which machine, with what, and when a file was made: stands in every file of a folder of results."""
+
+import datetime
+import importlib.metadata
+import json
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from coopsim import files
+
+_ASKED = (
+    "name",
+    "driver_version",
+    "clocks.sm",
+    "clocks.mem",
+    "clocks.max.sm",
+    "clocks.max.mem",
+    "temperature.gpu",
+    "power.draw",
+    "power.limit",
+)
+_KERNEL_DRIVER = Path("/proc/driver/nvidia/version")
+_PACKAGES = ("torch", "transformers", "numpy", "numba", "pyarrow")
+
+
+def clocks() -> dict[str, str]:
+    """What nvidia-smi says of the first GPU now, clocks in MHz; empty where there is no nvidia-smi."""
+    if not shutil.which("nvidia-smi"):
+        return {}
+    command = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(_ASKED)}", "--format=csv,noheader,nounits"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+    values = [value.strip() for value in said.split(",")]
+    return dict(zip(_ASKED, values, strict=True)) if len(values) == len(_ASKED) else {}
+
+
+def driver() -> str:
+    """The version of NVIDIA's driver, "" where there is none."""
+    said = clocks().get("driver_version", "")
+    if not said and _KERNEL_DRIVER.exists():
+        found = re.search(r"\d+\.\d+(\.\d+)?", _KERNEL_DRIVER.read_text())
+        said = found[0] if found else ""
+    return said
+
+
+def facts() -> dict[str, Any]:
+    """For a process with a GPU: its name, driver, versions, time (UTC) and clocks; and whether it is the phantom."""
+    import torch
+
+    gpu = torch.cuda.get_device_properties(0)
+    return {
+        "gpu": gpu.name,
+        "memory_bytes": gpu.total_memory,
+        "multiprocessors": gpu.multi_processor_count,
+        "phantom": is_phantom(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "driver": driver(),
+        "date": now(),
+        "nvidia_smi": clocks(),
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that matter."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def now() -> str:
+    """The time, UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_phantom() -> bool:
+    """Is this process's GPU the phantom?"""
+    from coopsim.phantom import PhantomError
+    from coopsim.phantom.control import Control
+
+    try:
+        Control()
+    except PhantomError:
+        return False
+    return True
+
+
+def write(path: Path, content: dict[str, Any], start: dict[str, Any]) -> None:
+    """Write JSON, whole or not at all. `start`: the facts when the measurement began; its end's clocks are added."""
+    machine = start | {"date_end": now(), "nvidia_smi_end": clocks()}
+    with files.replacing(path) as part:
+        part.write_text(json.dumps({"machine": machine} | content, separators=(",", ":"), sort_keys=True) + "\n")

@@ -1,0 +1,133 @@
+"""From a folder of results to the tables and figures of docs/gpu.md: python experiments/gpu/report.py FOLDER.
+
+Needs no GPU. Everything is computed from the folder's files; what is derived is written back beside them
+(comparison.json, temporaries.json, costs.json, allocator.json), and the page says which parts were not measured.
+Results of a rehearsal on the phantom GPU are refused for docs/gpu.md; `--page FILE` makes a page of them elsewhere.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path[:1] = [str(ROOT)]  # its modules are experiments.gpu's, and shadow nobody's
+
+
+from coopsim import files, trace  # noqa: E402
+from coopsim.phantom import profiles  # noqa: E402
+from coopsim.trace import Trace  # noqa: E402
+from coopsim.types import CoopsimError  # noqa: E402
+from experiments.gpu import allocator, compare, figures, names, roofline, tables  # noqa: E402
+
+PAGE = ROOT / "docs" / "gpu.md"
+START, END = "<!-- gpu results -->", "<!-- end of gpu results -->"
+EVERY = (*names.MAIN, *names.OTHERS)
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """The folder's facts about its machine. CoopsimError if it is no folder of results."""
+    try:
+        found: dict[str, Any] = json.loads((folder / names.MACHINE).read_text())["machine"]
+    except (OSError, ValueError, KeyError):
+        raise CoopsimError(f"{folder}: no results of experiments/gpu/run.py") from None
+    return found
+
+
+def recorded(folder: Path) -> dict[str, Trace]:
+    """The traces that are there, by model."""
+    there = [model for model in EVERY if (folder / names.trace(model)).exists()]
+    return {model: trace.load(folder / names.trace(model)) for model in there}
+
+
+def phantoms(folder: Path, model: str) -> tuple[str, Trace]:
+    """The phantom's trace of a model: that of the folder, with the same versions, or else the committed one."""
+    own = folder / names.phantom(model)
+    if own.exists():
+        return "same versions", trace.load(own)
+    return "committed trace", trace.load(ROOT / "traces" / f"{model}.parquet")
+
+
+def derive(folder: Path) -> dict[str, Any]:
+    """All that the files say, and the derived files written."""
+    machine = load(folder)
+    traces = recorded(folder)
+    found: dict[str, Any] = {"machine": machine, "traces": {}, "temporaries": {}}
+    for model, real in traces.items():
+        which, simulated = phantoms(folder, model)
+        found["traces"][model] = compare.compare(real, simulated) | {"phantom": which}
+        found["temporaries"][model] = compare.temporaries(real, simulated)
+    found["costs"] = costs(traces, machine)
+    bisected = [m for m in names.MAIN if all((folder / f(m)).exists() for f in (names.smallest, names.snapshot))]
+    found["allocator"] = {
+        "runs": [allocator.compare(model, folder) for model in bisected],
+        "steps": {model: allocator.step_peak(real) for model, real in traces.items()},
+        "requests": {m: read(folder / names.requests(m)) for m in names.MAIN if (folder / names.requests(m)).exists()},
+    }
+    executed = [(m, p) for m in names.MAIN for p in (names.PLAIN, *names.POLICIES)]
+    found["execution"] = {
+        (m, p): read(folder / names.execution(m, p)) for m, p in executed if (folder / names.execution(m, p)).exists()
+    }
+    write(folder / "comparison.json", machine, found["traces"])
+    write(folder / "temporaries.json", machine, found["temporaries"])
+    write(folder / "costs.json", machine, found["costs"])
+    write(folder / "allocator.json", machine, {k: found["allocator"][k] for k in ("runs", "steps")})
+    return found
+
+
+def costs(traces: dict[str, Trace], machine: dict[str, Any]) -> dict[str, Any]:
+    """Errors by model and class, and the fitted efficiencies; empty for a card without a profile."""
+    card = next((name for name, title in profiles.names().items() if title == machine["gpu"]), None)
+    if card is None or not traces:
+        return {}
+    every = [roofline.costs(t, profiles.get(card)) for t in traces.values()]
+    fitted = roofline.fit([c for c in every if c.model in roofline.FIT_ON])
+    return {
+        "card": card,
+        "fit_on": [c.model for c in every if c.model in roofline.FIT_ON],
+        "launch_ns": fitted.launch_ns,
+        "efficiency": fitted.efficiency,
+        "errors": roofline.errors(every, fitted),
+    }
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def write(path: Path, machine: dict[str, Any], content: Any) -> None:
+    """A derived file: which machine it is about, and what was derived."""
+    with files.replacing(path) as part:
+        part.write_text(json.dumps({"machine": machine, "content": content}, separators=(",", ":")) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--page", type=Path, default=PAGE, help="page to write (docs/gpu.md); figures go beside it")
+    args = parser.parse_args()
+    try:
+        rehearsal = load(args.folder)["phantom"]
+        if rehearsal and args.page.resolve() == PAGE:
+            raise CoopsimError(f"{args.folder} was made on the phantom GPU: no evidence; give --page for a rehearsal")
+        found = derive(args.folder)
+    except CoopsimError as error:
+        print(f"report.py: {error}", file=sys.stderr)
+        return 2
+    images = args.page.parent / "images"
+    images.mkdir(exist_ok=True)
+    drawn = figures.draw(found, images)
+    section = tables.section(found, args.folder.name, drawn, EVERY)
+    text = args.page.read_text(encoding="utf-8") if args.page.exists() else f"# On a GPU\n\n{START}\n{END}\n"
+    before, after = text.split(START)[0], text.split(END)[1]
+    with files.replacing(args.page) as part:
+        part.write_text(f"{before}{START}\n{section}\n{END}{after}", encoding="utf-8")
+    print(f"wrote {args.page}, and {len(drawn)} figures in {images}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Record and measure on a GPU all that docs/gpu.md compares with the simulation, in under ten minutes.
+
+    python experiments/gpu/run.py [--budget-s 540] [--out FOLDER]
+
+Needs a machine with a CUDA GPU and, in its Python: torch, transformers, numpy, numba, pandas and pyarrow; nothing is
+downloaded, and coopsim itself need not be installed. Results go to experiments/gpu/results/GPU-DATE/, a file at a time,
+each whole or not there. A run that was cut off goes on when the same command runs again.
+At its end it says what is there and what is not; the exit code is 0 only if all of it is. Then, on any machine,
+`python experiments/gpu/report.py FOLDER` makes the tables.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path[:1] = [str(ROOT)]  # its modules are experiments.gpu's, and shadow nobody's
+
+from coopsim import files  # noqa: E402
+from coopsim.types import CoopsimError  # noqa: E402
+from experiments.gpu import machine, names  # noqa: E402
+from experiments.gpu.tasks import GPU, HOST, Task, plan  # noqa: E402
+
+_RESERVE_S = 5  #: kept of the budget, to write what was done
+_LARGEST_FOLDER = 60_000_000
+
+
+class Runner:
+    """Runs tasks in two lanes until all are done or time is up, and remembers how each ended."""
+
+    def __init__(self, folder: Path, tasks: list[Task], budget_s: float) -> None:
+        self.folder, self.tasks = folder, tasks
+        self.outcome = {task.name: "there already" for task in tasks if task.done(folder)}
+        self.seconds: dict[str, float] = {}
+        self._end = time.monotonic() + budget_s - _RESERVE_S
+        self._lock = threading.Lock()
+        self._children: set[subprocess.Popen[str]] = set()
+
+    def run(self) -> None:
+        """Both lanes to their end."""
+        host = threading.Thread(target=self._lane, args=(HOST,), daemon=True)
+        host.start()
+        self._lane(GPU)
+        host.join()
+
+    def stop(self) -> None:
+        """End the tasks that run."""
+        self._end = 0
+        for child in list(self._children):
+            _end(child)
+
+    def _lane(self, lane: str) -> None:
+        while time.monotonic() < self._end:
+            mine = [t for t in self.tasks if t.lane == lane and t.name not in self.outcome]
+            if not mine:
+                return
+            ready = next((task for task in mine if task.ready(self.folder)), None)
+            if ready is not None:
+                self._perform(ready)
+            elif self._nobody_makes(mine):
+                return
+            else:
+                time.sleep(0.2)
+
+    def _nobody_makes(self, waiting: list[Task]) -> bool:
+        """Will nothing that the tasks wait for come?"""
+        coming = {file.name for file in self.folder.iterdir()}
+        open_tasks = [task for task in self.tasks if task.name not in self.outcome]
+        more = True
+        while more:
+            more = False
+            for task in open_tasks:
+                if set(task.needs) <= coming and not set(task.makes) <= coming:
+                    coming.update(task.makes)
+                    more = True
+        return not any(set(task.needs) <= coming for task in waiting)
+
+    def _perform(self, task: Task) -> None:
+        left = self._end - time.monotonic()
+        print(f"[{left:5.0f} s left] {task.name}", flush=True)
+        start = time.monotonic()
+        variables = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+        child = subprocess.Popen(  # noqa: S603
+            command_of(task),
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._children.add(child)
+        try:
+            said, _ = child.communicate(timeout=max(min(left, task.limit_s), 0.1))
+            how = "done" if child.returncode == 0 else _last_line(said)
+        except subprocess.TimeoutExpired:
+            _end(child)
+            child.communicate()
+            how = f"ended after {time.monotonic() - start:.0f} s"
+        self._children.discard(child)
+        if how == "done" and task.makes and not task.done(self.folder):
+            how = "made less than it should"
+        with self._lock:
+            self.seconds[task.name] = round(time.monotonic() - start, 1)
+            self.outcome[task.name] = how
+            self.note()
+        if how != "done":
+            print(f"        {task.name}: {how}", file=sys.stderr, flush=True)
+
+    def note(self) -> None:
+        """Write how the tasks ended."""
+        about = {}
+        with contextlib.suppress(OSError):
+            about = json.loads((self.folder / names.MACHINE).read_text())["machine"]
+        tasks = {t.name: self.outcome.get(t.name, "not begun") for t in self.tasks}
+        with files.replacing(self.folder / names.RUN) as part:
+            content = {"machine": about, "date": machine.now(), "tasks": tasks, "seconds": self.seconds}
+            part.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def command_of(task: Task) -> list[str]:
+    """What runs a task."""
+    return [sys.executable, "-m", f"experiments.gpu.{task.script}", *task.arguments]
+
+
+def _end(child: "subprocess.Popen[str]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def _last_line(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no reason given"
+
+
+def default_folder() -> Path:
+    """results/GPU-DATE: the newest one of this GPU that lacks something, so that a run goes on, or else today's."""
+    code = "import torch; print(torch.cuda.get_device_name(0))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    if said.returncode:
+        raise CoopsimError(f"PyTorch finds no GPU here: {_last_line(said.stderr)}")
+    gpu = re.sub(r"[^a-z0-9]+", "-", said.stdout.strip().lower()).strip("-")
+    before = sorted((HERE / "results").glob(f"{gpu}-20*"))
+    if before and not all(
+        task.done(before[-1]) for task in plan(before[-1], names.MAIN, names.OTHERS, None) if task.makes
+    ):
+        return before[-1]
+    return HERE / "results" / f"{gpu}-{machine.now()[:10]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--budget-s", type=float, default=540, help="end after so many seconds (540)")
+    parser.add_argument("--out", type=Path, help="folder of results; one that is there is completed")
+    parser.add_argument("--models", default=",".join(names.MAIN), help="models for everything")
+    parser.add_argument("--others", default=",".join(names.OTHERS), help="models for traces only; may be empty")
+    parser.add_argument("--batch", type=int, help="another batch size, for a rehearsal")
+    args = parser.parse_args()
+    try:
+        folder = (args.out or default_folder()).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in folder.glob(".*.part"):  # of a run that was killed while it wrote
+            part.unlink()
+    except (CoopsimError, OSError) as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+    main_models, others = (tuple(filter(None, text.split(","))) for text in (args.models, args.others))
+    runner = Runner(folder, plan(folder, main_models, others, args.batch), args.budget_s)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        runner.run()
+    finally:
+        runner.stop()
+        runner.note()
+    missing = [task.name for task in runner.tasks if task.makes and not task.done(folder)]
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(f"{folder}: {size / 1e6:.1f} MB" + (f"; missing: {', '.join(missing)}" if missing else "; complete"))
+    if size > _LARGEST_FOLDER:
+        print(f"run.py: more than {_LARGEST_FOLDER / 1e6:.0f} MB, too much to commit", file=sys.stderr)
+    return 1 if missing or size > _LARGEST_FOLDER else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

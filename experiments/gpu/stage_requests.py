@@ -1,0 +1,34 @@
+"""Perform the requests of the caching allocator's schedules on the GPU.
+
+Usage: python -m experiments.gpu.stage_requests MODEL FOLDER.
+
+What `coopsim validate --against cuda` does: a fraction of the card as large as the schedule's, every request in order.
+"""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+from coopsim import schedule as schedules
+from coopsim.oracle import gpu
+from coopsim.oracle.against import compare
+from coopsim.requests import of_schedule
+from coopsim.types import Action
+from experiments.gpu import machine, names
+
+
+def main(model: str, folder: Path) -> None:
+    start = machine.facts()
+    found = {}
+    real = gpu()
+    for policy in names.POLICIES:
+        schedule = schedules.load(folder / names.caching(model, policy))
+        header = schedule.header
+        performed = compare(of_schedule(schedule), real, header["alloc_conf"], header["budget_bytes"])
+        found[policy] = dataclasses.asdict(performed) | {"agrees": performed.agrees, "percent": header["percent"]}
+        found[policy] |= {"refused_by_simulation": int((schedule.action == Action.REFUSE).sum())}
+    machine.write(folder / names.requests(model), {"model": model, "policies": found}, start)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

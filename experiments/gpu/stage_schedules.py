@@ -1,0 +1,57 @@
+"""Replay a recorded model at half its peak: python -m experiments.gpu.stage_schedules MODEL FOLDER. Needs no GPU.
+
+For each policy a schedule in an arena, which the GPU then executes, and one on the caching allocator of this PyTorch,
+whose requests the GPU's allocator then performs. Where a policy does not fit at half the peak, the next larger budget
+in steps of 1 % that fits is taken; the schedule's header has it.
+"""
+
+import dataclasses
+import importlib.metadata
+import sys
+from pathlib import Path
+
+from coopsim import schedule as schedules
+from coopsim import trace as traces
+from coopsim.replay import replay
+from coopsim.schedule import Schedule
+from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
+from coopsim.types import CoopsimError
+from experiments.gpu import names
+
+
+def fitting(trace: Trace, policy: str, allocator: str, torch: str) -> Schedule:
+    """The schedule at the smallest budget, from half the peak on, that fits. CoopsimError if none does."""
+    options = {"torch": torch} if allocator == "cuda-caching" else {}
+    for percent in range(round(100 * names.RATIO), 131):
+        budget = peak_bytes(trace, 512) * percent // 100
+        found = replay(trace, policy, allocator, budget, steps=names.ROUNDS, **options)
+        if found.header["outcome"] == "ok":
+            return dataclasses.replace(found, header=dict(found.header) | {"percent": percent})
+    raise CoopsimError(f"{trace.label} under {policy} fits in no budget up to 130 % of its peak")
+
+
+def main(model: str, folder: Path) -> None:
+    trace = traces.load(folder / names.trace(model))
+    if trace.header["machine"]["phantom"]:  # whose ops take no time: for a rehearsal, a nanosecond a kilobyte
+        trace = dataclasses.replace(trace, cost_ns=1 + trace.bytes_moved // 1000)
+    torch = importlib.metadata.version("torch").partition("+")[0]
+    stamp = {"machine": trace.header["machine"]}
+
+    def save(found: Schedule, name: str) -> None:
+        schedules.save(dataclasses.replace(found, header=dict(found.header) | stamp), folder / name)
+
+    if not (folder / names.arena(model, names.PLAIN)).exists():
+        budget = 2 * peak_bytes(trace, 512)
+        found = replay(trace, "coop:placement=low", "arena", budget, steps=names.ROUNDS)
+        save(found, names.arena(model, names.PLAIN))
+    for policy in names.POLICIES:
+        if not (folder / names.arena(model, policy)).exists():
+            save(fitting(trace, policy, "arena", torch), names.arena(model, policy))
+    for policy in names.POLICIES:
+        if not (folder / names.caching(model, policy)).exists():
+            save(fitting(trace, policy, "cuda-caching", torch), names.caching(model, policy))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

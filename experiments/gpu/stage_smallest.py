@@ -1,0 +1,99 @@
+"""The least memory in which a model trains, bisected on the GPU.
+
+Usage: python -m experiments.gpu.stage_smallest MODEL FOLDER [BATCH].
+
+First the model is built and trained for some steps with no limit, while the allocator writes its history; then the
+same again under torch.cuda.set_per_process_memory_fraction, to 2 MiB. Each try begins with an empty cache. The limit
+is on what the allocator reserves; the context is not in it.
+"""
+
+import gc
+import pickle
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from coopsim import files
+from coopsim.capture import models
+from experiments.gpu import machine, names
+
+_STEPS = 2
+_GRAIN = 2 << 20
+_KEYS = ("action", "addr", "size", "stream", "device_free")
+
+
+def attempt(model: str, batch: int | None, limit: int | None, *, history: bool = False) -> dict[str, Any]:
+    """Build and train from an empty cache; whether it fits, and the peaks. `history`: write it, too."""
+    gc.collect()
+    torch._C._cuda_clearCublasWorkspaces()
+    torch.cuda.empty_cache()
+    left = torch.cuda.memory_reserved()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else (limit + 0.5) / total)  # is cut to bytes
+    torch.cuda.reset_peak_memory_stats()
+    for seed in (random.seed, np.random.seed, torch.manual_seed):
+        seed(0)
+    if history:
+        torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=2**24)
+    fits = True
+    try:
+        kind = models.get(model)
+        step = kind.build(kind.setting(batch))
+        for _ in range(_STEPS):
+            step()
+        torch.cuda.synchronize()
+        del step
+    except torch.OutOfMemoryError:
+        fits = False
+    stats = torch.cuda.memory_stats()
+    return {
+        "limit_bytes": limit,
+        "fits": fits,
+        "left_bytes": left,
+        "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
+        "peak_allocated_bytes": stats["allocated_bytes.all.peak"],
+    }
+
+
+def save_snapshot(path: Path, start: dict[str, Any]) -> None:
+    """The allocator's segments and history, without stacks, with the machine."""
+    found = torch.cuda.memory._snapshot()
+    torch.cuda.memory._record_memory_history(enabled=None)
+    trace = [{k: e[k] for k in _KEYS if k in e} for e in found["device_traces"][torch.cuda.current_device()]]
+    for segment in found["segments"]:
+        segment.pop("frames", None)
+        for block in segment["blocks"]:
+            block.pop("frames", None)
+            block.pop("history", None)
+    slim = {"segments": found["segments"], "device_traces": [trace], "machine": start}
+    slim["allocator_settings"] = found.get("allocator_settings", {})
+    with files.replacing(path) as part, part.open("wb") as file:
+        pickle.dump(slim, file, protocol=4)
+
+
+def main(model: str, folder: Path, batch: int | None) -> None:
+    start = machine.facts()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    attempt(model, batch, None)  # the first use of a library takes memory for good
+    free = attempt(model, batch, None, history=True)
+    save_snapshot(folder / names.snapshot(model), start)
+    tries = [free]
+    low, high = free["peak_allocated_bytes"] // _GRAIN, -(-free["peak_reserved_bytes"] // _GRAIN)
+    while low < high:
+        middle = (low + high) // 2
+        tries.append(attempt(model, batch, middle * _GRAIN))
+        if tries[-1]["fits"]:
+            high = middle
+        else:
+            low = middle + 1
+    confirmed = [attempt(model, batch, (high + k) * _GRAIN) for k in (0, -1)]
+    found = {"model": model, "steps": _STEPS, "smallest_bytes": high * _GRAIN, "tries": tries, "confirmed": confirmed}
+    machine.write(folder / names.smallest(model), found, start)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -1,0 +1,169 @@
+"""What is computed from the files of a run, on files whose answers are known."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coopsim import trace as traces
+from coopsim.phantom import profiles
+from coopsim.trace import Ragged, Trace
+from experiments.gpu import compare, figures, names, report, roofline, tables
+from tests.conftest import ROOT
+
+CARD = profiles.get("h100-80gb")
+REACHED = {kind: 0.1 + 0.05 * i for i, kind in enumerate((*roofline.CLASSES, roofline.REST))}
+LAUNCH = 2500
+
+
+def model(name: str) -> Trace:
+    return traces.load(ROOT / "traces" / f"{name}.parquet")
+
+
+def measured(name: str) -> Trace:
+    """A trace with the costs of a card that reaches a known part of its peaks."""
+    plain = model(name)
+    ideal = roofline.costs(plain, CARD).ideal_ns
+    part = np.array([REACHED[roofline.class_of(op)] for op in plain.name])
+    empty = np.array([roofline.class_of(op) == "no kernel" for op in plain.name])
+    cost = np.where(empty, 0, np.maximum(np.round(ideal / part), LAUNCH)).astype(np.int64)
+    return dataclasses.replace(plain, cost_ns=cost)
+
+
+def test_a_trace_is_itself() -> None:
+    found = compare.compare(model("swin-t"), model("swin-t"))
+    assert found["differences"] == []
+    assert found["summary"]["both"] == model("swin-t").n_ops
+
+
+def test_every_difference_is_found() -> None:
+    real = model("swin-t")
+    rows = {key: getattr(real, key).rows() for key in ("temporaries", "requests")}
+    rows["temporaries"][100] = [12345]
+    frees = real.freed_after.copy()
+    frees[50] += 1
+    module = [*real.module[:7], "elsewhere", *real.module[8:]]
+    other = dataclasses.replace(
+        real, temporaries=Ragged.of(rows["temporaries"]), freed_after=np.sort(frees), module=module
+    )
+    found = compare.compare(other, real)
+    what = [(d["gpu_op"], d["what"]) for d in found["differences"]]
+    moved = int(real.freed_after[50])
+    assert (100, "temporaries") in what
+    assert (7, "module") in what
+    assert {(moved, "frees"), (moved + 1, "frees")} <= set(what)
+    assert len(what) == 4
+    (row,) = [r for r in compare.temporaries(other, real) if r["gpu"] == (12345,)]
+    assert row["op"] == real.name[100]
+    assert row["count"] == 1
+
+
+def test_an_op_that_only_one_has() -> None:
+    real = model("unet")
+    renamed = dataclasses.replace(real, name=[*real.name[:20], "aten.other.default", *real.name[21:]])
+    found = compare.compare(renamed, real)
+    assert [(d["what"], d["gpu_op"], d["phantom_op"]) for d in found["differences"]] == [
+        ("only on the GPU", 20, None),
+        ("only on the phantom", None, 20),
+    ]
+    assert found["summary"]["both"] == real.n_ops - 1
+
+
+def test_the_fit_finds_what_is_there() -> None:
+    every = [roofline.costs(measured(name), CARD) for name in (*roofline.FIT_ON, "swin-t", "gpt3-2.7b")]
+    fitted = roofline.fit([c for c in every if c.model in roofline.FIT_ON])
+    assert fitted.launch_ns == LAUNCH
+    seen = {kind for c in every if c.model in roofline.FIT_ON for kind in c.kind}
+    assert {"matrix product", "convolution", "normalisation", roofline.REST} <= set(fitted.efficiency) <= seen
+    for kind in ("matrix product", "convolution", "normalisation"):
+        assert fitted.efficiency[kind] == pytest.approx(REACHED[kind], rel=0.05)
+    rows = {(r["model"], r["class"]): r for r in roofline.errors(every, fitted)}
+    for name in ("swin-t", "gpt3-2.7b"):
+        row = rows[name, "all"]
+        assert row["role"] == "test"
+        assert row["fitted_ms"] == pytest.approx(row["measured_ms"], rel=0.1)
+        assert abs(row["roofline_ms"] / row["measured_ms"] - 1) > 0.3
+
+
+def execution(policy: str, op_ns: int, place_ns: int, wall: int, overhead: float) -> dict[str, object]:
+    return {
+        "schedule": {"policy": policy, "overhead": overhead, "percent": 50, "recomputes": 7},
+        "totals_ns": {"prepare_ns": 0, "op_ns": op_ns, "place_ns": place_ns},
+        "wall_median_ns": wall,
+        "arena_peak_bytes": 1 << 30,
+        "outside_peak_bytes": 3 << 20,
+        "largest_result_bytes": 2 << 20,
+        "after_first_round": {"identical": 9, "found": 10, "largest_difference": 0.25},
+    }
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder as a run leaves it, of a card that there is not."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    machine = {"gpu": CARD.title, "driver": "1.2.3", "versions": {"torch": "2.14.1"}, "cuda": "13.0", "cudnn": 92400}
+    machine |= {
+        "date": "2026-01-02T03:04:05Z",
+        "phantom": False,
+        "nvidia_smi": {"clocks.sm": "345", "clocks.mem": "1593"},
+    }
+    (folder / names.MACHINE).write_text(json.dumps({"machine": machine}))
+    for name in ("resnet-50", "swin-t"):
+        recorded = measured(name)
+        traces.save(recorded, folder / names.trace(name))
+    for policy, numbers in {names.PLAIN: (100, 10, 200, 1.0), "coop": (110, 12, 230, 1.09)}.items():
+        text = json.dumps(execution(policy, *numbers))
+        (folder / names.execution("resnet-50", policy)).write_text(text)
+    return folder
+
+
+def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
+    page = tmp_path / "gpu.md"
+    page.write_text(f"# Before\n\n{report.START}\nold\n{report.END}\n\nafter\n")
+    monkeypatch.setattr("sys.argv", ["report.py", str(results), "--page", str(page)])
+    assert report.main() == 0
+    text = page.read_text()
+    assert text.startswith("# Before")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "NVIDIA H100 80GB HBM3, driver 1.2.3, torch 2.14.1" in text
+    assert "clocks 345 / 1593 MHz" in text
+    assert "Not recorded: bert-large, gpt3-2.7b" in text
+    assert "| resnet-50 | committed trace | 569 / 569 / 569 | 0 |" in text
+    assert "Not executed: resnet-50, dtr-oneflow." in text
+    assert "| resnet-50 | coop | 50 % | 7 | 9.0 | 10.0 | 10.9 | 15.0 | 1024 / 1027 / 2 | 9 of 10 (0.25) |" in text
+    assert "No run was bisected." in text
+    for name in ("gpu-costs.png", "gpu-overhead.png"):
+        assert f"(images/{name})" in text
+        assert (tmp_path / "images" / name).stat().st_size > 10_000
+    assert json.loads((results / "costs.json").read_text())["machine"]["gpu"] == CARD.title
+    first = text, (tmp_path / "images" / "gpu-costs.png").read_bytes()
+    assert report.main() == 0
+    assert (page.read_text(), (tmp_path / "images" / "gpu-costs.png").read_bytes()) == first
+
+
+def test_no_numbers_no_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    machine = {
+        "gpu": "?",
+        "driver": "",
+        "versions": {"torch": "0"},
+        "cuda": "",
+        "cudnn": 0,
+        "date": "",
+        "phantom": False,
+    }
+    (folder / names.MACHINE).write_text(json.dumps({"machine": machine}))
+    found = report.derive(folder)
+    assert figures.draw(found, tmp_path) == []
+    assert "| --- |" not in tables.section(found, "results", [], report.EVERY)
+
+
+def test_what_is_no_folder_of_results(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["report.py", str(tmp_path)])
+    assert report.main() == 2
+    assert capsys.readouterr().err == f"report.py: {tmp_path}: no results of experiments/gpu/run.py\n"
