@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _RATIO = "memory ratio (% of peak without eviction)"
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)))
-_NONE_FITS, _SOME_FIT = "does not fit", "only k of n budgets fit"
+_NONE_FITS, _SOME_FIT = "does not fit", "not all budgets of the band fit"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
     """One quantity of a sweep's table against the memory ratio: a panel per trace, a curve per policy.
 
     what: `overhead`, `fragmentation` (request counted as used), `search` (pieces visited) or `search_time` (wall
-    clock). size: `column` or `slide`. A line is the mean over the neighbouring budgets that ran, its shade their
+    clock). size: `column`, `slide`, or `page`: small panels, four beside each other, with one label for all. A line is the mean over the neighbouring budgets that ran, its shade their
     `range` or `std`. A hollow marker: only some of them ran, with how many. A cross: none did. CoopsimError for a
     table or a word that it does not know.
     """
@@ -67,6 +67,7 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
         raise unknown("figure", what, QUANTITIES)
     traces = list(dict.fromkeys(check(df)["trace"]))
     columns = min(len(traces), 4 if len(traces) > 6 else 3)
+    small = size == "page"
     with style.applied(size):
         figure, axes = _panels(math.ceil(len(traces) / columns), columns, size)
         shown: set[str] = set()
@@ -74,13 +75,16 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
             if k >= len(traces):
                 ax.set_axis_off()
                 continue
-            shown |= _panel(ax, df, traces[k], what, spread)
+            shown |= _panel(ax, df, traces[k], what, spread, counts=what == "overhead" and not small)
             ax.set_title(traces[k])
-            if k % columns == 0:
+            if k % columns == 0 and not small:
                 ax.set_ylabel(QUANTITIES[what].axis)
-            if k + columns >= len(traces):
+            if k + columns >= len(traces) and not small:
                 ax.set_xlabel(_RATIO)
-        _legend(figure, df, shown)
+        if small:
+            figure.supxlabel(_RATIO, fontsize=style.size(size)["font_pt"])
+            figure.supylabel(QUANTITIES[what].axis.replace("\n", " "), fontsize=style.size(size)["font_pt"])
+        _legend(figure, df, shown, "upper" if small else "lower")
     return figure
 
 
@@ -93,7 +97,7 @@ def overview(df: "pd.DataFrame", *, size: str = "column", spread: str = "range")
         shown: set[str] = set()
         for k, ax in enumerate(axes):
             trace, what = traces[k // len(whats)], whats[k % len(whats)]
-            shown |= _panel(ax, df, trace, what, spread)
+            shown |= _panel(ax, df, trace, what, spread, counts=what == "overhead")
             ax.set_ylabel(QUANTITIES[what].axis)
             ax.set_title(f"{trace}: {QUANTITIES[what].short}")
             if k >= len(axes) - len(whats):
@@ -117,8 +121,8 @@ def _panels(rows: int, columns: int, size: str) -> "tuple[Figure, list[Axes]]":
     return figure, figure.subplots(rows, columns, squeeze=False).ravel().tolist()
 
 
-def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str) -> set[str]:
-    """Draw the curves of one trace. Returns which of the two special marks it used."""
+def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str, *, counts: bool) -> set[str]:
+    """Draw the curves of one trace; counts: with how many fit. Returns which of the two special marks it used."""
     quantity = QUANTITIES[what]
     looks = style.policies(df["policy"])
     curves = series(df)
@@ -130,7 +134,7 @@ def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str) -
         if rows.empty:
             continue
         points = bands(rows, quantity.values(rows), spread)
-        shown |= _curve(ax, points, looks[name.policy], dashes[name], counts=what == "overhead")
+        shown |= _curve(ax, points, looks[name.policy], dashes[name], counts=counts)
         if any(p.fits == 0 for p in points):
             shown.add(_NONE_FITS)
             _crosses(ax, points, looks[name.policy])
@@ -224,8 +228,8 @@ def _dashes(curves: "dict[Series, pd.DataFrame]") -> dict[Series, Any]:
     return {s: _DASHES[variants.index(s.variant) % len(_DASHES)] for s in curves}
 
 
-def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str]) -> None:
-    """One legend for all panels, below them: the curves, and the special marks that occur."""
+def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str], side: str = "lower") -> None:
+    """One legend for all panels, below or above (`upper`) them: the curves, and the special marks that occur."""
     from matplotlib.lines import Line2D
 
     looks = style.policies(df["policy"])
@@ -240,7 +244,7 @@ def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str]) -> None:
             look_of_mark = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}
             handles.append(Line2D([], [], label=label, **look_of_mark))  # type: ignore[arg-type]
     for columns in range(len(handles), 0, -1):
-        legend = figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+        legend = figure.legend(handles=handles, loc=f"outside {side} center", ncols=columns)
         box = legend.get_window_extent()
         if columns == 1 or box.width < 0.98 * figure.bbox.width:
             figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)

@@ -30,8 +30,8 @@ def check_formats(formats: Iterable[str]) -> list[str]:
     return names
 
 
-def save(figure: "Figure", path: str | Path) -> Path:
-    """Write a figure, PNG at 200 dots per inch, in the format that the suffix says. Returns the path.
+def save(figure: "Figure", path: str | Path, *, dpi: int = 200) -> Path:
+    """Write a figure, a PNG with `dpi` dots an inch, in the format that the suffix says. Returns the path.
 
     The file appears whole or not at all. CoopsimError for an unsupported suffix, or a folder that cannot be written to.
     """
@@ -43,7 +43,7 @@ def save(figure: "Figure", path: str | Path) -> Path:
     (form,) = check_formats([path.suffix])
     data = io.BytesIO()
     with mpl.rc_context(_RC):
-        figure.savefig(data, format=form, dpi=200, metadata=_METADATA[form])
+        figure.savefig(data, format=form, dpi=dpi, metadata=_METADATA[form])
     with replacing(path) as part:
         part.write_bytes(data.getvalue())
     return path

@@ -85,6 +85,11 @@ def outcomes() -> dict[str, Look]:
     return {name: Look(**look) for name, look in _style()["outcome"].items()}
 
 
+def allocators() -> dict[str, Look]:
+    """A look for each allocator of request streams, in the order of the legend."""
+    return {name: Look(**look) for name, look in _style()["allocator"].items()}
+
+
 def holders() -> list[str]:
     """Colours for what holds the most memory."""
     colors: list[str] = _style()["holders"]["colors"]
@@ -92,7 +97,7 @@ def holders() -> list[str]:
 
 
 def size(name: str) -> dict[str, float]:
-    """Inches and points for `column` or `slide`. CoopsimError for another name."""
+    """Inches and points for `column`, `page` or `slide`. CoopsimError for another name."""
     sizes: dict[str, dict[str, float]] = _style()["size"]
     if name not in sizes:
         raise unknown("figure size", name, sizes)
@@ -100,7 +105,7 @@ def size(name: str) -> dict[str, float]:
 
 
 def applied(name: str) -> AbstractContextManager[None]:
-    """A context in which matplotlib's settings are those for a size, `column` or `slide`."""
+    """A context in which matplotlib's settings are those for a size, `column`, `page` or `slide`."""
     import matplotlib as mpl
 
     s = size(name)

@@ -13,6 +13,7 @@ from coopsim.types import CoopsimError
 _LISTS = ("traces", "policies", "allocators", "budgets")
 _SCAN = ("from", "to", "step", "fine")
 KEYS = (*_LISTS, "band", "band_width", *NAMES)  #: of a sweep
+FIGURE = "figure"  #: a table that may stand in the file too: what is drawn of it, for whoever draws it
 MAP_KEYS = ("traces", "policies", "allocators", *_SCAN, *NAMES)
 
 
@@ -31,6 +32,7 @@ def read(path: str | Path, keys: tuple[str, ...] = KEYS) -> dict[str, Any]:
         raise CoopsimError(f"{path}: {e.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise CoopsimError(f"{path}: not TOML: {str(e).splitlines()[0]}") from None
+    found.pop(FIGURE, None)
     try:
         return _checked(found, path.parent, keys)
     except CoopsimError as e:

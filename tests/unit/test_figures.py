@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_marked() -> None:
         "Coop",
         "DTR",
         "mine",
-        "only k of n budgets fit",
+        "not all budgets of the band fit",
         "does not fit",
     ]
 

@@ -1,0 +1,119 @@
+"""Dots in rows: one quantity of several policies (or allocators) side by side, a row a case, a panel a group of cases."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coopsim.figures import style
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SOME_FIT, _NONE_FITS = "not all budgets of the band fit", "does not fit"
+
+
+class Dot(NamedTuple):
+    """One value. NaN: there is none, as the case does not fit. `low` to `high`: a line through the dot."""
+
+    panel: str
+    row: str
+    series: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    part: bool = False  #: of several budgets only some fit: a hollow dot
+
+
+def draw(
+    dots: Sequence[Dot],
+    axis: str,
+    looks: Mapping[str, style.Look],
+    *,
+    columns: int = 1,
+    one_scale: bool = False,
+    size: str = "column",
+) -> "Figure":
+    """Rows and panels in the order in which the dots name them; series in the order of `looks`.
+
+    axis: what the values are, with the unit. looks: of each series; those without a dot are left out. columns: panels
+    beside each other. one_scale: the same for all panels. CoopsimError if there is no dot, or a series without a look.
+    """
+    if not dots or not all(d.series in looks for d in dots):
+        raise CoopsimError("no dots to draw" if not dots else "a series of dots has no look")
+    from matplotlib.figure import Figure
+
+    panels = list(dict.fromkeys(d.panel for d in dots))
+    series = [name for name in looks if any(d.series == name for d in dots)]
+    of = {panel: [d for d in dots if d.panel == panel] for panel in panels}
+    most = max(len({d.row for d in of[panel]}) for panel in panels)
+    rows = math.ceil(len(panels) / columns)
+    with style.applied(size):
+        s = style.size(size)
+        row = max(1.5, 0.75 * len(series)) * s["font_pt"] / 72
+        width = s["width_in"] if columns == 1 else s["map_width_in"]
+        figure = Figure(figsize=(width, rows * (row * most + 3.2 * s["font_pt"] / 72) + 0.4), layout="constrained")
+        axes: Any = figure.subplots(rows, columns, squeeze=False, sharex=one_scale).ravel().tolist()
+        shown: set[str] = set()
+        for k, ax in enumerate(axes):
+            if k >= len(panels):
+                ax.set_axis_off()
+                continue
+            shown |= _panel(ax, of[panels[k]], {name: looks[name] for name in series})
+            ax.set_title(panels[k], loc="left")
+            if k % columns and _rows(of[panels[k]]) == _rows(of[panels[k - k % columns]]):
+                ax.set_yticklabels([])
+        figure.supxlabel(axis, fontsize=s["font_pt"])
+        _legend(figure, [looks[name] for name in series], shown)
+    return figure
+
+
+def _rows(dots: Sequence[Dot]) -> list[str]:
+    return list(dict.fromkeys(d.row for d in dots))
+
+
+def _panel(ax: "Axes", dots: Sequence[Dot], looks: Mapping[str, style.Look]) -> set[str]:
+    """One panel. Returns which of the two special marks it used."""
+    from matplotlib.ticker import MaxNLocator
+
+    names, series = _rows(dots), list(looks)
+    shown: set[str] = set()
+    for d in dots:
+        y = names.index(d.row) + 0.8 * ((series.index(d.series) + 0.5) / len(series) - 0.5)
+        look = looks[d.series]
+        if math.isnan(d.value):
+            ax.plot(1.0, y, "x", color=look.color, transform=ax.get_yaxis_transform(), clip_on=False, markeredgewidth=1)
+            shown.add(_NONE_FITS)
+            continue
+        if not math.isnan(d.low):
+            ax.plot([d.low, d.high], [y, y], color=look.color, alpha=0.55, solid_capstyle="butt")
+        ax.plot(d.value, y, look.marker, color=look.color, markerfacecolor="white" if d.part else look.color)
+        if d.part:
+            shown.add(_SOME_FIT)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=True, axis="x")
+    for k in range(1, len(names)):
+        ax.axhline(k - 0.5, color="#E4E4E4", linewidth=0.5)
+    return shown
+
+
+def _legend(figure: "Figure", looks: Sequence[style.Look], shown: set[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=k.color, marker=k.marker, linestyle="none", label=k.label) for k in looks]
+    for label, marker, face in ((_SOME_FIT, "o", "white"), (_NONE_FITS, "x", "#444444")):
+        if label in shown:
+            handles.append(
+                Line2D([], [], label=label, marker=marker, color="#444444", markerfacecolor=face, linestyle="none")
+            )
+    for columns in range(len(handles), 0, -1):
+        legend = figure.legend(handles=handles, loc="outside upper center", ncols=columns, handletextpad=0.2)
+        box = legend.get_window_extent()
+        if columns == 1 or box.width < 0.98 * figure.bbox.width:
+            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
+            return
+        legend.remove()
