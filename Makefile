@@ -6,7 +6,7 @@ OUT ?= out/demo
 RATIOS ?= 100%:30%:10%
 POLICIES := dtr-oneflow,dte-oneflow,coop
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all check format headline gpu docs notebooks clean
+.PHONY: help setup demo test test-all check format headline figures figures-all gpu docs notebooks clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,6 +60,13 @@ headline: setup ## the README's table: bands and smallest budgets of BERT-Large,
 
 gpu: ## on a machine with a GPU, with the PyTorch that is there: record and measure all that docs/gpu.md shows (10 min)
 	$(PYTHON) experiments/gpu/run.py
+
+figures: setup ## every figure and table of docs/results.md, in out/, compared with what is expected (some minutes)
+	$(BIN)/python experiments/run.py
+
+figures-all: setup ## the same, with what takes long made anew: allocators, headline, gap, against (long)
+	for what in allocators headline gap against; do $(BIN)/python experiments/$$what.py || exit 1; done
+	$(BIN)/python experiments/run.py
 
 docs: setup ## the documentation as a site, in out/docs
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'

@@ -6,6 +6,7 @@ python experiments/allocators.py    writes expected/allocators.csv and the table
 from pathlib import Path
 
 import pandas as pd
+from readme import write_section
 
 from coopsim.allocators.streams import STREAM_ALLOCATORS, Requests, Result, gmlake, planned, requests_of
 from coopsim.cli.common import progress
@@ -15,7 +16,6 @@ HERE = Path(__file__).parent
 DENSE = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "gpt3-2.7b")
 DYNAMIC = ("spos", "moe")
 STEPS = 5
-START, END = "<!-- allocators -->", "<!-- end of allocators -->"
 MIB = 1 << 20
 
 #: A row an allocator: those of STREAM_ALLOCATORS with their defaults, and settings that change what they do.
@@ -76,10 +76,7 @@ def main() -> None:
     table = pd.DataFrame(rows)
     table.to_csv(HERE / "expected" / "allocators.csv", index=False)
     print(markdown(table))
-    page = HERE.parent / "docs" / "allocators-planned.md"
-    text = page.read_text(encoding="utf-8")
-    before, after = text.split(START)[0], text.split(END)[1]
-    page.write_text(f"{before}{START}\n{markdown(table)}\n{END}{after}", encoding="utf-8")
+    write_section("allocators", markdown(table), HERE.parent / "docs" / "allocators-planned.md")
 
 
 if __name__ == "__main__":

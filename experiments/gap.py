@@ -6,6 +6,7 @@ python experiments/gap.py        writes expected/gap.csv and the tables of docs/
 from pathlib import Path
 
 import pandas as pd
+from readme import write_section
 
 from coopsim import optimum, policies
 from coopsim.cli.common import load_trace, progress
@@ -16,7 +17,6 @@ REAL = HERE.parent / "tests" / "data" / "gap"
 TRACES = ("chain:8", "chain:12", "tree:3", "unet:2", "unet:4", "holes:4", "holes:8", "mlp", "resnet", "lstm", "bert")
 RATIOS = (0.8, 0.6)
 SECONDS = 40
-START, END = "<!-- gaps -->", "<!-- end of gaps -->"
 
 
 def measure(name: str, ratio: float, names: list[str], seconds: float = SECONDS) -> list[dict[str, object]]:
@@ -75,10 +75,7 @@ def main() -> None:
                 tick()
     table = pd.DataFrame(rows)
     table.round(6).to_csv(HERE / "expected" / "gap.csv", index=False)
-    page = HERE.parent / "docs" / "optimum.md"
-    text = page.read_text(encoding="utf-8")
-    before, after = text.split(START)[0], text.split(END)[1]
-    page.write_text(f"{before}{START}\n{markdown(table)}\n{END}{after}", encoding="utf-8")
+    write_section("gaps", markdown(table), HERE.parent / "docs" / "optimum.md")
 
 
 if __name__ == "__main__":

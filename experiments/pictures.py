@@ -33,7 +33,9 @@ def cases(table: Any) -> "Figure":
         base, _, change = r.policy.partition(":")
         row = IN_WORDS.get(change, "as published") if varying is None else case(varying, getattr(r, varying))
         rows.append(band(r.trace, row, base, r))
-    return dots.draw(rows, f"{OVERHEAD} in {found.band_center.iloc[0]:.0%} of the peak", looks(), columns=2, size="page")
+    return dots.draw(
+        rows, f"{OVERHEAD} in {found.band_center.iloc[0]:.0%} of the peak", looks(), columns=2, size="page"
+    )
 
 
 def case(name: str, value: Any) -> str:
@@ -70,9 +72,7 @@ def smallest(table: Any) -> "Figure":
 
 def reserved(table: Any) -> "Figure":
     """What each allocator reserves above the lower bound."""
-    rows = [
-        Dot("", r.trace, r.allocator, 100 * (r.peak_reserved / r.lower_bound - 1)) for r in table.itertuples()
-    ]
+    rows = [Dot("", r.trace, r.allocator, 100 * (r.peak_reserved / r.lower_bound - 1)) for r in table.itertuples()]
     return dots.draw(rows, "reserved above the most bytes alive at once (%)", style.allocators())
 
 

@@ -1,1 +1,223 @@
-def write(): pass
+"""The tables of docs/results.md, from the expected results: `run.py --update` writes them, a test compares them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from experiment import EXPECTED, ROOT
+from pictures import IN_WORDS, MODELS, POLICIES, case
+from readme import write_section
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAGE = ROOT / "docs" / "results.md"
+HALF = 0.5
+STEPS = 10  # of overhead.toml, the default
+PLAIN = "as published"
+
+
+def expected(name: str) -> "pd.DataFrame":
+    """An expected result."""
+    import pandas as pd
+
+    return pd.read_csv(EXPECTED / f"{name}.csv")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def at(df: "pd.DataFrame", **values: object) -> "pd.Series":
+    """The one row with these values."""
+    for column, value in values.items():
+        df = df[df[column] == value]
+    (row,) = (r for _, r in df.iterrows())
+    return row
+
+
+def percent(row: "pd.Series", column: str = "overhead", minus: float = 1) -> str:
+    """Mean ± standard deviation of a band, in percent, and how many of its budgets fit if not all do."""
+    if row.fits == 0:
+        return "does not fit"
+    some = f" ({row.fits} of {row.points})" if row.fits < row.points else ""
+    return f"{100 * (row[column] - minus):.1f} ± {100 * row[column + '_spread']:.1f}{some}"
+
+
+def overhead() -> str:
+    """Overhead at three memory ratios."""
+    df = expected("overhead")
+    parts = []
+    for ratio in (0.7, 0.5, 0.3):
+        rows = [[m, *(percent(at(df, trace=m, policy=p, band_center=ratio)) for p in POLICIES)] for m in MODELS]
+        parts.append(table([f"overhead in % at {ratio:.0%}", "DTR", "DTE", "Coop"], rows))
+    return "\n\n".join(parts)
+
+
+def fragmentation() -> str:
+    """Both published rates at half memory; how often they stay below 5 %."""
+    df = expected("overhead")
+    rows = []
+    for m in MODELS:
+        cells = []
+        for p in POLICIES:
+            row = at(df, trace=m, policy=p, band_center=HALF)
+            a, b = 100 * row.fragmentation_rate, 100 * row.fragmentation_rate_incl
+            cells.append("does not fit" if row.fits == 0 else f"{a:.1f} / {b:.1f}")
+        rows.append([m, *cells])
+    text = table(["rate in % at half memory (request not counted / counted as free)", "DTR", "DTE", "Coop"], rows)
+    counts = []
+    for p, name in zip(POLICIES, ("DTR", "DTE", "Coop"), strict=True):
+        fits = df[(df.policy == p) & (df.fits > 0)].dropna(subset=["fragmentation_rate"])
+        under = [int((fits[c] < 0.05).sum()) for c in ("fragmentation_rate", "fragmentation_rate_incl")]
+        worst = fits.loc[fits.fragmentation_rate.idxmax()]
+        counts.append(
+            [
+                name,
+                str(len(fits)),
+                *map(str, under),
+                f"{100 * worst.fragmentation_rate:.1f} ({worst.trace}, {worst.band_center:.0%})",
+            ]
+        )
+    head = [
+        "policy",
+        "bands in which it fits and searches",
+        "under 5 %, not counted",
+        "under 5 %, counted",
+        "highest, not counted, %",
+    ]
+    return f"{text}\n\n{table(head, counts)}"
+
+
+def search() -> str:
+    """Work of the searches at half memory."""
+    df = expected("overhead")
+    rows = []
+    for m in MODELS:
+        found = [at(df, trace=m, policy=p, band_center=HALF) for p in POLICIES]
+        one = ["-" if r.fits == 0 else f"{r.search_visits / r.searches:,.0f}" for r in found]
+        step = ["-" if r.fits == 0 else f"{r.search_visits / STEPS:,.0f}" for r in found]
+        rows.append([m, " / ".join(one), " / ".join(step)])
+    head = ["pieces visited at half memory, DTR / DTE / Coop", "for one allocation that searches", "in a step"]
+    return table(head, rows)
+
+
+def smallest() -> str:
+    """Smallest budgets."""
+    df = expected("feasibility")
+    rows = []
+    for m in MODELS:
+        found = [at(df, trace=m, policy=p) for p in POLICIES]
+        cells = [f"{100 * r.safe:.2f} (from {100 * r.smallest:.2f}, {r.holes})" for r in found]
+        rows.append([m, *cells, *(f"{r.safe / found[2].safe:.2f}" for r in found[:2])])
+    head = [
+        "smallest safe budget, % of peak (from where it fits at all, holes)",
+        "DTR",
+        "DTE",
+        "Coop",
+        "DTR ÷ Coop",
+        "DTE ÷ Coop",
+    ]
+    return table(head, rows)
+
+
+def ablation() -> str:
+    """Coop without each part, at half memory."""
+    df = expected("ablation")
+    names = ("coop", "coop-no-layout", "coop-no-partition", "coop-no-in-place")
+    head = ["Coop", "without its window", "without two ends", "without in-place"]
+    parts = []
+    for ratio in (HALF, 0.3):
+        rows = [[m, *(percent(at(df, trace=m, policy=p, band_center=ratio)) for p in names)] for m in MODELS]
+        parts.append(table([f"overhead in % at {ratio:.0%}", *head], rows))
+    rows = []
+    for m in MODELS:
+        found = [at(df, trace=m, policy=p, band_center=HALF) for p in names]
+        rows.append([m, *("does not fit" if r.fits == 0 else f"{100 * r.fragmentation_rate:.1f}" for r in found)])
+    parts.append(table(["fragmentation rate in % at 50%", *head], rows))
+    return "\n\n".join(parts)
+
+
+def cases(name: str, column: str, words: Callable[[object], str]) -> str:
+    """Overhead of each case, by model: DTR / DTE / Coop."""
+    df = expected(name)
+    df["base"] = df.policy.str.partition(":")[0]
+    df["case"] = (df.policy.str.partition(":")[2] if column == "policy" else df[column]).map(words)
+    names = list(dict.fromkeys(df.case))
+    rows = []
+    for m in MODELS:
+        cells = []
+        for c in names:
+            found = [at(df, trace=m, base=p, case=c) for p in POLICIES]
+            cells.append(" / ".join("-" if r.fits == 0 else _short(r) for r in found))
+        rows.append([m, *cells])
+    return table([f"overhead in % at {df.band_center.iloc[0]:.0%}, DTR / DTE / Coop", *names], rows)
+
+
+def _short(row: "pd.Series") -> str:
+    return f"{100 * (row.overhead - 1):.1f}" + (f" ({row.fits})" if row.fits < row.points else "")
+
+
+def stweaver() -> str:
+    """How much of the caching allocator's fragmentation a plan takes away."""
+    df = expected("allocators").set_index(["trace", "allocator"]).fragmentation
+    names = list(dict.fromkeys(df.index.get_level_values("trace")))
+    kinds = ["cuda-caching (expandable_segments:True)", "planned", "planned, all steps"]
+    rows, sums = [], dict.fromkeys(kinds, 0.0)
+    for trace in names:
+        before = df[trace, "cuda-caching"]
+        cuts = {kind: 100 * (1 - df[trace, kind] / before) for kind in kinds}
+        rows.append([trace, f"{100 * before:.2f}", *(f"{cut:.1f}" for cut in cuts.values())])
+        sums = {kind: sums[kind] + cut for kind, cut in cuts.items()}
+    rows.append(["**mean**", "", *(f"**{total / len(names):.1f}**" for total in sums.values())])
+    head = [
+        "trace",
+        "fragmentation of PyTorch's allocator, %",
+        "less with expandable segments, %",
+        "less with a plan, %",
+        "less with a plan of all steps, %",
+    ]
+    return table(head, rows)
+
+
+def gap() -> str:
+    """How far policies are from the optimum where it is known."""
+    df = expected("gap")
+    df = df[df.status == "optimal"]
+    rows = []
+    for policy in (*POLICIES, "static-dtr", "lru"):
+        cells = []
+        for ratio in (0.8, 0.6):
+            part = df[(df.policy == policy) & (df.memory_ratio == ratio)]
+            fits = part[part.outcome == "ok"]
+            excess = 100 * (fits.overhead - fits.lower_bound)
+            cells.append(f"{excess.median():.1f} / {excess.max():.1f} ({len(fits)} of {len(part)})")
+        rows.append([policy, *cells])
+    return table(["points above the optimum, median / most (fits)", "80 % of the peak", "60 %"], rows)
+
+
+def sections() -> dict[str, str]:
+    """What stands between the marks of the page, by name."""
+    return {
+        "overhead": overhead(),
+        "fragmentation": fragmentation(),
+        "search": search(),
+        "smallest": smallest(),
+        "ablation": ablation(),
+        "cost-model": cases("cost-model", "decide_by", lambda v: case("decide_by", v)),
+        "choices": cases("choices", "policy", lambda v: IN_WORDS.get(str(v), PLAIN)),
+        "steps": cases("steps", "steps", lambda v: case("steps", v)),
+        "stweaver": stweaver(),
+        "gap": gap(),
+    }
+
+
+def write() -> None:
+    """Write them into the page."""
+    for name, text in sections().items():
+        write_section(name, text, PAGE)
+
+
+if __name__ == "__main__":
+    write()

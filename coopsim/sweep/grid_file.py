@@ -32,7 +32,8 @@ def read(path: str | Path, keys: tuple[str, ...] = KEYS) -> dict[str, Any]:
         raise CoopsimError(f"{path}: {e.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise CoopsimError(f"{path}: not TOML: {str(e).splitlines()[0]}") from None
-    found.pop(FIGURE, None)
+    if not isinstance(found.pop(FIGURE, {}), dict):
+        raise CoopsimError(f"{path}: {FIGURE} is a table, [{FIGURE}]")
     try:
         return _checked(found, path.parent, keys)
     except CoopsimError as e:
