@@ -1,4 +1,4 @@
-"""Dots in rows: one quantity of several policies (or allocators) side by side, a row a case, a panel a group of cases."""
+"""Dots in rows: a quantity of several policies (or allocators) side by side, a row a case, a panel a group of cases."""
 
 import math
 from collections.abc import Mapping, Sequence

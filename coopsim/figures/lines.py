@@ -59,9 +59,10 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
     """One quantity of a sweep's table against the memory ratio: a panel per trace, a curve per policy.
 
     what: `overhead`, `fragmentation` (request counted as used), `search` (pieces visited) or `search_time` (wall
-    clock). size: `column`, `slide`, or `page`: small panels, four beside each other, with one label for all. A line is the mean over the neighbouring budgets that ran, its shade their
-    `range` or `std`. A hollow marker: only some of them ran, with how many. A cross: none did. CoopsimError for a
-    table or a word that it does not know.
+    clock). size: `column`, `slide`, or `page`: small panels, four beside each other, with one label for all.
+    A line is the mean over the neighbouring budgets that ran, its shade their `range` or `std`. A hollow marker: only
+    some of them ran, with how many where there is room. A cross: none did. CoopsimError for a table or a word that it
+    does not know.
     """
     if what not in QUANTITIES:
         raise unknown("figure", what, QUANTITIES)

@@ -12,6 +12,7 @@ import pytest
 
 from coopsim.types import CoopsimError
 from tests.conftest import ROOT
+from tests.unit.test_figures import texts_are_inside_and_apart
 
 HERE = ROOT / "experiments"
 NAMES = sorted(path.stem for path in (HERE / "figures").glob("*.toml"))
@@ -75,7 +76,7 @@ def test_every_file_is_an_experiment(run: ModuleType, name: str) -> None:
         assert run.experiments()[experiment.figure["of"]].replays
     else:
         table = run.table_of(experiment, Path(), 1, redraw=False)
-        assert run.pictures.draw(experiment.figure["draw"], table).axes
+        texts_are_inside_and_apart(run.pictures.draw(experiment.figure["draw"], table))
         assert (HERE / experiment.figure["by"]).exists()
 
 
