@@ -85,7 +85,7 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
         if small:
             figure.supxlabel(_RATIO, fontsize=style.size(size)["font_pt"])
             figure.supylabel(QUANTITIES[what].axis.replace("\n", " "), fontsize=style.size(size)["font_pt"])
-        _legend(figure, df, shown, "upper" if small else "lower")
+        _legend(figure, df, shown, above=small)
     return figure
 
 
@@ -229,8 +229,8 @@ def _dashes(curves: "dict[Series, pd.DataFrame]") -> dict[Series, Any]:
     return {s: _DASHES[variants.index(s.variant) % len(_DASHES)] for s in curves}
 
 
-def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str], side: str = "lower") -> None:
-    """One legend for all panels, below or above (`upper`) them: the curves, and the special marks that occur."""
+def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str], *, above: bool = False) -> None:
+    """One legend for all panels, below or above them: the curves, and the special marks that occur."""
     from matplotlib.lines import Line2D
 
     looks = style.policies(df["policy"])
@@ -245,7 +245,8 @@ def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str], side: str = "
             look_of_mark = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}
             handles.append(Line2D([], [], label=label, **look_of_mark))  # type: ignore[arg-type]
     for columns in range(len(handles), 0, -1):
-        legend = figure.legend(handles=handles, loc=f"outside {side} center", ncols=columns)
+        place: Any = "outside upper center" if above else "outside lower center"
+        legend = figure.legend(handles=handles, loc=place, ncols=columns)
         box = legend.get_window_extent()
         if columns == 1 or box.width < 0.98 * figure.bbox.width:
             figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
