@@ -140,14 +140,31 @@ def _count_once(S: State, v: int, x: int, n: int, cost: int) -> tuple[int, int]:
 
 @inlined
 def cost_of_listed(S: State, v: int) -> int:
-    """The cost of the classes listed in R, as it stands; UNKNOWN if one of them has become part of another."""
-    N, cost = S.N, 0
-    for j in range(ROOTS):
+    """The cost of the classes listed in R, as it stands; UNKNOWN if they were too many to be listed."""
+    N, cost, j = S.N, 0, 0
+    while j < ROOTS and S.R[v, j] >= 0:
         root = S.R[v, j]
-        if root == -1:
+        if N[root, N_PARENT] == root:
+            cost += N[root, N_COST]
+            j += 1
+        else:
+            _list_again(S, v)
+            cost, j = 0, 0
+    return UNKNOWN if S.R[v, 0] == _TOO_MANY else cost
+
+
+@kernel
+def _list_again(S: State, v: int) -> None:
+    """Some of the classes listed in R have become part of others: name those, once each."""
+    n = 0
+    for j in range(ROOTS):
+        if S.R[v, j] < 0:
             break
-        if root == _TOO_MANY or N[root, N_PARENT] != root:
-            cost = UNKNOWN
-            break
-        cost += N[root, N_COST]
-    return cost
+        root, known = find_class(S.N, S.R[v, j]), False
+        for i in range(n):
+            known = known or S.R[v, i] == root
+        if not known:
+            S.R[v, n] = root
+            n += 1
+    for j in range(n, ROOTS):
+        S.R[v, j] = -1

@@ -37,6 +37,7 @@ from coopsim.replay.walks import evicted_above, evicted_below
 COST_NONE, COST_OWN, COST_SET, COST_CLASSES, COST_NEIGHBOURHOOD, COST_ANCESTORS, COST_PROJECTED, COST_RANDOM = range(8)
 BY_NOTHING, BY_BYTES, BY_HOLE = range(3)
 STALENESS, NEXT_USE, ANY_TIME, DAMPED = range(4)
+_MARGIN = 1 + 1e-9
 _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same numbers with and without compilation
 
 
@@ -77,13 +78,27 @@ def score(S: State, terms: Terms, piece: int, v: int) -> float:
 
 @inlined
 def is_hopeless(S: State, terms: Terms, piece: int, v: int, least: float) -> bool:
-    """Whether the own cost of v, which only evicted relatives add to, is too much already for a score below `least`."""
-    adds_up = terms.cost == COST_CLASSES or terms.cost == COST_NEIGHBOURHOOD or terms.cost == COST_ANCESTORS
-    if not adds_up or terms.user_score != 0:
+    """Whether v is seen to score above `least` without a division, from what is known of its cost.
+
+    Sure: a score is some roundings away from cost / recency / size, which is far less than the margin. Costs that must
+    be asked for, as that changes something, are not judged.
+    """
+    if terms.user_score != 0 or terms.cost > COST_ANCESTORS:
         return False
     known = S.P[piece, COST_OF_LOSS]
-    own = known if known != UNKNOWN and terms.cost == COST_CLASSES else S.V[v, OWN]
-    return _divided(S, terms, piece, v, float(own)) >= least
+    if known == UNKNOWN and terms.cost < COST_CLASSES:
+        return False
+    cost = known if known != UNKNOWN else S.V[v, OWN]
+    limit = least * _distance(S, terms, piece, v)
+    if terms.divisor != BY_NOTHING:
+        limit *= float(_room(S.P, piece, terms.divisor == BY_HOLE))
+    limit *= _MARGIN
+    if float(cost) > limit:
+        return True
+    if terms.cost != COST_CLASSES or known == UNKNOWN:
+        return False
+    listed = cost_of_listed(S, v)
+    return listed != UNKNOWN and float(cost + listed) > limit
 
 
 @inlined
