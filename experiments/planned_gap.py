@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from readme import write_section
 
 from coopsim.cli.common import load_trace
 from coopsim.replay import measure
@@ -20,7 +21,6 @@ from coopsim.trace.measure import peak_bytes
 HERE = Path(__file__).parent
 REAL = HERE.parent / "tests" / "data" / "gap"
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight")
-START, END = "<!-- planned gaps -->", "<!-- end of planned gaps -->"
 
 
 def optima() -> pd.DataFrame:
@@ -62,11 +62,7 @@ def main() -> None:
         )
     sums = (100 * (table[p] - table.optimum).where(table[list(POLICIES)].notna().all(axis=1)).sum() for p in POLICIES)
     lines.append(f"| sum where all fit | | | {' | '.join(f'{abs(s):.1f}' for s in sums)} |")
-    page = HERE.parent / "docs" / "policies-ours.md"
-    before, _, rest = page.read_text(encoding="utf-8").partition(START)
-    after = rest.partition(END)[2]
-    text = "\n".join(lines)
-    page.write_text(f"{before}{START}\n{text}\n{END}{after}", encoding="utf-8")
+    write_section("planned gaps", "\n".join(lines), HERE.parent / "docs" / "policies-ours.md")
 
 
 if __name__ == "__main__":

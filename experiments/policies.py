@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from readme import write_section
 
 from coopsim import tables
 from coopsim.cli.common import progress
@@ -23,7 +24,6 @@ TRACES = sorted((HERE.parent / "traces").glob("*.parquet"))
 PUBLISHED = ("dtr-oneflow", "dtr", "dtr-eq", "dte-oneflow", "coop")
 OURS = ("thrift", "foresight")
 RATIOS = [f"{r}%" for r in range(90, 20, -10)]
-START, END = "<!-- policies -->", "<!-- end of policies -->"
 
 
 def main(files: list[str]) -> None:
@@ -37,10 +37,7 @@ def main(files: list[str]) -> None:
     columns = ["trace", "policy", "band_center", "points", "fits", "overhead", "overhead_spread", "fragmentation_rate"]
     table = table[[*columns, "search_visits"]]
     table.to_csv(HERE / "expected" / "policies.csv", index=False, float_format="%.5f")
-    page = HERE.parent / "docs" / "policies-ours.md"
-    before, _, rest = page.read_text(encoding="utf-8").partition(START)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{START}\n{markdown(table)}\n{END}{after}", encoding="utf-8")
+    write_section("policies", markdown(table), HERE.parent / "docs" / "policies-ours.md")
 
 
 def markdown(table: pd.DataFrame) -> str:

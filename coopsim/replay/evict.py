@@ -48,12 +48,11 @@ from coopsim.replay.memory import (
 from coopsim.replay.periodic.follow import take_planned
 from coopsim.replay.relatives import join_evicted
 from coopsim.replay.search import cheapest_value, cheapest_window, published_window
-from coopsim.replay.thrifty import thrifty_window
 from coopsim.replay.watch import tell
 from coopsim.types import Action
 
 ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)
-GREEDY, WINDOW, WINDOW_THRIFTY = 0, 1, 3
+GREEDY, WINDOW_PUBLISHED, WINDOW_THRIFTY = 0, 2, 3
 TWO_ENDED, APART = 1, 2
 
 
@@ -76,12 +75,10 @@ def drop(S: State, v: int, action: int) -> None:
 def _evict_window(S: State, need: int) -> bool:
     """Evict the cheapest window. Its values are collected first: pieces merge while they are freed."""
     piece, last = -1, -1
-    if S.choice[C_SEARCH] == WINDOW_THRIFTY:
-        piece, last = thrifty_window(S, need)
-    elif S.choice[C_SEARCH] == WINDOW:
-        piece, last = cheapest_window(S, need)
-    else:
+    if S.choice[C_SEARCH] == WINDOW_PUBLISHED:
         piece, last = published_window(S, need)
+    else:
+        piece, last = cheapest_window(S, need, S.choice[C_SEARCH] == WINDOW_THRIFTY)
     if piece < 0:
         return False
     n = 0

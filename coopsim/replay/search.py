@@ -33,8 +33,11 @@ def cheapest_value(S: State) -> int:
 
 
 @kernel
-def cheapest_window(S: State, need: int) -> tuple[int, int]:
+def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
     """First and last piece of the cheapest run of neighbours that holds `need` bytes; (-1, -1) if there is none.
+
+    thrifty: by the sum of scores / square root of the run's bytes, of the runs that would not hold `need` without their
+    first piece, one for each last piece: one large window now may save several small ones later.
 
     Coop's sliding window (paper section 3.3, OneFlow's EvictAndFindPieceOnce), corrected: the last window is shrunk
     like any other, and sums never subtract (a window that ends at piece i is the sum from its start to `middle`, kept
@@ -57,7 +60,7 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
         if not wall and S.P[piece, VALUE] >= 0:
             scores += 1
             s = score(S, terms, piece, S.P[piece, VALUE])
-            wall = first >= 0 and s >= least  # no window with this piece is cheaper than what is found
+            wall = not thrifty and first >= 0 and s >= least  # no window with this piece is cheaper than the best
         if wall:
             start = middle = end = 0
             nbytes, right = 0, 0.0
@@ -80,6 +83,8 @@ def cheapest_window(S: State, need: int) -> tuple[int, int]:
                 cost = right
                 if start < middle:
                     cost += S.suffix[start]
+                if thrifty:
+                    cost /= np.sqrt(float(nbytes))
                 if cost < least or first < 0:
                     first, last, least = run[start], piece, cost
         piece = S.P[piece, NEXT]
