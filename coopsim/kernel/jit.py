@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core.caching import FunctionCache
 
 from coopsim.kernel.parts import all_parts_but
 
@@ -49,6 +50,15 @@ def is_cold() -> bool:
     return not numba.config.DISABLE_JIT and not any(_CACHE.rglob("*.nbc"))
 
 
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Numba's, which before it loads machine code prepares the compiler: a quarter of a second for nothing."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code, or None if it must be compiled, for which the compiler prepares itself."""
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+
 class Kernel:
     """A function that is compiled when it is first called: on its own by Python, as a part of it by another kernel.
 
@@ -69,6 +79,7 @@ class Kernel:
         """What Python calls. All that it calls becomes part of it."""
         with cached_here():
             root = numba.njit(cache=True, **self._options)(self.py_func)
+            root._cache = _Cache(self.py_func)
         finish = root.compile
 
         def compile_(signature: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import cpu_target
+from numba.core.targetconfig import TargetConfig
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]
@@ -58,7 +59,22 @@ def all_parts_but(root: str) -> Iterator[None]:
         return make(name, **options) if name == root else _Part(codegen, name, **options)
 
     codegen.create_library = create_library
+    compare = TargetConfig.__eq__, TargetConfig.__hash__
+    TargetConfig.__eq__, TargetConfig.__hash__ = _same_options, _one_for_all
     try:
         yield
     finally:
+        TargetConfig.__eq__, TargetConfig.__hash__ = compare
         del codegen.create_library
+
+
+# Numba looks up each operator in tables whose keys hold all options of the compilation. It compares them, and hashes
+# their names, by asking for one after the other: a tenth of all the time.
+
+
+def _same_options(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(other, TargetConfig) and one._values == other._values)
+
+
+def _one_for_all(_one: Any) -> int:
+    return hash(TargetConfig)

@@ -121,7 +121,10 @@ def load(path: str | Path) -> Trace:
     if absent:
         raise TraceError(f"{path}: not a coopsim trace (columns missing: {', '.join(absent)})")
     try:
-        table = table.select(_SCHEMA.names).cast(_SCHEMA).combine_chunks()
+        table = table.select(_SCHEMA.names)
+        if not table.schema.equals(_SCHEMA):  # casting imports Arrow's compute functions, a tenth of a second
+            table = table.cast(_SCHEMA)
+        table = table.combine_chunks()
         trace = _from_table(table, header)
     except (pa.ArrowException, ValueError, TypeError) as e:
         raise TraceError(f"{path}: malformed: {str(e).splitlines()[0]}") from None
@@ -155,12 +158,24 @@ def read_parquet(path: str | Path, what: str) -> tuple[pa.Table, dict[str, Any]]
     return table, header
 
 
-def _words(column: pa.Array) -> tuple[list[str], Any]:
-    """The different words of a column without nulls, and which of them each row has. A word is held once."""
-    coded = column.cast(pa.string()).dictionary_encode()
-    if coded.null_count:
-        raise ValueError("a row without a record")
-    return [str(w) for w in coded.dictionary.to_pylist()], np.from_dlpack(coded.indices)
+def _bits(buffer: pa.Buffer, values: pa.Array) -> Any:
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+    return bits[values.offset : values.offset + len(values)].astype(np.bool_)
+
+
+def _present(values: pa.Array) -> Any:
+    """Which of them are not null."""
+    validity = values.buffers()[0]
+    return np.ones(len(values), np.bool_) if validity is None else _bits(validity, values)
+
+
+def _plain(values: pa.Array) -> Any:
+    """Numbers or flags; anything where a null is."""
+    data = values.buffers()[1]
+    if pa.types.is_boolean(values.type):
+        return _bits(data, values)
+    found = np.frombuffer(data, values.type.to_pandas_dtype())
+    return found[values.offset : values.offset + len(values)]
 
 
 def _positions(words: list[str], wanted: Sequence[str]) -> list[int]:
@@ -168,45 +183,50 @@ def _positions(words: list[str], wanted: Sequence[str]) -> list[int]:
 
 
 def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
-    # Arrow's own to_numpy and pa.array import pandas, a quarter of a second: hence from_dlpack and to_pylist.
-    records, record = _words(table.column("record").combine_chunks())
+    # Arrow's own conversions import pandas or its compute functions, tenths of a second: hence the buffers.
+    recorded = table.column("record").combine_chunks()
+    if recorded.null_count:
+        raise ValueError("a row without a record")
+    records, record = [str(w) for w in recorded.dictionary.to_pylist()], _plain(recorded.indices)
     rows = {kind: np.flatnonzero(np.isin(record, _positions(records, [kind]))) for kind in ("storage", "op", "free")}
     if sum(map(len, rows.values())) != len(record):
         raise ValueError(f"unknown record {next(str(r) for r in records if r not in rows)!r}")
     if not np.array_equal(rows["storage"], np.arange(len(rows["storage"]))):
         raise ValueError("storage rows must come first")
 
-    def take(name: str, *kinds: str) -> pa.Array:
-        """The values of a column, which must be there in all rows of these kinds and in no others."""
+    def take(name: str, *kinds: str) -> tuple[pa.Array, Any]:
+        """A column, which must have a value in all rows of these kinds and in no others, and in which rows it has."""
         values = table.column(name).combine_chunks()
-        here = np.from_dlpack(values.is_valid().cast(pa.uint8())).astype(np.bool_)
+        here = _present(values)
         due = np.isin(record, _positions(records, kinds))
         if not np.array_equal(here, due):
             row = int(np.argmax(here != due))
             raise ValueError(f"row {row}: {'no' if due[row] else 'unexpected'} {name} in a {records[record[row]]} row")
-        return values.drop_null()
+        return values, here
 
-    def numbers(name: str, kind: str = "op") -> Any:
-        return np.from_dlpack(take(name, kind).cast(pa.int64()))
-
-    def words(name: str, kind: str = "op") -> list[str]:
-        vocabulary, code = _words(take(name, kind))
-        return [vocabulary[k] for k in code.tolist()]
+    def numbers(name: str, *kinds: str) -> Any:
+        values, here = take(name, *(kinds or ("op",)))
+        return _plain(values)[here].astype(np.int64)
 
     def flags(name: str, kind: str = "op") -> Any:
-        return np.from_dlpack(take(name, kind).cast(pa.uint8())).astype(np.bool_)
+        values, here = take(name, kind)
+        return _plain(values)[here]
+
+    def words(name: str, kind: str = "op") -> list[str]:
+        values, here = take(name, kind)
+        vocabulary = [str(word) for word in values.dictionary.to_pylist()]
+        return [vocabulary[k] for k in _plain(values.indices)[here].tolist()]
 
     def lists(name: str) -> Any:
-        values = take(name, "op")
-        flat = values.flatten()
-        if flat.null_count:
+        values, here = take(name, "op")
+        if values.values.null_count:
             raise ValueError(f"a null inside {name}")
-        start = np.zeros(len(values) + 1, np.int64)
-        start[1:] = np.cumsum(np.from_dlpack(values.value_lengths()))
-        items: Any = np.from_dlpack(flat)
-        return Ragged(start, items)
+        offsets = np.from_dlpack(values.offsets)
+        lengths = np.diff(offsets)
+        items = _plain(values.values)[offsets[0] : offsets[-1]][np.repeat(here, lengths)]
+        return Ragged(np.concatenate([[0], np.cumsum(lengths[here], dtype=np.int64)]), items)
 
-    named: Any = np.from_dlpack(take("storage", "storage", "free").cast(pa.int64()))
+    named = numbers("storage", "storage", "free")
     if not np.array_equal(named[: len(rows["storage"])], rows["storage"]):
         raise ValueError("storage ids must count up from 0")
     return Trace(
