@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
 from numba.core.caching import FunctionCache
+from numba.extending import intrinsic
 
 from coopsim.kernel.parts import all_parts_but
 
@@ -131,20 +133,27 @@ def cached_here() -> Iterator[None]:
 
 
 if numba.config.DISABLE_JIT:
-
-    def now_ns(clock: Any) -> int:  # noqa: ARG001
-        """Monotonic wall clock."""
-        return time.perf_counter_ns()
+    now_ns = time.perf_counter_ns
 
 else:
-    # By symbol name, because a ctypes pointer cannot be cached.
-    _clock_gettime = numba.types.ExternalFunction(
-        "clock_gettime", numba.types.int32(numba.types.int32, numba.types.uintp)
-    )
-    _CLOCK_MONOTONIC = np.int32(1)
+    _WORD = ir.IntType(64)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def _clock(_typing: Any) -> Any:
+        """clock_gettime(CLOCK_MONOTONIC), by symbol name, because an address cannot be cached."""
+
+        def generate(_context: Any, builder: Any, _signature: Any, _values: Any) -> Any:
+            time_t = ir.ArrayType(_WORD, 2)
+            at = cgutils.alloca_once(builder, time_t)
+            kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32), time_t.as_pointer()])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "clock_gettime"), [ir.IntType(32)(1), at])
+            seconds, ns = (builder.load(cgutils.gep_inbounds(builder, at, 0, k)) for k in range(2))
+            return builder.add(builder.mul(seconds, _WORD(1_000_000_000)), ns)
+
+        return numba.int64(), generate
 
     @kernel
-    def now_ns(clock: Any) -> int:
-        """Monotonic wall clock; `clock` is an int64[2] to write to."""
-        _clock_gettime(_CLOCK_MONOTONIC, clock.ctypes.data)
-        return clock[0] * 1_000_000_000 + clock[1]
+    def now_ns() -> int:
+        """Monotonic wall clock."""
+        now: int = _clock()
+        return now

@@ -13,10 +13,11 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, models, register_model, unbox
-from numba.np import arrayobj
+
+from coopsim.kernel.table import Table, load_word
 
 
 class Reference(types.Type):
@@ -26,13 +27,13 @@ class Reference(types.Type):
     Arrays that the class names in WIDE are left out of that, as theirs varies.
     """
 
-    def __init__(self, owner: str, kinds: dict[str, Any], columns: dict[str, int]) -> None:
-        self.kinds, self.columns = kinds, columns
+    def __init__(self, owner: str, kinds: dict[str, Any]) -> None:
+        self.kinds = kinds
         self.at, words = {}, 0
         for name, kind in kinds.items():
             self.at[name] = words
-            words += 1 + kind.ndim if isinstance(kind, types.Array) else 1
-        inside = ", ".join(f"{name}: {kind} {columns.get(name, '')}" for name, kind in kinds.items())
+            words += 1 + kind.ndim if isinstance(kind, Table) else 1
+        inside = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
         super().__init__(name=f"{owner}({inside})")
 
 
@@ -72,17 +73,15 @@ class Bundle:
 
 @cache
 def _reference(owner: str, shape: tuple[Any, ...]) -> Reference:
-    kinds, columns = dict[str, Any](), dict[str, int]()
+    kinds = dict[str, Any]()
     for name, kind, *rest in shape:
         if kind is None:
             kinds[name] = types.none
         elif isinstance(kind, Reference):
             kinds[name] = kind
         else:
-            kinds[name] = types.Array(numba.from_dtype(kind), rest[0], "C")
-            if rest[1]:
-                columns[name] = rest[1]
-    return Reference(owner, kinds, columns)
+            kinds[name] = Table(numba.from_dtype(kind), *rest)
+    return Reference(owner, kinds)
 
 
 @register_model(Reference)
@@ -108,29 +107,10 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
 
 @lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
 def _get(context: Any, builder: Any, kind: Reference, pointer: Any, name: str) -> Any:
-    """Build the array from the table. The words never change while a kernel runs, so they are read once."""
-    word = ir.IntType(64)
-    table = builder.bitcast(pointer, word.as_pointer())
-
-    def load(k: int) -> Any:
-        value = builder.load(builder.gep(table, [word(kind.at[name] + k)]))
-        value.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return value
-
+    """Where the table has the array's address and lengths; of another bundle, where that has its own table."""
     field = kind.kinds[name]
     if field is types.none:
         return context.get_dummy_value()
     if isinstance(field, Reference):
-        return builder.inttoptr(load(0), context.get_value_type(types.voidptr))
-    element = context.get_data_type(field.dtype)
-    itemsize = context.get_abi_sizeof(element)
-    shape = [load(1 + d) for d in range(field.ndim)]
-    if name in kind.columns:
-        shape[-1] = word(kind.columns[name])
-    strides = [word(itemsize)]
-    for length in shape[:0:-1]:
-        strides.insert(0, builder.mul(strides[0], length))
-    array = arrayobj.make_array(field)(context, builder)
-    data = builder.inttoptr(load(0), element.as_pointer())
-    arrayobj.populate_array(array, data, shape, strides, itemsize, meminfo=None)
-    return impl_ret_borrowed(context, builder, field, array._getvalue())
+        return builder.inttoptr(load_word(builder, pointer, kind.at[name]), context.get_value_type(types.voidptr))
+    return builder.gep(pointer, [ir.IntType(64)(8 * kind.at[name])])

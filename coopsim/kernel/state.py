@@ -153,7 +153,6 @@ class State(Bundle):
     score: NDArray[np.float64]  # of the pieces in that run
     suffix: NDArray[np.float64]  # and their sums to the right
     log: Array
-    clock: Array
     gaps: Array  # of a plan (replay/periodic): what leaves when, as int8
     requests: Array  # and the values and addresses of its requests
     K: Array
@@ -219,7 +218,6 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         score=np.zeros(n_pieces),
         suffix=np.zeros(n_pieces),
         log=np.zeros((log_rows, L_COLUMNS), np.int64),
-        clock=np.zeros(2, np.int64),
         gaps=np.zeros(0, np.int8),
         requests=np.zeros((0, 2), np.int64),
         K=K,

@@ -186,7 +186,7 @@ def _make_room(S: State, op: int) -> bool:
     need = S.O[op, NEED]
     if S.K[K_USED] + need <= S.K[K_BUDGET]:
         return True
-    started = now_ns(S.clock)
+    started = now_ns()
     S.K[K_SEARCHES] += 1
     while S.K[K_USED] + need > S.K[K_BUDGET]:
         if S.K[K_HEAD] < 0:
@@ -196,7 +196,7 @@ def _make_room(S: State, op: int) -> bool:
         scores = S.K[K_SCORES]
         victim = choose(S)
         _evict(S, victim, _EVICT, S.K[K_SCORES] - scores)
-    S.K[K_SEARCH_NS] += now_ns(S.clock) - started
+    S.K[K_SEARCH_NS] += now_ns() - started
     return S.K[K_OUTCOME] != OOM
 
 

@@ -118,7 +118,6 @@ class State(Bundle):
     queue: Array
     edge: Array  # material storages around a region
     log: Array
-    clock: Array
     K: Array
 
 
@@ -152,6 +151,5 @@ def new_state(program: Any, policy: int, budget: int, log_rows: int) -> State:
         queue=np.zeros((n + 1, 2), np.int64),
         edge=np.zeros(n + 1, np.int64),
         log=np.zeros((log_rows, L_COLUMNS), np.int64),
-        clock=np.zeros(2, np.int64),
         K=K,
     )

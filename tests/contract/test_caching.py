@@ -65,6 +65,7 @@ def digest(schedule: Schedule) -> str:
 
 def test_interpreted_is_the_same() -> None:
     code = (
+        "from coopsim.kernel.reference import Bundle\nfrom tests.strict import make_strict\nmake_strict(Bundle)\n"
         "from tests.contract.test_caching import *\n"
         "for conf in CONFS:\n    for policy in ('dtr', 'coop'):\n"
         "        print(digest(in_caching(make('synth:unet:4'), policy, 0.8, alloc_conf=conf)))"

@@ -20,6 +20,7 @@ from coopsim.types import Action, Dead
 from coopsim.validate import validate
 from tests import reference
 from tests.strategies import budget, dice, policies, repeatable, traces
+from tests.strict import make_strict
 
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
@@ -46,8 +47,9 @@ def _without_jit() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def interpreted() -> Callable[..., Schedule]:
-    """`replay` with JIT off."""
+    """`replay` with JIT off, on arrays that say when an index is below zero."""
     with _without_jit():
+        make_strict(importlib.import_module("coopsim.kernel.reference").Bundle)
         slow: Callable[..., Schedule] = importlib.import_module("coopsim.replay").replay
         assert not _kernels()
     assert slow is not replay

@@ -137,20 +137,18 @@ def position(A: Caching, which: int, b: int) -> int:
 def insert(A: Caching, which: int, b: int) -> None:
     """b waits in that set."""
     at = position(A, which, b)
-    row = A.sets[which]
     for j in range(A.K[K_COUNT + which], at, -1):
-        row[j] = row[j - 1]
-    row[at] = b
+        A.sets[which, j] = A.sets[which, j - 1]
+    A.sets[which, at] = b
     A.K[K_COUNT + which] += 1
 
 
 @inlined
 def remove_at(A: Caching, which: int, at: int) -> None:
     """Take the block at that position out."""
-    row = A.sets[which]
     A.K[K_COUNT + which] -= 1
     for j in range(at, A.K[K_COUNT + which]):
-        row[j] = row[j + 1]
+        A.sets[which, j] = A.sets[which, j + 1]
 
 
 @kernel

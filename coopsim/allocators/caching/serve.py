@@ -66,7 +66,6 @@ def _uncarve(S: State, piece: int) -> None:
 @kernel
 def _segments(A: Caching) -> int:
     """Put the first block of every mapped run into the scratch set, by address. Returns how many."""
-    heads = A.sets[SCRATCH]
     n = 0
     for b in range(A.K[K_HIGHEST]):
         if A.B[b, SIZE] == 0 or A.B[b, MAPPED] == 0:
@@ -76,8 +75,8 @@ def _segments(A: Caching) -> int:
             continue
         if A.K[K_EXPANDABLE]:  # few
             at = n
-            while at > 0 and A.B[heads[at - 1], ADDRESS] > A.B[b, ADDRESS]:
-                heads[at] = heads[at - 1]
+            while at > 0 and A.B[A.sets[SCRATCH, at - 1], ADDRESS] > A.B[b, ADDRESS]:
+                A.sets[SCRATCH, at] = A.sets[SCRATCH, at - 1]
                 at -= 1
         else:  # the device has them by address
             at, high = 0, A.K[K_MALLOCS]
@@ -87,7 +86,7 @@ def _segments(A: Caching) -> int:
                     at = middle + 1
                 else:
                     high = middle
-        heads[at] = b
+        A.sets[SCRATCH, at] = b
         n += 1
     return n
 
