@@ -22,7 +22,7 @@ def draw(table: Any) -> "Figure":
     looks = {name: style.policies(POLICIES)[name] for name in POLICIES}
     traces = list(dict.fromkeys(table.trace))
     with style.applied("column"):
-        figure = Figure(figsize=(6.8, 2.4 * math.ceil(len(traces) / 2) + 0.5), layout="constrained")
+        figure = Figure(figsize=(6.8, 2.0 * math.ceil(len(traces) / 2) + 0.5), layout="constrained")
         axes: list[Axes] = figure.subplots(math.ceil(len(traces) / 2), 2).ravel().tolist()
         for ax, trace in zip(axes, traces, strict=True):
             _panel(ax, table[table.trace == trace], looks)

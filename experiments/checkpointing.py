@@ -6,8 +6,8 @@ Recorded are a model's plain step and the same with `torch.utils.checkpoint` aro
 A checkpointed step needs no policy: its memory is the smallest arena in which three steps run without evicting anything
 (Coop's placement, by bisection), its cost the sum of its ops. The policies replay the plain step: ten steps in one
 arena, bands of 11 budgets within 2.5 % of the peak around each multiple of 5 %, and within 0.5 % around the memory of
-each checkpointed step. Half an hour on one core; it goes on where it was cut off, and the traces stay in
-out/checkpointing.
+each checkpointed step. Half an hour on one core. A sweep that was cut off is continued, and traces that are in
+out/checkpointing are not recorded again.
 """
 
 import os
@@ -56,7 +56,8 @@ def recorded(model: str, blocks: int) -> Path:
 
 def least_arena(trace: Trace) -> int:
     """The smallest arena, to a MiB, in which three steps run without evicting anything."""
-    low, high = peak_bytes(trace, GRANULE) // MIB, 2 * peak_bytes(trace, GRANULE) // MIB
+    peak = peak_bytes(trace, GRANULE)
+    low, high = (peak - 1) // MIB, 2 * peak // MIB
     while high - low > 1:
         middle = (low + high) // 2
         found = measure(trace, "coop", "arena", middle * MIB, steps=3)
