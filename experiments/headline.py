@@ -107,8 +107,8 @@ def section(bands: pd.DataFrame, smallest: pd.DataFrame) -> str:
             holes = f"{row.holes} hole{'s' * (row.holes != 1)}"
             cells.append(f"{100 * row.safe:.2f} (from {100 * row.smallest:.2f}, {holes})")
         lines.append(f"| smallest safe budget, % of peak, {precision} | " + " | ".join(cells) + " |")
-    lines.append("| published: overhead, % | 41 | | 11 |")
-    lines.append("| published: fragmentation, % (eight networks) | | | under 5 |")
+    lines.append("| published: overhead, % | 41 | not known to us | 11 |")
+    lines.append("| published: fragmentation, % (eight networks) | not known to us | not known to us | under 5 |")
     lines += ["", "Overhead in % at half memory, one choice changed at a time:", ""]
     lines += ["| setting | DTR | DTE | Coop |", "| --- | --- | --- | --- |"]
     for setting, _, _ in SETTINGS:

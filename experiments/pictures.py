@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import beside_checkpointing
+
 from coopsim import tables
 from coopsim.errors import unknown
 from coopsim.figures import dots, feasibility, lines, style
@@ -117,6 +119,7 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "reserved": reserved,
     "against": against,
     "gap": gap,
+    "checkpointing": beside_checkpointing.draw,
 }
 WALL_CLOCK = ("search_time",)  #: look otherwise each time, so they are not in the results page
 
