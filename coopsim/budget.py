@@ -1,37 +1,40 @@
-"""Budgets as people write them: 6GiB, 4096MiB, 123456B, or 60% of the peak without eviction; never a bare number."""
+"""Amounts of memory as people write them: 6GiB, 24GB (10^9 bytes), 123456B, 60% of the peak; never a bare number."""
 
 import math
 import re
 
 from coopsim.types import CoopsimError
 
-_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_BINARY = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_UNITS = _BINARY | {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_NEAR = {u[0].lower(): u for u in _BINARY if u != "B"} | {u.lower(): u for u in _UNITS}
 _FORM = re.compile(r"([-+]?[0-9]*\.?[0-9]+)\s*([A-Za-z%]*)")
-_HINT = "write 6GiB, 4096MiB, 123456B or 60%"
 
 
-def parse(text: str, peak_bytes: int) -> int:
-    """Bytes. A percentage is of `peak_bytes`.
+def parse(text: str, peak_bytes: int | None, what: str = "budget") -> int:
+    """Bytes. A percentage is of `peak_bytes`, and refused if that is None. what: the option's name, for messages.
 
-    >>> parse("60%", 1000), parse("1.5KiB", 1000)
-    (600, 1536)
+    >>> parse("60%", 1000), parse("1.5KiB", 1000), parse("24GB", None)
+    (600, 1536, 24000000000)
     """
+    hint = "write 6GiB, 4096MiB, 24GB or 123456B" + (", or 60%" if peak_bytes is not None else "")
     found = _FORM.fullmatch(text.strip())
     if not found:
-        raise CoopsimError(f"budget {text!r} is not an amount of memory; {_HINT}")
+        raise CoopsimError(f"{what} {text!r} is not an amount of memory; {hint}")
     number, unit = float(found[1]), found[2]
     if unit == "":
-        raise CoopsimError(f"budget {text!r} has no unit; {_HINT}")
-    if unit == "%":
+        raise CoopsimError(f"{what} {text!r} has no unit; {hint}")
+    if unit == "%" and peak_bytes is not None:
         nbytes = number / 100 * peak_bytes
     elif unit in _UNITS:
         nbytes = number * _UNITS[unit]
+    elif unit == "%":
+        raise CoopsimError(f"{what} {text!r} is a share, of nothing that is known; {hint}")
     else:
-        near = {u.lower(): u for u in _UNITS} | {u[0].lower() + "b": u for u in _UNITS if u != "B"}
-        tip = f"did you mean {near[unit.lower()]}?" if unit.lower() in near else _HINT
-        raise CoopsimError(f"budget {text!r} has an unknown unit; {tip}")
+        tip = f"did you mean {_NEAR[unit.lower()]}?" if unit.lower() in _NEAR else hint
+        raise CoopsimError(f"{what} {text!r} has an unknown unit; {tip}")
     if not math.isfinite(nbytes) or nbytes < 1 or nbytes >= 1 << 60:
-        raise CoopsimError(f"the budget must be between 1B and 1 EiB, not {text!r}")
+        raise CoopsimError(f"{what} must be between 1B and 1 EiB, not {text!r}")
     return int(nbytes)
 
 

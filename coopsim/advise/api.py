@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from coopsim.advise.candidates import candidates
+from coopsim.advise.candidates import EXPANDABLE, candidates
 from coopsim.advise.failure import Failure, at_request, peak_row
 from coopsim.allocators.caching.version import VERSIONS
 from coopsim.requests.stream import RequestStream
@@ -19,6 +19,7 @@ class Advice:
     as_recorded: with the recorded settings. trials: every candidate with the same version of PyTorch, the best first.
     versions: the recorded settings with each version. recommended: the settings to use, None if none makes it fit; the
     recorded ones if they do. smallest_bytes: the least memory with the recorded settings, and with the recommended.
+    smallest_expandable_bytes: the least with expandable segments and nothing else; None if something fits.
     failure: the memory when it ran out, or at its peak.
     """
 
@@ -29,6 +30,14 @@ class Advice:
     versions: tuple[Trial, ...]
     recommended: Trial | None
     smallest_bytes: tuple[int, int | None]
+    smallest_expandable_bytes: int | None
+
+    @property
+    def more_bytes(self) -> int:
+        """How much is missing, with the recorded settings or with expandable segments; 0 if something fits."""
+        if self.recommended is not None:
+            return 0
+        return min(self.smallest_bytes[0], self.smallest_expandable_bytes or self.smallest_bytes[0]) - self.total_bytes
 
 
 def advise(
@@ -70,6 +79,7 @@ def advise(
             smallest(stream, torch, conf),
             smallest(stream, torch, recommended.conf) if recommended else None,
         ),
+        smallest_expandable_bytes=None if recommended else smallest(stream, torch, EXPANDABLE),
     )
 
 

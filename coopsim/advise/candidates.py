@@ -5,9 +5,11 @@ from coopsim.allocators.caching.version import find
 from coopsim.types import CoopsimError
 
 _SPLITS = (32, 64, 128, 256, 512, 1024, 2048)
+#: What everybody asks about.
+EXPANDABLE = "expandable_segments:True"
 #: Simple ones first: of settings that do equally well, the first is recommended.
 CANDIDATES = (
-    "expandable_segments:True",
+    EXPANDABLE,
     *(f"garbage_collection_threshold:{x}" for x in (0.9, 0.8, 0.6)),
     *(f"max_split_size_mb:{mb}" for mb in _SPLITS),
     *(f"roundup_power2_divisions:{n}" for n in (1, 2, 4, 8, 16)),

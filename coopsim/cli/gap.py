@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     highs.solver()
     trace = load_trace(args.trace)
     peak = peak_bytes(trace)
-    budgets = [budget.parse(text, peak) for text in budget.parse_list(args.budget)]
+    budgets = [budget.parse(text, peak, "--budget") for text in budget.parse_list(args.budget)]
     names = policies.names() if args.policy is None else policies.split(args.policy)
     for name in names:
         policies.find(name)

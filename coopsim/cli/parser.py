@@ -11,7 +11,7 @@ from coopsim.cli import grid
 from coopsim.cli.values import natural, percent, positive
 
 _PARAMS_HELP = "other prices and queues for the simulation in time (docs/timeline.md)"
-BUDGET_HELP = "6GiB, 4096MiB, 123456B, or 60%% of the peak without eviction"
+BUDGET_HELP = "6GiB, 4096MiB, 24GB (of 10^9), 123456B, or 60%% of the peak without eviction"
 
 
 class Parser(argparse.ArgumentParser):
@@ -104,7 +104,7 @@ def _phantom(p: Parser) -> None:
     p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
     p.add_argument("command", nargs=argparse.REMAINDER, help="as in: -- python train.py --epochs 1")
     p.add_argument("--gpu", default="a100-80gb", metavar="CARD", help="card to imitate (default: %(default)s)")
-    p.add_argument("--memory", metavar="B", help="give the card this much memory: 11GiB, 6000MiB")
+    p.add_argument("--memory", metavar="B", help="give the card this much memory: 11GiB, 24GB")
     p.add_argument("--fit", action="store_true", help="find the smallest memory with which it trains")
     p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
@@ -130,13 +130,20 @@ def _import(p: Parser) -> None:
 
 def _advise(p: Parser) -> None:
     p.add_argument("file", metavar="F", help="memory snapshot (torch.cuda.memory._dump_snapshot), or trace")
-    p.add_argument(
-        "--memory", metavar="B", help="what PyTorch may reserve: 80GiB (default: what it had, if a snapshot ran out)"
+    memory = p.add_mutually_exclusive_group()
+    memory.add_argument(
+        "--memory",
+        metavar="B",
+        help="what PyTorch may reserve: 80GiB, 24GB (default: what it had, if a snapshot ran out)",
+    )
+    memory.add_argument(
+        "--gpu", metavar="CARD", help="the memory of this card (coopsim list hardware), less its context"
     )
     p.add_argument("--torch", metavar="V", help="version (default: the one that follows the history; or the trace's)")
     p.add_argument("--conf", metavar="STRING", help="PYTORCH_CUDA_ALLOC_CONF (default: as recorded)")
     p.add_argument("--device", type=natural, metavar="N", help="of a snapshot of several devices")
     p.add_argument("-o", "--output", metavar="DIR|FILE", help="draw the memory at the failure")
+    p.add_argument("--all", action="store_true", help="show every setting that was tried")
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -59,7 +59,7 @@ def _memory_of(args: argparse.Namespace) -> int | None:
     card = profiles.get(args.gpu)
     if args.memory is None:
         return None
-    nbytes = budget.parse(args.memory, card.memory_bytes)
+    nbytes = budget.parse(args.memory, card.memory_bytes, "--memory")
     if nbytes <= card.context_mib << 20:
         raise CoopsimError(f"--memory {args.memory}: the context alone takes {card.context_mib} MiB of a {card.title}")
     return nbytes

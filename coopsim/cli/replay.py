@@ -57,7 +57,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     if memory and allocator.name != "cuda-caching":
         raise CoopsimError(f"--torch and --alloc-conf are of the allocator cuda-caching, not of {allocator.name}")
     peak = peak_bytes(trace, allocator.granule)
-    nbytes = budget.parse(args.budget, peak)
+    nbytes = budget.parse(args.budget, peak, "--budget")
 
     from coopsim.kernel.jit import is_cold
     from coopsim.replay import replay
@@ -96,7 +96,9 @@ def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
         if not is_so:
             raise CoopsimError(f"--semantics simrd knows only {what}")
     peak = simrd.baseline_peak_bytes(trace, otherwise=peak_bytes(trace))
-    return simrd.replay_simrd(trace, args.policy, budget.parse(args.budget, peak), args.overhead_limit), peak
+    return simrd.replay_simrd(
+        trace, args.policy, budget.parse(args.budget, peak, "--budget"), args.overhead_limit
+    ), peak
 
 
 def describe(r: dict[str, Any]) -> str:

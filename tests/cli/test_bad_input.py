@@ -103,7 +103,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("replay", "good.parquet", "--policy", "coop", "--budget", "0.5"), 2, "has no unit"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "0%"), 2, "between 1B and 1 EiB"),
     (("replay", "good.parquet", "--policy", "coop", "--budget=-6GiB"), 2, "between 1B and 1 EiB"),
-    (("replay", "good.parquet", "--policy", "coop", "--budget", "6GB"), 2, "did you mean GiB"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "6gb"), 2, "did you mean GB?"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "lots"), 2, "not an amount of memory"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "100"), 2, "has no unit"),
     (("replay", "good.parquet", *REPLAY, "--steps", "0"), 2, "not a whole number from 1 to a million"),

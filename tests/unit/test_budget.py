@@ -8,18 +8,44 @@ from coopsim.types import CoopsimError
 
 @pytest.mark.parametrize(
     ("text", "nbytes"),
-    [("123456B", 123456), ("1KiB", 1024), ("1.5 MiB", 3 << 19), ("6GiB", 6 << 30), ("60%", 600), ("100%", 1000)],
+    [
+        ("123456B", 123456),
+        ("1KiB", 1024),
+        ("1.5 MiB", 3 << 19),
+        ("6GiB", 6 << 30),
+        ("60%", 600),
+        ("100%", 1000),
+        ("24GB", 24 * 10**9),
+        ("0.5 KB", 500),
+        ("1TB", 10**12),
+    ],
 )
 def test_amounts(text: str, nbytes: int) -> None:
     assert budget.parse(text, peak_bytes=1000) == nbytes
 
 
 @pytest.mark.parametrize(
-    "text", ["", "6", "60", "-1GiB", "0B", "0%", "6gib", "6 GB", "1e400%", "nan%", "1,5GiB", "9999999999TiB"]
+    "text", ["", "6", "60", "-1GiB", "0B", "0%", "6gib", "6 Gb", "6G", "1e400%", "nan%", "1,5GiB", "9999999999TiB"]
 )
 def test_refused(text: str) -> None:
     with pytest.raises(CoopsimError):
         budget.parse(text, peak_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("24gb", "--memory '24gb' has an unknown unit; did you mean GB?"),
+        ("24G", "did you mean GiB?"),
+        ("24", "--memory '24' has no unit"),
+        ("60%", "--memory '60%' is a share"),
+        ("0B", "--memory must be between"),
+    ],
+)
+def test_the_option_is_named(text: str, says: str) -> None:
+    with pytest.raises(CoopsimError) as e:
+        budget.parse(text, None, "--memory")
+    assert says in str(e.value)
 
 
 def test_ranges_run_both_ways_and_include_both_ends() -> None:

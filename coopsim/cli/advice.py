@@ -1,0 +1,173 @@
+"""Advice as text: why memory ran out, what was tried, what would help."""
+
+from typing import Any
+
+from coopsim.advise.candidates import EXPANDABLE
+from coopsim.text import human, table
+
+_SHOWN = 8  #: of the trials, the best
+_GROW = ("input", "activation", "temporary")  #: roles of which there is more with a larger batch
+_WHY = {
+    "size": "size: more is needed at once than there is, whatever the allocator does",
+    "fragmentation": "fragmentation: there is room, but in pieces that live tensors keep apart",
+    "other-streams": "other streams: the room is in segments of other streams, which keep what they once had",
+    "pending": "other streams still use what was freed (record_stream)",
+    "rounding": "rounding: blocks are larger than what was asked for",
+    "other-pool": "the room is in segments for requests of another size (small ones are at most 1 MiB)",
+}
+
+
+def text(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]], *, all_trials: bool) -> str:
+    """All of it. all_trials: every setting that was tried in the table."""
+    parts = [_columns(_state(found, advice)), "", _trials(advice, all_trials=all_trials)]
+    if policies:
+        parts += ["", "recomputation, all memory in one arena of that size:", _policies(policies)]
+    if advice.recommended is None:
+        return "\n".join([*parts, "", "What would help:", _columns(_help(found, advice, policies))])
+    return "\n".join([*parts, "", _conclusion(advice, ends=found["ends"])])
+
+
+def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
+    f, first = advice.failure, advice.as_recorded
+    of = "PyTorch's allocator"
+    if found["gpu"]:
+        from coopsim.phantom import profiles
+
+        card = profiles.get(found["gpu"])
+        of += f" ({card.title}: {human(card.memory_bytes)} less {card.context_mib} MiB of context)"
+    lines = [
+        ("memory", f"{human(advice.total_bytes)} for {of}; {human(f.floor_bytes)} needed at once"),
+        ("torch", f"{found['torch']}, settings {first.conf or 'none'}"),
+    ]
+    if found["check"]:
+        lines.append(("", found["check"].text()))
+    state = [
+        f"{human(f.live_bytes)} live",
+        f"{human(f.rounding_bytes)} rounding and unsplit remainders",
+        f"{human(f.free_bytes)} free in pieces of at most {human(f.largest_free_block_bytes)}",
+        f"{human(f.other_streams_bytes)} free of other streams",
+        f"{human(f.other_pool_bytes)} free of the other pool",
+        f"{human(f.pending_bytes)} waiting for other streams",
+        f"{human(f.unused_device_bytes)} in no segment",
+    ]
+    if f.failed:
+        lines.append(("ran out", f"for {human(f.requested_bytes)} at {f.label}"))
+        lines.append(("why", _WHY[f.cause]))
+        lines.append(("then", ", ".join(part for part in state if not part.startswith("0 B"))))
+    else:
+        lines.append(("it fits", f"{human(first.peak_reserved_bytes)} reserved at the peak, {first.retries} retries"))
+        lines.append(("at the peak", ", ".join(part for part in state if not part.startswith("0 B"))))
+    return lines + [
+        ("in the way", f"{human(p.free_bytes)} of {human(p.nbytes)} free, held by {', '.join(p.holders)}")
+        for p in f.pinned[:3]
+    ]
+
+
+def _trials(advice: Any, *, all_trials: bool) -> str:
+    """The settings, and what came of them; versions of PyTorch between which nothing differs share a row."""
+    tried = f"{len(advice.trials) + 1} settings and {len(advice.versions)} versions of PyTorch tried"
+    if advice.recommended is None and not all_trials:
+        rows = [(advice.as_recorded.conf or "(none)", human(advice.smallest_bytes[0]))]
+        if advice.smallest_expandable_bytes is not None and advice.as_recorded.conf != EXPANDABLE:
+            rows.append((EXPANDABLE, human(advice.smallest_expandable_bytes)))
+        return f"{tried}, none fits (--all shows them)\n\n{table(('settings', 'would fit in'), rows)}"
+    trials = advice.trials if all_trials else advice.trials[:_SHOWN]
+    plain = [t for t in advice.trials if t.conf == EXPANDABLE]  # what everybody asks about
+    shown: dict[tuple[object, ...], list[str]] = {}
+    rows_of = dict.fromkeys((*advice.versions, *trials, *plain))
+    for t in rows_of:
+        figures = (human(t.peak_reserved_bytes), t.device_calls, t.retries) if t.fits else ("-", "-", "-")
+        key = (t.conf or "(none)", "fits" if t.fits else "out of memory", *figures)
+        shown.setdefault(key, []).append(t.torch)
+    known = [t.torch for t in advice.versions]
+    header = ("settings", "torch", "outcome", "peak reserved", "device calls", "retries")
+    lines = table(header, [(key[0], _spans(versions, known), *key[1:]) for key, versions in shown.items()])
+    hidden = len(set(advice.trials) - set(rows_of))
+    return f"{lines}\n{tried}; --all shows the other {hidden}" if hidden else lines
+
+
+def _spans(versions: list[str], known: list[str]) -> str:
+    """Versions, those in a row as `first to last`."""
+    spans: list[list[str]] = []
+    for version in versions:
+        if spans and known.index(version) == known.index(spans[-1][-1]) + 1:
+            spans[-1].append(version)
+        else:
+            spans.append([version])
+    return ", ".join(span[0] if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans)
+
+
+def _policies(policies: list[dict[str, Any]]) -> str:
+    searched = any(p["from_bytes"] is not None for p in policies)
+    rows = []
+    for p in policies:
+        row = [p["policy"], p["outcome"], "-" if p["overhead"] is None else f"{p['overhead']:.3f}x"]
+        rows.append([*row, human(p["from_bytes"]) if p["from_bytes"] else "never fits"] if searched else row)
+    return table(("policy", "outcome", "cost of a step", "fits from")[: 4 if searched else 3], rows)
+
+
+def _help(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What would, where no settings do."""
+    least, expandable = advice.smallest_bytes[0], advice.smallest_expandable_bytes
+    lines = [
+        (
+            "more memory",
+            f"{human(advice.more_bytes)} more"
+            + (f", with {EXPANDABLE}" if expandable is not None and expandable < least else ""),
+        )
+    ]
+    largest = "`coopsim phantom run --largest` finds the largest batch that trains"
+    if found["trace"] is None:
+        lines.append(("smaller batch", largest))
+        lines.append(
+            (
+                "recomputation",
+                "not tried: a snapshot does not say what could be recomputed. Record a trace (coopsim capture, or "
+                "coopsim phantom run --trace), and advise tries it",
+            )
+        )
+        return lines
+    from coopsim.trace.measure import bytes_at_peak
+
+    held = bytes_at_peak(found["trace"])
+    grow = sum(nbytes for role, nbytes in held.items() if role in _GROW)
+    rest = sum(held.values()) - grow
+    if rest >= advice.total_bytes:
+        lines.append(("smaller batch", f"not enough: {human(rest)} at the peak do not depend on it"))
+    else:
+        lines.append(("smaller batch", f"{human(grow)} of the peak depend on it; {largest}"))
+    best = policies[0]
+    if best["outcome"] == "ok":
+        lines.append(("recomputation", f"{best['policy']}, at {best['overhead']:.3f} times the cost of a step"))
+    else:
+        sizes = [(p["from_bytes"], p["policy"]) for p in policies if p["from_bytes"]]
+        at_all = f"from {human(min(sizes)[0])} on, with {min(sizes)[1]}" if sizes else "under none of these policies"
+        lines.append(("recomputation", at_all))
+    lines.append(("", "simulated here; PyTorch's own way to recompute is torch.utils.checkpoint"))
+    return lines
+
+
+def _conclusion(advice: Any, *, ends: bool) -> str:
+    best = advice.recommended
+    least, with_it = advice.smallest_bytes
+    if best == advice.as_recorded:
+        leaner = min(
+            (t for t in advice.trials if t.fits and t.device_calls <= best.device_calls),
+            key=lambda t: t.peak_reserved_bytes,
+            default=best,
+        )
+        saved = best.peak_reserved_bytes - leaner.peak_reserved_bytes
+        lines = [f"it fits as it is; the smallest memory is {human(least)}"]
+        if saved * 50 > best.peak_reserved_bytes:
+            lines.append(f"with {leaner.conf} it would reserve {human(saved)} less")
+        return "\n".join(lines)
+    limits = "\n\nfits: it gets past the request that failed; what would have come after is not in the history" * ends
+    return (
+        f"smallest memory {human(least)} as recorded, {human(with_it)} with the recommended settings:\n\n"
+        f"    export PYTORCH_CUDA_ALLOC_CONF={best.conf}{limits}"
+    )
+
+
+def _columns(lines: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in lines) + 2
+    return "\n".join(f"{name:<{width}}{text}" for name, text in lines)

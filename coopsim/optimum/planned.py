@@ -1,0 +1,28 @@
+"""What a step costs under a policy that plans, once it has a plan."""
+
+from typing import Any
+
+from coopsim import policies
+from coopsim.replay import measure
+from coopsim.trace.table import Trace
+from coopsim.types import Outcome, Planning
+
+_LEARNS = 2  #: rounds that a policy may take to make its plan
+
+
+def plans(policy: str) -> bool:
+    """Whether the policy goes by a plan from the second round on."""
+    return policies.find(policy).planning != Planning.NONE
+
+
+def planned_step(trace: Trace, policy: str, allocator: str, budget: int, **options: Any) -> tuple[str, float | None]:
+    """How three rounds of the trace in one memory end, and the overhead of the third alone; None if one fails.
+
+    options: of `measure`. The third round's cost is that of three rounds less that of two, which are the same.
+    """
+    two, three = (
+        measure(trace, policy, allocator, budget, steps=k * trace.n_steps, **options) for k in (_LEARNS, _LEARNS + 1)
+    )
+    if three["outcome"] != Outcome.OK:
+        return str(three["outcome"]), None
+    return str(three["outcome"]), (three["total_cost_ns"] - two["total_cost_ns"]) / (int(trace.cost_ns.sum()) or 1)

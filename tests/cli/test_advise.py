@@ -1,0 +1,125 @@
+"""coopsim advise: how much memory there is, what is shown of many trials, what would help where none fits."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopsim.phantom import profiles
+from coopsim.replay import measure
+from coopsim.trace import TraceBuilder, save
+from coopsim.trace.measure import bytes_at_peak, live_bytes
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Path:
+    """A step of twelve layers: 12 x 4 MiB of parameters, 12 x 32 MiB of activations that the backward pass reads."""
+    b = TraceBuilder()
+    weights = [b.storage(4 * MIB, "parameter", alive_at_start=True) for _ in range(12)]
+    x = b.storage(MIB, "input", alive_at_start=True)
+    kept = [x]
+    for w in weights:
+        y = b.storage(32 * MIB)
+        b.op("aten.mm.default", reads=[kept[-1], w], creates=[y], cost_ns=1000)
+        kept.append(y)
+    for w in reversed(weights):
+        y = kept.pop()
+        b.op("aten.mm.default", phase="backward", reads=[kept[-1], y], mutates=[w], cost_ns=2000)
+        b.free(y)
+    path = tmp_path / "step.parquet"
+    save(b.build({"model": "layers"}), path)
+    return path
+
+
+def test_the_card_less_its_context(step: Path, coopsim: Any) -> None:
+    card = profiles.get("rtx-3060")
+    advice = json.loads(coopsim("advise", step, "--gpu", "rtx-3060", "--json").out)
+    assert advice["memory_bytes"] == card.memory_bytes - card.context_mib * MIB
+    assert (advice["gpu"], advice["fits"], advice["more_bytes"]) == ("rtx-3060", True, 0)
+    text = coopsim("advise", step, "--gpu", "rtx-3060").out
+    assert f"{card.title}: 11.75 GiB less 160 MiB of context" in text
+    assert text.count("expandable_segments:True ") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--memory", "24"), "--memory '24' has no unit"),
+        (("--memory", "80%"), "--memory '80%' is a share"),
+        (("--gpu", "rtx-3061"), "did you mean rtx-3060"),
+        (("--gpu", "rtx-3060", "--memory", "24GB"), "not allowed with"),
+        ((), "give --memory or --gpu"),
+    ],
+)
+def test_how_much_memory(options: tuple[str, ...], says: str, step: Path, coopsim: Any) -> None:
+    code, out, err = coopsim("advise", step, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert says in err
+
+
+def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:
+    code, out, _ = coopsim("advise", step, "--memory", "200MB", "--json")
+    advice = json.loads(out)
+    assert (code, advice["memory_bytes"], advice["cause"], advice["recommended"]) == (0, 200 * 10**6, "size", None)
+    assert advice["more_bytes"] == min(advice["smallest_bytes"], advice["smallest_bytes_expandable"]) - 200 * 10**6
+    text = coopsim("advise", step, "--memory", "200MB").out
+    assert f"{len(advice['trials']) + 1} settings and 7 versions of PyTorch tried, none fits (--all shows them)" in text
+    assert "max_split_size_mb" not in text
+    assert "expandable_segments:True" in text.partition("would fit in")[2]
+    help_ = text.partition("What would help:\n")[2].splitlines()
+    assert [line.split("  ")[0] for line in help_[:3]] == ["more memory", "smaller batch", "recomputation"]
+    everything = coopsim("advise", step, "--memory", "200MB", "--all").out
+    assert everything.count("out of memory  ") == len(advice["trials"]) + 1
+
+
+def test_from_which_size_on_recomputation_works(step: Path, coopsim: Any) -> None:
+    from coopsim.trace import load
+
+    code, out, _ = coopsim("advise", step, "--memory", "100MiB", "--json")
+    policies = json.loads(out)["policies"]
+    assert code == 3
+    assert {p["policy"] for p in policies} == {"foresight", "thrift", "coop", "dte-oneflow", "dtr-oneflow"}
+    for p in policies:
+        assert p["outcome"] != "ok"
+        assert p["from_bytes"] > 100 * MIB
+        assert measure(load(step), p["policy"], "arena", p["from_bytes"], steps=2)["outcome"] == "ok"
+    best = min(p["from_bytes"] for p in policies)
+    assert f"from {best / MIB:.4g} MiB on, with" in coopsim("advise", step, "--memory", "100MiB").out
+
+
+def test_a_batch_cannot_shrink_the_parameters(step: Path, coopsim: Any) -> None:
+    assert "not enough: 48 MiB at the peak" in coopsim("advise", step, "--memory", "40MiB").out
+    assert "385 MiB of the peak depend on it" in coopsim("advise", step, "--memory", "100MiB").out
+
+
+def test_bytes_at_the_peak_by_role(step: Path, bert: Any) -> None:
+    from coopsim.trace import load
+
+    assert bytes_at_peak(load(step)) == {"parameter": 48 * MIB, "input": MIB, "activation": 384 * MIB}
+    assert sum(bytes_at_peak(bert).values()) == live_bytes(bert).max()
+
+
+def test_a_snapshot_says_what_a_trace_would_add(tmp_path: Path, coopsim: Any) -> None:
+    events = [
+        {"action": "segment_alloc", "addr": 1 << 40, "size": 64 * MIB, "stream": 0, "frames": []},
+        {"action": "alloc", "addr": 1 << 40, "size": 64 * MIB, "stream": 0, "frames": []},
+        {"action": "oom", "device_free": MIB, "size": 64 * MIB, "stream": 0, "frames": []},
+    ]
+    block = {
+        "address": 1 << 40,
+        "size": 64 * MIB,
+        "requested_size": 64 * MIB,
+        "state": "active_allocated",
+        "frames": [],
+    }
+    segment = {"device": 0, "address": 1 << 40, "total_size": 64 * MIB, "allocated_size": 64 * MIB, "stream": 0}
+    segment |= {"active_size": 64 * MIB, "requested_size": 64 * MIB, "segment_type": "large", "blocks": [block]}
+    snapshot = {"segments": [segment], "device_traces": [events], "allocator_settings": {}}
+    (tmp_path / "s.pickle").write_bytes(pickle.dumps(snapshot))
+    code, out, err = coopsim("advise", tmp_path / "s.pickle", "--memory", "65MiB")
+    assert code == 3, err
+    assert "recomputation  not tried: a snapshot does not say what could be recomputed. Record a trace" in out
