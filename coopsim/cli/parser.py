@@ -11,6 +11,11 @@ from coopsim.cli import grid
 from coopsim.cli.values import natural, percent, positive
 
 _PARAMS_HELP = "other prices and queues for the simulation in time (docs/timeline.md)"
+_ALLOCATORS_HELP = (
+    "For a trace: cuda-caching is PyTorch's; gmlake joins free chunks into large blocks by mapping them again (GMLake, "
+    "ASPLOS 2024); planned is what STAlloc does, called STWeaver in its first paper (arXiv 2507.16274): requests of the first step get their places "
+    "from a plan made before, in one reserved block, and what was not planned goes to an allocator beside it"
+)
 BUDGET_HELP = "6GiB, 4096MiB, 24GB (of 10^9), 123456B, or 60%% of the peak without eviction"
 
 
@@ -44,7 +49,7 @@ def build() -> Parser:
     verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
 
     def add(name: str, summary: str, module: str | None = None, **options: Any) -> Parser:
-        p: Parser = verbs.add_parser(name, help=summary, description=summary, **options)
+        p: Parser = verbs.add_parser(name, help=summary, **({"description": summary} | options))
         p.set_defaults(run=_verb(module or name))
         return p
 
@@ -65,7 +70,8 @@ def build() -> Parser:
     _plot(add("plot", "draw a schedule's memory map, a sweep's curves, a feasibility map"))
     _report(add("report", "one HTML file to look at replays in: curves, memory maps to zoom into, tables; no network"))
     _validate(add("validate", "judge a schedule: sound, or which row breaks which rule"))
-    _requests(add("requests", "what PyTorch's caching allocator answers; what each allocator reserves for a trace"))
+    summary = "what PyTorch's caching allocator answers to a case; what each allocator reserves for a trace"
+    _requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
     _export(add("export", "make of a schedule what another tool shows"))
     p = add("list", "what there is to choose from", module="list_names")
     p.add_argument("what", choices=("policies", "allocators", "models", "hardware"))
@@ -264,5 +270,11 @@ def _requests(p: Parser) -> None:
         "case", metavar="CASE|T", help="JSON file: conf, total, ops (docs/allocators.md); or a trace, to compare"
     )
     p.add_argument("--torch", default="2.15.0", metavar="V", help="PyTorch, 2.6 to 2.15 (default: %(default)s)")
+    p.add_argument(
+        "--alloc-conf",
+        action="append",
+        metavar="STRING",
+        help="of a trace: compare PYTORCH_CUDA_ALLOC_CONF with this, too; again for each",
+    )
     p.add_argument("--steps", type=positive, metavar="N", help="of a trace (default: as recorded)")
     p.add_argument("--json", action="store_true", help="of a trace: print one JSON object")

@@ -17,14 +17,22 @@ def run(args: argparse.Namespace) -> int:
     if rules.name.split(".")[:2] != args.torch.split("+")[0].split(".")[:2]:
         note(f"note: torch {args.torch} is simulated by the rules of {rules.name}")
     compare = is_trace(args.case)
-    if not compare and (args.json or args.steps is not None):
-        raise CoopsimError(f"{args.case}: --json and --steps are for traces")
+    if not compare and _is_pickle(args.case):
+        raise CoopsimError(f"{args.case} is a pickle; import it first: coopsim import torch-snapshot {args.case} -o T")
+    if not compare and (args.json or args.steps is not None or args.alloc_conf):
+        raise CoopsimError(f"{args.case}: --json, --steps and --alloc-conf are for traces; a case has its own conf")
     answer = _compare(args) if compare else _answers(args)
     if is_cold():
         note("compiling the allocator: some seconds, once")
     for line in answer:
         print(line)
     return 0
+
+
+def _is_pickle(path: str) -> bool:
+    """Does the file begin as a pickle of protocol 2 or newer, which text cannot? torch writes its snapshots so."""
+    with open(path, "rb") as file:
+        return file.read(1) == b"\x80"
 
 
 def _answers(args: argparse.Namespace) -> Any:
@@ -40,10 +48,9 @@ def _compare(args: argparse.Namespace) -> Any:
     trace = load_trace(args.case)
     requests = requests_of(trace, max(1, -(-(args.steps or 1) // trace.n_steps)))
     bound = requests.peak_bytes(GRANULE)
-    expandable = caching.Options(args.torch, "expandable_segments:True")
+    settings = dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ())))
     results = (
-        caching.run(requests, caching.Options(args.torch)),
-        caching.run(requests, expandable),
+        *(caching.run(requests, caching.Options(args.torch, conf)) for conf in settings),
         gmlake.run(requests),
         planned.run(requests),
     )

@@ -1,6 +1,7 @@
 """coopsim requests: the lines, and one clear line for what is wrong with a case."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,33 @@ def test_the_lines(coopsim, tmp_path: Path) -> None:
         "ndevfree 0",
         "oom 3 2000000000",
     ]
+
+
+def test_settings_of_a_trace_make_a_row_each(coopsim) -> None:
+    settings = ("--alloc-conf", "max_split_size_mb:64", "--alloc-conf", "expandable_segments:True")
+    answer = coopsim("requests", "synth:unet:4", "--json", *settings)
+    assert [row["allocator"] for row in json.loads(answer.out)["allocators"]] == [
+        "cuda-caching",
+        "cuda-caching (expandable_segments:True)",
+        "cuda-caching (max_split_size_mb:64)",
+        "gmlake",
+        "planned",
+    ]
+    assert "is below 20" in coopsim("requests", "synth:unet:4", "--alloc-conf", "max_split_size_mb:1").err
+
+
+def test_a_case_has_its_own_settings(coopsim, tmp_path: Path) -> None:
+    answer = coopsim("requests", write(tmp_path), "--alloc-conf", "max_split_size_mb:64")
+    assert answer.code == 2
+    assert "--alloc-conf are for traces" in answer.err
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_a_snapshot_is_to_be_imported(coopsim, tmp_path: Path, protocol: int) -> None:
+    (tmp_path / "s.pickle").write_bytes(pickle.dumps({"segments": []}, protocol))
+    answer = coopsim("requests", tmp_path / "s.pickle")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "import it first: coopsim import torch-snapshot" in answer.err
 
 
 def test_a_version_between_known_ones_says_whose_rules_it_has(coopsim, tmp_path: Path) -> None:
