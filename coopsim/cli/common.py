@@ -1,11 +1,10 @@
-"""What several verbs share: finding traces, progress, tables."""
+"""What several verbs share: reading traces, progress, notes."""
 
 import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from coopsim.types import CoopsimError
@@ -31,28 +30,6 @@ def is_trace(path: str) -> bool:
             return file.read(4) == b"PAR1"
     except OSError as e:
         raise CoopsimError(f"{path}: {'no such file' if isinstance(e, FileNotFoundError) else e.strerror}") from None
-
-
-def trace_of(schedule: Any, given: str | None, near: str) -> Any:
-    """The trace that a schedule was made from: the one given, or the one with its hash beside it, here, in traces/."""
-    wanted = schedule.header.get("trace", "")
-    if given is not None:
-        trace = load_trace(given)
-        if trace.content_hash != wanted:
-            raise CoopsimError(f"{near} was made from another trace than {given} ({wanted}, not {trace.content_hash})")
-        return trace
-    import pyarrow.parquet as pq
-
-    folders = dict.fromkeys([Path(near).resolve().parent, Path.cwd(), Path.cwd() / "traces"])
-    for path in (p for folder in folders for p in sorted(folder.glob("*.parquet"))):
-        try:
-            metadata = pq.read_schema(path).metadata or {}
-        except (OSError, ValueError):
-            continue
-        if f'"content_hash": "{wanted}"'.encode() in metadata.get(b"coopsim", b""):
-            with suppress(CoopsimError):  # a damaged copy; another may be whole
-                return load_trace(str(path))
-    raise CoopsimError(f"the trace of {near} ({wanted}) is not here; name its file, or synth:NAME, with --trace")
 
 
 def timeline_params(args: argparse.Namespace) -> Any:

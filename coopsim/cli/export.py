@@ -2,7 +2,8 @@
 
 import argparse
 
-from coopsim.cli.common import note, timeline_params, trace_of
+from coopsim.cli.common import note, timeline_params
+from coopsim.cli.traces import trace_of
 from coopsim.types import CoopsimError
 
 

@@ -8,13 +8,14 @@ from typing import Any, NoReturn
 
 from coopsim import __version__
 from coopsim.cli import grid
-from coopsim.cli.values import natural, percent, positive
+from coopsim.cli.values import natural, percent, positive, span
 
 _PARAMS_HELP = "other prices and queues for the simulation in time (docs/timeline.md)"
 _ALLOCATORS_HELP = (
     "For a trace: cuda-caching is PyTorch's; gmlake joins free chunks into large blocks by mapping them again (GMLake, "
-    "ASPLOS 2024); planned is what STAlloc does, called STWeaver in its first paper (arXiv 2507.16274): requests of the first step get their places "
-    "from a plan made before, in one reserved block, and what was not planned goes to an allocator beside it"
+    "ASPLOS 2024); planned is what STAlloc does (arXiv 2507.16274; STWeaver in its first version): requests of the "
+    "first step get their places from a plan, in one reserved block, and what was not planned goes to an allocator "
+    "beside it"
 )
 BUDGET_HELP = "6GiB, 4096MiB, 24GB (of 10^9), 123456B, or 60%% of the peak without eviction"
 
@@ -112,6 +113,12 @@ def _phantom(p: Parser) -> None:
     p.add_argument("--gpu", default="a100-80gb", metavar="CARD", help="card to imitate (default: %(default)s)")
     p.add_argument("--memory", metavar="B", help="give the card this much memory: 11GiB, 24GB")
     p.add_argument("--fit", action="store_true", help="find the smallest memory with which it trains")
+    p.add_argument(
+        "--largest",
+        type=span,
+        metavar="LOW:HIGH",
+        help="find the largest whole number with which it trains; the command has {} where the number goes",
+    )
     p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
     p.add_argument("--steps", type=positive, default=1, help="steps in the trace (default: 1)")

@@ -26,13 +26,17 @@ def run(args: argparse.Namespace) -> int:
     command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
     if not command:
         raise CoopsimError("name the command to run after --, as in: coopsim phantom run -- python train.py")
+    if args.largest:
+        from coopsim.cli import largest
+
+        return largest.run(args, command, memory_of(args))
     for name in (args.snapshot, args.trace):
         if name is not None:
             files.target(name)
     script = Script(
         command,
         card=args.gpu,
-        memory_bytes=_memory_of(args),
+        memory_bytes=memory_of(args),
         precision=args.precision,
         traceback=args.traceback,
         output=2 if args.json else None,
@@ -55,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
     return 3 if report.outcome == "oom" else 0
 
 
-def _memory_of(args: argparse.Namespace) -> int | None:
+def memory_of(args: argparse.Namespace) -> int | None:
+    """The card's memory, context included; None: what it has."""
     card = profiles.get(args.gpu)
     if args.memory is None:
         return None
@@ -84,7 +89,7 @@ def _text(report: "Report") -> str:
     failed = report.out_of_memory if report.outcome == "oom" else None
     rows = [
         ("GPU", f"{profiles.get(report.gpu).title} with {human(report.memory_bytes)}, imitated"),
-        ("outcome", _where(failed) if failed else f"trained: {report.steps} optimizer steps"),
+        ("outcome", where(failed) if failed else f"trained: {report.steps} optimizer steps"),
         ("peak allocated", human(report.peak_allocated_bytes)),
         ("peak reserved", human(report.peak_reserved_bytes)),
         ("fragmentation", f"{report.fragmentation:.1%} of the reserved memory at the peaks"),
@@ -112,7 +117,8 @@ def _text(report: "Report") -> str:
     return "\n".join(lines)
 
 
-def _where(failed: "OutOfMemory") -> str:
+def where(failed: "OutOfMemory") -> str:
+    """Where in the script memory ran out."""
     at = f" at {failed.place}" if failed.place else ""
     return f"out of memory{at}, {failed.phase} of step {failed.step}"
 

@@ -7,7 +7,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from coopsim.cli.common import note, timeline_params, trace_of
+from coopsim.cli.common import note, timeline_params
+from coopsim.cli.traces import trace_of
 from coopsim.trace.file import read_parquet
 from coopsim.types import CoopsimError
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from coopsim import files
 from coopsim.cli.common import load_trace, note, timeline_params
+from coopsim.cli.traces import remember
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.schedule import save
 
         save(schedule, args.output)
+        remember(trace, args.trace)
         note(f"wrote {args.output}: {len(schedule)} actions")
     print(json.dumps(result, indent=1) if args.json else describe(result))
     if result["outcome"] != "ok":

@@ -24,6 +24,14 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def span(text: str) -> tuple[int, int]:
+    """Two whole numbers above 0, the smaller first."""
+    low, colon, high = text.partition(":")
+    if not colon or (ends := (positive(low), positive(high)))[0] > ends[1]:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not LOW:HIGH, such as 1:4096")
+    return ends
+
+
 def percent(text: str) -> float:
     """A percentage, as a share of 1."""
     try:

@@ -1,0 +1,98 @@
+"""coopsim phantom run --largest LOW:HIGH -- COMMAND with {}: the largest number with which a script trains."""
+
+import argparse
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coopsim.cli.common import note
+from coopsim.text import human
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.capture.script import Report, Script
+    from coopsim.capture.script.largest import Largest
+
+
+def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
+    """Search, and say what was found. Exit code 3 if the lowest number does not train."""
+    from coopsim.capture.script import Script
+    from coopsim.capture.script.largest import Largest, search
+
+    for option in ("fit", "snapshot", "trace", "traceback"):
+        if getattr(args, option):
+            raise CoopsimError(
+                f"--largest runs the script many times; --{option} is for one run, with the number found"
+            )
+    if not any("{}" in word for word in command):
+        raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
+    script = Script(command, card=args.gpu, memory_bytes=memory_bytes, quiet=True)
+    tried: dict[int, Report] = {}
+    low, high = args.largest
+    note(f"looking from {low} to {high}; assumed: a number that trains, trains below, too")
+    try:
+        found = search(lambda n: _run(script, n), low, high, tried)
+    except KeyboardInterrupt:
+        note(f"so far: {_so_far(Largest(low, high, tried))}")
+        raise
+    print(json.dumps(_json(script, found), indent=2) if args.json else _text(script, found))
+    return 3 if found.value is None else 0
+
+
+def _run(script: "Script", n: int) -> "Report":
+    from coopsim.capture.script import run as run_script
+
+    words = tuple(word.replace("{}", str(n)) for word in script.command)
+    try:
+        report = run_script(replace(script, command=words))
+    except CoopsimError as e:
+        e.args = (f"with {n}: {e}",)
+        raise
+    taken = f"trains, {human(report.peak_device_bytes)} of the card" if report.outcome == "ok" else "out of memory"
+    note(f"with {n}: {taken}")
+    return report
+
+
+def _so_far(found: "Largest") -> str:
+    known = [f"{found.value} trains"] if found.value is not None else []
+    known += [f"{found.fails} does not"] if found.fails is not None else []
+    return ", ".join(known) or "nothing is known"
+
+
+def _text(script: "Script", found: "Largest") -> str:
+    from coopsim.cli.phantom import where
+
+    rows = [("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated")]
+    if found.value is None:
+        rows.append(("largest", f"none from {found.low} on: {found.low} does not train"))
+    elif found.fails is None:
+        rows.append(("largest", f"{found.value} trains, where the search ended: it may be larger"))
+    else:
+        rows.append(("largest", f"{found.value} trains, {found.fails} does not"))
+    if found.value is not None:
+        report = found.tried[found.value]
+        peaks = f"{human(report.peak_allocated_bytes)} allocated, {human(report.peak_reserved_bytes)} reserved"
+        rows.append((f"with {found.value}", f"{peaks}, {human(report.peak_device_bytes)} of the card, at the peaks"))
+    if found.fails is not None and (failed := found.tried[found.fails].out_of_memory):
+        rows.append((f"with {found.fails}", where(failed)))
+    rows.append(("runs", f"{len(found.tried)}; assumed: a number that trains, trains below, too"))
+    return "\n".join(f"{name:<16}{value}" for name, value in rows)
+
+
+def _json(script: "Script", found: "Largest") -> dict[str, object]:
+    reports = [found.tried[n].to_dict() if n is not None else None for n in (found.value, found.fails)]
+    return {
+        "command": list(script.command),
+        "gpu": script.card,
+        "memory_bytes": script.total_bytes,
+        "low": found.low,
+        "high": found.high,
+        "largest": found.value,
+        "fails": found.fails,
+        "runs": [
+            {"number": n, "outcome": report.outcome, "peak_device_bytes": report.peak_device_bytes}
+            for n, report in found.tried.items()
+        ],
+        "trains_report": reports[0],
+        "fails_report": reports[1],
+    }

@@ -1,0 +1,72 @@
+"""Which file holds the trace that a schedule was made from."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from coopsim import files
+from coopsim.cli.common import load_trace
+from coopsim.types import CoopsimError
+
+
+def remember(trace: Any, spec: str) -> None:
+    """Note in the user's cache where the trace with this hash lies. A help only: what goes wrong is not said."""
+    with suppress(OSError, CoopsimError):
+        note = _note(trace.content_hash)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        with files.replacing(note) as part:
+            part.write_text(spec if spec.startswith("synth:") else str(Path(spec).resolve()), encoding="utf-8")
+
+
+def trace_of(schedule: Any, given: str | None, near: str) -> Any:
+    """The trace that the schedule in the file `near` was made from: the one given, or the one with its hash.
+
+    Looked for beside the schedule, here, in traces/, and where the last replay of it had it.
+    """
+    wanted = schedule.header.get("trace", "")
+    if given is not None:
+        trace = load_trace(given)
+        if trace.content_hash != wanted:
+            raise CoopsimError(f"{near} was made from another trace than {given} ({wanted}, not {trace.content_hash})")
+        return trace
+    folders = list(dict.fromkeys([Path(near).resolve().parent, Path.cwd(), Path.cwd() / "traces"]))
+    for path in _with_hash(folders, wanted):
+        with suppress(CoopsimError):  # a damaged copy; another may be whole
+            return load_trace(path)
+    last = _last_place(wanted)
+    if last:
+        with suppress(CoopsimError):
+            trace = load_trace(last)
+            if trace.content_hash == wanted:
+                return trace
+    looked = ", ".join(str(folder) for folder in folders) + (f", and no longer {last}" if last else "")
+    raise CoopsimError(
+        f"the trace of {near} ({wanted}) was not found (looked in {looked}); name its file, or synth:NAME, with --trace"
+    )
+
+
+def _with_hash(folders: list[Path], wanted: str) -> Iterator[str]:
+    """Parquet files whose header has this hash."""
+    import pyarrow.parquet as pq
+
+    for path in (p for folder in folders for p in sorted(folder.glob("*.parquet"))):
+        try:
+            metadata = pq.read_schema(path).metadata or {}
+        except (OSError, ValueError):
+            continue
+        if f'"content_hash": "{wanted}"'.encode() in metadata.get(b"coopsim", b""):
+            yield str(path)
+
+
+def _last_place(wanted: str) -> str:
+    """Where the trace was when it was last replayed; empty if nobody knows."""
+    with suppress(OSError, ValueError):
+        return _note(wanted).read_text(encoding="utf-8").strip()
+    return ""
+
+
+def _note(content_hash: str) -> Path:
+    from coopsim.kernel.jit import cache_dir
+
+    return cache_dir() / "traces" / content_hash.replace(":", "-").replace("/", "-")

@@ -1,0 +1,151 @@
+"""`coopsim phantom run --largest`: the largest number with which a script trains."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopsim.capture.script import Report
+from coopsim.capture.script.largest import Largest, search
+
+MIB = 1 << 20
+SCRIPT = """\
+import sys
+import torch
+
+n = int(sys.argv[1].partition("=")[2])
+weight = torch.zeros(1024, 1024, device="cuda", requires_grad=True)
+for _ in range(2):
+    (torch.zeros(n, 1024, device="cuda") @ weight).relu().sum().backward()
+"""
+
+
+def report(n: int, fixed: int, each: int, memory: int) -> Report:
+    """Memory that grows with n, in segments of 2 MiB."""
+    taken = -(-(fixed + each * n) // (2 * MIB)) * 2 * MIB
+    peaks = dict.fromkeys(("peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes"), 0)
+    return Report(
+        command=[],
+        gpu="",
+        memory_bytes=memory,
+        context_bytes=0,
+        outcome="ok" if taken <= memory else "oom",
+        processes=1,
+        out_of_memory=None,
+        steps=1,
+        peak_device_bytes=min(taken, memory),
+        retries=0,
+        ooms=0,
+        versions={},
+        needs_data=[],
+        **peaks,
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.integers(1, 50), st.integers(0, 100_000), st.integers(0, 500 * MIB), st.integers(1, 40 * MIB), st.integers(1, 24)
+)
+def test_both_neighbours_ran(low: int, more: int, fixed: int, each: int, gib: int) -> None:
+    tried: dict[int, Report] = {}
+
+    def run(n: int) -> Report:
+        assert n not in tried
+        assert low <= n <= low + more
+        return report(n, fixed, each, gib << 30)
+
+    found = search(run, low, low + more, tried)
+    largest = min(((gib << 30) - fixed) // each, low + more)
+    assert found.value == (largest if largest >= low else None)
+    if found.value is None:
+        assert list(tried) == [low]
+    elif found.value < low + more:
+        assert found.fails == found.value + 1
+    else:
+        assert found.fails is None
+    assert len(tried) <= 30
+
+
+def test_few_runs_where_memory_grows_evenly() -> None:
+    tried: dict[int, Report] = {}
+    found = search(lambda n: report(n, 300 * MIB, 70 * MIB, 24 << 30), 1, 65536, tried)
+    assert (found.value, found.fails) == (346, 347)
+    assert len(tried) <= 8
+
+
+def command(folder: Path, *options: str) -> list[str]:
+    (folder / "train.py").write_text(SCRIPT)
+    line = [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", "rtx-3060", "--memory", "300MiB", *options]
+    return [*line, "--", "python", str(folder / "train.py"), "--batch={}"]
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_script(tmp_path: Path) -> None:
+    done = subprocess.run(command(tmp_path, "--json", "--largest", "1:100000"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    outcomes = {run["number"]: run["outcome"] for run in found["runs"]}
+    assert found["fails"] == found["largest"] + 1
+    assert (outcomes[found["largest"]], outcomes[found["fails"]]) == ("ok", "oom")
+    # Of 140 MiB beside the context, 4 hold the weight, 4 its gradient and 8 cuBLAS's workspace; the rest rows of 4 KiB.
+    assert 5_000 < found["largest"] < 20_000
+    assert found["trains_report"]["peak_device_bytes"] <= 300 * MIB
+    assert found["fails_report"]["out_of_memory"]["place"].startswith("train.py:")
+    assert "assumed: a number that trains, trains below, too" in done.stderr
+    assert done.stderr.count("\nwith ") == len(found["runs"])
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_the_lowest_is_too_large(tmp_path: Path) -> None:
+    done = subprocess.run(command(tmp_path, "--largest", "50000:100000"), capture_output=True, text=True)
+    assert done.returncode == 3, done.stderr
+    assert "none from 50000 on: 50000 does not train" in done.stdout
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_interrupted(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command(tmp_path, "--largest", "1:100000"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as search_:
+        assert search_.stderr is not None
+        for line in search_.stderr:
+            if line.startswith("with 1:"):
+                break
+        time.sleep(0.3)
+        search_.send_signal(signal.SIGINT)
+        rest = search_.stderr.read()
+        assert search_.wait(60) == 130
+        assert rest.endswith("so far: 1 trains\ncoopsim: interrupted\n"), rest
+        assert search_.stdout is not None
+        assert search_.stdout.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "says"),
+    [
+        (("--largest", "1:8"), ("train.py",), "put {} where the number goes"),
+        (("--largest", "8:1"), ("train.py", "{}"), "'8:1' is not LOW:HIGH"),
+        (("--largest", "8"), ("train.py", "{}"), "'8' is not LOW:HIGH"),
+        (("--largest", "0:8"), ("train.py", "{}"), "not a whole number from 1"),
+        (("--largest", "1:8", "--fit"), ("train.py", "{}"), "--fit is for one run"),
+        (("--largest", "1:8", "--memory", "8"), ("train.py", "{}"), "--memory '8' has no unit"),
+    ],
+)
+def test_bad_input(options: tuple[str, ...], words: tuple[str, ...], says: str, coopsim: Any) -> None:
+    code, out, err = coopsim("phantom", "run", *options, "--", "python", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert says in err
+
+
+def test_what_is_known_so_far() -> None:
+    from coopsim.cli.largest import _so_far
+
+    assert _so_far(Largest(1, 8, {})) == "nothing is known"
+    assert _so_far(Largest(1, 8, {n: report(n, 0, MIB, 4 * MIB) for n in (1, 8)})) == "1 trains, 8 does not"
