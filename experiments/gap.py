@@ -15,6 +15,7 @@ from coopsim.trace.measure import peak_bytes
 HERE = Path(__file__).parent
 REAL = HERE.parent / "tests" / "data" / "gap"
 TRACES = ("chain:8", "chain:12", "tree:3", "unet:2", "unet:4", "holes:4", "holes:8", "mlp", "resnet", "lstm", "bert")
+COLUMNS = ("policy", "outcome", "overhead", "arena_outcome", "arena_overhead")
 RATIOS = (0.8, 0.6)
 SECONDS = 40
 
@@ -32,7 +33,7 @@ def measure(name: str, ratio: float, names: list[str], seconds: float = SECONDS)
         "optimum": found.optimum.overhead,
         "lower_bound": found.optimum.lower_bound,
     }
-    return [best | vars(row) for row in found.rows]
+    return [best | {key: getattr(row, key) for key in COLUMNS} for row in found.rows]
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -2,9 +2,9 @@
 
     python experiments/planned_gap.py        writes expected/planned_gap.csv and a table of docs/policies-ours.md
 
-A policy that learns from the step before needs one: counted is the third step of three in one memory (the cost of
-three less that of two). The optimum is that of expected/gap.csv, proven there, of one step in a counter; an arena needs
-no less. Left out are traces without proven optimum and those that cannot be repeated in the budget.
+A policy that learns from the step before needs one: counted is the third step of three in one memory
+(coopsim/optimum/planned.py; `coopsim gap` shows it for one trace). The optimum is that of expected/gap.csv, proven
+there, of one step in a counter; an arena needs no less. Left out are traces without proven optimum and those that cannot be repeated in the budget.
 """
 
 import sys
@@ -14,7 +14,7 @@ import pandas as pd
 from readme import write_section
 
 from coopsim.cli.common import load_trace
-from coopsim.replay import measure
+from coopsim.optimum.planned import planned_step
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 
@@ -33,20 +33,12 @@ def trace_of(name: str) -> Trace:
     return load_trace(f"synth:{name}" if ":" in name else str(REAL / f"{name}.parquet"))
 
 
-def third_step(trace: Trace, policy: str, ratio: float) -> float | None:
-    """Overhead of the third step alone; None if three do not fit."""
-    budget = int(ratio * peak_bytes(trace))
-    two, three = (measure(trace, policy, "arena", budget, steps=k) for k in (2, 3))
-    if three["outcome"] != "ok":
-        return None
-    return float((three["total_cost_ns"] - two["total_cost_ns"]) / trace.cost_ns.sum())
-
-
 def main() -> None:
     rows = []
     for best in optima().itertuples():
         trace = trace_of(best.trace)
-        found = {policy: third_step(trace, policy, best.memory_ratio) for policy in POLICIES}
+        budget = int(best.memory_ratio * peak_bytes(trace))
+        found = {policy: planned_step(trace, policy, "arena", budget)[1] for policy in POLICIES}
         if found["foresight"] is not None:
             rows.append({"trace": best.trace, "memory_ratio": best.memory_ratio, "optimum": best.optimum} | found)
     table = pd.DataFrame(rows)

@@ -59,17 +59,18 @@ def describe(g: Any) -> str:
     if o.status == "infeasible":
         return head
     least = "least" if o.status == "optimal" else "bound"
-    rows = [
-        [
-            row.policy,
-            _x(row.overhead, row.outcome),
-            *_excess(g.excess(row.overhead), least),
-            _x(row.arena_overhead, row.arena_outcome),
-        ]
-        for row in g.rows
-    ]
+    rows, planned = [], []
+    for row in g.rows:
+        excess = _excess(g.excess(row.overhead), least)
+        arena = _x(row.arena_overhead, row.arena_outcome)
+        rows.append([row.policy, _x(row.overhead, row.outcome), *excess, arena])
+        if row.planned_outcome is not None:
+            planned.append(f"{row.policy}, planned")
+            overhead = _x(row.planned_overhead, row.planned_outcome)
+            rows.append([planned[-1], overhead, *_excess(g.excess(row.planned_overhead), least), overhead])
     above = "optimum" if o.status == "optimal" else "bound"
-    return f"{head}\n{table(['policy', 'overhead', f'above {above}', 'recomputation', 'in arena'], rows)}"
+    found = f"{head}\n{table(['policy', 'overhead', f'above {above}', 'recomputation', 'in arena'], rows)}"
+    return found + "".join(f"\n{name}: the third of three steps in one arena" for name in planned)
 
 
 def _x(overhead: float | None, otherwise: str = "-") -> str:

@@ -4,23 +4,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from coopsim.optimum.planned import planned_step, plans
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.optimum.solve import Optimum, solve
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace.table import Trace
-from coopsim.types import Action
+from coopsim.types import Action, CoopsimError
+
+GRANULE = 512  #: bytes of a piece in an arena
 
 
 @dataclass(frozen=True)
 class Row:
-    """One policy in one budget. overhead: None where the policy did not get through."""
+    """One policy in one budget. overhead: None where the policy did not get through.
+
+    planned: of a policy that plans, a step in an arena that goes by its plan (planned.py); else both are None.
+    """
 
     policy: str
     outcome: str
     overhead: float | None
     arena_outcome: str
     arena_overhead: float | None
+    planned_outcome: str | None = None
+    planned_overhead: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,8 @@ class Gap:
 
     def _row(self, row: Row) -> dict[str, Any]:
         points, multiple = self.excess(row.overhead) or (None, None)
-        return vars(row) | {"excess": points, "excess_ratio": multiple}
+        planned, _ = self.excess(row.planned_overhead) or (None, None)
+        return vars(row) | {"excess": points, "excess_ratio": multiple, "planned_excess": planned}
 
 
 def gap(
@@ -84,7 +93,7 @@ def gap(
 ) -> Gap:
     """Replay the trace once under each policy, then close in on the optimum from the best of them.
 
-    peak: what a memory ratio of 1 is. problem: the trace's, if it is there already. tick: called after each piece of
+    Under a policy that plans it is replayed again, for a step that goes by its plan. peak: what a memory ratio of 1 is. problem: the trace's, if it is there already. tick: called after each piece of
     work, one a policy and one for the optimum.
     """
     problem = problem or problem_of(trace, keep_random=keep_random)
@@ -93,7 +102,8 @@ def gap(
         counter, arena = (_replay(trace, policy, kind, budget, keep_random) for kind in ("counter", "arena"))
         if counter is not None and counter.header["outcome"] == "ok":
             known.append(runs_of(counter))
-        rows.append(Row(policy, *_result(counter, problem), *_result(arena, problem)))
+        planned = _planned(trace, policy, budget, keep_random)
+        rows.append(Row(policy, *_result(counter, problem), *_result(arena, problem), *planned))
         tick()
     optimum = solve(problem, budget, seconds=seconds, known=known)
     tick()
@@ -108,10 +118,19 @@ def runs_of(schedule: Schedule) -> list[int]:
 
 
 def _replay(trace: Trace, policy: str, allocator: str, budget: int, keep_random: bool) -> Schedule | None:
-    if allocator == "arena" and budget < 512:  # not one piece
+    if allocator == "arena" and budget < GRANULE:  # not one piece
         return None
     random = "keep" if keep_random else "recompute"
     return replay(trace, policy, allocator, budget, steps=trace.n_steps, random=random)
+
+
+def _planned(trace: Trace, policy: str, budget: int, keep_random: bool) -> tuple[str | None, float | None]:
+    if not plans(policy) or budget < GRANULE:
+        return None, None
+    try:
+        return planned_step(trace, policy, "arena", budget, random="keep" if keep_random else "recompute")
+    except CoopsimError:  # one round went through without complaint: the trace cannot be repeated
+        return None, None
 
 
 def _result(schedule: Schedule | None, problem: Problem) -> tuple[str, float | None]:

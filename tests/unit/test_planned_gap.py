@@ -1,13 +1,16 @@
 """What a plan costs, against the proven optimum of small traces."""
 
+import json
 import sys
 
 import pytest
 
+from coopsim.optimum.planned import planned_step, plans
+from coopsim.trace.measure import peak_bytes
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "experiments"))
-from planned_gap import optima, third_step, trace_of
+from planned_gap import optima, trace_of
 
 CASES = [
     (row.trace, row.memory_ratio, row.optimum) for row in optima().itertuples() if row.trace not in ("mlp", "bert")
@@ -17,4 +20,28 @@ CASES = [
 @pytest.mark.parametrize(("name", "ratio", "optimum"), CASES)
 def test_a_planned_step_attains_the_optimum(name: str, ratio: float, optimum: float) -> None:
     """No schedule is cheaper, so this is also a check of the bound: a plan below it would show a fault of either."""
-    assert third_step(trace_of(name), "foresight", ratio) == pytest.approx(optimum, abs=2e-6)
+    trace = trace_of(name)
+    outcome, overhead = planned_step(trace, "foresight", "arena", int(ratio * peak_bytes(trace)))
+    assert (outcome, overhead) == ("ok", pytest.approx(optimum, abs=2e-6))
+
+
+def test_who_plans() -> None:
+    assert plans("foresight")
+    assert not plans("thrift")
+
+
+def test_no_step_in_too_little() -> None:
+    assert planned_step(trace_of("chain:8"), "foresight", "arena", 4096) == ("oom", None)
+
+
+def test_gap_shows_it(coopsim) -> None:
+    answer = coopsim("gap", "synth:chain:8", "--budget", "60%", "--policy", "coop,foresight")
+    line = next(line for line in answer.out.splitlines() if line.startswith("foresight, planned"))
+    assert line.split()[2:5] == ["1.1810x", "0.00", "points"]
+    assert "coop, planned" not in answer.out
+    rows = {
+        row["policy"]: row
+        for row in json.loads(coopsim("gap", "synth:chain:8", "--budget", "60%", "--json").out)[0]["policies"]
+    }
+    assert rows["foresight"]["planned_excess"] == pytest.approx(0, abs=1e-9)
+    assert rows["coop"]["planned_outcome"] is None

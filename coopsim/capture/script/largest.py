@@ -41,7 +41,7 @@ def search(run: Callable[[int], Report], low: int, high: int, tried: dict[int, R
 
     if not trains(low):
         return Largest(low, high, tried)
-    before, good, bad, stride, trained = low, low, high + 1, 1, True
+    before, good, bad, stride, trained = low, low, high + 1, max(1, low // 8), True
     while bad - good > 1:
         n = good + max(stride, _room(before, good, tried)) if trained else (good + bad) // 2
         if trained and n >= bad:
