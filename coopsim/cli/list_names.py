@@ -4,13 +4,23 @@ import argparse
 import json
 
 from coopsim.text import table
+from coopsim.types import CoopsimError, Planning
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.choices and args.what != "policies":
+        raise CoopsimError(f"--choices is of policies, not of {args.what}")
     rows = {"policies": _policies, "allocators": _allocators, "models": _models, "hardware": _hardware}[args.what]()
     if args.json:
         print(json.dumps(rows, indent=1))
+    elif args.what == "policies" and not args.choices:
+        header = ("policy", "what it does", "plans", "where from")
+        print(table(header, [[row[key] for key in ("policy", "summary", "plans", "source")] for row in rows]))
+        print("\nplans: goes by the step before, and needs steps that repeat. --choices shows what each is made of")
     else:
+        for row in rows:
+            row.pop("summary", None)
+            row.pop("plans", None)
         print(table(list(rows[0]), [list(row.values()) for row in rows]))
     return 0
 
@@ -19,7 +29,12 @@ def _policies() -> list[dict[str, str]]:
     from coopsim import policies
 
     found = [policies.find(name) for name in policies.names()]
-    return [{"policy": p.name} | policies.choices(p) | {"source": p.source} for p in found]
+    return [
+        {"policy": p.name}
+        | policies.choices(p)
+        | {"source": p.source, "summary": p.summary, "plans": "no" if p.planning == Planning.NONE else "yes"}
+        for p in found
+    ]
 
 
 def _allocators() -> list[dict[str, str]]:

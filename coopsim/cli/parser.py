@@ -76,6 +76,7 @@ def build() -> Parser:
     _export(add("export", "make of a schedule what another tool shows"))
     p = add("list", "what there is to choose from", module="list_names")
     p.add_argument("what", choices=("policies", "allocators", "models", "hardware"))
+    p.add_argument("--choices", action="store_true", help="of policies: the choices that each is made of")
     p.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

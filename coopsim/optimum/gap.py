@@ -93,8 +93,9 @@ def gap(
 ) -> Gap:
     """Replay the trace once under each policy, then close in on the optimum from the best of them.
 
-    Under a policy that plans it is replayed again, for a step that goes by its plan. peak: what a memory ratio of 1 is. problem: the trace's, if it is there already. tick: called after each piece of
-    work, one a policy and one for the optimum.
+    Under a policy that plans it is replayed again, for a step that goes by its plan. peak: what a memory ratio of 1 is.
+    problem: the trace's, if it is there already. tick: called after each piece of work, one a policy and one for the
+    optimum.
     """
     problem = problem or problem_of(trace, keep_random=keep_random)
     rows, known = [], []
