@@ -35,6 +35,13 @@ class Feasibility:
     safe: Tried | None  #: the smallest that fits and all larger ones with it; None if the largest does not fit
     holes: tuple[Hole, ...]  #: smallest budgets first
 
+    @property
+    def no_safe(self) -> str:
+        """Why there is no safe budget, in words; empty if there is one."""
+        if self.safe is not None:
+            return ""
+        return "never fits" if self.smallest is None else "largest fails"
+
 
 def feasibility(tried: Iterable[Tried]) -> Feasibility:
     """The smallest budgets and the holes above them. Budgets in any order.

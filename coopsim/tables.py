@@ -71,8 +71,8 @@ def _groups(df: Any, by: list[str]) -> Iterator[tuple[dict[str, Any], Any]]:
 
 
 def feasible_text(df: Any) -> str:
-    """`feasible` as tables: a line a setting, budgets in percent of the peak without eviction."""
-    from coopsim.text import table
+    """`feasible` as tables: a line a setting, budgets in percent of the peak without eviction and in bytes."""
+    from coopsim.text import human, table
 
     varying = _varying(df)
     parts: dict[str, list[list[str]]] = {}
@@ -83,10 +83,12 @@ def feasible_text(df: Any) -> str:
             + f" ({' or '.join(h.outcomes)})"
             for h in f.holes
         )
-        edges = [f"{x.memory_ratio:.2%}" if x else "none" for x in (f.safe, f.smallest)]
-        row = [_label(setting, varying), *edges, holes or "none"]
+        row = [_label(setting, varying)]
+        for edge, otherwise in ((f.safe, f.no_safe), (f.smallest, "never fits")):
+            row += [f"{edge.memory_ratio:.2%}", human(edge.budget_bytes)] if edge else [otherwise, "-"]
+        row.append(holes or "none")
         parts.setdefault(f"{setting['trace']}, {setting['allocator']}", []).append(row)
-    header = ["policy", "smallest safe", "smallest that fits", "holes above that"]
+    header = ["policy", "smallest safe", "in memory", "smallest that fits", "in memory", "holes above that"]
     return "\n\n".join(f"{title}\n{table(header, rows)}" for title, rows in parts.items())
 
 

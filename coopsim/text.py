@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 
+_NO_FIGURE = ("-", "none", "never fits", "largest fails")  #: what stands in a column of figures for one
+
 
 def human(nbytes: float) -> str:
     """Bytes for people: 1.25 GiB."""
@@ -17,7 +19,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     cells = [[str(c) for c in row] for row in rows]
     columns = list(zip(header, *cells, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    figures = [all(c[:1].isdigit() or c in ("-", "none") for c in column[1:]) for column in columns]
+    figures = [all(c[:1].isdigit() or c in _NO_FIGURE for c in column[1:]) for column in columns]
 
     def line(row: Sequence[str]) -> str:
         parts = zip(row, widths, figures, strict=True)

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from typing import Any
 
 from coopsim import files
@@ -53,7 +54,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     from coopsim import allocators, budget, policies
     from coopsim.trace.measure import peak_bytes
 
-    policy = policies.find(args.policy)
+    policy = replace(policies.find(args.policy), name=policies.shown([args.policy])[args.policy])
     allocator = allocators.find(args.allocator or "arena")
     memory = {k: v for k, v in (("torch", args.torch), ("alloc_conf", args.alloc_conf)) if v is not None}
     if memory and allocator.name != "cuda-caching":

@@ -31,22 +31,24 @@ def draw(df: "pd.DataFrame", *, size: str = "column") -> "Figure":
 
     traces = list(dict.fromkeys(check(df)["trace"]))
     curves = series(df)
-    order = style.order(s.policy for s in curves)
+    order = list(dict.fromkeys(df["policy"]))  # as given, as in the table
     names = sorted(curves, key=lambda s: (order.index(s.policy), s.variant))
     with style.applied(size):
         s = style.size(size)
         row = 2.4 * s["font_pt"] / 72
         heights = [row * len(names)] * len(traces)
-        high = sum(heights) + row * (1.2 * len(traces) + 4.2)
+        high = sum(heights) + row * (1.9 * len(traces) + 4.2)
         figure = Figure(figsize=(s["width_in"] * 1.15, high), layout="constrained")
         axes: Any = figure.subplots(len(traces), 1, squeeze=False, sharex=True).ravel().tolist()
         colors = _colors(df)
         for ax, trace in zip(axes, traces, strict=True):
             rows = {name: curves[name][curves[name]["trace"] == trace] for name in names}
             _panel(ax, rows, colors)
-            ax.set_title(trace, loc="left")
+            unit = _bytes_axis(ax, df[df["trace"] == trace])
+            ax.set_title(f"{trace}, budget in {unit}", loc="left")
         top = axes[0]
-        top.text(1.02, 1.0, _SAFE, transform=top.transAxes, va="bottom", linespacing=0.95, fontsize="small")
+        place = {"xy": (1.02, 1.0), "xycoords": "axes fraction", "xytext": (0, 1.5 * s["font_pt"])}
+        top.annotate(_SAFE, **place, textcoords="offset points", va="bottom", linespacing=0.95, fontsize="small")
         axes[-1].set_xlabel(_RATIO)
         _key(figure, axes, df, colors)
     return figure
@@ -61,6 +63,23 @@ def _colors(df: "pd.DataFrame") -> Any:
     most = df.loc[df["outcome"] == Outcome.OK, "overhead"].max()
     most = 1.5 if math.isnan(most) else max(1.5, float(most))
     return ScalarMappable(LogNorm(1, most), colormaps["viridis_r"])
+
+
+def _bytes_axis(ax: "Axes", rows: "pd.DataFrame") -> str:
+    """The budgets in bytes above a panel, as each trace has a peak of its own; gives their unit."""
+    peak = float((rows["budget_bytes"] / rows["memory_ratio"]).median())
+    unit, name = next(((1 << p, n) for p, n in ((30, "GiB"), (20, "MiB")) if peak >= 1 << p), (1 << 10, "KiB"))
+    scale = peak / 100 / unit
+
+    def to_bytes(percent: Any) -> Any:
+        return percent * scale
+
+    def to_percent(nbytes: Any) -> Any:
+        return nbytes / scale
+
+    above = ax.secondary_xaxis("top", functions=(to_bytes, to_percent))
+    above.tick_params(axis="x", pad=1)
+    return name
 
 
 def _panel(ax: "Axes", rows: "dict[Series, pd.DataFrame]", colors: Any) -> None:
@@ -103,7 +122,7 @@ def _row(ax: "Axes", y: int, group: "pd.DataFrame", colors: Any) -> None:
     ax.text(
         1.02,
         y,
-        f"{found.safe.memory_ratio:.2%}" if found.safe else "none",
+        f"{found.safe.memory_ratio:.2%}" if found.safe else found.no_safe,
         transform=ax.get_yaxis_transform(),
         va="center",
     )

@@ -7,6 +7,7 @@ from typing import Any
 from coopsim.optimum.planned import planned_step, plans
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.optimum.solve import Optimum, solve
+from coopsim.policies import shown
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace.table import Trace
@@ -99,12 +100,13 @@ def gap(
     """
     problem = problem or problem_of(trace, keep_random=keep_random)
     rows, known = [], []
+    called = shown(policies)
     for policy in policies:
         counter, arena = (_replay(trace, policy, kind, budget, keep_random) for kind in ("counter", "arena"))
         if counter is not None and counter.header["outcome"] == "ok":
             known.append(runs_of(counter))
         planned = _planned(trace, policy, budget, keep_random)
-        rows.append(Row(policy, *_result(counter, problem), *_result(arena, problem), *planned))
+        rows.append(Row(called[policy], *_result(counter, problem), *_result(arena, problem), *planned))
         tick()
     optimum = solve(problem, budget, seconds=seconds, known=known)
     tick()

@@ -10,7 +10,8 @@ is edited.
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from coopsim.policies import _foreign
 from coopsim.policies._space import CHOICES, Policy
 from coopsim.types import CoopsimError
 
-__all__ = ["CHOICES", "Policy", "choices", "find", "names", "split"]
+__all__ = ["CHOICES", "Policy", "choices", "find", "names", "shown", "split"]
 
 
 def _all() -> dict[str, Policy]:
@@ -66,6 +67,27 @@ def find(spec: str) -> Policy:
             raise unknown(choice, value, [str(v) for v in CHOICES[choice]], hint=f" (in policy {spec!r})")
         changed[choice] = CHOICES[choice](value)
     return replace(policy, name=spec, **changed)  # type: ignore[arg-type]
+
+
+def shown(specs: Iterable[str]) -> dict[str, str]:
+    """What to call each policy in tables and pictures: one of a file by its own name, if no other is called that.
+
+    >>> shown(["coop", "coop:placement=low"])
+    {'coop': 'coop', 'coop:placement=low': 'coop:placement=low'}
+    """
+    short = {spec: spec for spec in specs}
+    for spec in short:
+        file, is_file, rest = spec.partition(".py")
+        if is_file:
+            name, _, changes = rest.removeprefix(":").partition(":")
+            own = _foreign.in_file(Path(f"{file}.py"), name).name
+            short[spec] = f"{own}:{changes}" if changes else own
+    known = set(names()) if any(spec != name for spec, name in short.items()) else set()
+    called = Counter(short.values())
+    return {
+        spec: name if called[name] == 1 and not (name != spec and name.partition(":")[0] in known) else spec
+        for spec, name in short.items()
+    }
 
 
 def _named(name: str) -> Policy:

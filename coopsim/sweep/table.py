@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from coopsim import __version__
+from coopsim import __version__, policies
 from coopsim.metrics import SUMMARY_KEYS
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import Row
@@ -40,6 +40,8 @@ def write(
 
     columns: dict[str, list[Any]] = {k: [rows[p.id][k] for p in points] for k in SUMMARY_KEYS}
     settings = {id(p.setting): asdict(p.setting) for p in points}
+    called = policies.shown(dict.fromkeys(p.setting.policy for p in points))
+    columns["policy"] = [called[p.setting.policy] for p in points]
     columns["memory_ratio"] = [p.budget_bytes / p.setting.peak_without_eviction_bytes for p in points]
     columns |= {k: [settings[id(p.setting)][k] for p in points] for k in _ASKED}
     columns |= {k: [getattr(p, k) for p in points] for k in ("budget", "band_center", *more)}

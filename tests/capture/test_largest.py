@@ -85,6 +85,7 @@ def command(folder: Path, *options: str) -> list[str]:
     return [*line, "--", "python", str(folder / "train.py"), "--batch={}"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom_gpu")
 def test_a_script(tmp_path: Path) -> None:
     done = subprocess.run(command(tmp_path, "--json", "--largest", "1:1000"), capture_output=True, text=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from coopsim import figures, policies
+from coopsim import figures, policies, tables
 from coopsim.figures import feasibility, lines, memory_map, plot_schedule, plot_sweep, save, style
 from coopsim.figures.bands import Series, bands, series
 from coopsim.figures.residences import ROLES, residences
@@ -231,7 +231,21 @@ def mapped(*traces: str) -> pd.DataFrame:
 def test_every_text_of_a_feasibility_map_can_be_read(traces: tuple[str, ...], size: str) -> None:
     figure = feasibility.draw(mapped(*traces), size=size)
     texts_are_inside_and_apart(figure)
-    assert [ax.get_title(loc="left") for ax in figure.axes[:-1]] == list(traces)
+    assert [ax.get_title(loc="left") for ax in figure.axes[:-1]] == [f"{trace}, budget in KiB" for trace in traces]
+    for ax in figure.axes[:-1]:
+        (above,) = ax.child_axes
+        assert above.get_xlim() == pytest.approx([x / 100 * 1e6 / 1024 for x in ax.get_xlim()])
+
+
+def test_policies_of_a_feasibility_map_keep_their_order() -> None:
+    df = mapped("toy")
+    turned = pd.concat([df[df.policy == name] for name in ("dtr-oneflow", "mine", "coop")])
+    ax = feasibility.draw(turned).axes[0]
+    assert [t.get_text() for t in reversed(ax.get_yticklabels())] == ["DTR", "mine", "Coop"]
+    lines = tables.feasible_text(turned).splitlines()
+    assert [line.split()[0] for line in lines[3:]] == ["dtr-oneflow", "mine", "coop"]
+    assert lines[3].split()[1:4] == ["46.00%", "449.2", "KiB"]
+    assert lines[4].split()[1:] == ["never", "fits", "-", "never", "fits", "-", "none"]
 
 
 def test_a_feasibility_map_shows_every_replay_and_every_hole() -> None:
@@ -240,7 +254,7 @@ def test_a_feasibility_map_shows_every_replay_and_every_hole() -> None:
     df = mapped("toy")
     ax = feasibility.draw(df).axes[0]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["mine", "DTR", "Coop"]
-    assert [t.get_text() for t in ax.texts] == ["22.00%", "46.00%", "none", "smallest\nsafe"]
+    assert [t.get_text() for t in ax.texts] == ["22.00%", "46.00%", "never fits", "smallest\nsafe"]
     bars = [c for c in ax.collections if isinstance(c, PolyCollection)]
 
     def spans(y: int, *, hatch: str | None, grey: bool) -> list[tuple[float, float]]:

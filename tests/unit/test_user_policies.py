@@ -1,8 +1,10 @@
 """Policies of users: a score, a search, a folder of files; found everywhere, checked like ours, refused in one line."""
 
+import json
 import textwrap
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from coopsim import policies
@@ -81,6 +83,32 @@ FILE = """
 
     Mine = Policy(name="dropped-in", summary="", source="a test", divisor=Divisor.BYTES)
 """
+
+
+OWN = """
+    from coopsim.policies import Policy
+
+    Rooted = Policy("rooted", "", "a test", divisor="bytes")
+    Coop = Policy("coop", "", "a test", divisor="bytes")
+"""
+
+
+def test_policies_of_a_file_are_shown_by_name(coopsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.py", "b.py"):
+        Path(name).write_text(textwrap.dedent(OWN))
+    specs = ["a.py:Rooted", "a.py:Rooted:placement=low", "coop", "a.py:Coop"]
+    called = ["rooted", "rooted:placement=low", "coop", "a.py:Coop"]
+    assert list(policies.shown(specs).values()) == called
+    assert policies.shown(["a.py:Rooted", "b.py:Rooted"]) == {
+        "a.py:Rooted": "a.py:Rooted",
+        "b.py:Rooted": "b.py:Rooted",
+    }
+    grid = ("synth:chain:8", "--budget", "90%", "-j", "1", "-o", "r.parquet", "--policy", ",".join(specs))
+    assert coopsim("sweep", *grid).code == 0
+    assert pd.read_parquet("r.parquet").policy.tolist() == called
+    answer = coopsim("replay", "synth:chain:8", "--policy", "a.py:Rooted", "--budget", "80%", "--json")
+    assert json.loads(answer.out)["policy"] == "rooted"
 
 
 def test_a_file_in_a_folder_is_found_everywhere(coopsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
