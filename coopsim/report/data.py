@@ -68,7 +68,8 @@ def collect(traces: "Sequence[Trace]", ask: Ask, tick: Callable[[], None]) -> di
     for name in ask.policies:
         policies.find(name)
     names = list(dict.fromkeys(ask.policies))
-    looks, roles = style.policies(names), style.roles()
+    called, roles = policies.shown(names), style.roles()
+    looks = style.policies(called.values())
     return {
         "coopsim": __version__,
         "steps": ask.options["steps"],
@@ -76,7 +77,7 @@ def collect(traces: "Sequence[Trace]", ask: Ask, tick: Callable[[], None]) -> di
         "decide_by": ask.options["decide_by"],
         "band": ask.band,
         "band_width": ask.band_width,
-        "policies": [{"name": n, **vars(looks[n])} for n in style.order(names)],
+        "policies": [{"name": n, **vars(looks[called[n]])} for n in style.order(names)],
         "roles": [{"label": roles[r].label, "color": roles[r].color} for r in (*ROLES, style.RECOMPUTED)],
         "traces": [_trace(t, ask, style.order(names), tick) for t in traces],
     }

@@ -125,3 +125,11 @@ def test_the_page_loads_nothing(data: dict[str, Any]) -> None:
 
 def test_every_file_of_the_page_is_in_it() -> None:
     assert {p.name for p in PAGE.iterdir()} == {"page.html", "style.css", *(f"{name}.js" for name in _SCRIPTS)}
+
+
+def test_a_policy_of_a_file_is_labelled_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("from coopsim.policies import Policy\nMine = Policy('rooted', '', 'a test')\n")
+    found = collect([make("synth:chain:8")], Ask([f"{file}:Mine"], ["80%"], band=1, options=OPTIONS), lambda: None)
+    assert found["policies"][0]["label"] == "rooted"
+    assert found["policies"][0]["name"] == found["traces"][0]["replays"][0]["policy"]
