@@ -19,6 +19,7 @@ from coopsim.report.page import _SCRIPTS
 from coopsim.report.stays import EARLIER, EVICTED, RECOMPUTED
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
+from coopsim.trace.synth import make
 from coopsim.types import CoopsimError
 
 from .conftest import ASK, MARKUP, OPTIONS, nobody, wicked
