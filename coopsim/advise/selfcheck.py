@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.rows import ALLOCATE, AMOUNT, KIND
 from coopsim.allocators.caching.version import VERSIONS
 from coopsim.requests.stream import RequestStream
-from coopsim.requests.trial import UNLIMITED
 from coopsim.snapshot.model import Snapshot
 from coopsim.snapshot.rewind import rewind
 
@@ -52,7 +51,7 @@ class Agreement:
 
 def check(snapshot: Snapshot, stream: RequestStream, *, torch: str, total_bytes: int | None = None) -> Agreement:
     """Replay the recorded requests with the recorded settings, on a device of `total_bytes` (else: one without end)."""
-    allocator = CachingAllocator(torch, snapshot.conf, total_bytes or UNLIMITED)
+    allocator = CachingAllocator(torch, snapshot.conf, total_bytes or ENDLESS)
     simulated = np.zeros(len(stream), np.int64)
     addresses, _ = allocator.run(stream.rows, simulated)
     recorded, recorded_failed = _recorded(snapshot)

@@ -31,7 +31,7 @@ def reset(S: State) -> None:
     S.P[piece, ADDRESS] = 0
     S.P[piece, LENGTH] = S.K[K_BUDGET]
     if S.K[K_BUDGET] > 0:
-        _add_hole(S, piece)
+        add_hole(S, piece)
 
 
 @kernel
@@ -51,7 +51,7 @@ def carve(S: State, need: int, high: bool, v: int) -> int:
         S.P[hole, LENGTH] = rest
         _change_hole(S, at, hole)
     else:
-        _remove_hole(S, at)
+        remove_hole(S, at)
     S.P[piece, VALUE] = v
     take_bytes(S, need)
     return piece
@@ -70,7 +70,7 @@ def uncarve(S: State, piece: int) -> None:
         unlink(S, following)
     if prev >= 0 and S.P[prev, VALUE] < 0:
         if at >= 0:
-            _remove_hole(S, at)
+            remove_hole(S, at)
         at = _first_hole(S, S.P[prev, LENGTH], S.P[prev, ADDRESS])
         S.P[prev, LENGTH] += S.P[piece, LENGTH]
         unlink(S, piece)
@@ -78,7 +78,7 @@ def uncarve(S: State, piece: int) -> None:
     if at >= 0:
         _change_hole(S, at, piece)
     else:
-        _add_hole(S, piece)
+        add_hole(S, piece)
 
 
 @inlined
@@ -105,7 +105,7 @@ def _first_hole(S: State, nbytes: int, address: int) -> int:
 
 
 @kernel
-def _add_hole(S: State, piece: int) -> None:
+def add_hole(S: State, piece: int) -> None:
     """A new hole."""
     S.K[K_HOLES] += 1
     at = S.K[K_HOLES] - 1
@@ -134,7 +134,7 @@ def _change_hole(S: State, at: int, piece: int) -> None:
 
 
 @kernel
-def _remove_hole(S: State, at: int) -> None:
+def remove_hole(S: State, at: int) -> None:
     """There is no hole at position `at` any more."""
     H = S.H
     S.K[K_HOLES] -= 1

@@ -1,6 +1,6 @@
 """A place in an arena that the caller has chosen."""
 
-from coopsim.allocators.arena import _add_hole, _remove_hole
+from coopsim.allocators.arena import add_hole, remove_hole
 from coopsim.allocators.pieces import link_after, take_bytes
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import (
@@ -28,19 +28,19 @@ def carve_at(S: State, need: int, address: int, v: int) -> int:
     if at == S.K[K_HOLES]:
         return -1
     hole = S.H[HOLE_PIECE, at]
-    _remove_hole(S, at)
+    remove_hole(S, at)
     before = address - S.P[hole, ADDRESS]
     after = S.P[hole, LENGTH] - before - need
     if before > 0:
         rest = link_after(S, S.P[hole, PREV])
         S.P[rest, ADDRESS] = S.P[hole, ADDRESS]
         S.P[rest, LENGTH] = before
-        _add_hole(S, rest)
+        add_hole(S, rest)
     if after > 0:
         rest = link_after(S, hole)
         S.P[rest, ADDRESS] = address + need
         S.P[rest, LENGTH] = after
-        _add_hole(S, rest)
+        add_hole(S, rest)
     S.P[hole, ADDRESS] = address
     S.P[hole, LENGTH] = need
     S.P[hole, VALUE] = v

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from coopsim.types import CoopsimError
 
@@ -16,10 +16,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     from coopsim.cli.parser import build
 
     args = build().parse_args(argv)
-    with contextlib.suppress(ValueError):  # not the main thread: whoever called us handles signals
-        signal.signal(signal.SIGTERM, _terminate)
     try:
-        code: int = args.run(args)
+        with _terminated_cleanly():
+            code: int = args.run(args)
         sys.stdout.flush()
     except CoopsimError as e:
         print(f"coopsim: {e}", file=sys.stderr)
@@ -38,6 +37,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _terminate(*_: object) -> None:
-    """On SIGTERM, clean up as on Ctrl-C."""
+@contextlib.contextmanager
+def _terminated_cleanly() -> Iterator[None]:
+    """Inside, SIGTERM is as Ctrl-C; afterwards it is again what it was to whoever called us."""
+    try:
+        before = signal.signal(signal.SIGTERM, _interrupt)
+    except ValueError:  # not the main thread: whoever called us handles signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt

@@ -5,12 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.rows import ALLOCATE, KIND
 from coopsim.requests.stream import RequestStream
-
-#: A device that never runs out of memory, in bytes.
-UNLIMITED = 1 << 50
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Trial:
         return row | {"fits": self.fits}
 
 
-def attempt(stream: RequestStream, torch: str, conf: str, total_bytes: int = UNLIMITED) -> Trial:
+def attempt(stream: RequestStream, torch: str, conf: str, total_bytes: int = ENDLESS) -> Trial:
     """Perform the requests, up to the first that finds no memory."""
     allocator = CachingAllocator(torch, conf, total_bytes)
     answers, _ = allocator.run(stream.rows)

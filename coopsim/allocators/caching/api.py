@@ -28,6 +28,8 @@ from coopsim.allocators.caching.state import (
 )
 from coopsim.types import CoopsimError
 
+ENDLESS = 1 << 50  #: bytes of a device that never runs out of memory
+
 LARGEST_REQUEST = (1 << 60) - 1  #: bytes; torch refuses a tensor of an exbibyte
 _STATISTICS = {
     "allocated_bytes": state.K_ALLOCATED,

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.rows import ALLOCATE, FREE
 from coopsim.allocators.caching.version import NEWEST
 from coopsim.allocators.streams.requests import Requests
 from coopsim.allocators.streams.result import OutOfMemory, Result
-
-UNLIMITED = 1 << 50  #: bytes of a device that never runs out
 
 
 @dataclass(frozen=True)
@@ -19,7 +17,7 @@ class Options:
 
     torch: str = NEWEST
     conf: str = ""
-    memory: int = UNLIMITED
+    memory: int = ENDLESS
 
 
 def run(requests: Requests, options: Options | None = None) -> Result:

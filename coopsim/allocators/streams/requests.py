@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.trace import Trace
+from coopsim.trace.asks import asks
 from coopsim.types import Phase
 
 Ints = NDArray[np.int64]
@@ -65,9 +66,8 @@ class Requests:
 def requests_of(trace: Trace, rounds: int = 1) -> Requests:
     """The requests of all recorded steps, `rounds` times over in one memory.
 
-    What is there at the start is taken first, in the order of the trace; nothing is asked for 0 bytes. An op without
-    `requests` takes what it creates, and then its temporaries, which it gives back at once. In later rounds a storage
-    is what `becomes` says.
+    What is there at the start is taken first, in the order of the trace, and then what trace.asks says; nothing is
+    asked for 0 bytes. In later rounds a storage is what `becomes` says.
     """
     writer = _Writer(trace)
     for number in range(rounds):
@@ -77,73 +77,49 @@ def requests_of(trace: Trace, rounds: int = 1) -> Requests:
 
 
 class _Writer:
-    """Walks over the trace and writes down what it asks for."""
+    """Writes down what a trace asks for. Nothing is asked for 0 bytes."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.rows: list[tuple[int, ...]] = []
         self.items = 0
-        self.where: dict[int, tuple[int, int, int]] = {}  # storage: item, bytes, stream
+        self.where: dict[int, tuple[int, int, int]] = {}  # holder: item, bytes, stream
         self.sizes, self.start = trace.bytes.tolist(), np.flatnonzero(trace.alive_at_start).tolist()
-        self.creates, self.temporaries = trace.creates.rows(), trace.temporaries.rows()
-        self.codes = trace.requests.rows()
         self.stream, self.step = trace.stream.tolist(), trace.step.tolist()
         self.phase = [PHASES.index(Phase(phase)) for phase in trace.phase]
-        self.frees: list[list[int]] = [[] for _ in range(trace.n_ops + 1)]
-        for storage, op in zip(trace.freed.tolist(), trace.freed_after.tolist(), strict=True):
-            self.frees[op + 1].append(storage)
-        self.at = (-1, -1, 0)  # op, phase, step
         self.sites: dict[tuple[str, str, int, int], int] = {}
-        self.asked = 0  # requests of this op so far
 
     def round(self, number: int) -> None:
         """All ops once."""
         first = number * self.trace.n_steps
-        self.at = (-1, -1, first)
+        before = at = (-1, -1, first)  # op, phase, step
         for storage in self.start:
             if storage not in self.where:
-                self.where[storage] = self._take(self.sizes[storage], 0)
-        for storage in self.frees[0]:
-            self._give_back(self.where.pop(storage))
-        for op in range(self.trace.n_ops):
-            self.at, self.asked = (op, self.phase[op], first + self.step[op]), 0
-            self._run(op)
-            for storage in self.frees[op + 1]:
-                self._give_back(self.where.pop(storage))
+                self._take(storage, self.sizes[storage], 0, at, self._site(-1, 0))
+        for take, holder, nbytes, op, nth in asks(self.trace):
+            at = (op, self.phase[op], first + self.step[op]) if op >= 0 else before
+            if take:
+                self._take(holder, nbytes, self.stream[op], at, self._site(op, nth))
+            else:
+                self._give_back(holder, at)
+        last = self.trace.n_ops - 1
+        at = (last, self.phase[last], first + self.step[last]) if last >= 0 else at
         heirs = self.trace.becomes.tolist()
         for storage in [s for s in self.where if heirs[s] < 0]:
-            self._give_back(self.where.pop(storage))
+            self._give_back(storage, at)
         self.where = {heirs[storage]: place for storage, place in self.where.items()}
 
-    def _run(self, op: int) -> None:
-        created, stream = self.creates[op], self.stream[op]
-        codes = self.codes[op]
-        if not codes:
-            n, m = len(created), len(self.temporaries[op])
-            codes = [*range(-1, -n - 1, -1), *self.temporaries[op], *range(-n - 1, -n - m - 1, -1)]
-        temporaries: list[tuple[int, int, int]] = []
-        for code in codes:
-            if code > 0:
-                temporaries.append(self._take(code, stream))
-            elif -len(created) <= code < 0:
-                storage = created[-1 - code]
-                self.where[storage] = self._take(self.sizes[storage], stream)
-            elif code < 0:
-                self._give_back(temporaries[-1 - len(created) - code])
-
-    def _take(self, nbytes: int, stream: int) -> tuple[int, int, int]:
-        place = self.items, nbytes, stream
+    def _take(self, holder: int, nbytes: int, stream: int, at: tuple[int, int, int], site: int) -> None:
+        place = self.where[holder] = self.items, nbytes, stream
         if nbytes:
             self.items += 1
-            self.rows.append((1, *place, *self.at, self._site()))
-        return place
+            self.rows.append((1, *place, *at, site))
 
-    def _give_back(self, place: tuple[int, int, int]) -> None:
+    def _give_back(self, holder: int, at: tuple[int, int, int]) -> None:
+        place = self.where.pop(holder)
         if place[1]:
-            self.rows.append((0, *place, *self.at, -1))
+            self.rows.append((0, *place, *at, -1))
 
-    def _site(self) -> int:
-        op, phase, _ = self.at
-        self.asked += 1
-        key = (self.trace.module[op], self.trace.name[op], phase, self.asked) if op >= 0 else ("", "", -1, 0)
+    def _site(self, op: int, nth: int) -> int:
+        key = (self.trace.module[op], self.trace.name[op], self.phase[op], nth) if op >= 0 else ("", "", -1, 0)
         return self.sites.setdefault(key, len(self.sites))
