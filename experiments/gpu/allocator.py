@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import snapshot
-from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.rows import ALLOCATE, KIND
 from coopsim.requests import of_snapshot, of_trace
-from coopsim.requests.trial import UNLIMITED, attempt, smallest
+from coopsim.requests.trial import attempt, smallest
 from coopsim.snapshot.rewind import rewind
 from coopsim.trace import Trace
 from experiments.gpu import names
@@ -31,7 +31,7 @@ def real_places(found: snapshot.Snapshot) -> list[Place]:
 def simulated_places(found: snapshot.Snapshot, torch: str) -> list[Place]:
     """The same, simulated; while the device has room, no segment goes, and their addresses are in the order of age."""
     stream = of_snapshot(found)
-    allocator = CachingAllocator(torch, found.conf, UNLIMITED)
+    allocator = CachingAllocator(torch, found.conf, ENDLESS)
     answers, _ = allocator.run(stream.rows)
     segments = [(s.address, s.bytes) for s in allocator.segments()]
     takes = (stream.rows[:, KIND] == ALLOCATE) & (stream.source >= 0)
