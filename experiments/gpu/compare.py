@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from coopsim.trace import Trace
+from experiments.gpu import explain
 
 #: What is compared of two ops, and the name of a difference in it.
 ASPECTS = ("creates", "reads", "mutates", "temporaries", "requests", "frees", "phase", "module", "flops")
@@ -44,7 +45,8 @@ def aligned(gpu: Trace, phantom: Trace) -> Iterator[tuple[int | None, int | None
 
 
 def compare(gpu: Trace, phantom: Trace) -> dict[str, Any]:
-    """`summary`: ops of each, of both, and how many differ in what; `differences`: one row each."""
+    """`summary`: ops of each, of both, and how many differ in what; `differences`: one row each, with its cause;
+    `causes`: how often each."""
     ours, theirs = facts(gpu), facts(phantom)
     rows: list[dict[str, Any]] = []
     both, counts = 0, Counter[str]()
@@ -54,7 +56,8 @@ def compare(gpu: Trace, phantom: Trace) -> dict[str, Any]:
         if i is None or j is None:
             what = "only on the GPU" if j is None else "only on the phantom"
             counts[what] += 1
-            rows.append(place | {"what": what, "gpu": None, "phantom": None})
+            alone = {"gpu": None if i is None else ours[i], "phantom": None if j is None else theirs[j]}
+            rows.append(place | {"what": what, "block": both} | alone)
             continue
         both += 1
         for aspect in ASPECTS:
@@ -64,8 +67,13 @@ def compare(gpu: Trace, phantom: Trace) -> dict[str, Any]:
     keys = ("peak_requested_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "workspace_bytes")
     summary: dict[str, Any] = {"gpu_ops": gpu.n_ops, "phantom_ops": phantom.n_ops, "both": both, **dict(counts)}
     summary |= {key: [gpu.header.get(key), phantom.header.get(key)] for key in keys}
+    found = explain.explain(rows)
+    causes = Counter(found)
+    for row, cause in zip(rows, found, strict=True):
+        row["cause"] = cause
+        row.pop("block", None)
     summary["versions"] = [gpu.header.get("versions"), phantom.header.get("versions")]
-    return {"summary": summary, "differences": rows}
+    return {"summary": summary, "differences": rows, "causes": dict(causes)}
 
 
 def temporaries(gpu: Trace, phantom: Trace) -> list[dict[str, Any]]:

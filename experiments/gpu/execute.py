@@ -27,6 +27,9 @@ class Meter(Protocol):
     def mark(self, op: int, part: int) -> None:
         """`part`: 0 to 3, as above."""
 
+    def round_over(self) -> None:
+        """The next op is the first of another round."""
+
 
 @dataclass
 class Run:
@@ -110,8 +113,9 @@ class Machine:
     """Runs schedules of one program in a block of `nbytes` on its device.
 
     poison: overwrite what is dropped, so that reading it shows. watch: storages whose bytes are kept when the op that
-    creates them has run first in a round (`watched`, a list for each). `first_round`: by storage of the start, its
-    bytes when the first round is over, on the host. `largest_result_bytes`: of one op, before its copy.
+    creates them has run first in a round (`watched`, a list for each). `rounds`: after a run without a meter, for each
+    round by storage of the start its bytes when the round is over, on the host. `largest_result_bytes`: of one op,
+    before its copy.
     """
 
     def __init__(
@@ -126,7 +130,7 @@ class Machine:
     ) -> None:
         self.program = program
         self.block = torch.empty(nbytes, dtype=torch.uint8, device=device)
-        self.first_round: dict[int, torch.Tensor] = {}
+        self.rounds: list[dict[int, torch.Tensor]] = []
         self.watched: dict[int, list[torch.Tensor]] = {s: [] for s in watch}
         self.largest_result_bytes = 0
         self._generator, self._poison = generator, poison
@@ -142,11 +146,10 @@ class Machine:
     def run(self, happenings: list[Event], meter: Meter | None = None) -> None:
         """Run from the start of the recorded step. CoopsimError if a value is not where an op needs it."""
         self._address.clear()
-        self.first_round.clear()
+        self.rounds.clear()
         for kept in self.watched.values():
             kept.clear()
         self._generator.set_state(self.program.generator)
-        rounds = 0
         with torch.no_grad():
             for event in happenings:
                 match event:
@@ -161,10 +164,12 @@ class Machine:
                         for value in gone:
                             del self._address[value]
                         self._address |= {value: address for address, value in holds.items()}
+                    case RoundEnd() if meter is None:
+                        self.rounds.append(self._kept())
                     case RoundEnd():
-                        rounds += 1
-                        if rounds == 1 and meter is None:
-                            self._keep_first_round()
+                        meter.round_over()
+        if meter is None:
+            self.rounds.append(self._kept())
 
     def _put(self, value: Value, address: int) -> None:
         self._address[value] = address
@@ -270,10 +275,10 @@ class Machine:
     def _piece(self, address: int, storage: int) -> torch.Tensor:
         return self.block[address : address + self._bytes[storage]]
 
-    def _keep_first_round(self) -> None:
-        for (storage, version), address in self._address.items():
-            if version == 0 and storage in self.program.final:
-                self.first_round[storage] = self._piece(address, storage).cpu().clone()
+    def _kept(self) -> dict[int, torch.Tensor]:
+        """What a step hands to the next."""
+        there = {s: address for (s, version), address in self._address.items() if version == 0}
+        return {s: self._piece(there[s], s).cpu().clone() for s in self.program.final if s in there}
 
 
 def _lay(untyped: Any, address: int, spec: Spec, device: torch.device) -> torch.Tensor:

@@ -43,22 +43,20 @@ def _costs(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def _overheads(found: dict[tuple[str, str], Any], path: Path) -> None:
-    """Bars by model and policy: predicted, ops alone, with copies, wall clock."""
+    """Bars by model and policy, of the last step: predicted, ops alone, with copies, wall clock."""
     from matplotlib.figure import Figure
 
     models = [m for m in names.MAIN if (m, names.PLAIN) in found]
     looks = style.policies(names.POLICIES)
     figure = Figure(figsize=(3.2 * max(len(models), 2), 3.6), layout="constrained")
     axes = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
-    bars = ("predicted", "ops", "with copies", "wall clock")
     for axis, model in zip(axes, models, strict=True):
         there = [p for p in names.POLICIES if (model, p) in found]
-        for k, bar in enumerate(bars):
+        for k, bar in enumerate(tables.BARS):
             heights = []
             for policy in there:
-                run = found[model, policy]
-                values = run["schedule"]["overhead"], *tables.overheads(run, found[model, names.PLAIN])
-                heights.append(100 * (values[k] - 1))
+                last = tables.overheads(found[model, policy], found[model, names.PLAIN])[-1]
+                heights.append(100 * (last[bar] - 1))
             axis.bar([i + 0.2 * (k - 1.5) for i in range(len(there))], heights, 0.18, label=bar, color=f"C{k}")
         axis.set(xticks=range(len(there)), xticklabels=[looks[p].label for p in there], title=model)
         axis.axhline(0, color="0.3", linewidth=0.8)

@@ -2,10 +2,10 @@
 
 MAIN = ("resnet-50", "bert-large", "swin-t")  #: executed, and bisected for their smallest memory
 OTHERS = ("gpt3-2.7b", "unet", "inception-v3", "bilstm", "spos")
-POLICIES = ("coop", "dtr-oneflow", "dte-oneflow")
+POLICIES = ("foresight", "coop", "dtr-oneflow", "dte-oneflow")
 PLAIN = "plain"  #: the schedule without eviction
 RATIO = 0.5
-ROUNDS = 2
+ROUNDS = 2  #: steps of a schedule; foresight decides the first as thrift does, and plans the second
 
 MACHINE = "machine.json"
 RUN = "run.json"

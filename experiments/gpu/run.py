@@ -1,10 +1,11 @@
 """Record and measure on a GPU all that docs/gpu.md compares with the simulation, in under ten minutes.
 
-    python experiments/gpu/run.py [--budget-s 540] [--out FOLDER]
+    python experiments/gpu/run.py [--budget-s 540] [--out FOLDER] [--pack FOLDER]
 
 Needs a machine with a CUDA GPU and, in its Python: torch, transformers, numpy, numba, pandas and pyarrow; nothing is
 downloaded, and coopsim itself need not be installed. Results go to experiments/gpu/results/GPU-DATE/, a file at a time,
-each whole or not there. A run that was cut off goes on when the same command runs again.
+each whole or not there. A run that was cut off goes on when the same command runs again. --pack also leaves them as a
+few tar files elsewhere, however the run ends.
 At its end it says what is there and what is not; the exit code is 0 only if all of it is. Then, on any machine,
 `python experiments/gpu/report.py FOLDER` makes the tables.
 """
@@ -14,12 +15,15 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -27,11 +31,13 @@ sys.path[:1] = [str(ROOT)]  # its modules are experiments.gpu's, and shadow nobo
 
 from coopsim import files  # noqa: E402
 from coopsim.types import CoopsimError  # noqa: E402
-from experiments.gpu import machine, names  # noqa: E402
+from experiments.gpu import machine, names, pack  # noqa: E402
 from experiments.gpu.tasks import GPU, HOST, Task, plan  # noqa: E402
 
 _RESERVE_S = 5  #: kept of the budget, to write what was done
 _LARGEST_FOLDER = 60_000_000
+
+Spent = dict[str, float]  #: by task: wall_s, cpu_s, memory_bytes
 
 
 class Runner:
@@ -39,8 +45,9 @@ class Runner:
 
     def __init__(self, folder: Path, tasks: list[Task], budget_s: float) -> None:
         self.folder, self.tasks = folder, tasks
-        self.outcome = {task.name: "there already" for task in tasks if task.done(folder)}
-        self.seconds: dict[str, float] = {}
+        self.outcome = {task.name: "done" for task in tasks if task.done(folder)}
+        before = _read(folder / names.RUN).get("spent", {})
+        self.spent: dict[str, Spent] = {name: before[name] for name in self.outcome if name in before}
         self._end = time.monotonic() + budget_s - _RESERVE_S
         self._lock = threading.Lock()
         self._children: set[subprocess.Popen[str]] = set()
@@ -86,51 +93,74 @@ class Runner:
 
     def _perform(self, task: Task) -> None:
         left = self._end - time.monotonic()
-        print(f"[{left:5.0f} s left] {task.name}", flush=True)
+        print(f"[{left:5.0f} s left] {task.name}\n", end="", flush=True)
         start = time.monotonic()
         variables = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
-        child = subprocess.Popen(  # noqa: S603
-            command_of(task),
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        self._children.add(child)
-        try:
-            said, _ = child.communicate(timeout=max(min(left, task.limit_s), 0.1))
-            how = "done" if child.returncode == 0 else _last_line(said)
-        except subprocess.TimeoutExpired:
-            _end(child)
-            child.communicate()
-            how = f"ended after {time.monotonic() - start:.0f} s"
-        self._children.discard(child)
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
+            child = subprocess.Popen(  # noqa: S603
+                command_of(task),
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._children.add(child)
+            in_time, used = _wait(child, max(min(left, task.limit_s), 0.1))
+            self._children.discard(child)
+            wall = time.monotonic() - start
+            output.seek(0)
+            if not in_time:
+                how = f"ended after {wall:.0f} s"
+            else:
+                how = "done" if child.returncode == 0 else _last_line(output.read())
         if how == "done" and task.makes and not task.done(self.folder):
             how = "made less than it should"
         with self._lock:
-            self.seconds[task.name] = round(time.monotonic() - start, 1)
+            self.spent[task.name] = {
+                "wall_s": round(wall, 1),
+                "cpu_s": round(used.ru_utime + used.ru_stime, 1),
+                "memory_bytes": used.ru_maxrss * 1024,
+            }
             self.outcome[task.name] = how
             self.note()
         if how != "done":
-            print(f"        {task.name}: {how}", file=sys.stderr, flush=True)
+            print(f"        {task.name}: {how}\n", end="", file=sys.stderr, flush=True)
 
     def note(self) -> None:
-        """Write how the tasks ended."""
-        about = {}
-        with contextlib.suppress(OSError):
-            about = json.loads((self.folder / names.MACHINE).read_text())["machine"]
+        """Write how the tasks ended, and what they took: seconds, seconds of processors, the largest process."""
+        about = _read(self.folder / names.MACHINE).get("machine", {})
         tasks = {t.name: self.outcome.get(t.name, "not begun") for t in self.tasks}
         with files.replacing(self.folder / names.RUN) as part:
-            content = {"machine": about, "date": machine.now(), "tasks": tasks, "seconds": self.seconds}
+            content = {"machine": about, "date": machine.now(), "tasks": tasks, "spent": self.spent}
             part.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def command_of(task: Task) -> list[str]:
     """What runs a task."""
     return [sys.executable, "-m", f"experiments.gpu.{task.script}", *task.arguments]
+
+
+def _wait(child: "subprocess.Popen[str]", seconds: float) -> tuple[bool, resource.struct_rusage]:
+    """Wait for a task, and end it after so long: whether it ended of itself, and what it used."""
+    end, in_time = time.monotonic() + seconds, True
+    while True:
+        pid, status, used = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return in_time, used
+        if in_time and time.monotonic() > end:
+            in_time = False
+            _end(child)
+        time.sleep(0.05)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON object; empty where there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    return {}
 
 
 def _end(child: "subprocess.Popen[str]") -> None:
@@ -164,11 +194,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder of results; one that is there is completed")
     parser.add_argument("--models", default=",".join(names.MAIN), help="models for everything")
     parser.add_argument("--others", default=",".join(names.OTHERS), help="models for traces only; may be empty")
+    parser.add_argument(
+        "--pack", type=Path, help=f"also leave the folder here, as tar files of {pack.LARGEST >> 20} MiB"
+    )
     parser.add_argument("--batch", type=int, help="another batch size, for a rehearsal")
     args = parser.parse_args()
     try:
         folder = (args.out or default_folder()).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        for made in (folder, args.pack):
+            if made:
+                made.mkdir(parents=True, exist_ok=True)
         for part in folder.glob(".*.part"):  # of a run that was killed while it wrote
             part.unlink()
     except (CoopsimError, OSError) as error:
@@ -182,6 +217,9 @@ def main() -> int:
     finally:
         runner.stop()
         runner.note()
+        if args.pack:
+            for name in pack.pack(folder, args.pack):
+                print(f"run.py: {name} is too large to be packed", file=sys.stderr)
     missing = [task.name for task in runner.tasks if task.makes and not task.done(folder)]
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{folder}: {size / 1e6:.1f} MB" + (f"; missing: {', '.join(missing)}" if missing else "; complete"))

@@ -1,14 +1,15 @@
 """Execute a model's schedules on the GPU: python -m experiments.gpu.stage_execute MODEL FOLDER [BATCH].
 
 The step is recorded again, with the arguments of its ops; then each schedule runs in a block of its budget: once to
-compare the parameters that it leaves after its first round with those that the program itself left, three times with
-events around every op, and three times without, for the time of the whole.
+compare the parameters that it leaves after its first step with those that the program itself left, and after its last
+with those of the schedule without eviction; three times with events around every op; and three times without, for the
+time of the whole.
 """
 
 import gc
-import json
+import itertools
+import math
 import random
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -51,6 +52,9 @@ class Events:
         event.record()
         self._marks.append((op, event))
 
+    def round_over(self) -> None:
+        """See execute.Meter."""
+
     def times(self) -> tuple[list[int], np.ndarray]:
         """The ops in the order in which they ran, and for each the ns of _PARTS."""
         torch.cuda.synchronize()
@@ -63,21 +67,25 @@ class Events:
 
 
 class WallClock:
-    """Times the whole, from the first op on: the bytes of the start are in their places by then."""
+    """Times whole rounds, from the first op on: the bytes of the start are in their places by then."""
 
     def __init__(self) -> None:
-        self._start = 0
+        self._times: list[int] = []
 
     def mark(self, _op: int, _part: int) -> None:
         """See execute.Meter."""
-        if not self._start:
-            torch.cuda.synchronize()
-            self._start = time.perf_counter_ns()
+        if not self._times:
+            self.round_over()
 
-    def stop(self) -> int:
-        """The ns until everything is done."""
+    def round_over(self) -> None:
+        """See execute.Meter."""
         torch.cuda.synchronize()
-        return time.perf_counter_ns() - self._start
+        self._times.append(time.perf_counter_ns())
+
+    def stop(self) -> list[int]:
+        """The ns of each round, until everything is done."""
+        self.round_over()
+        return [b - a for a, b in itertools.pairwise(self._times)]
 
 
 def recorded(model: str, batch: int | None) -> program.StepProgram:
@@ -113,8 +121,12 @@ def nothing_between() -> int:
 
 
 def compared(expected: dict[int, torch.Tensor], found: dict[int, torch.Tensor]) -> dict[str, Any]:
-    """How many storages are the same bit by bit; of the rest, taken as float32, the largest difference."""
-    same, worst = 0, 0.0
+    """How many storages are the same bit by bit; of the rest, taken as float32, the largest difference.
+
+    largest_relative: the same as a part of the storage's largest number. not_numbers: storages of the rest that hold
+    infinities or NaN on either side.
+    """
+    same, absolute, relative, wild = 0, 0.0, 0.0, 0
     for storage, data in expected.items():
         other = found.get(storage)
         if other is None:
@@ -122,19 +134,54 @@ def compared(expected: dict[int, torch.Tensor], found: dict[int, torch.Tensor]) 
         if torch.equal(data, other):
             same += 1
         elif len(data) % 4 == 0:
-            difference = (data.view(torch.float32) - other.view(torch.float32)).abs().max().item()
-            worst = max(worst, difference)
-    return {"storages": len(expected), "found": len(found), "identical": same, "largest_difference": worst}
+            a, b = data.view(torch.float32), other.view(torch.float32)
+            difference, scale = (a - b).abs().max().item(), a.abs().max().item()
+            if math.isfinite(difference):
+                absolute = max(absolute, difference)
+                relative = max(relative, difference / scale if scale else math.inf)
+            else:
+                wild += 1
+    return {
+        "storages": len(expected),
+        "found": len(found),
+        "identical": same,
+        "largest_difference": absolute,
+        "largest_relative": relative,
+        "not_numbers": wild,
+    }
 
 
-def run(step: program.StepProgram, schedule: Schedule, empty_ns: int) -> dict[str, Any]:
-    """Execute one schedule, and measure it."""
-    device = torch.device("cuda")
+def machine_for(step: program.StepProgram, schedule: Schedule) -> execute.Machine:
+    """What runs a schedule, in a block of its budget; of what it uses, where nothing is evicted."""
+    top = int((schedule.address + schedule.bytes).max())
+    size = schedule.header["budget_bytes"] if schedule.header["recomputes"] else top
+    return execute.Machine(step, size, torch.device("cuda"), torch.cuda.default_generators[0])
+
+
+def last_state(step: program.StepProgram, schedule: Schedule) -> dict[int, torch.Tensor]:
+    """What a schedule hands on after its last step."""
+    runner = machine_for(step, schedule)
+    runner.run(execute.events(schedule))
+    return runner.rounds[-1]
+
+
+def predicted_steps(schedule: Schedule) -> dict[str, list[int]]:
+    """By step, the ns that the schedule's ops take by the trace's costs, and without recomputation."""
+    steps, per_step = schedule.header["steps"], schedule.header["base_step_cost_ns"]
+    starts = [int(schedule.time_ns[schedule.step == k][0]) for k in range(steps)]
+    ends = [*starts[1:], schedule.header["total_cost_ns"]]
+    return {
+        "total_ns": [end - start for start, end in zip(starts, ends, strict=True)],
+        "base_ns": [per_step[k % len(per_step)] for k in range(steps)],
+    }
+
+
+def run(
+    step: program.StepProgram, schedule: Schedule, empty_ns: int, reference: dict[int, torch.Tensor]
+) -> dict[str, Any]:
+    """Execute one schedule, and measure it. `reference`: the last state of the schedule without eviction."""
     happenings = execute.events(schedule)
-    budget = schedule.header["budget_bytes"]
-    used = schedule.header["peak_bytes"]
-    size = budget if schedule.header["recomputes"] else int((schedule.address + schedule.bytes).max())
-    runner = execute.Machine(step, size, device, torch.cuda.default_generators[0])
+    runner = machine_for(step, schedule)
     runner.run(happenings)  # the first use of a library takes memory and time
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -142,7 +189,10 @@ def run(step: program.StepProgram, schedule: Schedule, empty_ns: int) -> dict[st
     runner.run(happenings)
     torch.cuda.synchronize()
     outside = torch.cuda.max_memory_allocated() - before
-    after_one = dict(runner.first_round)
+    states = {
+        "after_first_step": compared(step.final, runner.rounds[0]),
+        "after_last_step": compared(reference, runner.rounds[-1]),
+    }
     samples, ops = [], []
     for _ in range(_PASSES):
         meter = Events()
@@ -160,20 +210,30 @@ def run(step: program.StepProgram, schedule: Schedule, empty_ns: int) -> dict[st
     keys = ("policy", "budget_bytes", "peak_bytes", "overhead", "base_cost_ns", "recompute_cost_ns", "recomputes")
     predicted = summary(schedule)
     return {
-        "schedule": {key: predicted[key] for key in keys} | {"percent": schedule.header.get("percent")},
-        "block_bytes": size,
-        "arena_peak_bytes": used,
+        "schedule": {key: predicted[key] for key in keys}
+        | {"percent": schedule.header.get("percent"), "steps": predicted_steps(schedule)},
+        "block_bytes": len(runner.block),
+        "arena_peak_bytes": schedule.header["peak_bytes"],
         "outside_peak_bytes": outside,
         "largest_result_bytes": runner.largest_result_bytes,
-        "after_first_round": compared(step.final, after_one),
+        **states,
         "empty_pair_ns": empty_ns,
         "wall_ns": walls,
-        "wall_median_ns": int(statistics.median(walls)),
-        "totals_ns": dict(zip(_PARTS, medians.sum(axis=0).tolist(), strict=True)),
         "ops": ops,
         "again": [int(r.again) for r in runs],
+        "step_starts": step_starts(happenings),
         **{part: medians[:, i].tolist() for i, part in enumerate(_PARTS)},
     }
+
+
+def step_starts(happenings: list[execute.Event]) -> list[int]:
+    """For each step, which of the runs of ops is its first."""
+    starts, runs = [0], 0
+    for event in happenings:
+        if isinstance(event, execute.RoundEnd):
+            starts.append(runs)
+        runs += isinstance(event, execute.Run)
+    return starts
 
 
 def main(model: str, folder: Path, batch: int | None) -> None:
@@ -185,14 +245,14 @@ def main(model: str, folder: Path, batch: int | None) -> None:
     if not same_structure(step.trace, trace):
         raise CoopsimError(f"{model}: a second recording has other ops than {names.trace(model)}")
     empty_ns = nothing_between()
+    reference = last_state(step, schedules.load(folder / names.arena(model, names.PLAIN)))
     for policy in (names.PLAIN, *names.POLICIES):
         to = folder / names.execution(model, policy)
         if to.exists():
             continue
         schedule = schedules.load(folder / names.arena(model, policy))
-        found = run(step, schedule, empty_ns)
+        found = run(step, schedule, empty_ns, reference)
         machine.write(to, {"model": model, "policy": policy, **found}, start)
-        print(json.dumps({"model": model, "policy": policy, "totals_ns": found["totals_ns"]}), flush=True)
         gc.collect()
         torch.cuda.empty_cache()
 

@@ -1,10 +1,12 @@
 """The tables of docs/gpu.md, out of what report.py has derived."""
 
+import itertools
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from experiments.gpu import compare, names, roofline
+from experiments.gpu import compare, explain, names, roofline
 
 _GIB, _MIB = 2**30, 2**20
 
@@ -52,11 +54,25 @@ def traces(found: dict[str, Any], models: Sequence[str]) -> list[str]:
         rows.append((model, c["phantom"], ops, *(s.get(a, 0) for a in compare.ASPECTS), peak))
     lines += ["Ops on the GPU / on the phantom / in both, and how many of both differ in what:", ""]
     lines += table(("model", "phantom", "ops", *compare.ASPECTS, "peak reserved, GiB"), rows)
-    kinds = Counter((d["what"], d["op"]) for c in found.values() for d in c["differences"])
-    if kinds:
-        lines += ["", "The most frequent differences:", ""]
-        lines += table(("what", "op", "times"), ((what, f"`{op}`", n) for (what, op), n in kinds.most_common(20)))
+    lines += ["", *causes(found)]
     return [*lines, ""]
+
+
+def causes(found: dict[str, Any]) -> list[str]:
+    """What the differences come from, by model; and the most frequent ones that nothing explains."""
+    there = [cause for cause in explain.CAUSES if any(c["causes"].get(cause) for c in found.values())]
+    if not there:
+        return ["No op differs."]
+    lines = ["Every difference and where it comes from (each is listed in `comparison.json`, with its cause):", ""]
+    rows = [(cause, *(c["causes"].get(cause, 0) for c in found.values()), explain.CAUSES[cause]) for cause in there]
+    lines += table(("cause", *found, "which means"), rows)
+    kinds = Counter(
+        (d["what"], d["op"]) for c in found.values() for d in c["differences"] if d["cause"] == explain.NOT_EXPLAINED
+    )
+    if kinds:
+        lines += ["", "The most frequent differences that are not explained:", ""]
+        lines += table(("what", "op", "times"), ((what, f"`{op}`", n) for (what, op), n in kinds.most_common(20)))
+    return lines
 
 
 def costs(found: dict[str, Any], drawn: Sequence[str]) -> list[str]:
@@ -126,49 +142,84 @@ def allocator(found: dict[str, Any]) -> list[str]:
 
 
 def execution(found: dict[tuple[str, str], Any], drawn: Sequence[str]) -> list[str]:
-    """Predicted and measured overhead and peaks."""
+    """Predicted and measured overhead, first step / last step; peaks; and whether what is left is right."""
     lines = ["### Schedules executed", ""]
-    rows = []
+    rows, states = [], []
     for model in names.MAIN:
         plain = found.get((model, names.PLAIN))
-        for policy in names.POLICIES:
+        for policy in (names.PLAIN, *names.POLICIES):
             run = found.get((model, policy))
             if run is None or plain is None:
                 lines += [f"Not executed: {model}, {policy}.", ""]
                 continue
-            s, over = run["schedule"], overheads(run, plain)
-            same = run["after_first_round"]
-            peak, outside = run["arena_peak_bytes"], run["outside_peak_bytes"]
-            memory = peak, peak + outside, run["largest_result_bytes"]
+            s, peak = run["schedule"], run["arena_peak_bytes"]
+            ends = [run[key] for key in ("after_first_step", "after_last_step")]
+            states.append((model, policy, *map(_state, ends)))
+            if policy == names.PLAIN:
+                continue
+            by_step = overheads(run, plain)
+            memory = peak, peak + run["outside_peak_bytes"], run["largest_result_bytes"]
             rows.append(
                 (
                     model,
                     policy,
                     f"{s['percent']} %",
                     s["recomputes"],
-                    f"{100 * (s['overhead'] - 1):.1f}",
-                    *(f"{100 * (x - 1):.1f}" for x in over),
+                    *(" / ".join(f"{100 * (step[bar] - 1):.1f}" for step in by_step) for bar in BARS),
                     " / ".join(f"{b / _MIB:.0f}" for b in memory),
-                    f"{same['identical']} of {same['found']} ({same['largest_difference']:.2g})",
                 )
             )
     if rows:
-        head = ("model", "policy", "budget", "recomputed", "overhead predicted, %", "ops", "with copies", "wall clock")
-        lines += table((*head, "peak predicted / measured / largest result, MiB", "identical after a step"), rows)
+        lines += ["Overhead in %, first step / last step:", ""]
+        head = ("model", "policy", "budget", "recomputed", *BARS)
+        lines += table((*head, "peak predicted / measured / largest result, MiB"), rows)
+    if states:
+        lines += [
+            "",
+            "Storages that a step hands to the next, and are bit by bit what they should be (largest relative",
+        ]
+        lines += ["difference of the others):", ""]
+        head = ("model", "policy", "after the first step, as the program", "after the last, as without eviction")
+        lines += table(head, states)
     if "gpu-overhead.png" in drawn:
-        lines += ["", "![Overhead predicted and measured, by model and policy](images/gpu-overhead.png)"]
+        lines += ["", "![Overhead predicted and measured, by model and policy](images/gpu-overhead.png)", ""]
+        lines += ["Of the last step."]
     return [*lines, ""]
 
 
-def overheads(run: dict[str, Any], plain: dict[str, Any]) -> tuple[float, float, float]:
-    """Of a run against the one without eviction: ops alone, with copies, and by the wall clock."""
+#: What overheads are given by: the schedule, the ops alone, with copies, the clock on the wall.
+BARS = ("predicted", "ops", "with copies", "wall clock")
 
-    def ratio(a: float, b: float) -> float:
-        return a / b if b else 1.0
 
-    ops = [r["totals_ns"]["op_ns"] for r in (run, plain)]
-    every = [sum(r["totals_ns"].values()) for r in (run, plain)]
-    return ratio(*ops), ratio(*every), ratio(run["wall_median_ns"], plain["wall_median_ns"])
+def overheads(run: dict[str, Any], plain: dict[str, Any]) -> list[dict[str, float]]:
+    """By step, each of BARS: of a run against the one without eviction."""
+    predicted = run["schedule"]["steps"]
+    measured = [_times(r) for r in (run, plain)]
+    found = []
+    for k, base in enumerate(predicted["base_ns"]):
+        values = [(predicted["total_ns"][k], base)]
+        values += [(mine[k], theirs[k]) for mine, theirs in zip(*measured, strict=True)]
+        found.append({bar: a / b if b else 1.0 for bar, (a, b) in zip(BARS, values, strict=True)})
+    return found
+
+
+def _times(run: dict[str, Any]) -> list[list[float]]:
+    """By step the ns of the ops, of the ops and the copies, and by the clock on the wall."""
+    bounds = [*run["step_starts"], len(run["ops"])]
+    parts = [run[key] for key in ("op_ns", "prepare_ns", "place_ns")]
+    spans = list(itertools.pairwise(bounds))
+    ops = [sum(parts[0][a:b]) for a, b in spans]
+    every = [sum(sum(part[a:b]) for part in parts) for a, b in spans]
+    return [ops, every, [statistics.median(times) for times in zip(*run["wall_ns"], strict=True)]]
+
+
+def _state(end: dict[str, Any]) -> str:
+    text = f"{end['identical']} of {end['storages']}"
+    if end["identical"] < end["found"]:
+        text += f" ({end['largest_relative']:.1e})"
+    if end["found"] < end["storages"]:
+        text += f", {end['storages'] - end['found']} not there"
+    return text + (f", {end['not_numbers']} with NaN or infinities" if end["not_numbers"] else "")
 
 
 def _pair(pair: Sequence[int]) -> str:

@@ -22,7 +22,7 @@ from coopsim.trace.measure import peak_bytes
 from coopsim.validate import validate
 from experiments.gpu import execute, program
 
-POLICIES = ("coop", "dtr-oneflow", "dte-oneflow", "lru")
+POLICIES = ("foresight", "coop", "dtr-oneflow", "dte-oneflow", "lru")
 ROUNDS = 3
 WARMUP = 2
 CPU = torch.device("cpu")
@@ -178,12 +178,12 @@ def main(name: str) -> None:
                 isinstance(e, execute.Run) and e.again and bool(trace.random[e.op]) for e in happenings
             ),
             "losses": values(machine.watched[loss]) == losses[WARMUP:],
-            "first_round": {s: torch.equal(x, recorded.final[s]) for s, x in machine.first_round.items()},
+            "first_step": {s: torch.equal(x, recorded.final[s]) for s, x in machine.rounds[0].items()},
             "states_found": sum(s in end for s in ends[-1]),
             "states": len(ends[-1]),
             "moved": sum(a != b for a, b in zip(start, ends[-1], strict=True)),
         }
-        answer[policy]["first_round"] = [len(recorded.final), sum(answer[policy]["first_round"].values())]
+        answer[policy]["first_step"] = [len(recorded.final), sum(answer[policy]["first_step"].values())]
     forgetful = execute.Machine(recorded, nbytes, CPU, generator, watch=(loss,))
     forgetful._random = [False] * trace.n_ops  # recomputed dropouts draw new numbers
     forgetful.run(happenings)

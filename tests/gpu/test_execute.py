@@ -23,11 +23,11 @@ def test_executed_schedules_train_as_the_program_does(model: str) -> None:
     answer = json.loads(done.stdout.splitlines()[-1])
     assert answer.pop("recording_is_the_training")
     assert not answer.pop("with_new_random_numbers")  # the losses differ: the comparison can fail
-    assert set(answer) == {"coop", "dtr-oneflow", "dte-oneflow", "lru"}
+    assert set(answer) == {"foresight", "coop", "dtr-oneflow", "dte-oneflow", "lru"}
     for policy, found in answer.items():
         assert found["sound"], policy
         assert found["losses"], policy
-        kept, equal = found["first_round"]
+        kept, equal = found["first_step"]
         assert kept == equal > 40, policy
         assert found["states_found"] == found["states"] == found["moved"] > 40, policy
         assert found["percent"] <= 60, policy

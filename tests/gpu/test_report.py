@@ -38,35 +38,103 @@ def test_a_trace_is_itself() -> None:
     assert found["summary"]["both"] == model("swin-t").n_ops
 
 
+def changed(real: Trace, ragged: dict[str, dict[int, list[int]]], **columns: object) -> Trace:
+    """A trace with other lists at some ops, and other columns."""
+    for key, lists in ragged.items():
+        rows = getattr(real, key).rows()
+        for op, values in lists.items():
+            rows[op] = values
+        columns[key] = Ragged.of(rows)
+    return dataclasses.replace(real, **columns)
+
+
+def causes(other: Trace, real: Trace) -> list[tuple[int | None, str, str]]:
+    return [(d["gpu_op"], d["what"], d["cause"]) for d in compare.compare(other, real)["differences"]]
+
+
+def first(trace: Trace, begins: str) -> int:
+    return next(op for op, name in enumerate(trace.name) if name.startswith(f"aten.{begins}"))
+
+
 def test_every_difference_is_found() -> None:
     real = model("swin-t")
-    rows = {key: getattr(real, key).rows() for key in ("temporaries", "requests")}
-    rows["temporaries"][100] = [12345]
     frees = real.freed_after.copy()
     frees[50] += 1
     module = [*real.module[:7], "elsewhere", *real.module[8:]]
-    other = dataclasses.replace(
-        real, temporaries=Ragged.of(rows["temporaries"]), freed_after=np.sort(frees), module=module
-    )
-    found = compare.compare(other, real)
-    what = [(d["gpu_op"], d["what"]) for d in found["differences"]]
+    other = changed(real, {"temporaries": {100: [12345]}}, freed_after=np.sort(frees), module=module)
+    found = causes(other, real)
     moved = int(real.freed_after[50])
-    assert (100, "temporaries") in what
-    assert (7, "module") in what
-    assert {(moved, "frees"), (moved + 1, "frees")} <= set(what)
-    assert len(what) == 4
+    scratch = compare.explain.explain([{"what": "temporaries", "op": real.name[100], "gpu_op": 100}])[0]
+    assert set(found) == {
+        (100, "temporaries", scratch),
+        (7, "module", "label"),
+        (moved, "frees", "freed at another op"),
+        (moved + 1, "frees", "freed at another op"),
+    }
+    assert len(found) == 4
     (row,) = [r for r in compare.temporaries(other, real) if r["gpu"] == (12345,)]
     assert row["op"] == real.name[100]
     assert row["count"] == 1
+
+
+def test_workspaces_are_told_apart() -> None:
+    real = model("resnet-50")
+    plan, product, rest = first(real, "convolution_backward"), first(real, "addmm"), first(real, "max_pool2d")
+    more = {op: [1 << 20] for op in (plan, product, rest)}
+    asked = {plan: [1 << 20, -4, *range(-1, -4, -1)]}
+    assert causes(changed(real, {"temporaries": more, "requests": asked}), real) == sorted(
+        [
+            (plan, "temporaries", "workspace of cuDNN"),
+            (plan, "requests", "workspace of cuDNN"),
+            (product, "temporaries", "workspace of cuBLAS"),
+            (rest, "temporaries", "scratch of another kernel"),
+        ],
+        key=lambda row: row[0],
+    )
+
+
+def test_what_follows_from_a_reserve() -> None:
+    real = model("resnet-50")
+    norm = first(real, "cudnn_batch_norm.")
+    size = real.bytes.copy()
+    size[real.creates.rows()[norm][-1]] += 4096
+    found = causes(dataclasses.replace(real, bytes=size), real)
+    assert found[0] == (norm, "creates", "reserve of cuDNN")
+    assert {(what, cause) for _, what, cause in found[1:]} == {
+        ("reads", "follows from a size"),
+        ("frees", "follows from a size"),
+    }
+
+
+def test_what_nothing_explains() -> None:
+    real = model("resnet-50")
+    convolution = first(real, "convolution.")
+    size = real.bytes.copy()
+    size[real.creates.rows()[convolution][0]] += 512
+    found = causes(dataclasses.replace(real, bytes=size), real)
+    assert (convolution, "creates", "not explained") in found
+    assert {cause for _, _, cause in found} == {"not explained"}
+
+
+def test_ops_that_change_places() -> None:
+    real = model("unet")
+    name, module = list(real.name), list(real.module)
+    name[20], module[20] = "aten.other.default", "here"
+    other = dataclasses.replace(real, name=name, module=module)
+    name, module = list(real.name), list(real.module)
+    name[40], module[40] = "aten.other.default", "here"
+    found = causes(other, dataclasses.replace(real, name=name, module=module))
+    assert (20, "only on the GPU", "another place in the order") in found
+    assert (None, "only on the phantom", "another place in the order") in found
 
 
 def test_an_op_that_only_one_has() -> None:
     real = model("unet")
     renamed = dataclasses.replace(real, name=[*real.name[:20], "aten.other.default", *real.name[21:]])
     found = compare.compare(renamed, real)
-    assert [(d["what"], d["gpu_op"], d["phantom_op"]) for d in found["differences"]] == [
-        ("only on the GPU", 20, None),
-        ("only on the phantom", None, 20),
+    assert [(d["what"], d["gpu_op"], d["phantom_op"], d["cause"]) for d in found["differences"]] == [
+        ("only on the GPU", 20, None, "another op in its place"),
+        ("only on the phantom", None, 20, "another op in its place"),
     ]
     assert found["summary"]["both"] == real.n_ops - 1
 
@@ -88,14 +156,23 @@ def test_the_fit_finds_what_is_there() -> None:
 
 
 def execution(policy: str, op_ns: int, place_ns: int, wall: int, overhead: float) -> dict[str, object]:
+    """Two steps of two ops; the second step takes twice what the first does, and so do the predictions."""
+    state = {"storages": 10, "found": 10, "identical": 9, "largest_difference": 0.25, "largest_relative": 0.5}
+    base, total = 1000, round(1000 * overhead)
+    steps = {"base_ns": [base, base], "total_ns": [total, 2 * total - base]}
     return {
-        "schedule": {"policy": policy, "overhead": overhead, "percent": 50, "recomputes": 7},
-        "totals_ns": {"prepare_ns": 0, "op_ns": op_ns, "place_ns": place_ns},
-        "wall_median_ns": wall,
+        "schedule": {"policy": policy, "percent": 50, "recomputes": 7, "steps": steps},
+        "ops": [0, 1, 0, 1],
+        "step_starts": [0, 2],
+        "op_ns": [op_ns, 0, op_ns, op_ns],
+        "prepare_ns": [0, 0, 0, 0],
+        "place_ns": [place_ns, 0, place_ns, place_ns],
+        "wall_ns": [[wall, 2 * wall], [1, 1], [10 * wall, 10 * wall]],
         "arena_peak_bytes": 1 << 30,
         "outside_peak_bytes": 3 << 20,
         "largest_result_bytes": 2 << 20,
-        "after_first_round": {"identical": 9, "found": 10, "largest_difference": 0.25},
+        "after_first_step": state | {"not_numbers": 0},
+        "after_last_step": state | {"not_numbers": 1, "found": 8, "identical": 8},
     }
 
 
@@ -114,7 +191,7 @@ def results(tmp_path: Path) -> Path:
     for name in ("resnet-50", "swin-t"):
         recorded = measured(name)
         traces.save(recorded, folder / names.trace(name))
-    for policy, numbers in {names.PLAIN: (100, 10, 200, 1.0), "coop": (110, 12, 230, 1.09)}.items():
+    for policy, numbers in {names.PLAIN: (100, 10, 200, 1.0), "coop": (110, 22, 230, 1.09)}.items():
         text = json.dumps(execution(policy, *numbers))
         (folder / names.execution("resnet-50", policy)).write_text(text)
     return folder
@@ -134,7 +211,10 @@ def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     assert "Not recorded: bert-large, gpt3-2.7b" in text
     assert "| resnet-50 | committed trace | 569 / 569 / 569 | 0 |" in text
     assert "Not executed: resnet-50, dtr-oneflow." in text
-    assert "| resnet-50 | coop | 50 % | 7 | 9.0 | 10.0 | 10.9 | 15.0 | 1024 / 1027 / 2 | 9 of 10 (0.25) |" in text
+    bars = "9.0 / 18.0 | 10.0 / 10.0 | 20.0 / 20.0 | 15.0 / 15.0"
+    assert f"| resnet-50 | coop | 50 % | 7 | {bars} | 1024 / 1027 / 2 |" in text
+    assert "| resnet-50 | coop | 9 of 10 (5.0e-01) | 8 of 10, 2 not there, 1 with NaN or infinities |" in text
+    assert "No op differs." in text
     assert "No run was bisected." in text
     for name in ("gpu-costs.png", "gpu-overhead.png"):
         assert f"(images/{name})" in text
