@@ -9,6 +9,7 @@ from coopsim.capture import layout, requests
 from coopsim.capture.recorder import Free, NextStep, Op, Recording
 from coopsim.capture.storages import Storage
 from coopsim.capture.temporaries import Entry, high_water
+from coopsim.capture.temporary_table import TemporaryTable
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Phase, Role
 
@@ -48,9 +49,12 @@ def _place(storage: Storage) -> tuple[str, int]:
     return "" if storage.role in _ANY else str(storage.role), storage.nbytes
 
 
-def assemble(recording: Recording, history: Sequence[Entry], header: Mapping[str, Any]) -> Trace:
+def assemble(
+    recording: Recording, history: Sequence[Entry], header: Mapping[str, Any], table: TemporaryTable | None = None
+) -> Trace:
     """The trace of a recording. `history` is the allocator's of the same time; it may be empty.
 
+    What `table` says of an op's temporaries goes before what the history says.
     Adds to the header how many storages leaked and were lost (see Handover), the counts of ops, how many frees the
     history has at the same op, and how memory was laid out at the start.
     """
@@ -71,13 +75,17 @@ def assemble(recording: Recording, history: Sequence[Entry], header: Mapping[str
                 if storage in number:
                     builder.free(number[storage])
             case Op():
+                created = [s.nbytes for s in event.creates]
+                known = table.of(event.name, event.flops, event.bytes_moved, created) if table else None
+                seen = temporaries.get(event.number, ())
+                wanted = requests.encode(asked[event.number], event.creates) if event.number in asked else ()
                 builder.op(
                     event.name,
                     reads=[number[s] for s in event.reads],
                     mutates=[number[s] for s in event.mutates],
                     creates=[number[s] for s in event.creates],
-                    temporaries=temporaries.get(event.number, ()),
-                    requests=requests.encode(asked[event.number], event.creates) if event.number in asked else (),
+                    temporaries=known.nbytes if known else seen,
+                    requests=known.requests if known else wanted,
                     cost_ns=event.cost_ns,
                     flops=event.flops,
                     bytes_moved=event.bytes_moved,
@@ -102,6 +110,8 @@ def assemble(recording: Recording, history: Sequence[Entry], header: Mapping[str
     at_start = layout.describe(recording.segments, recording.start, number)
     if at_start is not None:
         allocator["memory_at_start"] = at_start
+    if table:
+        allocator["temporaries"] = f"{table.uses} ops from table {table.name}; the rest: {header['temporaries']}"
     return builder.build(dict(header) | counts | allocator)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, get_args
 
 from coopsim import files, phantom
-from coopsim.capture import cost_table, fake, models, target
+from coopsim.capture import cost_table, fake, models, target, temporary_table
 from coopsim.capture.errors import CaptureError, OutOfMemory
 from coopsim.capture.request import Precision, Request, Where
 
@@ -41,6 +41,7 @@ def capture(
     attention: models.Attention | None = None,
     device: Where = "phantom",
     cost_from: Path | None = None,
+    temporaries_from: Path | None = None,
     passes: int = 5,
     progress: Callable[[str], None] | None = None,
 ) -> None:
@@ -54,7 +55,7 @@ def capture(
     its own.
     `device` is where it runs: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated
     `passes` times for it); "fake", with fake tensors, for a PyTorch without CUDA. `cost_from` is a table of measured
-    costs (capture/measured.py).
+    costs (capture/measured.py), `temporaries_from` one of temporaries (capture/temporary_table.py).
     `progress` is called with short lines of text. Nothing is written unless all went well.
 
     Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
@@ -62,7 +63,9 @@ def capture(
     """
     where = str(Path(out).absolute())
     request = Request(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention, device)
-    request = replace(request, cost_from=str(cost_from.absolute()) if cost_from else "", passes=passes)
+    tables = {"cost_from": cost_from, "temporaries_from": temporaries_from}
+    names = {key: str(path.absolute()) if path else "" for key, path in tables.items()}
+    request = replace(request, passes=passes, **names)
     _check(request)
     say = progress or (lambda _: None)
     variables = os.environ | _place(request, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
@@ -112,8 +115,12 @@ def _check(request: Request) -> None:
         raise CaptureError(f"{request.target} has no attention, so there is none to choose")
     if request.device == "cuda" and request.cost_from:
         raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
+    if request.device == "cuda" and request.temporaries_from:
+        raise CaptureError("a real GPU's temporaries are seen; a table of temporaries is for the other devices")
     if request.cost_from:
         cost_table.read(Path(request.cost_from))
+    if request.temporaries_from:
+        temporary_table.read(Path(request.temporaries_from))
     files.target(request.out)
 
 

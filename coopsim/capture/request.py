@@ -20,7 +20,8 @@ class Request:
     """A capture. `target` is a reference model's name or file.py:function.
 
     `batch`, `optimizer`, `amp` and `attention` choose for a reference model; None means the model's own. `passes` is
-    how often a real GPU runs the steps for their costs. `cost_from` is a file of measured costs, "" for none.
+    how often a real GPU runs the steps for their costs. `cost_from` is a file of measured costs,
+    `temporaries_from` one of temporaries, "" for none.
     """
 
     target: str
@@ -36,6 +37,7 @@ class Request:
     device: Where = "phantom"
     cost_from: str = ""
     passes: int = 5
+    temporaries_from: str = ""
 
     def to_json(self) -> str:
         """As one line of JSON."""
@@ -62,4 +64,6 @@ class Request:
                 words.append(f"--{option} {value}")
         if self.cost_from:
             words.append(f"--cost-from {self.cost_from.rpartition('/')[2]}")
+        if self.temporaries_from:
+            words.append(f"--temporaries-from {self.temporaries_from.rpartition('/')[2]}")
         return " ".join(words)

@@ -21,6 +21,7 @@ from coopsim.capture.measured import MeasuredCosts
 from coopsim.capture.recorder import Op, Recorder, Recording
 from coopsim.capture.request import Request
 from coopsim.capture.steady import Steady
+from coopsim.capture.temporary_table import TemporaryTable
 from coopsim.capture.timing import Timer
 from coopsim.phantom import profiles
 
@@ -59,7 +60,8 @@ def record(request: Request, say: Say) -> None:
         "cost_source": source,
         "temporaries": "allocator history" if device.history.available else "none",
     }
-    trace.save(assemble.assemble(recording, history, header), Path(request.out))
+    table = TemporaryTable(Path(request.temporaries_from)) if request.temporaries_from else None
+    trace.save(assemble.assemble(recording, history, header, table), Path(request.out))
 
 
 def _device(request: Request, stack: contextlib.ExitStack) -> Device:

@@ -22,6 +22,7 @@ def run(args: argparse.Namespace) -> int:
         warmup=args.warmup,
         device=args.device,
         cost_from=Path(args.cost_from) if args.cost_from else None,
+        temporaries_from=Path(args.temporaries_from) if args.temporaries_from else None,
         passes=args.passes,
         progress=note,
     )

@@ -93,6 +93,7 @@ def _capture(p: Parser) -> None:
     )
     p.add_argument("--passes", type=positive, default=5, help="times that a real GPU runs the steps (default: 5)")
     p.add_argument("--cost-from", metavar="TABLE", help="measured costs: a trace from a real GPU, or CSV")
+    p.add_argument("--temporaries-from", metavar="TABLE", help="temporaries by op that a real GPU's allocator saw")
     p.add_argument(
         "--precision", choices=("tf32", "fp32"), default="tf32", help="of fp32 matrix products, for the cost"
     )

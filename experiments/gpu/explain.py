@@ -1,4 +1,4 @@
-"""What each difference between the GPU's trace and the phantom's comes from, as far as the traces themselves show it."""
+"""What each difference between the GPU's trace and the phantom's comes from, as far as the traces show it."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ _ROOM = LARGEST - 10240  # what an end takes at most
 
 
 def pack(folder: Path, to: Path) -> list[str]:
-    """Write FOLDER-1.tar, FOLDER-2.tar, … into `to`; each unpacks by itself, into FOLDER/. The same files, the same bytes.
+    """Write FOLDER-1.tar, FOLDER-2.tar, … into `to`; each unpacks by itself, into FOLDER/. Same files, same bytes.
 
     The names of files that are too large for it, and left out.
     """

@@ -194,9 +194,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder of results; one that is there is completed")
     parser.add_argument("--models", default=",".join(names.MAIN), help="models for everything")
     parser.add_argument("--others", default=",".join(names.OTHERS), help="models for traces only; may be empty")
-    parser.add_argument(
-        "--pack", type=Path, help=f"also leave the folder here, as tar files of {pack.LARGEST >> 20} MiB"
-    )
+    parser.add_argument("--pack", type=Path, help=f"also leave all here, as tar files of {pack.LARGEST >> 20} MiB")
     parser.add_argument("--batch", type=int, help="another batch size, for a rehearsal")
     args = parser.parse_args()
     try:

@@ -1,5 +1,6 @@
 """Other places to record than the phantom GPU: a real one, and none."""
 
+import json
 import os
 import subprocess
 import sys
@@ -84,6 +85,45 @@ def test_a_trace_is_a_table(record, tmp_path: Path) -> None:
     file = record(STEP, card="t4")
     priced = trace.load(record(STEP, cost_from=file))
     assert priced.cost_ns.tolist() == trace.load(file).cost_ns.tolist()
+
+
+def row(recorded: trace.Trace, op: int, temporaries: list[int], requests: list[int], count: int) -> dict[str, object]:
+    """Of a table of temporaries, as experiments/gpu/report.py writes it."""
+    creates = recorded.bytes[recorded.creates.rows()[op]].tolist()
+    facts = {"op": recorded.name[op], "flops": int(recorded.flops[op]), "bytes_moved": int(recorded.bytes_moved[op])}
+    seen = {"gpu": temporaries, "phantom": [], "requests": requests, "count": count}
+    return facts | {"creates": creates} | seen
+
+
+def test_temporaries_from_a_table(record, tmp_path: Path) -> None:
+    plain = trace.load(record(STEP))
+    convolution = list(plain.name).index("aten.convolution.default")
+    rows = [
+        row(plain, convolution, [4096], [4096, -2, -1], 1),
+        row(plain, convolution, [1 << 20, 512], [1 << 20, -1, 512, -2, -3], 2),
+    ]
+    rows.append(rows[1] | {"flops": 7})  # another op
+    table = tmp_path / "temporaries.json"
+    table.write_text(json.dumps({"machine": {}, "content": {"a": rows[:1], "b": rows[1:]}}))
+    filled = trace.load(record(STEP, temporaries_from=table))
+    same = [i for i, name in enumerate(plain.name) if name == plain.name[convolution]]
+    assert filled.temporaries.rows()[convolution] == [1 << 20, 512]
+    assert filled.requests.rows()[convolution] == [1 << 20, -1, 512, -2, -3]
+    others = [i for i in range(plain.n_ops) if i not in same]
+    assert [filled.temporaries.rows()[i] for i in others] == [plain.temporaries.rows()[i] for i in others]
+    assert filled.header["temporaries"].endswith(" ops from table temporaries.json; the rest: allocator history")
+    assert filled.header["command"].endswith("--temporaries-from temporaries.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"content": {"m": [{"op": "a"}]}}', '{"content": {"m": 3}}'])
+def test_bad_tables_of_temporaries(text: str, tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    table.write_text(text)
+    with pytest.raises(CaptureError, match=r"table.json: no table of temporaries"):
+        capture("unet", tmp_path / "t.parquet", temporaries_from=table)
+    with pytest.raises(CaptureError, match="a real GPU's temporaries are seen"):
+        capture("unet", tmp_path / "t.parquet", temporaries_from=table, device="cuda")
+    assert list(tmp_path.iterdir()) == [table]
 
 
 @pytest.mark.parametrize(
