@@ -2,9 +2,11 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import pytest
 
 from coopsim import phantom
 from coopsim.phantom import build
-from experiments.gpu import run
+from coopsim.trace.file import read_parquet
+from experiments.gpu import names, pack, run
 from experiments.gpu.run import Runner
 from experiments.gpu.tasks import GPU, HOST, Task, plan
 from tests.conftest import ROOT
@@ -75,7 +78,7 @@ def test_a_failure_stops_only_what_hangs_on_it(task) -> None:
     again = [task("one", GPU, "a"), *tasks[1:]]
     more = Runner(task.folder, again, 60)
     more.run()
-    assert more.outcome == {"one": "done", "two": "done", "three": "done", "four": "there already"}
+    assert more.outcome == {"one": "done", "two": "done", "three": "done", "four": "done"}
     assert (task.folder / "log").read_text().split().count("d") == 1
 
 
@@ -107,45 +110,126 @@ def test_no_gpu_is_said_in_one_line(tmp_path: Path) -> None:
     )
 
 
+def test_what_was_spent_is_remembered(task) -> None:
+    Runner(task.folder, [task("one", GPU, "a")], 60).run()
+    before = json.loads((task.folder / "run.json").read_text())["spent"]["one"]
+    assert set(before) == {"wall_s", "cpu_s", "memory_bytes"}
+    assert before["memory_bytes"] > 1 << 20
+    more = Runner(task.folder, [task("one", GPU, "a"), task("two", GPU, "b")], 60)
+    more.run()
+    spent = json.loads((task.folder / "run.json").read_text())["spent"]
+    assert set(spent) == {"one", "two"}
+    assert spent["one"] == before
+
+
+def test_packed_and_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack, "_ROOM", 8192)
+    folder, to, back = (tmp_path / name for name in ("results", "to", "back"))
+    for made in (folder, to, back):
+        made.mkdir()
+    content = {f"{i}.bin": bytes([i]) * size for i, size in enumerate((100, 5000, 7680, 3000, 3000, 0))}
+    for name, data in (content | {"large.bin": b"x" * 7681, ".1.bin.part": b"half"}).items():
+        (folder / name).write_bytes(data)
+    assert pack.pack(folder, to) == ["large.bin"]
+    tars = sorted(to.iterdir())
+    assert [tar.name for tar in tars] == ["results-1.tar", "results-2.tar", "results-3.tar"]
+    assert all(tar.stat().st_size <= 8192 + 10240 for tar in tars)
+    for path in tars:
+        with tarfile.open(path) as tar:
+            tar.extractall(back, filter="data")
+    assert {file.name: file.read_bytes() for file in (back / "results").iterdir()} == content
+    first = [tar.read_bytes() for tar in tars]
+    pack.pack(folder, to)
+    assert [tar.read_bytes() for tar in tars] == first
+
+
+#: Keys of files of which two runs differ: when, and how long by the clock on the wall.
+TIMES = {"machine", "wall_ns", "date", "spent", "search_ns"}
+
+
+def content(path: Path) -> object:
+    """What a file holds, without times."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items() if key not in TIMES}
+        return [plain(item) for item in value] if isinstance(value, list) else value
+
+    match path.suffix:
+        case ".json":
+            return plain(json.loads(path.read_text()))
+        case ".pickle":
+            return plain(pickle.loads(path.read_bytes()))  # noqa: S301
+        case _:
+            table, header = read_parquet(path, "file")
+            return table.to_pydict(), plain(header)
+
+
+def cut_off(command: list[str], environment: dict[str, str], folder: Path, task: Task) -> None:
+    """Start a run, and end it in the middle of a task: when the first of its files is there, or soon if it has one."""
+    running = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    for line in running.stdout:
+        if line.strip().endswith(f"] {task.name}"):
+            break
+    if len(task.makes) > 1:
+        while not any((folder / name).exists() for name in task.makes):
+            assert running.poll() is None
+            time.sleep(0.05)
+    else:
+        time.sleep(2)
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=30)
+    assert running.returncode == 143, task.name
+
+
 @pytest.mark.slow
-def test_cut_off_and_resumed_on_the_phantom(tmp_path: Path) -> None:
-    """ResNet-50 with two images: every stage. Ended in the middle by a signal, then by the clock, then finished."""
+def test_cut_off_in_every_stage_on_the_phantom(tmp_path: Path) -> None:
+    """ResNet-50 with two images, and U-Net's trace. What is done stays, and in the end all is as after one run."""
     try:
         build.libraries()
     except phantom.PhantomError as reason:
         pytest.skip(str(reason))
-    folder = tmp_path / "results"
-    command = [sys.executable, str(ROOT / "experiments/gpu/run.py"), "--out", str(folder), "--batch", "2"]
-    command += ["--models", "resnet-50", "--others", ""]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
     environment = os.environ | phantom.environment("h100-80gb")
-    first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (folder / "trace-resnet-50.parquet").exists():
-        assert first.poll() is None
-        time.sleep(0.1)
-    first.send_signal(signal.SIGTERM)
-    assert first.wait(20) == 143
-    there = {file.name: file.stat().st_mtime_ns for file in folder.iterdir() if file.name != "run.json"}
-    assert "trace-resnet-50.parquet" in there
-    assert not any(name.endswith(".part") for name in there)
-    second = subprocess.run([*command, "--budget-s", "20"], env=environment, capture_output=True, text=True)
-    assert second.returncode == 1
-    assert "missing: " in second.stdout
-    last = subprocess.run([*command, "--budget-s", "1200"], env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-u", str(ROOT / "experiments/gpu/run.py"), "--batch", "2", "--budget-s", "1200"]
+    command += ["--models", "resnet-50", "--others", "unet", "--pack", str(tmp_path / "packed"), "--out"]
+    first = subprocess.run([*command, str(whole)], env=environment, capture_output=True, text=True)
+    assert first.returncode == 0, first.stdout + first.stderr
+    tasks = plan(cut, ("resnet-50",), ("unet",), 2)
+    for task in tasks:
+        if not task.makes or task.name == "machine":
+            continue
+        there = {file.name: file.stat().st_mtime_ns for file in cut.glob("*") if file.name != "run.json"}
+        cut_off([*command, str(cut)], environment, cut, task)
+        assert not task.done(cut), task.name
+        assert all((cut / name).stat().st_mtime_ns == made for name, made in there.items())
+        assert not list(cut.glob(".*"))
+    short = subprocess.run([*command, str(cut), "--budget-s", "7"], env=environment, capture_output=True, text=True)
+    assert short.returncode == 1
+    assert "missing: " in short.stdout
+    last = subprocess.run([*command, str(cut)], env=environment, capture_output=True, text=True)
     assert last.returncode == 0, last.stdout + last.stderr
-    expected = {name for task in plan(folder, ("resnet-50",), (), 2) for name in task.makes} | {"run.json"}
-    assert {file.name for file in folder.iterdir()} == expected
-    assert all((folder / name).stat().st_mtime_ns == made for name, made in there.items())
-    _check(folder)
+    expected = {name for task in tasks for name in task.makes} | {"run.json"}
+    assert {file.name for file in cut.iterdir()} == {file.name for file in whole.iterdir()} == expected
+    for name in sorted(expected):
+        assert content(cut / name) == content(whole / name), name
+    with tarfile.open(tmp_path / "packed" / "cut-1.tar") as tar:
+        assert tar.getnames() == [f"cut/{name}" for name in sorted(expected)]
+    _check(cut)
+    _report(cut, tmp_path / "page.md")
+
+
+def _report(folder: Path, page: Path) -> None:
     report = [sys.executable, str(ROOT / "experiments/gpu/report.py"), str(folder)]
     refused = subprocess.run(report, capture_output=True, text=True)
     assert refused.returncode == 2
     assert "was made on the phantom GPU: no evidence" in refused.stderr
-    page = tmp_path / "page.md"
     made = subprocess.run([*report, "--page", str(page)], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     text = page.read_text()
     assert "A rehearsal on the phantom GPU: no number here is evidence." in text
-    assert "Not recorded: bert-large, swin-t, gpt3-2.7b, unet, inception-v3, bilstm, spos." in text
+    assert "Not recorded: bert-large, swin-t, gpt3-2.7b, inception-v3, bilstm, spos." in text
     derived = json.loads((folder / "comparison.json").read_text())["content"]["resnet-50"]
     assert derived["differences"] == []  # the phantom against itself
     assert derived["summary"]["both"] == 569
@@ -157,16 +241,22 @@ def test_cut_off_and_resumed_on_the_phantom(tmp_path: Path) -> None:
 
 
 def _check(folder: Path) -> None:
-    for policy in ("plain", "coop", "dtr-oneflow", "dte-oneflow"):
+    for policy in (names.PLAIN, *names.POLICIES):
         found = json.loads((folder / f"execution-resnet-50-{policy}.json").read_text())
         assert found["machine"]["phantom"]
         assert found["machine"]["gpu"] == "NVIDIA H100 80GB HBM3"
         assert len(found["ops"]) == len(found["again"]) == len(found["op_ns"]) == len(found["place_ns"])
         assert sum(found["again"]) == found["schedule"]["recomputes"]
         assert (sum(found["again"]) > 0) == (policy != "plain")
-        same = found["after_first_round"]
-        assert same["identical"] == same["found"] == same["storages"] == 322
+        assert found["step_starts"] == [0, 569 + sum(found["again"][: found["step_starts"][1]])]
+        for end in ("after_first_step", "after_last_step"):
+            same = found[end]
+            assert same["identical"] == same["found"] == same["storages"] == 322
+        steps = found["schedule"]["steps"]
+        assert sum(steps["base_ns"]) == found["schedule"]["base_cost_ns"]
+        again = sum(steps["total_ns"]) - sum(steps["base_ns"])
+        assert again == found["schedule"]["recompute_cost_ns"]
         assert found["block_bytes"] >= found["arena_peak_bytes"]
     requests = json.loads((folder / "requests-resnet-50.json").read_text())["policies"]
-    assert [r["agrees"] for r in requests.values()] == [True] * 3
+    assert [r["agrees"] for r in requests.values()] == [True] * len(names.POLICIES)
     assert all(r["equal"] == r["requests"] > 1000 for r in requests.values())
