@@ -278,7 +278,7 @@ class Machine:
     def _kept(self) -> dict[int, torch.Tensor]:
         """What a step hands to the next."""
         there = {s: address for (s, version), address in self._address.items() if version == 0}
-        return {s: self._piece(there[s], s).cpu().clone() for s in self.program.final if s in there}
+        return {s: self._piece(there[s], s).to("cpu", copy=True) for s in self.program.final if s in there}
 
 
 def _lay(untyped: Any, address: int, spec: Spec, device: torch.device) -> torch.Tensor:

@@ -142,7 +142,7 @@ class ProgramRecorder(Recorder):
             return
         self._living[storage] = weakref.ref(tensor.untyped_storage())
         if storage not in self._made:  # by the step itself
-            self.initial[storage] = as_bytes(tensor).cpu().clone()
+            self.initial[storage] = as_bytes(tensor).to("cpu", copy=True)
 
     def _hold(self, tensor: torch.Tensor) -> Any:
         if tensor.device.type != self._kind:
@@ -159,8 +159,8 @@ class ProgramRecorder(Recorder):
         for storage, reference in self._living.items():
             untyped = reference()
             if storage.alive and untyped is not None:
-                device = self._kind
-                found[storage] = torch.empty(0, dtype=torch.uint8, device=device).set_(untyped).cpu().clone()
+                data = torch.empty(0, dtype=torch.uint8, device=self._kind).set_(untyped)
+                found[storage] = data.to("cpu", copy=True)
         return found
 
 

@@ -95,7 +95,8 @@ class Runner:
         left = self._end - time.monotonic()
         print(f"[{left:5.0f} s left] {task.name}\n", end="", flush=True)
         start = time.monotonic()
-        variables = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        variables = os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             child = subprocess.Popen(  # noqa: S603
                 command_of(task),

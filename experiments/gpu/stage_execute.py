@@ -2,8 +2,8 @@
 
 The step is recorded again, with the arguments of its ops; then each schedule runs in a block of its budget: once to
 compare the parameters that it leaves after its first step with those that the program itself left, and after its last
-with those of the schedule without eviction; three times with events around every op; and three times without, for the
-time of the whole.
+with those of the schedule without eviction; three times for the time of the whole; and three times with events around
+every op.
 """
 
 import gc
@@ -31,26 +31,30 @@ from coopsim.trace import Trace
 from coopsim.types import CoopsimError
 from experiments.gpu import execute, machine, names, program
 
-_CYCLES = 600_000  #: some 0.3 ms: a kernel sleeps so long before each op, so that the host is ahead of the GPU
+#: A kernel sleeps so long before the copies and before the op, so that the host is ahead of the GPU: 0.1 and 0.2 ms.
+_CYCLES = {0: 200_000, 1: 400_000}
 _PASSES = 3
 _PARTS = ("prepare_ns", "op_ns", "place_ns")
-_STRUCTURE = ("bytes", "freed", "freed_after", "becomes")
+_STRUCTURE = ("bytes", "becomes")
 _ROWS = ("reads", "mutates", "creates")
 
 
 class Events:
-    """Times what a run does, between events."""
+    """Times what a run does, between events: five an op, as the op's sleep lies between the copies and the op."""
 
     def __init__(self) -> None:
-        self._marks: list[tuple[int, Any]] = []
+        self._ops: list[int] = []
+        self._events: list[Any] = []
 
     def mark(self, op: int, part: int) -> None:
         """See execute.Meter."""
         if part == 0:
-            torch.cuda._sleep(_CYCLES)
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        self._marks.append((op, event))
+            self._ops.append(op)
+        if part == 1:
+            self._record()
+        if part in _CYCLES:
+            torch.cuda._sleep(_CYCLES[part])
+        self._record()
 
     def round_over(self) -> None:
         """See execute.Meter."""
@@ -58,12 +62,17 @@ class Events:
     def times(self) -> tuple[list[int], np.ndarray]:
         """The ops in the order in which they ran, and for each the ns of _PARTS."""
         torch.cuda.synchronize()
-        events = [event for _, event in self._marks]
+        fives = (self._events[i : i + 5] for i in range(0, len(self._events), 5))
         rows = [
-            [round(1e6 * a.elapsed_time(b)) for a, b in zip(events[i : i + 3], events[i + 1 : i + 4], strict=True)]
-            for i in range(0, len(events), 4)
+            [start.elapsed_time(ready), go.elapsed_time(ran), ran.elapsed_time(end)]
+            for start, ready, go, ran, end in fives
         ]
-        return [op for op, _ in self._marks[::4]], np.array(rows)
+        return self._ops, np.round(1e6 * np.array(rows))
+
+    def _record(self) -> None:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        self._events.append(event)
 
 
 class WallClock:
@@ -105,7 +114,7 @@ def recorded(model: str, batch: int | None) -> program.StepProgram:
 
 
 def same_structure(one: Trace, other: Trace) -> bool:
-    """Do two traces have the same ops on the same storages?"""
+    """Do two traces have the same ops on the same storages? When a program frees does not matter: the schedule does."""
     alike = list(one.name) == list(other.name)
     alike = alike and all(np.array_equal(getattr(one, key), getattr(other, key)) for key in _STRUCTURE)
     return alike and all(getattr(one, key).rows() == getattr(other, key).rows() for key in _ROWS)
@@ -182,28 +191,27 @@ def run(
     """Execute one schedule, and measure it. `reference`: the last state of the schedule without eviction."""
     happenings = execute.events(schedule)
     runner = machine_for(step, schedule)
-    runner.run(happenings)  # the first use of a library takes memory and time
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    runner.run(happenings)
-    torch.cuda.synchronize()
-    outside = torch.cuda.max_memory_allocated() - before
+    runner.run(happenings)  # before what is timed: the first use of a library takes memory and time
     states = {
         "after_first_step": compared(step.final, runner.rounds[0]),
         "after_last_step": compared(reference, runner.rounds[-1]),
     }
+    runner.rounds.clear()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    walls = []
+    for _ in range(_PASSES):
+        clock = WallClock()
+        runner.run(happenings, clock)
+        walls.append(clock.stop())
+    outside = torch.cuda.max_memory_allocated() - before
     samples, ops = [], []
     for _ in range(_PASSES):
         meter = Events()
         runner.run(happenings, meter)
         ops, times = meter.times()
         samples.append(times)
-    walls = []
-    for _ in range(_PASSES):
-        clock = WallClock()
-        runner.run(happenings, clock)
-        walls.append(clock.stop())
     medians = np.maximum(np.median(np.stack(samples), axis=0) - empty_ns, 0).round().astype(int)
     runs = [event for event in happenings if isinstance(event, execute.Run)]
     assert [r.op for r in runs] == ops

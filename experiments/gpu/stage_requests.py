@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from coopsim import schedule as schedules
-from coopsim.oracle import gpu
 from coopsim.oracle.against import compare
+from coopsim.oracle.gpu import Gpu
 from coopsim.requests import of_schedule
 from coopsim.types import Action
 from experiments.gpu import machine, names
@@ -20,7 +20,7 @@ from experiments.gpu import machine, names
 def main(model: str, folder: Path) -> None:
     start = machine.facts()
     found = {}
-    real = gpu()
+    real = Gpu(start["versions"]["torch"].partition("+")[0])
     for policy in names.POLICIES:
         schedule = schedules.load(folder / names.caching(model, policy))
         header = schedule.header

@@ -54,7 +54,7 @@ def plan(folder: Path, main: tuple[str, ...], others: tuple[str, ...], batch: in
         every = (names.PLAIN, *names.POLICIES)
         made = tuple(names.execution(model, policy) for policy in every)
         needs = (names.trace(model), *(names.arena(model, policy) for policy in every))
-        return Task(f"execution of {model}", GPU, "stage_execute", (model, where, *size), made, needs, limit_s=150)
+        return Task(f"execution of {model}", GPU, "stage_execute", (model, where, *size), made, needs, limit_s=200)
 
     def smallest(model: str) -> Task:
         made = (names.snapshot(model), names.smallest(model))
