@@ -11,18 +11,20 @@ def of_trace(trace: Trace, *, rounds: int = 1) -> RequestStream:
     """What the recorded steps ask for, `rounds` times over; `source` is the op, counted through the rounds.
 
     Memory starts as it was laid out when the recording began; where the trace does not say how, with one block for
-    each storage that was there.
+    each storage that was there. One that the layout lacks (PyTorch makes scalars on the GPU past the dispatcher, which
+    the recorder meets when an op reads them) is taken then, too.
     """
     to = Writer()
     layout = trace.header.get("memory_at_start")
-    if layout is None:
-        start = trace.alive_at_start.nonzero()[0].tolist()
-        number = {s: to.take(int(trace.bytes[s]), label=str(trace.role[s])) for s in start}
-    else:
+    number = {}
+    if layout is not None:
         places = to.restore(
             (total, 0, [(size, _label(trace, holds)) for size, holds in held]) for total, held in layout
         )
         number = {layout[s][1][b][1]: n for (s, b), n in places.items() if layout[s][1][b][1] >= 0}
+    for storage in trace.alive_at_start.nonzero()[0].tolist():
+        if storage not in number:
+            number[storage] = to.take(int(trace.bytes[storage]), label=str(trace.role[storage]))
     prologue = len(to)
     becomes, streams = trace.becomes.tolist(), trace.stream.tolist()
     for round_ in range(rounds):

@@ -81,6 +81,8 @@ def costs(found: dict[str, Any], drawn: Sequence[str]) -> list[str]:
     if not found:
         return [*lines, "Not measured, or the card has no profile.", ""]
     every = [r for r in found["errors"] if r["class"] == "all"]
+    if not any(r["measured_ms"] for r in every):
+        return [*lines, "No op took any time (the phantom's clock stands still): nothing to compare.", ""]
     rows = [
         (r["model"], r["role"], f"{r['measured_ms']:.2f}", _error(r, "roofline_ms"), _error(r, "fitted_ms"))
         for r in every

@@ -1,5 +1,7 @@
 """Requests of a trace: no less than what lives at once, no more than the layout of its start."""
 
+import dataclasses
+
 import pytest
 
 from coopsim.allocators.caching.api import CachingAllocator
@@ -32,3 +34,16 @@ def test_rounds_follow_each_other(bert: Trace) -> None:
     assert twice.prologue == once.prologue
     assert len(twice) - twice.prologue == 2 * (len(once) - once.prologue)
     assert once.peak_bytes() == twice.peak_bytes()
+
+
+def test_what_the_layout_lacks_is_there_all_the_same(bert: Trace) -> None:
+    """As a scalar that PyTorch makes on the GPU past the dispatcher, and that the recorder meets in an op."""
+    freed = set(bert.freed.tolist())
+    lost = next(s for s in bert.alive_at_start.nonzero()[0].tolist() if s not in freed)
+    layout = [
+        [total, [[size, -2 if s == lost else s] for size, s in held]] for total, held in bert.header["memory_at_start"]
+    ]
+    short = of_trace(dataclasses.replace(bert, header=dict(bert.header) | {"memory_at_start": layout}))
+    whole = of_trace(bert)
+    assert len(short) == len(whole) + 1
+    assert short.peak_bytes() == whole.peak_bytes() + int(bert.bytes[lost])
