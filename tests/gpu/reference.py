@@ -20,7 +20,7 @@ from coopsim.phantom import profiles
 from coopsim.replay import replay
 from coopsim.trace.measure import peak_bytes
 from coopsim.validate import validate
-from experiments.gpu import execute, program
+from experiments.gpu import execute, program, stage_execute
 
 POLICIES = ("foresight", "coop", "dtr-oneflow", "dte-oneflow", "lru")
 ROUNDS = 3
@@ -133,6 +133,20 @@ def values(kept: list[torch.Tensor]) -> list[float]:
     return [data.view(torch.float32)[0].item() for data in kept]
 
 
+def comparisons(state: dict[int, torch.Tensor]) -> list[dict[str, Any]]:
+    """Of a state with others: half as large in one number, with one that is none, and with a storage less."""
+    storage = next(s for s, data in state.items() if len(data) > 64 and data.any())
+    found = []
+    for value in (None, float("nan")):
+        other = {s: data.clone() for s, data in state.items()}
+        numbers = other[storage].view(torch.float32)
+        largest = numbers.abs().argmax()
+        numbers[largest] = numbers[largest] / 2 if value is None else value
+        found.append(stage_execute.compared(state, other))
+    found.append(stage_execute.compared(state, {s: data for s, data in state.items() if s != storage}))
+    return found
+
+
 def main(name: str) -> None:
     torch.set_num_threads(1)
     step, model, losses = training(MODELS[name])
@@ -158,6 +172,11 @@ def main(name: str) -> None:
     answer: dict[str, Any] = {
         "recording_is_the_training": state(keep[0]) == ends[0] and keep[1] == losses[: WARMUP + 1]
     }
+    plain = replay(trace, "coop:placement=low", "arena", 2 * peak_bytes(trace, 512), steps=ROUNDS)
+    machine = execute.Machine(recorded, plain.header["budget_bytes"], CPU, torch.default_generator)
+    machine.run(execute.events(plain))
+    last = machine.rounds[-1]
+    answer["comparisons"] = comparisons(last)
     for policy in POLICIES:
         for percent in range(50, 101, 2):
             schedule = replay(trace, policy, "arena", peak_bytes(trace, 512) * percent // 100, steps=ROUNDS)
@@ -178,6 +197,8 @@ def main(name: str) -> None:
                 isinstance(e, execute.Run) and e.again and bool(trace.random[e.op]) for e in happenings
             ),
             "losses": values(machine.watched[loss]) == losses[WARMUP:],
+            "last_step": stage_execute.compared(last, machine.rounds[-1]),
+            "rounds": len(machine.rounds),
             "first_step": {s: torch.equal(x, recorded.final[s]) for s, x in machine.rounds[0].items()},
             "states_found": sum(s in end for s in ends[-1]),
             "states": len(ends[-1]),

@@ -23,10 +23,18 @@ def test_executed_schedules_train_as_the_program_does(model: str) -> None:
     answer = json.loads(done.stdout.splitlines()[-1])
     assert answer.pop("recording_is_the_training")
     assert not answer.pop("with_new_random_numbers")  # the losses differ: the comparison can fail
+    half, no_number, one_less = answer.pop("comparisons")
+    storages = half["storages"]
+    assert half["identical"] == no_number["identical"] == one_less["identical"] == one_less["found"] == storages - 1
+    assert half["largest_relative"] == 0.5
+    assert half["largest_difference"] > 0
+    assert [found["not_numbers"] for found in (half, no_number, one_less)] == [0, 1, 0]
     assert set(answer) == {"foresight", "coop", "dtr-oneflow", "dte-oneflow", "lru"}
     for policy, found in answer.items():
         assert found["sound"], policy
         assert found["losses"], policy
+        assert found["rounds"] == 3, policy
+        assert found["last_step"]["identical"] == found["last_step"]["storages"] == storages, policy
         kept, equal = found["first_step"]
         assert kept == equal > 40, policy
         assert found["states_found"] == found["states"] == found["moved"] > 40, policy
