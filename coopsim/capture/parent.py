@@ -63,9 +63,8 @@ def capture(
     """
     where = str(Path(out).absolute())
     request = Request(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention, device)
-    tables = {"cost_from": cost_from, "temporaries_from": temporaries_from}
-    names = {key: str(path.absolute()) if path else "" for key, path in tables.items()}
-    request = replace(request, passes=passes, **names)
+    costs, temporaries = (str(path.absolute()) if path else "" for path in (cost_from, temporaries_from))
+    request = replace(request, cost_from=costs, temporaries_from=temporaries, passes=passes)
     _check(request)
     say = progress or (lambda _: None)
     variables = os.environ | _place(request, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
