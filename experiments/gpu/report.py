@@ -54,7 +54,8 @@ def derive(folder: Path) -> dict[str, Any]:
     """All that the files say, and the derived files written."""
     machine = load(folder)
     traces = recorded(folder)
-    found: dict[str, Any] = {"machine": machine, "traces": {}, "temporaries": {}}
+    spent = read(folder / names.RUN)["spent"] if (folder / names.RUN).exists() else {}
+    found: dict[str, Any] = {"machine": machine, "spent": spent, "traces": {}, "temporaries": {}}
     for model, real in traces.items():
         which, simulated = phantoms(folder, model)
         found["traces"][model] = compare.compare(real, simulated) | {"phantom": which}

@@ -24,6 +24,7 @@ def section(found: dict[str, Any], folder: str, drawn: Sequence[str], models: Se
     parts += costs(found["costs"], drawn)
     parts += allocator(found["allocator"])
     parts += execution(found["execution"], drawn)
+    parts += spent(found["spent"], models)
     return "\n".join(parts)
 
 
@@ -222,6 +223,31 @@ def _state(end: dict[str, Any]) -> str:
     if end["found"] < end["storages"]:
         text += f", {end['storages'] - end['found']} not there"
     return text + (f", {end['not_numbers']} with NaN or infinities" if end["not_numbers"] else "")
+
+
+def spent(found: dict[str, dict[str, float]], models: Sequence[str]) -> list[str]:
+    """Seconds by task and model: by the clock on the wall, and of processors."""
+    if not found:
+        return []
+
+    def cell(task: str) -> str:
+        return f"{found[task]['wall_s']:.0f} / {found[task]['cpu_s']:.0f}" if task in found else "-"
+
+    kinds = [f"{kind} of " for kind in ("trace", "schedules", "execution", "smallest memory", "requests", "phantom")]
+    rows = [(model, *(cell(kind + model) for kind in kinds)) for model in models]
+    every = (f"{sum(one[key] for one in found.values()):.0f}" for key in ("wall_s", "cpu_s"))
+    largest = max(one["memory_bytes"] for one in found.values())
+    return [
+        "### What it took",
+        "",
+        "Seconds by the clock on the wall / of processors:",
+        "",
+        *table(("model", *(kind.removesuffix(" of ") for kind in kinds)), rows),
+        "",
+        f"Compiling the core: {cell('compile the core')}. All tasks: {' / '.join(every)}, in two lanes side by side. "
+        f"The largest process: {largest / _GIB:.1f} GiB of main memory.",
+        "",
+    ]
 
 
 def _pair(pair: Sequence[int]) -> str:

@@ -188,6 +188,11 @@ def results(tmp_path: Path) -> Path:
         "nvidia_smi": {"clocks.sm": "345", "clocks.mem": "1593"},
     }
     (folder / names.MACHINE).write_text(json.dumps({"machine": machine}))
+    spent = {
+        "compile the core": {"wall_s": 60.4, "cpu_s": 59.6, "memory_bytes": 1 << 28},
+        "trace of resnet-50": {"wall_s": 12.4, "cpu_s": 9.6, "memory_bytes": 3 << 29},
+    }
+    (folder / names.RUN).write_text(json.dumps({"machine": machine, "spent": spent}))
     for name in ("resnet-50", "swin-t"):
         recorded = measured(name)
         traces.save(recorded, folder / names.trace(name))
@@ -215,6 +220,10 @@ def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     assert f"| resnet-50 | coop | 50 % | 7 | {bars} | 1024 / 1027 / 2 |" in text
     assert "| resnet-50 | coop | 9 of 10 (5.0e-01) | 8 of 10, 2 not there, 1 with NaN or infinities |" in text
     assert "No op differs." in text
+    assert "| resnet-50 | 12 / 10 | - | - | - | - | - |" in text
+    assert (
+        "Compiling the core: 60 / 60. All tasks: 73 / 69, in two lanes side by side. The largest process: 1.5" in text
+    )
     assert "No run was bisected." in text
     for name in ("gpu-costs.png", "gpu-overhead.png"):
         assert f"(images/{name})" in text
