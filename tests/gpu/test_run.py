@@ -9,6 +9,7 @@ import sys
 import tarfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,14 +156,20 @@ def content(path: Path) -> object:
             return {key: plain(item) for key, item in value.items() if key not in TIMES}
         return [plain(item) for item in value] if isinstance(value, list) else value
 
+    rows, header = parts(path)
+    return rows, plain(header)
+
+
+def parts(path: Path) -> tuple[object, dict[str, Any]]:
+    """Rows, if a file has some, and all that is not rows."""
     match path.suffix:
         case ".json":
-            return plain(json.loads(path.read_text()))
+            return None, json.loads(path.read_text())
         case ".pickle":
-            return plain(pickle.loads(path.read_bytes()))  # noqa: S301
+            return None, pickle.loads(path.read_bytes())  # noqa: S301
         case _:
             table, header = read_parquet(path, "file")
-            return table.to_pydict(), plain(header)
+            return table.to_pydict(), header
 
 
 def cut_off(command: list[str], environment: dict[str, str], folder: Path, task: Task) -> None:
@@ -241,10 +248,15 @@ def _report(folder: Path, page: Path) -> None:
 
 
 def _check(folder: Path) -> None:
+    for file in folder.iterdir():
+        machine = parts(file)[1]["machine"]
+        assert machine["gpu"] == "NVIDIA H100 80GB HBM3", file
+        assert machine["versions"]["torch"], file
+        assert machine["date"].startswith("20"), file
+        assert machine["phantom"] is True, file
+        assert {"driver", "nvidia_smi", "cuda", "cudnn"} <= set(machine), file  # empty on the phantom
     for policy in (names.PLAIN, *names.POLICIES):
         found = json.loads((folder / f"execution-resnet-50-{policy}.json").read_text())
-        assert found["machine"]["phantom"]
-        assert found["machine"]["gpu"] == "NVIDIA H100 80GB HBM3"
         assert len(found["ops"]) == len(found["again"]) == len(found["op_ns"]) == len(found["place_ns"])
         assert sum(found["again"]) == found["schedule"]["recomputes"]
         assert (sum(found["again"]) > 0) == (policy != "plain")
