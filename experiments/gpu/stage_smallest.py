@@ -59,8 +59,8 @@ def attempt(model: str, batch: int | None, limit: int | None, *, history: bool =
     }
 
 
-def save_snapshot(path: Path, start: dict[str, Any]) -> None:
-    """The allocator's segments and history, without stacks, with the machine."""
+def snapshot(start: dict[str, Any]) -> dict[str, Any]:
+    """The allocator's segments and history, without stacks, with the machine. Ends the history."""
     found = torch.cuda.memory._snapshot()
     torch.cuda.memory._record_memory_history(enabled=None)
     trace = [{k: e[k] for k in _KEYS if k in e} for e in found["device_traces"][torch.cuda.current_device()]]
@@ -71,8 +71,7 @@ def save_snapshot(path: Path, start: dict[str, Any]) -> None:
             block.pop("history", None)
     slim = {"segments": found["segments"], "device_traces": [trace], "machine": start}
     slim["allocator_settings"] = found.get("allocator_settings", {})
-    with files.replacing(path) as part, part.open("wb") as file:
-        pickle.dump(slim, file, protocol=4)
+    return slim
 
 
 def main(model: str, folder: Path, batch: int | None) -> None:
@@ -80,7 +79,7 @@ def main(model: str, folder: Path, batch: int | None) -> None:
     torch.backends.cuda.matmul.allow_tf32 = True
     attempt(model, batch, None)  # the first use of a library takes memory for good
     free = attempt(model, batch, None, history=True)
-    save_snapshot(folder / names.snapshot(model), start)
+    history = snapshot(start)
     tries = [free]
     low, high = free["peak_allocated_bytes"] // _GRAIN, -(-free["peak_reserved_bytes"] // _GRAIN)
     while low < high:
@@ -91,6 +90,9 @@ def main(model: str, folder: Path, batch: int | None) -> None:
         else:
             low = middle + 1
     confirmed = [attempt(model, batch, (high + k) * _GRAIN) for k in (0, -1)]
+    # Both at the end, so that they are of one run.
+    with files.replacing(folder / names.snapshot(model)) as part, part.open("wb") as file:
+        pickle.dump(history, file, protocol=4)
     found = {"model": model, "steps": _STEPS, "smallest_bytes": high * _GRAIN, "tries": tries, "confirmed": confirmed}
     machine.write(folder / names.smallest(model), found, start)
 
