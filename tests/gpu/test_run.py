@@ -145,7 +145,7 @@ def test_packed_and_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 #: Keys of files of which two runs differ: when, and how long by the clock on the wall.
-TIMES = {"machine", "wall_ns", "date", "spent", "search_ns"}
+TIMES = {"machine", "wall_ns", "date", "spent", "search_ns", "planning_ns"}
 
 
 def content(path: Path) -> object:
