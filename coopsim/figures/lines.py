@@ -197,10 +197,11 @@ def _unfit(df: "pd.DataFrame") -> _Unfit:
     """Of each curve that breaks off anywhere, the memory ratios at which no budget fits, by trace."""
     curves = series(df)
     found: _Unfit = {}
+    key: Any
     for name in _in_order(curves):
-        fits = (curves[name]["outcome"] == Outcome.OK).groupby([curves[name]["trace"], curves[name]["band_center"]])
-        for trace, ratio in (key for key, some in fits.any().items() if not some):  # type: ignore[misc]
-            found.setdefault(name, {}).setdefault(str(trace), []).append(float(ratio))
+        for key, rows in curves[name].groupby(["trace", "band_center"], observed=True):
+            if not (rows["outcome"] == Outcome.OK).any():
+                found.setdefault(name, {}).setdefault(str(key[0]), []).append(float(key[1]))
     return found
 
 
