@@ -78,6 +78,8 @@ def _sum(name: str, table: pd.DataFrame) -> str:
         total["best"] += 100 * (of_best.overhead - 1)
         for p in OURS:
             total[p] += 100 * (mine.overhead[p] - 1)
+    if not total["best"]:
+        return f"| {name} | {count} | - | - | - |"
     of_ours = [f"{total[p]:.1f} ({100 * (total[p] / total['best'] - 1):+.1f} %)" for p in OURS]
     return f"| {name} | {count} | {total['best']:.1f} | {' | '.join(of_ours)} |"
 
