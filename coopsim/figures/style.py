@@ -49,8 +49,6 @@ def policies(names: Iterable[str]) -> dict[str, Look]:
         while k in taken and len(taken) < len(spares):
             k = (k + 1) % len(spares)
         taken.add(k)
-        if base.endswith(".py"):  # of a user's file
-            base, _, changes = (changes or Path(base).stem).partition(":")
         label = known.get(base, {"label": base})["label"]
         found[name] = Look(f"{label} ({changes.replace(',', ', ')})" if changes else label, **spares[k])
     return found
