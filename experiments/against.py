@@ -3,11 +3,16 @@
 For each model and policy, two questions are put to the real caching allocator (coopsim/oracle): of a replay in
 `cuda-caching` on a card of the budget, does everything happen exactly as predicted; and of a schedule that was made
 for an arena of the budget, on which smallest card is it served, request by request? Results are chaotic in the budget,
-so everything is done at 11 neighbouring budgets within 2.5 % of half the peak.
+so replays are those of figures/overhead.toml: ten steps, at 11 budgets within 2.5 % of the peak around half of it. The
+cards are of one budget, the nearest to half that fits, as finding them takes longest.
 
-    python experiments/against.py        writes expected/against.csv and the README's section
+    python experiments/against.py [MODEL ...]        writes expected/against.csv and the README's section
+
+About half an hour on one core. The rows of models that are not named are kept.
 """
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +24,37 @@ from coopsim.oracle import oracle
 from coopsim.oracle.against import compare, smallest_card
 from coopsim.replay import replay
 from coopsim.requests import of_schedule
-from coopsim.trace import Trace, load
-from coopsim.trace.measure import peak_bytes
+from coopsim.sweep import Grid
+from coopsim.sweep.grid import Point
+from coopsim.trace import Trace
 from coopsim.types import Action
 
 HERE = Path(__file__).parent
 TRACES = HERE.parent / "traces"
 MODELS = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "spos", "gpt3-2.7b")
-POLICIES = ("dtr-oneflow", "dte-oneflow", "coop")
+POLICIES = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight")
 TORCH = "2.15.0"
-RATIOS = [0.5 * (1 + 0.005 * k) for k in range(-5, 6)]
+NAMES = ("DTR", "DTE", "Coop", "Thrift", "Foresight")
+BAND = 11
+EXPECTED = HERE / "expected" / "against.csv"
 
 
-def row(trace: Trace, policy: str, ratio: float) -> dict[str, Any]:
-    """One model under one policy, at one budget."""
-    budget = int(ratio * peak_bytes(trace, 512))
-    steps = max(2, trace.n_steps)
+def points(grid: Grid, policy: str) -> list[Point]:
+    """The budgets of one policy, the nearest to the middle first."""
+    found = sorted((p for p in grid.points() if p.setting.policy == policy), key=lambda p: p.budget_bytes)
+    middle = found[BAND // 2].budget_bytes
+    return sorted(found, key=lambda p: abs(p.budget_bytes - middle))
+
+
+def row(trace: Trace, point: Point, *, cards: bool) -> dict[str, Any]:
+    """One model under one policy, at one budget; cards: the smallest that serve the arena's schedule, too."""
+    policy, budget, steps = point.setting.policy, point.budget_bytes, point.setting.steps
     found: dict[str, Any] = {"trace": trace.label, "policy": policy, "budget_bytes": budget, "steps": steps}
     found |= {"card_default": None, "card_expandable": None}
     arena = replay(trace, policy, "arena", budget, steps=steps)
     found |= {"arena": arena.header["outcome"], "arena_overhead": _overhead(arena)}
     real = oracle(TORCH, fetch=True)
-    if arena.header["outcome"] == "ok":
+    if cards and arena.header["outcome"] == "ok":
         for name, conf in (("default", ""), ("expandable", "expandable_segments:True")):
             card = smallest_card(of_schedule(arena), real, conf)
             found |= {f"card_{name}": card.total_bytes, f"card_{name}_confirmed": card.confirmed}
@@ -60,34 +74,56 @@ def _overhead(schedule: Any) -> float | None:
     return None if result is None else float(result)
 
 
-def main() -> None:
-    """Write the table, as CSV and into the README."""
-    rows = []
-    with progress("replays", len(MODELS) * len(POLICIES) * len(RATIOS)) as tick:
-        for model in MODELS:
-            trace = load(TRACES / f"{model}.parquet")
-            for policy in POLICIES:
-                for ratio in RATIOS:
-                    rows.append(row(trace, policy, ratio))
-                    tick()
-    df = pd.DataFrame(rows)
-    df.to_csv(HERE / "expected" / "against.csv", index=False, float_format="%.5f")
-    section = text(df)
+def rows(model: str, tick: Callable[[], None]) -> pd.DataFrame:
+    """One model under all policies."""
+    grid = Grid([str(TRACES / f"{model}.parquet")], POLICIES, budgets=("50%",), band=BAND)
+    ((_, trace),) = grid.loaded
+    found = []
+    for policy in POLICIES:
+        carded = False
+        for point in points(grid, policy):
+            found.append(row(trace, point, cards=not carded))
+            carded |= found[-1]["arena"] == "ok"
+            tick()
+    table = pd.DataFrame(found)
+    table["place"] = table.policy.map(POLICIES.index)
+    return table.sort_values(["place", "budget_bytes"]).drop(columns="place")
+
+
+def main(models: list[str]) -> None:
+    """Write the table, as CSV, after each model, and at the end into the README."""
+    with progress("replays", len(models) * len(POLICIES) * BAND) as tick:
+        for model in models:
+            parts = {model: rows(model, tick)}
+            if EXPECTED.exists():
+                parts = {str(name): part for name, part in pd.read_csv(EXPECTED).groupby("trace")} | parts
+            df = pd.concat([parts[name] for name in MODELS if name in parts])
+            df.to_csv(EXPECTED, index=False, float_format="%.5f")
+    section = text(pd.read_csv(EXPECTED))
     write_section("against", section)
     print(section)
 
 
 def text(df: pd.DataFrame) -> str:
     """The README's tables: a row a model."""
-    heads = "| model | " + " | ".join(POLICIES) + " |"
+    heads = "| model | " + " | ".join(NAMES) + " |"
     rule = "| --- |" + " --- |" * len(POLICIES)
-    lines = ["Overhead at half memory, in %, in an arena → on PyTorch's caching allocator:", "", heads, rule]
+    lines = [
+        "Overhead at half memory, in %, in an arena → on PyTorch's caching allocator (ten steps, 11 budgets within"
+    ]
+    lines += [
+        "2.5 % of the peak, mean ± standard deviation, and how many of them fit where not all do):",
+        "",
+        heads,
+        rule,
+    ]
     for model in MODELS:
         parts = [df[(df.trace == model) & (df.policy == p)] for p in POLICIES]
         cells = [f"{_band(g, 'arena')} → {_band(g, 'caching')}" for g in parts]
         lines.append(f"| {model} | " + " | ".join(cells) + " |")
     lines += ["", "How much larger than the arena a card must be that serves the arena's schedule request by request,"]
-    lines += ["in %, with default settings / with `expandable_segments:True`:", "", heads, rule]
+    lines += ["in %, with default settings / with `expandable_segments:True` (the budget nearest to half that fits):"]
+    lines += ["", heads, rule]
     for model in MODELS:
         parts = [df[(df.trace == model) & (df.policy == p)] for p in POLICIES]
         lines.append(f"| {model} | " + " | ".join(map(_cards, parts)) + " |")
@@ -95,9 +131,8 @@ def text(df: pd.DataFrame) -> str:
     predicted, requests = int(df.as_predicted.sum()), int(df.requests.sum())
     lines += [
         "",
-        f"torch {TORCH}; mean ± standard deviation over {len(RATIOS)} budgets, and how many of them fit where not all "
-        f"do. {predicted} of {len(df)} replays on the caching allocator happen on the real one exactly as predicted "
-        f"({requests:,} requests); it confirms {int(cards.sum())} of {len(cards)} smallest cards.",
+        f"torch {TORCH}: {predicted} of {len(df)} replays on the caching allocator happen on the real one exactly as "
+        f"predicted ({requests:,} requests); it confirms {int(cards.sum())} of {len(cards)} smallest cards.",
     ]
     return "\n".join(lines)
 
@@ -112,12 +147,12 @@ def _band(group: pd.DataFrame, where: str) -> str:
 
 
 def _cards(group: pd.DataFrame) -> str:
-    fits = group[group.arena == "ok"]
-    if not len(fits):
+    found = group[group.card_default.notna()]
+    if not len(found):
         return "-"
-    excess = [100 * (fits[f"card_{name}"] / fits.budget_bytes - 1).mean() for name in ("default", "expandable")]
-    return f"{excess[0]:.1f} / {excess[1]:.1f}"
+    (row,) = found.itertuples()
+    return " / ".join(f"{100 * (card / row.budget_bytes - 1):.1f}" for card in (row.card_default, row.card_expandable))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or list(MODELS))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop")
+OURS = ("thrift", "foresight")
 MODELS = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "spos", "gpt3-2.7b")
 OVERHEAD = "overhead (%)"
 IN_WORDS = {
@@ -86,21 +87,23 @@ def against(table: Any) -> "Figure":
         ("PyTorch's caching allocator", "caching", "caching_overhead"),
     ):
         for model in MODELS:
-            for policy in POLICIES:
+            for policy in (*POLICIES, *OURS):
                 part = table[(table.trace == model) & (table.policy == policy)]
                 found = 100 * (part.loc[part[outcome] == "ok", column] - 1)
                 some = 0 < len(found) < len(part)
                 rows.append(Dot(panel, model, policy, found.mean(), found.min(), found.max(), part=some))
-    return dots.draw(rows, f"{OVERHEAD} at half memory", looks(), columns=2, one_scale=True, size="page")
+    return dots.draw(rows, f"{OVERHEAD} at half memory", looks(*OURS), columns=2, one_scale=True, size="page")
 
 
 def gap(table: Any) -> "Figure":
     """Overhead above the least of any schedule, where that is known: a panel a budget."""
     rows = []
-    for r in table[(table.status == "optimal") & table.policy.isin([*POLICIES, "static-dtr", "lru"])].itertuples():
+    for r in table[
+        (table.status == "optimal") & table.policy.isin([*POLICIES, "thrift", "static-dtr", "lru"])
+    ].itertuples():
         value = 100 * (r.overhead - r.lower_bound) if r.outcome == "ok" else math.nan
         rows.append(Dot(f"{r.memory_ratio:.0%} of the peak", r.trace, r.policy, value))
-    found = looks("static-dtr", "lru")
+    found = looks("thrift", "static-dtr", "lru")
     return dots.draw(rows, "overhead above the optimum (percentage points)", found, columns=2, size="page")
 
 

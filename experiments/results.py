@@ -186,7 +186,7 @@ def gap() -> str:
     df = expected("gap")
     df = df[df.status == "optimal"]
     rows = []
-    for policy in (*POLICIES, "static-dtr", "lru"):
+    for policy in (*POLICIES, "thrift", "static-dtr", "lru"):
         cells = []
         for ratio in (0.8, 0.6):
             part = df[(df.policy == policy) & (df.memory_ratio == ratio)]

@@ -8,8 +8,8 @@ from pathlib import Path
 from coopsim import trace
 from coopsim.capture import capture
 
-#: The eight models of Coop's experiments and a mixture of experts, and how many consecutive steps of each: no two of
-#: SPOS's are alike, nor of the mixture's.
+#: The eight models of Coop's experiments, a mixture of experts, and four that no policy was tuned on; and how many
+#: consecutive steps of each: no two of SPOS's are alike, nor of the mixture's.
 RECORDED = {
     "resnet-50": 1,
     "inception-v3": 1,
@@ -20,6 +20,10 @@ RECORDED = {
     "spos": 5,
     "gpt3-2.7b": 1,
     "moe": 5,
+    "resnet-152": 1,
+    "inception-v4": 1,
+    "densenet-121": 1,
+    "gpt-2": 1,
 }
 HERE = Path(__file__).parent
 MANIFEST = HERE / "MANIFEST.toml"

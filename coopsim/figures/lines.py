@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coopsim.errors import unknown
 from coopsim.figures import style
 from coopsim.figures.bands import Band, Series, bands, check, series
+from coopsim.types import Outcome
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _RATIO = "memory ratio (% of peak without eviction)"
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)))
+_Unfit = dict[Series, dict[str, list[float]]]  # curve, trace, memory ratios
 _NONE_FITS, _SOME_FIT = "does not fit", "not all budgets of the band fit"
 
 
@@ -61,8 +63,8 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
     what: `overhead`, `fragmentation` (request counted as used), `search` (pieces visited) or `search_time` (wall
     clock). size: `column`, `slide`, or `page`: small panels, four beside each other, with one label for all.
     A line is the mean over the neighbouring budgets that ran, its shade their `range` or `std`. A hollow marker: only
-    some of them ran, with how many where there is room. A cross: none did. CoopsimError for a table or a word that it
-    does not know.
+    some of them ran, with how many where there is room. A cross above the panel: none did. CoopsimError for a table or
+    a word that it does not know.
     """
     if what not in QUANTITIES:
         raise unknown("figure", what, QUANTITIES)
@@ -70,14 +72,16 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
     columns = min(len(traces), 4 if len(traces) > 6 else 3)
     small = size == "page"
     with style.applied(size):
-        figure, axes = _panels(math.ceil(len(traces) / columns), columns, size)
+        unfit = _unfit(df)
+        figure, axes = _panels(math.ceil(len(traces) / columns), columns, size, len(unfit))
         shown: set[str] = set()
         for k, ax in enumerate(axes):
             if k >= len(traces):
                 ax.set_axis_off()
                 continue
             shown |= _panel(ax, df, traces[k], what, spread, counts=what == "overhead" and not small)
-            ax.set_title(traces[k])
+            shown |= _crosses(ax, unfit, traces[k], style.policies(df["policy"]))
+            ax.set_title(traces[k], pad=_above(unfit))
             if k % columns == 0 and not small:
                 ax.set_ylabel(QUANTITIES[what].axis)
             if k + columns >= len(traces) and not small:
@@ -94,13 +98,15 @@ def overview(df: "pd.DataFrame", *, size: str = "column", spread: str = "range")
     traces = list(dict.fromkeys(check(df)["trace"]))
     whats = ("overhead", "fragmentation", "search")
     with style.applied(size):
-        figure, axes = _panels(len(traces), len(whats), size)
+        unfit = _unfit(df)
+        figure, axes = _panels(len(traces), len(whats), size, len(unfit))
         shown: set[str] = set()
         for k, ax in enumerate(axes):
             trace, what = traces[k // len(whats)], whats[k % len(whats)]
             shown |= _panel(ax, df, trace, what, spread, counts=what == "overhead")
+            shown |= _crosses(ax, unfit, trace, style.policies(df["policy"]))
             ax.set_ylabel(QUANTITIES[what].axis)
-            ax.set_title(f"{trace}: {QUANTITIES[what].short}")
+            ax.set_title(f"{trace}: {QUANTITIES[what].short}", pad=_above(unfit))
             if k >= len(axes) - len(whats):
                 ax.set_xlabel(_RATIO)
         _legend(figure, df, shown)
@@ -112,38 +118,32 @@ def _positive(values: "pd.Series[float]") -> "pd.Series[float]":
     return values.where(values > 0)
 
 
-def _panels(rows: int, columns: int, size: str) -> "tuple[Figure, list[Axes]]":
-    """An empty figure with a grid of panels."""
+def _panels(rows: int, columns: int, size: str, crosses: int) -> "tuple[Figure, list[Axes]]":
+    """An empty figure with a grid of panels, and room above each for that many rows of crosses."""
     from matplotlib.figure import Figure
 
     s = style.size(size)
     width = s["width_in"] * (1 if columns == 1 else 0.95 * columns)
-    figure = Figure(figsize=(width, s["height_in"] * rows), layout="constrained")
+    height = s["height_in"] + crosses * _row_pt() / 72
+    figure = Figure(figsize=(width, height * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False).ravel().tolist()
 
 
 def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str, *, counts: bool) -> set[str]:
-    """Draw the curves of one trace; counts: with how many fit. Returns which of the two special marks it used."""
+    """Draw the curves of one trace; counts: with how many fit. Returns the special mark if it used it."""
     quantity = QUANTITIES[what]
     looks = style.policies(df["policy"])
     curves = series(df)
     dashes = _dashes(curves)
     shown: set[str] = set()
-    never: list[tuple[list[Band], style.Look]] = []  # curves without a point
     for name in reversed(_in_order(curves)):  # the first in the legend comes on top
         rows = curves[name][curves[name]["trace"] == trace]
         if rows.empty:
             continue
         points = bands(rows, quantity.values(rows), spread)
         shown |= _curve(ax, points, looks[name.policy], dashes[name], counts=counts)
-        if any(p.fits == 0 for p in points):
-            shown.add(_NONE_FITS)
-            _crosses(ax, points, looks[name.policy])
-            if not any(p.fits for p in points):
-                never.append((points, looks[name.policy]))
     if quantity.log:
         ax.set_yscale("log")
-    _strip(ax, never)
     ax.grid(visible=True)
     ax.set_xlim(100 * df["band_center"].min() - 4, 100 * df["band_center"].max() + 4)
     ax.xaxis.set_major_locator(_locator())
@@ -193,29 +193,44 @@ def _curve(ax: "Axes", points: list[Band], look: style.Look, dashes: Any, *, cou
     return shown
 
 
-def _crosses(ax: "Axes", points: list[Band], look: style.Look) -> None:
-    """A cross at each ratio beside the curve where nothing fits, at the height where the curve breaks off."""
-    for k, p in enumerate(points):
-        beside = [points[j] for j in (k + 1, k - 1) if 0 <= j < len(points) and not math.isnan(points[j].mean)]
-        if p.fits == 0 and beside:
-            x = [100 * beside[0].ratio, 100 * p.ratio]
-            ax.plot(x, [beside[0].mean] * 2, ":", color=look.color)
-            ax.plot(x[1], beside[0].mean, "x", color=look.color, markeredgewidth=1.6)
+def _unfit(df: "pd.DataFrame") -> _Unfit:
+    """Of each curve that breaks off anywhere, the memory ratios at which no budget fits, by trace."""
+    curves = series(df)
+    found: _Unfit = {}
+    key: Any
+    for name in _in_order(curves):
+        for key, rows in curves[name].groupby(["trace", "band_center"], observed=True):
+            if not (rows["outcome"] == Outcome.OK).any():
+                found.setdefault(name, {}).setdefault(str(key[0]), []).append(float(key[1]))
+    return found
 
 
-def _strip(ax: "Axes", never: list[tuple[list[Band], style.Look]]) -> None:
-    """Rows of crosses in a strip below the data, one for each policy that fits nowhere."""
-    if not never:
-        return
-    row = 0.08
-    share = row * len(never)
-    scale = ax.transData.transform
-    low, high = (scale((0, y))[1] for y in ax.get_ylim())
-    ax.set_ylim(bottom=ax.transData.inverted().transform((0, low - (high - low) * share / (1 - share)))[1])
-    for k, (points, look) in enumerate(never):
-        x = [100 * p.ratio for p in points]
-        y = [row * (k + 0.5)] * len(x)
-        ax.plot(x, y, "x", color=look.color, transform=ax.get_xaxis_transform(), markeredgewidth=1.6)
+def _row_pt() -> float:
+    """How far rows of crosses are apart, in points."""
+    import matplotlib as mpl
+
+    return 1.35 * float(mpl.rcParams["lines.markersize"])
+
+
+def _above(unfit: _Unfit) -> float:
+    """How far a title is above its panel, in points."""
+    return 4 + _row_pt() * len(unfit)
+
+
+def _crosses(ax: "Axes", unfit: _Unfit, trace: str, looks: dict[str, style.Look]) -> set[str]:
+    """Above the panel, a row a curve that breaks off: a cross where nothing fits. It has no overhead, so no height."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure: Any = ax.figure
+    for k, (name, of) in enumerate(reversed(unfit.items())):
+        up = ScaledTranslation(0, (k + 0.8) * _row_pt() / 72, figure.dpi_scale_trans)
+        x = [100 * ratio for ratio in of.get(trace, [])]
+        if not x:
+            continue
+        place = ax.get_xaxis_transform() + up
+        look: Any = {"color": looks[name.policy].color, "markeredgewidth": 1.2, "transform": place, "clip_on": False}
+        ax.plot(x, [1.0] * len(x), "x", **look)
+    return {_NONE_FITS} if any(trace in of for of in unfit.values()) else set()
 
 
 def _in_order(curves: "dict[Series, pd.DataFrame]") -> list[Series]:

@@ -1,4 +1,4 @@
-"""The memory map of a schedule: addresses against GPU time for one step, a rectangle per stay of a value in memory."""
+"""The memory map of a schedule: addresses against GPU time for one step, and what lies where."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopsim.figures import style
+from coopsim.figures.cells import FREE, cells, largest_stretch
 from coopsim.figures.residences import ROLES, Residences, residences
 from coopsim.text import human
-from coopsim.types import Action, CoopsimError, Outcome
+from coopsim.types import Action, CoopsimError, Outcome, Phase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,14 +21,21 @@ if TYPE_CHECKING:
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _TIME = ((1e6, "ms"), (1e3, "µs"))
 _TICK = "#000000"
+_ROWS, _COLUMNS = 200, 600  # cells of a map of one schedule
+_OUTLINED = 0.012  # of the budget: what is larger is seen as a tensor of its own
+_HOW_TO_READ = (
+    "A bar is a tensor: as high as it has bytes, as long as it stays. What is recomputed is the overhead.\n"
+    "Parameters stay throughout: where they lie apart, no long piece can be emptied."
+)
 
 
 def draw(schedule: "Schedule", trace: "Trace", *, step: int | None = None, size: str = "column") -> "Figure":
     """One step of a schedule as a map: address against GPU time since the step began, in the units that fit.
 
-    step: from 0; None for the last one that the schedule has. size: `column` or `slide`. Rectangles are coloured by
-    role, what an op run again has made in a colour of its own; a black tick ends the stay of an evicted value.
-    CoopsimError as from `residences`.
+    step: from 0; None for the last one that the schedule has. size: `column` or `slide`. Colours are roles, what an op
+    run again has made has one of its own; a black tick ends the stay of an evicted value. A cell of the grid that is
+    drawn shows what most of it holds, and large tensors are outlined. At the right: the longest piece of memory without
+    parameters, buffers and optimizer state when the backward pass begins. CoopsimError as from `residences`.
     """
     return _figure([schedule], trace, step, size)
 
@@ -55,7 +63,9 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
         figure = Figure(figsize=(s["map_width_in"], height), layout="constrained")
         axes = figure.subplots(len(schedules), 1, sharex=True, sharey=True, squeeze=False).ravel().tolist()
         for ax, schedule, r in zip(axes, schedules, stays, strict=True):
-            _map(ax, r, int(schedule.header["budget_bytes"]), s)
+            budget_bytes = int(schedule.header["budget_bytes"])
+            _map(ax, r, budget_bytes, _ROWS if alone else _ROWS * 3 // 5, s)
+            _stretch(ax, r, budget_bytes)
             if alone:
                 title = _title(schedule, trace, r)
             else:
@@ -76,7 +86,9 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
                 f"{trace.label}, budget {_budget(schedules[0], trace, of_what=True)}" if same_budget else trace.label
             )
             figure.suptitle(setting, x=0.02, ha="left", fontsize=s["font_pt"])
-        figure.legend(handles=_legend(schedules, stays), loc="outside right upper")
+        figure.legend(
+            handles=_legend(schedules, stays), loc="outside lower center", ncols=5, title=_HOW_TO_READ, alignment="left"
+        )
     return figure
 
 
@@ -96,22 +108,41 @@ def _units(ax: "Axes", longest: int, largest: int) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _, unit=unit: f"{value / unit:g}"))
 
 
-def _map(ax: "Axes", r: Residences, budget: int, s: dict[str, float]) -> None:
-    """Rectangles, eviction ticks, phases and the budget of one step."""
+def _map(ax: "Axes", r: Residences, budget: int, rows: int, s: dict[str, float]) -> None:
+    """Cells, outlines, eviction ticks, phases and the budget of one step."""
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
 
     looks = style.roles()
-    large = (r.bytes > 0.006 * budget) & (r.end_ns - r.begin_ns > 0.006 * r.length_ns)
-    for k, role in enumerate([*ROLES, style.RECOMPUTED]):
-        mine = r.recomputed if role == style.RECOMPUTED else (r.role == k) & ~r.recomputed
-        _rectangles(ax, r, mine & ~large, looks[role].color, 0.0)
-        _rectangles(ax, r, mine & large, looks[role].color, 0.03 * s["font_pt"])
+    colors = np.array([to_rgb(looks[role].color) for role in (*ROLES, style.RECOMPUTED)] + [to_rgb("white")])
+    assert FREE == -1  # the last colour
+    picture = colors[cells(r, budget, rows, _COLUMNS)]
+    extent = (0, r.length_ns, 0, budget)
+    ax.imshow(picture, extent=extent, origin="lower", aspect="auto", interpolation="nearest", zorder=0)
+
+    _outlines(
+        ax, r, (r.bytes > _OUTLINED * budget) & (r.end_ns - r.begin_ns > 0.006 * r.length_ns), 0.03 * s["font_pt"]
+    )
     x, low, high = r.end_ns, r.address, (r.address + r.bytes)
-    ends = np.stack([np.stack([x, low], -1), np.stack([x, high], -1)], 1)[r.evicted]
+    seen = r.evicted & (r.bytes > budget / rows / 2)
+    ends = np.stack([np.stack([x, low], -1), np.stack([x, high], -1)], 1)[seen]
     ax.add_collection(LineCollection(list(ends), colors=_TICK, linewidths=0.09 * s["font_pt"], rasterized=True))
 
     ax.axhline(budget, color="black", linewidth=0.12 * s["font_pt"], linestyle="--")
     _phases(ax, r, s)
+
+
+def _stretch(ax: "Axes", r: Residences, budget: int) -> None:
+    """Right of the map: the longest piece of memory without parameters when the backward pass begins."""
+    low, high = largest_stretch(r, budget, r.phases.get(Phase.BACKWARD, r.length_ns // 2))
+    if high - low == budget:
+        return
+    across = ax.get_yaxis_transform()
+    bracket = {"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", (1.015, low), (1.015, high), xycoords=across, arrowprops=bracket, annotation_clip=False)
+    unit, name = _unit(_BYTES, high - low)
+    text = f"longest piece\nwithout parameters:\n{(high - low) / unit:.1f} {name}"
+    ax.text(1.035, (low + high) / 2, text, transform=across, va="center", fontsize="small")
 
 
 def _phases(ax: "Axes", r: Residences, s: dict[str, float]) -> None:
@@ -137,25 +168,15 @@ def _phases(ax: "Axes", r: Residences, s: dict[str, float]) -> None:
         )
 
 
-def _rectangles(ax: "Axes", r: Residences, which: Any, color: str, edge: float) -> None:
-    """The chosen stays in one collection, as pixels in vector formats too: there are tens of thousands."""
+def _outlines(ax: "Axes", r: Residences, which: Any, width: float) -> None:
+    """A white line around each of the chosen stays, as pixels in vector formats too."""
     from matplotlib.collections import PolyCollection
 
-    if not which.any():
-        return
     x0, x1 = r.begin_ns[which], r.end_ns[which]
     y0, y1 = r.address[which], (r.address + r.bytes)[which]
     corners = np.stack([np.stack(p, -1) for p in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))], 1)
-    ax.add_collection(
-        PolyCollection(
-            list(corners),
-            facecolors=color,
-            edgecolors="white" if edge else "none",
-            linewidths=edge,
-            antialiased=bool(edge),
-            rasterized=True,
-        )
-    )
+    look: Any = {"facecolors": "none", "edgecolors": "white", "linewidths": width, "rasterized": True}
+    ax.add_collection(PolyCollection(list(corners), **look))
 
 
 def _legend(schedules: "Sequence[Schedule]", stays: list[Residences]) -> list[Any]:

@@ -26,9 +26,20 @@ def plot_schedule(
     then says the format. CoopsimError for an unsupported format, or a schedule that has no addresses or is of another
     trace.
     """
+    return _write(memory_map.draw(schedule, trace, size=size), _targets(out, _name(schedule, trace), formats))
+
+
+def _name(schedule: "Schedule", trace: "Trace") -> str:
+    """Trace, policy and budget, in percent of the peak if it is a round one; the allocator if it is no arena."""
+    from coopsim.trace.measure import peak_bytes
+
     h = schedule.header
-    name = f"memory-map_{trace.label}_{h['policy']}_{h['allocator']}_{h['budget_bytes']}B"
-    return _write(memory_map.draw(schedule, trace, size=size), _targets(out, re.sub(r"[^\w.-]+", "-", name), formats))
+    granule = int(h.get("granule", 1))
+    peak = peak_bytes(trace, granule)
+    percent = round(100 * h["budget_bytes"] / peak, 2)
+    is_round = abs(percent / 100 * peak - h["budget_bytes"]) <= granule
+    words = ["memory-map", trace.label, h["policy"], *([] if h["allocator"] == "arena" else [h["allocator"]])]
+    return re.sub(r"[^\w.-]+", "-", "_".join([*words, f"{percent:g}pct" if is_round else f"{h['budget_bytes']}B"]))
 
 
 def plot_comparison(

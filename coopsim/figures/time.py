@@ -71,7 +71,7 @@ def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
     groups = np.cumsum([0, *(a.ratio != b.ratio for a, b in pairwise(bars))])
     y = (np.arange(len(bars)) + 0.5 * groups).tolist()
     line = 1.75 * s["font_pt"] / 72
-    figure = Figure(figsize=(s["map_width_in"], line * (y[-1] + 10)), layout="constrained")
+    figure = Figure(figsize=(s["map_width_in"], line * (y[-1] + 1.2 + 1.2 * bool(title) + 2.4)), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[2.4, 1], sharey=True)
     shown = _stack(left, y, [b.parts() for b in bars], looks)
     shown |= _stack(right, y, [b.search() for b in bars], looks)
@@ -85,7 +85,8 @@ def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
     if title:
         figure.suptitle(title, x=0.01, ha="left")
     handles = [Patch(facecolor=looks[k].color, label=looks[k].label) for k in looks if k in shown]
-    figure.legend(handles=handles, loc="outside lower left", ncols=2)
+    legend = figure.legend(handles=handles, loc="outside lower left", ncols=2)
+    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
     return figure
 
 

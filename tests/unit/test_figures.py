@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ import pytest
 from coopsim import figures, policies, tables
 from coopsim.figures import feasibility, lines, memory_map, plot_schedule, plot_sweep, save, style
 from coopsim.figures.bands import Series, bands, series
-from coopsim.figures.residences import ROLES, residences
+from coopsim.figures.cells import FREE, RECOMPUTED, cells, largest_stretch
+from coopsim.figures.residences import ROLES, Residences, residences
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes
+from coopsim.trace.synth import make
 from coopsim.types import Action, CoopsimError, Phase, Role
 
 
@@ -171,17 +173,19 @@ def test_what_does_not_fit_is_marked() -> None:
     (ax,) = figure.axes
     crosses = [line for line in ax.lines if line.get_marker() == "x"]
     dtr, mine = style.policies(["dtr-oneflow", "mine", "coop"])["dtr-oneflow"], style.policies(["mine"])["mine"]
-    beside = [line for line in crosses if line.get_color() == dtr.color]
-    assert [np.ravel(line.get_xydata()).tolist() for line in beside] == [pytest.approx([30, 1.3])]
-    (strip,) = [line for line in crosses if line.get_color() == mine.color]
-    assert strip.get_xdata() == pytest.approx([30, 40, 50, 100])
+    places = {line.get_color(): [round(float(x)) for x in line.get_xdata()] for line in crosses}
+    assert places == {dtr.color: [30], mine.color: [30, 40, 50, 100]}
+    figure.draw_without_rendering()
+    heights = [line.get_transform().transform((30, line.get_ydata()[0]))[1] for line in crosses]
+    assert min(heights) > ax.get_window_extent().y1, "no cross at a height that is an overhead"
+    assert len(set(heights)) == 2
     hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white" and line.get_marker() == dtr.marker]
     assert [line.get_xdata()[0] for line in hollow] == [40]
     assert [t.get_text() for t in ax.texts] == ["1/3"]
     (legend,) = figure.legends
     assert [t.get_text() for t in legend.get_texts()] == [
-        "Coop",
         "DTR",
+        "Coop",
         "mine",
         "not all budgets of the band fit",
         "does not fit",
@@ -395,6 +399,51 @@ def test_every_text_of_a_map_can_be_read(size: str) -> None:
     texts_are_inside_and_apart(memory_map.compare(list(SQUEEZED.values()), TRACE, step=0, size=size))
 
 
+def test_a_cell_shows_what_most_of_it_holds() -> None:
+    """Bytes by time of each kind in each cell, added up one by one; thin stays are those that the cells may enlarge."""
+    budget, rows, columns = SQUEEZED["coop"].header["budget_bytes"], 7, 11
+    for schedule in SQUEEZED.values():
+        r = residences(schedule, TRACE)
+        share = np.zeros((rows, columns, len(ROLES) + 1))
+        for k in range(len(r)):
+            kind = RECOMPUTED if r.recomputed[k] else r.role[k]
+            low, high = (rows * x / budget for x in (r.address[k], r.address[k] + r.bytes[k]))
+            begin, end = (columns * x / r.length_ns for x in (r.begin_ns[k], r.end_ns[k]))
+            for i, j in product(range(rows), range(columns)):
+                inside = max(0, min(high, i + 1) - max(low, i)) * max(0, min(end, j + 1) - max(begin, j))
+                share[i, j, kind] += inside
+        found = cells(r, budget, rows, columns)
+        thin = {int(rows * (a + n / 2) / budget) for a, n in zip(r.address, r.bytes, strict=True) if n * rows < budget}
+        for i, j in product(set(range(rows)) - thin, range(columns)):
+            assert found[i, j] == (share[i, j].argmax() if share[i, j].sum() >= 0.5 else FREE)
+
+
+def stays(*rows: tuple[int, int, int, int, Role]) -> Residences:
+    """(address, bytes, begin, end, role) each, in a step of 1000 ns."""
+    a, n, begin, end = (np.array(column, np.int64) for column in list(zip(*rows, strict=True))[:4])
+    role = np.array([ROLES.index(row[4]) for row in rows], np.int64)
+    no = np.zeros(len(rows), np.bool_)
+    return Residences(a, n, begin, end, role, role, role, no, no, no, {"forward": 0, "backward": 500}, 0, 1000)
+
+
+def test_what_is_thin_is_seen_if_it_is_long() -> None:
+    long, short = (105, 1, 0, 1000, Role.PARAMETER), (505, 1, 300, 310, Role.ACTIVATION)
+    found = cells(stays(long, short), 1000, 10, 100)
+    assert (found[1] == ROLES.index(Role.PARAMETER)).all()
+    assert (np.delete(found, 1, axis=0) == FREE).all()
+
+
+def test_the_longest_piece_without_parameters() -> None:
+    r = stays(
+        (0, 100, 0, 1000, Role.PARAMETER),
+        (300, 100, 0, 1000, Role.OPTIMIZER_STATE),
+        (600, 100, 0, 1000, Role.ACTIVATION),  # may be evicted
+        (800, 100, 0, 400, Role.PARAMETER),  # is gone when the backward pass begins
+    )
+    assert largest_stretch(r, 1000, 500) == (400, 1000)
+    assert largest_stretch(r, 1000, 0) == (400, 800)
+
+
 def test_a_map_says_what_it_shows() -> None:
     schedule = SQUEEZED["dtr-oneflow"]
     figure = memory_map.draw(schedule, TRACE)
@@ -465,7 +514,13 @@ def test_one_file_of_a_sweep_is_the_overview(tmp_path: Path) -> None:
 def test_maps_are_named_after_what_was_replayed(tmp_path: Path) -> None:
     found = [plot_schedule(s, TRACE, tmp_path)[0].name for s in SQUEEZED.values()]
     assert len(set(found)) == len(SQUEEZED)
-    assert found[0].startswith("memory-map_chain_coop_arena_")
+    assert found[0] == "memory-map_chain_coop_70pct.png"
+    large = make("synth:unet:4")
+    budget = int(0.7 * peak_bytes(large, 512)) + 4096
+    odd = replay(large, "coop", "cuda-caching", budget=budget, steps=1)
+    assert plot_schedule(odd, large, tmp_path)[0].name == (
+        f"memory-map_unet-4_coop_cuda-caching_{odd.header['budget_bytes']}B.png"
+    )
     assert plot_schedule(SQUEEZED["coop"], TRACE, tmp_path / "own.png") == [tmp_path / "own.png"]
 
 

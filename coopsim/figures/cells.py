@@ -1,0 +1,56 @@
+"""A memory map as a grid of cells: what most of each cell holds. Thousands of small stays become a picture."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopsim.figures.residences import ROLES, Residences
+from coopsim.types import Role
+
+Cells = NDArray[np.intp]
+
+FREE = -1
+RECOMPUTED = len(ROLES)  #: what has been made again, whatever its role
+FIXED = tuple(ROLES.index(r) for r in (Role.PARAMETER, Role.BUFFER, Role.OPTIMIZER_STATE))  #: what stays throughout
+_LONG = 0.05  # of the step: what stays as long divides the memory, so it must be seen however thin it is
+_SEEN = 0.6  # of a cell: more than half
+
+
+def cells(r: Residences, budget: int, rows: int, columns: int) -> Cells:
+    """What most of each cell holds: an index of ROLES, RECOMPUTED, or FREE. The first row is at address 0.
+
+    A cell is `budget / rows` bytes high and `r.length_ns / columns` long. A stay that is less than a cell high is seen
+    if it is long, or if others of its kind fill the cell with it.
+    """
+    kind = np.where(r.recomputed, RECOMPUTED, r.role)
+    low, high = r.address / budget * rows, (r.address + r.bytes) / budget * rows
+    begin, end = r.begin_ns / r.length_ns * columns, r.end_ns / r.length_ns * columns
+    thin = (high - low < 1) & (end - begin >= _LONG * columns)  # in one row, that of the middle
+    first = np.where(thin, (low + high) / 2, low).astype(np.intp).clip(0, rows - 1)
+    last = np.where(thin, first, np.ceil(high).astype(np.intp) - 1).clip(first, rows - 1)
+
+    stay = np.repeat(np.arange(len(r)), last - first + 1)
+    row = (
+        np.arange(len(stay))
+        - np.repeat(np.cumsum(last - first + 1) - (last - first + 1), last - first + 1)
+        + first[stay]
+    )
+    share = np.minimum(high[stay], row + 1) - np.maximum(low[stay], row)
+    share = np.where(thin[stay], np.maximum(high - low, _SEEN)[stay], share)
+    steps = np.zeros((RECOMPUTED + 1, rows, columns + 2))  # what is added from each column to the next
+    for at, sign in ((begin[stay], 1), (end[stay], -1)):
+        column = at.astype(np.intp)
+        part = at - column
+        np.add.at(steps, (kind[stay], row, column), sign * share * (1 - part))
+        np.add.at(steps, (kind[stay], row, column + 1), sign * share * part)
+    held = steps.cumsum(axis=2)[:, :, :columns]
+    return np.where(held.sum(axis=0) >= 0.5, held.argmax(axis=0), FREE)
+
+
+def largest_stretch(r: Residences, budget: int, time_ns: int) -> tuple[int, int]:
+    """Where, at that time of the step, the longest piece of memory begins and ends in which nothing of FIXED lies."""
+    here = (r.begin_ns <= time_ns) & (time_ns < r.end_ns) & np.isin(r.role, FIXED)
+    order = np.argsort(r.address[here], kind="stable")
+    low = r.address[here][order]
+    begins, ends = np.append(0, low + r.bytes[here][order]), np.append(low, budget)
+    k = int((ends - begins).argmax())
+    return int(begins[k]), int(ends[k])

@@ -1,0 +1,119 @@
+"""The tables of docs/policies-ours.md, from the bands of policies.py."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+#: The traces, by what they were used for.
+GROUPS = {
+    "the four tuned on": ("bert-large", "resnet-50", "swin-t", "unet"),
+    "the other four reference models": ("inception-v3", "bilstm", "spos", "gpt3-2.7b"),
+    "never tuned on": ("resnet-152", "inception-v4", "densenet-121", "gpt-2", "moe"),
+}
+DTR = ("dtr-oneflow", "dtr", "dtr-eq")  #: its published forms; the best of them counts
+OURS = {"thrift": "Thrift", "foresight": "Foresight"}
+COMPARED = (*DTR, "dte-oneflow", "coop", *OURS)
+NAMES = {"dtr-oneflow": "DTR", "dtr": "DTR, exact", "dtr-eq": "DTR, sets", "dte-oneflow": "DTE", "coop": "Coop"} | OURS
+NOISE = 1e-9  #: of a sum of times
+
+
+def sections(table: pd.DataFrame) -> dict[str, str]:
+    """What stands between the marks of the page, by name."""
+    return {"policy sums": sums(table), "policies": cells(table)}
+
+
+def by_cell(table: pd.DataFrame) -> Iterator[tuple[str, float, pd.DataFrame]]:
+    """Trace, memory ratio, and a row a policy, in the order of the table."""
+    for (trace, ratio), group in table.groupby(["trace", "band_center"], sort=False):
+        yield str(trace), float(str(ratio)), group.set_index("policy")
+
+
+def best(cell: pd.DataFrame) -> "pd.Series | None":
+    """The row of the least overhead among DTR, DTE and Coop. None unless each of them fits all budgets."""
+    whole = cell[cell.fits == cell.points]
+    forms = [p for p in DTR if p in whole.index]
+    if not forms or not {"dte-oneflow", "coop"} <= set(whole.index):
+        return None
+    return whole.loc[whole.loc[[*forms, "dte-oneflow", "coop"]].overhead.idxmin()]
+
+
+def sums(table: pd.DataFrame) -> str:
+    """Excess overhead added up by group; then where ours are worse, or fit less; then what searching takes."""
+    head = ["overhead - 1, summed, points", "cells", "best of DTR, DTE, Coop", *OURS.values()]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    groups = {name: list(names) for name, names in GROUPS.items()}
+    (tuned, other, *_) = groups.values()
+    for name, traces in {**groups, "**the eight reference models**": tuned + other}.items():
+        lines.append(_sum(name, table[table.trace.isin(traces)]))
+    worse: dict[str, list[str]] = {p: [] for p in OURS}
+    unfit: dict[str, list[str]] = {p: [] for p in OURS}
+    for trace, ratio, cell in by_cell(table):
+        of_best = best(cell)
+        for p in OURS:
+            mine = cell.loc[p]
+            rival = cell.drop(list(OURS)).sort_values("fits").iloc[-1]
+            if mine.fits < rival.fits:
+                of_all = f"{mine.fits:.0f} of {mine.points:.0f}, {NAMES[str(rival.name)]} {rival.fits:.0f}"
+                unfit[p].append(f"{trace} at {ratio:g} ({of_all})")
+            if of_best is None or mine.fits < mine.points:
+                continue
+            band = max(mine.overhead_spread, of_best.overhead_spread)
+            if mine.overhead > of_best.overhead + band + NOISE:
+                values = f"{100 * (mine.overhead - 1):.1f} against {100 * (of_best.overhead - 1):.1f}"
+                worse[p].append(f"{trace} at {ratio:g} ({values})")
+    lines += ["", "Worse than the best of the three by more than the noise band: " + _listed(worse) + "."]
+    lines += ["", "Fits fewer budgets of a band than the one of the three that fits most: " + _listed(unfit) + "."]
+    return "\n".join([*lines, "", searching(table)])
+
+
+def _sum(name: str, table: pd.DataFrame) -> str:
+    """A line of the table: over the cells where each of the three and ours fit all budgets."""
+    total = dict.fromkeys(["best", *OURS], 0.0)
+    count = 0
+    for _, _, cell in by_cell(table):
+        of_best, mine = best(cell), cell.loc[list(OURS)]
+        if of_best is None or (mine.fits < mine.points).any():
+            continue
+        count += 1
+        total["best"] += 100 * (of_best.overhead - 1)
+        for p in OURS:
+            total[p] += 100 * (mine.overhead[p] - 1)
+    if not total["best"]:
+        return f"| {name} | {count} | - | - | - |"
+    of_ours = [f"{total[p]:.1f} ({100 * (total[p] / total['best'] - 1):+.1f} %)" for p in OURS]
+    return f"| {name} | {count} | {total['best']:.1f} | {' | '.join(of_ours)} |"
+
+
+def _listed(found: dict[str, list[str]]) -> str:
+    return "; ".join(f"{OURS[p]}: {', '.join(cases) or 'nowhere'}" for p, cases in found.items())
+
+
+def searching(table: pd.DataFrame) -> str:
+    """Pieces visited, of Coop's, over the cells where both fit all budgets and Coop searches."""
+    parts = []
+    for p in OURS:
+        ratios = []
+        for _, _, cell in by_cell(table):
+            pair = cell.loc[["coop", p]]
+            if (pair.fits == pair.points).all() and pair.search_visits["coop"] > 0:
+                ratios.append(pair.search_visits[p] / pair.search_visits["coop"])
+        found = pd.Series(ratios)
+        parts.append(f"{OURS[p]} {found.median():.2f} in the median and {found.max():.2f} at most")
+    return "Pieces visited, of Coop's: " + "; ".join(parts) + "."
+
+
+def cells(table: pd.DataFrame) -> str:
+    """A line a trace and ratio at which anything fits."""
+    lines = [f"| overhead - 1, % | at | {' | '.join(NAMES[p] for p in COMPARED)} |", "|---" * (2 + len(COMPARED)) + "|"]
+    for trace, ratio, cell in by_cell(table):
+        if cell.fits.any():
+            lines.append(f"| {trace} | {ratio:g} | {' | '.join(cell_text(cell.loc[p]) for p in COMPARED)} |")
+    return "\n".join(lines)
+
+
+def cell_text(row: pd.Series) -> str:
+    """Mean ± standard deviation, and how many budgets fit if not all do."""
+    if row.fits == 0:
+        return "-"
+    some = "" if row.fits == row.points else f" ({row.fits:.0f} of {row.points:.0f})"
+    return f"{100 * (row.overhead - 1):.1f} ± {100 * row.overhead_spread:.1f}{some}"

@@ -1,0 +1,85 @@
+"""Tables beside our policies: sums over a table made by hand, and pages that say what is expected."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+import pytest
+
+from tests.conftest import ROOT
+
+HERE = ROOT / "experiments"
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ModuleType, ModuleType]]:
+    """against.py and policies_text.py, with their own modules, which are gone afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(HERE))
+    import against
+    import policies_text
+
+    yield against, policies_text
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
+            del sys.modules[name]
+
+
+def cell(trace: str, ratio: float, **overheads: float) -> list[dict[str, object]]:
+    """A row a policy: overhead in points, none if it fits no budget; half of 11 fit if it is negative."""
+    rows = []
+    for policy in ("dtr-oneflow", "dtr", "dtr-eq", "dte-oneflow", "coop", "thrift", "foresight"):
+        points = overheads.get(policy.replace("-", "_"))
+        fits = 0 if points is None else 5 if points < 0 else 11
+        rows.append(
+            {"trace": trace, "policy": policy, "band_center": ratio, "points": 11, "fits": fits, "search_visits": 10.0}
+            | {"overhead": None if points is None else 1 + abs(points) / 100, "overhead_spread": 0.01}
+        )
+    return rows
+
+
+def test_sums_count_the_cells_where_all_fit(scripts: tuple[ModuleType, ModuleType]) -> None:
+    """The best form of DTR counts; a cell in which one of the three or of ours misses a budget does not."""
+    text = scripts[1]
+    rows = cell("unet", 0.9, dtr_oneflow=30, dtr=8, dte_oneflow=12, coop=10, thrift=6, foresight=4)
+    rows += cell("unet", 0.8, dtr_eq=20, dte_oneflow=20, coop=12, thrift=15, foresight=12.5)
+    rows += cell("unet", 0.7, dte_oneflow=20, coop=12, thrift=10, foresight=9)  # DTR fits nowhere
+    rows += cell("unet", 0.6, dtr=20, dte_oneflow=20, coop=12, thrift=-10, foresight=9)  # Thrift in part
+    rows += cell("moe", 0.9, dtr=20, dte_oneflow=20, coop=10, thrift=10, foresight=10)
+    rows += cell("spos", 0.9, dtr=20, dte_oneflow=20, coop=10, thrift=5, foresight=5)
+    lines = text.sums(pd.DataFrame(rows)).split("\n")
+    assert lines[2] == "| the four tuned on | 2 | 20.0 | 21.0 (+5.0 %) | 16.5 (-17.5 %) |"
+    assert lines[4] == "| never tuned on | 1 | 10.0 | 10.0 (+0.0 %) | 10.0 (+0.0 %) |"
+    assert lines[5] == "| **the eight reference models** | 3 | 30.0 | 26.0 (-13.3 %) | 21.5 (-28.3 %) |"
+    assert "band: Thrift: unet at 0.8 (15.0 against 12.0); Foresight: nowhere." in lines[7]
+    assert "most: Thrift: unet at 0.6 (5 of 11, Coop 11); Foresight: nowhere." in lines[9]
+
+
+def test_the_page_on_our_policies_says_what_is_expected(scripts: tuple[ModuleType, ModuleType]) -> None:
+    from readme import read_section
+
+    found = scripts[1].sections(pd.read_csv(HERE / "expected" / "policies.csv"))
+    for name, text in found.items():
+        assert read_section(name, ROOT / "docs" / "policies-ours.md").strip() == text.strip(), name
+
+
+def test_the_readme_says_what_is_expected_of_the_real_allocator(scripts: tuple[ModuleType, ModuleType]) -> None:
+    from readme import read_section
+
+    assert read_section("against").strip() == scripts[0].text(pd.read_csv(HERE / "expected" / "against.csv")).strip()
+
+
+@pytest.mark.parametrize("name", ["overhead", "policies"])
+def test_tables_of_half_memory_agree(name: str) -> None:
+    """The arena beside the real allocator, and each other table, hold the same replays."""
+    arena = pd.read_csv(HERE / "expected" / "against.csv")
+    arena = arena[arena.arena == "ok"].groupby(["trace", "policy"]).arena_overhead.agg(["count", "mean", "std"])
+    table = pd.read_csv(HERE / "expected" / f"{name}.csv")
+    table = table[table.band_center == 0.5].set_index(["trace", "policy"])
+    both = [key for key in table.index if key in arena.index]
+    assert len(both) >= 20
+    for key in both:
+        assert arena["count"][key] == table.fits[key], key
+        assert arena["mean"][key] == pytest.approx(table.overhead[key], abs=2e-5), key
