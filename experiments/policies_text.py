@@ -84,6 +84,16 @@ def _sum(name: str, table: pd.DataFrame) -> str:
     return f"| {name} | {count} | {total['best']:.1f} | {' | '.join(of_ours)} |"
 
 
+def elsewhere(table: pd.DataFrame) -> str:
+    """Excess overhead added up by setting and model, over the cells where all fit all budgets."""
+    head = ["overhead - 1, summed, points", "cells", "best of DTR, DTE, Coop", *OURS.values()]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for (setting, model), group in table.groupby(["setting", "model"], sort=False):
+        lines.append(_sum(f"{setting}, {model}", group))
+    lines.append(_sum("**all**", table.assign(trace=table.setting + table.model)))
+    return "\n".join(lines)
+
+
 def _listed(found: dict[str, list[str]]) -> str:
     return "; ".join(f"{OURS[p]}: {', '.join(cases) or 'nowhere'}" for p, cases in found.items())
 
