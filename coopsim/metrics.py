@@ -44,7 +44,8 @@ _OF_CACHING = ("torch", "alloc_conf", "peak_reserved_bytes", "alloc_retries")
 def summary(schedule: Schedule) -> dict[str, Any]:
     """One flat object, whatever the outcome; None where a figure has no meaning.
 
-    overhead: total cost / (steps x cost without recomputation), only if all steps ran. fragmentation_rate: mean, over
+    overhead: total cost / (steps x cost without recomputation), only if all steps ran; the cost of a first step that
+    was begun anew (docs/replay.md, Planning) is in it, but not in total_cost_ns. fragmentation_rate: mean, over
     allocations that needed eviction, of free bytes / budget once the hole is found, the new value counted as used
     (OneFlow 2022); fragmentation_rate_incl: as free (OneFlow 2023); scatter: mean of 1 - largest hole / free bytes at
     the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation. torch,
@@ -53,6 +54,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
     h = schedule.header
     per_step = h["base_step_cost_ns"]
     base = sum(per_step[k % len(per_step)] for k in range(h["steps"]))
+    lost = h.get("lost_cost_ns", 0)
     samples = h["searches"] - (h["outcome"] == "oom")
     has_addresses = h["allocator"] != "counter"
 
@@ -65,7 +67,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         | {
             "trace": h["model"],
             "base_cost_ns": base,
-            "overhead": h["total_cost_ns"] / base if h["outcome"] == "ok" and base else None,
+            "overhead": (h["total_cost_ns"] + lost) / base if h["outcome"] == "ok" and base else None,
             "fragmentation_rate": mean("free_ratio_sum"),
             "fragmentation_rate_incl": mean("free_ratio_incl_sum"),
             "scatter": mean("scatter_sum"),

@@ -12,7 +12,7 @@ from coopsim.allocators.caching.conf import parse
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
-from coopsim.replay.periodic.make import Planner
+from coopsim.replay.periodic.make import Planner, second_try
 from coopsim.replay.program import Program, lower
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
@@ -117,17 +117,6 @@ def _replay(
             f"this trace cannot be repeated: storage {program.used_up} ({what}) is used up and nothing replaces it; "
             f"give --steps {trace.n_steps} or fewer"
         )
-    taken = (
-        policy.cost,
-        policy.divisor,
-        policy.recency,
-        policy.search,
-        policy.placement,
-        policy.in_place,
-        policy.release,
-        policy.dead,
-    )
-    choice = np.array([*(_CODES[type(c)].index(c) for c in taken), kind.code], np.int64)
     if budget < kind.granule:
         raise CoopsimError(f"a budget of {budget} bytes is less than one piece of {allocator} ({kind.granule} B)")
     budget = budget // kind.granule * kind.granule
@@ -139,8 +128,9 @@ def _replay(
     if policy.planning == Planning.REPEAT and kind.name == "arena" and trace.n_steps == 1:
         planner = Planner(program, budget, in_place=policy.in_place == InPlace.RECOMPUTABLE)
 
-    def once(log_rows: int) -> s.State:
+    def once(deciding: Policy, log_rows: int) -> s.State:
         while True:
+            choice = _choice(deciding, kind.code)
             state = s.new_state(program, choice, budget, log_rows, memory.empty() if memory else None)
             if hooks:
                 hooks.attach(state)
@@ -152,9 +142,13 @@ def _replay(
                 return state
             memory.blocks *= 2
 
-    state = once(log_rows=0)
+    deciding = policy
+    state = once(deciding, log_rows=0)
+    if planner and planner.may_begin_anew(trace, state):
+        deciding = second_try(policy)
+        state = once(deciding, log_rows=0)
     if record:  # the first run has counted the rows; a replay is deterministic, so the second fills exactly those
-        state = once(log_rows=int(state.K[s.K_ROWS]))
+        state = once(deciding, log_rows=int(state.K[s.K_ROWS]))
     header = _header(trace, program, state) | {
         "policy": policy.name,
         "choices": policies.choices(policy),
@@ -171,6 +165,21 @@ def _replay(
     if memory:
         header |= memory.header(state)
     return _schedule(program, state, header)
+
+
+def _choice(policy: Policy, allocator: int) -> s.Array:
+    """A policy and an allocator as kernels know them."""
+    taken = (
+        policy.cost,
+        policy.divisor,
+        policy.recency,
+        policy.search,
+        policy.placement,
+        policy.in_place,
+        policy.release,
+        policy.dead,
+    )
+    return np.array([*(_CODES[type(c)].index(c) for c in taken), allocator], np.int64)
 
 
 class _Caching:

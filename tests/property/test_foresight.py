@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 
 from coopsim import policies
 from coopsim.kernel import state as s
+from coopsim.metrics import summary
 from coopsim.replay import replay
 from coopsim.replay.periodic.make import Plan, make
 from coopsim.replay.program import Program, lower
-from coopsim.trace import Trace
+from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make as synth
-from coopsim.types import Action, InPlace, Pinning
+from coopsim.types import Action, InPlace, Phase, Pinning
 from coopsim.validate import validate
+from tests.conftest import ROOT
 from tests.strategies import traces
 
 GRANULE = 512
@@ -89,3 +91,26 @@ def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -
     assert schedule.header["planned_steps"] == 0
     assert schedule.header["outcome"] == "ok"
     assert validate(schedule, trace) == []
+
+
+def test_a_first_step_that_does_not_fit_begins_anew_as_coop() -> None:
+    """Its rows are Coop's; what the first try had cost is told, and counts."""
+    trace = load(ROOT / "traces" / "resnet-50.parquet")
+    budget = int(0.275 * peak_bytes(trace, GRANULE))
+    thrift, coop, schedule = (replay(trace, p, "arena", budget, steps=3) for p in ("thrift", "coop", "foresight"))
+    assert (thrift.header["outcome"], coop.header["outcome"], schedule.header["outcome"]) == ("oom", "ok", "ok")
+    assert validate(schedule, trace) == []
+    n = int((schedule.step == 0).sum())
+    assert schedule.address[:n].tolist() == coop.address[:n].tolist()
+    assert schedule.header["planned_steps"] == 2
+    assert schedule.header["lost_cost_ns"] == thrift.header["total_cost_ns"] > 0
+    costs = schedule.header["total_cost_ns"] + thrift.header["total_cost_ns"]
+    assert summary(schedule)["overhead"] == costs / (3 * trace.cost_ns.sum())
+
+
+def test_no_step_begins_anew_once_parameters_are_updated() -> None:
+    trace = load(ROOT / "traces" / "resnet-50.parquet")
+    budget = int(0.275 * peak_bytes(trace, GRANULE))
+    updating = replace(trace, phase=[str(Phase.OPTIMIZER)] * trace.n_ops)
+    schedule = replay(updating, "foresight", "arena", budget, steps=3)
+    assert (schedule.header["outcome"], schedule.header["lost_cost_ns"]) == ("oom", 0)

@@ -8,6 +8,8 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.kernel.state import Array
+from coopsim.policies import Policy
+from coopsim.policies.coop import POLICY as COOP
 from coopsim.replay.loop import run
 from coopsim.replay.periodic.place import place
 from coopsim.replay.periodic.rehearse import (
@@ -23,6 +25,8 @@ from coopsim.replay.periodic.rehearse import (
 )
 from coopsim.replay.periodic.select import drop_useless, prune, select, selection
 from coopsim.replay.program import NEVER, Program
+from coopsim.trace.table import Trace
+from coopsim.types import Phase
 
 _TRIES = 12
 
@@ -63,6 +67,18 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
     return None
 
 
+def second_try(policy: Policy) -> Policy:
+    """As whom the first step begins anew if it ran out of memory: Coop, whose windows are smaller."""
+    return replace(
+        policy,
+        cost=COOP.cost,
+        divisor=COOP.divisor,
+        recency=COOP.recency,
+        search=COOP.search,
+        placement=COOP.placement,
+    )
+
+
 class Planner:
     """Runs a replay: the first step as the policy does, the others by plan. Plans are kept for a second run."""
 
@@ -70,6 +86,7 @@ class Planner:
         self.program, self.budget, self.in_place = program, budget, in_place
         self.plans: dict[bytes, Plan | None] = {}
         self.seconds = 0.0
+        self.lost_cost = 0
 
     def run(self, state: s.State, steps: int, overhead_limit: float) -> None:
         """Like loop.run."""
@@ -87,6 +104,14 @@ class Planner:
                 state.K[s.K_PLANNED] += 1
             state.K[s.K_REQUEST] = -1
 
+    def may_begin_anew(self, trace: Trace, state: s.State) -> bool:
+        """Whether the first step ran out of memory before anything was updated for good; its cost is lost then."""
+        updating = state.K[s.K_OP] >= 0 and trace.phase[int(state.K[s.K_NOW])] == Phase.OPTIMIZER
+        if state.K[s.K_OUTCOME] != s.OOM or state.K[s.K_STEP] > 0 or updating:
+            return False
+        self.lost_cost = int(state.K[s.K_TOTAL])
+        return True
+
     def _plan_for(self, state: s.State) -> Plan | None:
         pieces = state.V[state.initial, s.PIECE]
         if (pieces < 0).any():
@@ -100,7 +125,14 @@ class Planner:
         return self.plans[key]
 
     def header(self, state: s.State) -> dict[str, Any]:
-        """Steps that went by plan to their end, and the last plan's figures; planning time is wall-clock."""
+        """Steps that went by plan to their end, the last plan's figures, the cost of a first step that began anew.
+
+        Planning time is wall-clock.
+        """
         made = [plan for plan in self.plans.values() if plan]
         figures = {"plan_peak_bytes": made[-1].peak, "plan_height_bytes": made[-1].height} if made else {}
-        return figures | {"planned_steps": int(state.K[s.K_PLANNED]), "planning_ns": round(self.seconds * 1e9)}
+        return figures | {
+            "planned_steps": int(state.K[s.K_PLANNED]),
+            "planning_ns": round(self.seconds * 1e9),
+            "lost_cost_ns": self.lost_cost,
+        }
