@@ -42,5 +42,6 @@ def test_command_line_refuses(coopsim: Any, tmp_path: Path) -> None:
     case.write_text('{"conf": "", "total": 1073741824, "ops": ["a 1 1 0"]}')
     assert coopsim("requests", case)[:2] == (0, "a 1 0\n")
     code, _, err = coopsim("requests", case, "--steps", "2")
-    assert (code, err) == (2, f"coopsim: {case}: --json and --steps are for traces\n")
+    why = "--json, --steps and --alloc-conf are for traces; a case has its own conf"
+    assert (code, err) == (2, f"coopsim: {case}: {why}\n")
     assert coopsim("requests", tmp_path / "none").code == 2
