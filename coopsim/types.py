@@ -118,6 +118,7 @@ class Release(StrEnum):
     EAGER = "eager"  #: dropped at once, recomputable as long as something may need it
     KEEP = "keep"  #: left for the search to find
     BANISH = "banish"  #: dropped for good unless something evicted depends on it; its dependents stay (DTR's appendix)
+    NEEDED = "needed"  #: left for the search to find as long as something evicted would be made from it, then dropped
 
 
 class Dead(StrEnum):
@@ -125,6 +126,7 @@ class Dead(StrEnum):
 
     RELEASE = "release"  #: dropped at once (OneFlow)
     KEEP = "keep"  #: left for the search to find (DTR on PyTorch, MegEngine)
+    NEEDED = "needed"  #: left for the search to find as long as something evicted would be made from it, then dropped
 
 
 class Pinning(StrEnum):

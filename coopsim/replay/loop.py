@@ -26,11 +26,11 @@ from coopsim.kernel.state import (
     TO,
     State,
 )
-from coopsim.replay.banish import try_banish
+from coopsim.replay.banish import drop_unneeded, try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import ARENA, log, settle
 from coopsim.replay.relatives import forget
-from coopsim.replay.run_op import BANISH, MOVE, run_op
+from coopsim.replay.run_op import BANISH, MOVE, NEEDED, run_op
 
 EAGER = 0
 
@@ -84,6 +84,8 @@ def _program_drops(S: State, v: int) -> None:
     S.V[v, LIVE] = 0
     if S.choice[C_RELEASE] == BANISH and S.V[v, EVICTABLE]:
         try_banish(S, v)
+    elif S.choice[C_RELEASE] == NEEDED and S.V[v, EVICTABLE]:
+        drop_unneeded(S, v)
     elif S.V[v, PIECE] >= 0 and (S.choice[C_RELEASE] == EAGER or not S.V[v, EVICTABLE]):
         drop(S, v, RELEASE if S.V[v, EVICTABLE] else FREE)
 

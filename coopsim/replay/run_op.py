@@ -37,13 +37,14 @@ from coopsim.replay.evict import EVICT, FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import log, pin, settle
 from coopsim.replay.periodic.follow import leaves
 from coopsim.replay.relatives import leave_evicted
+from coopsim.replay.walks import is_needed
 from coopsim.replay.watch import tell
 from coopsim.types import Action
 
 COMPUTE, RECOMPUTE, MOVE = int(Action.COMPUTE), int(Action.RECOMPUTE), int(Action.MOVE)
 RECOMPUTABLE = 1
-RELEASE_DEAD = 0
-BANISH = 2
+RELEASE_DEAD, KEEP_NEEDED = 0, 2
+BANISH, NEEDED = 2, 3
 
 
 @kernel
@@ -188,5 +189,5 @@ def _let_go(S: State, v: int) -> None:
     if S.V[v, PINS] == 0 and S.V[v, LIVE] == 0 and S.V[v, PIECE] >= 0 and S.V[v, EVICTABLE]:
         if S.V[v, MADE] == 0:  # banished, and made again only because its op was needed for a sibling
             drop(S, v, FREE)
-        elif S.choice[C_DEAD] == RELEASE_DEAD:
+        elif S.choice[C_DEAD] == RELEASE_DEAD or (S.choice[C_DEAD] == KEEP_NEEDED and not is_needed(S, v)):
             drop(S, v, RELEASE)

@@ -1,7 +1,7 @@
 """Evicted ancestors and descendants of a value, each counted once: DTR's exact neighbourhood e* (section 4.1)."""
 
 from coopsim.kernel.jit import kernel
-from coopsim.kernel.state import INS, K_STAMP, OUTS, OWN, PRODUCER, STAMP, TEMPS, USES, USES_END, State
+from coopsim.kernel.state import INS, K_STAMP, LIVE, OUTS, OWN, PIECE, PRODUCER, STAMP, TEMPS, USES, USES_END, State
 from coopsim.replay.watch import is_evicted
 
 
@@ -45,3 +45,49 @@ def evicted_below(S: State, v: int) -> int:
                     visit[depth] = u
                     depth += 1
     return cost
+
+
+@kernel
+def is_needed(S: State, v: int) -> bool:
+    """Whether something that is evicted, and that the program holds, would be made again from v."""
+    V, visit = S.V, S.visit
+    S.K[K_STAMP] += 1
+    depth = 1
+    visit[0] = v
+    while depth > 0:
+        depth -= 1
+        x = visit[depth]
+        for j in range(V[x, USES], V[x, USES_END]):
+            op = S.uses[j]
+            for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+                u = S.outs[k]
+                if is_evicted(V, u) and V[u, STAMP] != S.K[K_STAMP]:
+                    if V[u, LIVE]:
+                        return True
+                    V[u, STAMP] = S.K[K_STAMP]
+                    visit[depth] = u
+                    depth += 1
+    return False
+
+
+@kernel
+def resident_above(S: State, v: int) -> int:
+    """The nearest resident ancestors of v, which is evicted; their number. They are in S.scratch."""
+    V, visit = S.V, S.visit
+    S.K[K_STAMP] += 1
+    n, depth = 0, 1
+    visit[0] = v
+    while depth > 0:
+        depth -= 1
+        op = V[visit[depth], PRODUCER]
+        for k in range(S.O[op, INS], S.O[op + 1, INS]):
+            u = S.ins[k]
+            if V[u, STAMP] != S.K[K_STAMP]:
+                V[u, STAMP] = S.K[K_STAMP]
+                if V[u, PIECE] >= 0:
+                    S.scratch[n] = u
+                    n += 1
+                elif is_evicted(V, u):
+                    visit[depth] = u
+                    depth += 1
+    return n
