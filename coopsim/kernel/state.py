@@ -154,6 +154,7 @@ class State(Bundle):
     suffix: NDArray[np.float64]  # and their sums to the right
     log: Array
     gaps: Array  # of a plan (replay/periodic): what leaves when, as int8
+    until: Array  # and the op until which each value stays for others
     requests: Array  # and the values and addresses of its requests
     K: Array
     F: NDArray[np.float64]
@@ -219,6 +220,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         suffix=np.zeros(n_pieces),
         log=np.zeros((log_rows, L_COLUMNS), np.int64),
         gaps=np.zeros(0, np.int8),
+        until=np.zeros(0, np.int64),
         requests=np.zeros((0, 2), np.int64),
         K=K,
         F=np.zeros(3),

@@ -29,6 +29,7 @@ from coopsim.kernel.state import (
 from coopsim.replay.banish import drop_unneeded, try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import ARENA, log, settle
+from coopsim.replay.periodic.follow import stays
 from coopsim.replay.relatives import forget
 from coopsim.replay.run_op import BANISH, MOVE, NEEDED, run_op
 
@@ -84,6 +85,8 @@ def _program_drops(S: State, v: int) -> None:
     S.V[v, LIVE] = 0
     if S.choice[C_RELEASE] == BANISH and S.V[v, EVICTABLE]:
         try_banish(S, v)
+    elif S.V[v, EVICTABLE] and stays(S, v):
+        return
     elif S.choice[C_RELEASE] == NEEDED and S.V[v, EVICTABLE]:
         drop_unneeded(S, v)
     elif S.V[v, PIECE] >= 0 and (S.choice[C_RELEASE] == EAGER or not S.V[v, EVICTABLE]):

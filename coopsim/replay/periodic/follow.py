@@ -7,7 +7,6 @@ from coopsim.kernel.state import (
     EVICTABLE,
     K_NOW,
     K_REQUEST,
-    LIVE,
     NEXT_AT,
     PIECE,
     PINS,
@@ -34,11 +33,18 @@ def take_planned(S: State, v: int) -> int:
 def leaves(S: State, v: int, again: bool) -> bool:
     """Whether the plan has v leave now that it has been used or made (again)."""
     V = S.V
-    if V[v, PIECE] < 0 or V[v, LIVE] == 0 or V[v, PINS] > 0 or V[v, EVICTABLE] == 0:
+    if V[v, PIECE] < 0 or V[v, PINS] > 0 or V[v, EVICTABLE] == 0:
         return False
     at = V[v, NEXT_AT]
     while at < V[v, USES_END] and (S.uses[at] < S.K[K_NOW] or (S.uses[at] == S.K[K_NOW] and not again)):
         at += 1
     V[v, NEXT_AT] = at
     decision = S.gaps[v + at]
-    return decision == LEAVE or (decision == LEAVE_ONCE and not again)
+    waits = at == V[v, USES_END]  # for no use of its own
+    return decision == LEAVE or (decision == LEAVE_ONCE and not again) or (waits and S.until[v] <= S.K[K_NOW])
+
+
+@inlined
+def stays(S: State, v: int) -> bool:
+    """Whether a plan has v stay, which the program does not hold any more, for others."""
+    return S.K[K_REQUEST] >= 0 and S.until[v] > S.K[K_NOW]

@@ -13,6 +13,7 @@ from coopsim.policies.coop import POLICY as COOP
 from coopsim.replay.loop import run
 from coopsim.replay.periodic.place import place
 from coopsim.replay.periodic.rehearse import (
+    NEED,
     Q_BYTES,
     Q_COLUMNS,
     Q_UNTIL,
@@ -23,7 +24,7 @@ from coopsim.replay.periodic.rehearse import (
     rehearsal,
     rehearse,
 )
-from coopsim.replay.periodic.select import drop_useless, prune, select, selection
+from coopsim.replay.periodic.select import prune, select, selection
 from coopsim.replay.program import NEVER, Program
 from coopsim.trace.table import Trace
 from coopsim.types import Phase
@@ -36,6 +37,7 @@ class Plan:
     """Decisions for all gaps, and for each request of the step, in order, its value and address."""
 
     gaps: Any
+    until: Array
     requests: Array
     cost: int  # decision cost of the recomputations of a step
     peak: int  # most bytes in memory
@@ -46,14 +48,15 @@ class Plan:
 def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan | None:
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `fixed`, or None."""
     R, S = rehearsal(program, in_place=in_place), selection(program)
-    drop_useless(R, S)
     target = budget
     for _ in range(_TRIES):
         if select(R, S, target) > 0:
             return None
         prune(R, S, target)
         rehearse(R)
-        logged = replace(R, Q=np.zeros((int(R.K[R_STAYS]), Q_COLUMNS), np.int64))
+        exact = replace(R, until=R.X[:, NEED].copy())
+        rehearse(exact)
+        logged = replace(exact, Q=np.zeros((int(R.K[R_STAYS]), Q_COLUMNS), np.int64))
         rehearse(logged)
         stays = logged.Q
         stays[stays[:, Q_UNTIL] < 0, Q_UNTIL] = NEVER
@@ -62,7 +65,7 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
             n = len(fixed)
             requests = np.stack([stays[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + stays[:, Q_BYTES]).max(initial=0))
-            return Plan(R.gaps, requests, int(R.K[R_COST]), int(R.peak.max(initial=0)), height, int(R.K[R_COUNT]))
+            return Plan(R.gaps, exact.until, requests, int(R.K[R_COST]), int(R.peak.max(initial=0)), height, int(R.K[R_COUNT]))
         target = min(target, int(R.peak.max())) - max(min(above // 2, budget // 100), budget // 1000)
     return None
 
@@ -97,7 +100,7 @@ class Planner:
             plan = self._plan_for(state)
             following = state
             if plan:
-                following = replace(state, gaps=plan.gaps, requests=plan.requests)
+                following = replace(state, gaps=plan.gaps, until=plan.until, requests=plan.requests)
                 state.K[s.K_REQUEST] = 0
             run(following, step + 1, overhead_limit)
             if plan and state.K[s.K_REQUEST] == len(plan.requests):

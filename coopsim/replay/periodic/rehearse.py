@@ -27,22 +27,26 @@ from coopsim.kernel.state import (
     RUN,
     TEMPS,
     USES,
+    USES_END,
     Array,
 )
+from coopsim.replay.program import NEVER
 
 STAY, LEAVE, LEAVE_ONCE = range(3)
 
-# X: a row a value. AT: its current gap. STAY_NO: the number of its stay in memory.
-HERE, ALIVE, HOLDS, AT, STAY_NO = range(5)
-X_COLUMNS = 5
+# X: a row a value. AT: its current gap. STAY_NO: the number of its stay in memory. NEED: the last op that it was an
+# input for, of its own or of one that ran again for it. SINCE: the op for which it came last.
+# FOR_OTHERS: how often it was made again when it waited for no use of its own.
+HERE, HOLDS, AT, STAY_NO, NEED, SINCE, FOR_OTHERS = range(7)
+X_COLUMNS = 7
 
 # Q: a row a stay in memory, in the order of requests. FROM and UNTIL count op runs, two a run.
 Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
 Q_COLUMNS = 4
 
 # K: results.
-R_COST, R_STAYS, R_RUNS, R_BYTES, R_STAMP, R_COUNT, R_IN_PLACE = range(7)
-R_SIZE = 7
+R_COST, R_STAYS, R_RUNS, R_BYTES, R_STAMP, R_COUNT, R_IN_PLACE, R_NOW = range(8)
+R_SIZE = 8
 
 
 class Rehearsal(Bundle):
@@ -56,8 +60,10 @@ class Rehearsal(Bundle):
     initial: Array
     E: Array
     gaps: NDArray[np.int8]  # the decisions
+    until: Array  # of each value: the op until which it may stay in its last gap
     X: Array
     peak: Array  # most bytes while each op of the program is served
+    spare: Array  # bytes that nothing needs from each op on: the change
     planned: Array
     stack: Array
     Q: Array  # empty: stays are not recorded
@@ -78,8 +84,10 @@ def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
         initial=program.initial,
         E=program.events,
         gaps=np.zeros(len(program.uses) + values, np.int8),
+        until=np.full(values, NEVER),
         X=np.zeros((values, X_COLUMNS), np.int64),
         peak=np.zeros(n_ops, np.int64),
+        spare=np.zeros(n_ops + 1, np.int64),
         planned=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         Q=np.zeros((0, Q_COLUMNS), np.int64),
@@ -91,28 +99,44 @@ def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
 def rehearse(R: Rehearsal) -> bool:
     """Go through the step. R.K[R_COST] is the decision cost of recomputations, R.peak the bytes. False: lost."""
     for v in range(R.V.shape[0]):
-        R.X[v, HERE] = R.X[v, ALIVE] = R.X[v, HOLDS] = 0
+        R.X[v, HERE] = R.X[v, HOLDS] = R.X[v, FOR_OTHERS] = 0
         R.X[v, AT] = v + R.V[v, USES]
+        R.X[v, NEED] = R.X[v, SINCE] = -1
+    for op in range(R.spare.shape[0]):
+        R.spare[op] = 0
     R.K[R_COST] = R.K[R_STAYS] = R.K[R_RUNS] = R.K[R_BYTES] = 0
+    R.K[R_NOW] = -1
     R.K[R_COUNT] += 1
     for k in range(R.initial.shape[0]):
         _come(R, R.initial[k])
-        R.X[R.initial[k], ALIVE] = 1
     for e in range(R.E.shape[0]):
+        v = R.E[e, ID]
         if R.E[e, KIND] == RUN:
-            if not _serve(R, R.E[e, ID]):
+            R.K[R_NOW] = v
+            if not _serve(R, v):
                 return False
-        elif R.E[e, KIND] == DROP:
-            v = R.E[e, ID]
-            R.X[v, ALIVE] = 0
-            if R.X[v, HERE]:
-                _go(R, v)
+        elif R.E[e, KIND] == DROP and R.X[v, HERE] and R.V[v, EVICTABLE] == 0:
+            _go(R, v)
+    _take_off_spare(R)
     return True
+
+
+@inlined
+def _take_off_spare(R: Rehearsal) -> None:
+    """Values that stayed for others, without an end to that in R.until, count up to the last op that needed them."""
+    for v in range(R.V.shape[0]):
+        if R.X[v, HERE] and R.V[v, EVICTABLE] and R.X[v, AT] == v + R.V[v, USES_END]:
+            R.spare[max(R.X[v, NEED], R.X[v, SINCE]) + 1] += R.V[v, BYTES]
+    spare = 0
+    for op in range(R.peak.shape[0]):
+        spare += R.spare[op]
+        R.peak[op] -= spare
 
 
 @inlined
 def _come(R: Rehearsal, v: int) -> None:
     R.X[v, HERE] = 1
+    R.X[v, SINCE] = R.K[R_NOW]
     R.K[R_BYTES] += R.V[v, BYTES]
     stay = R.K[R_STAYS]
     R.K[R_STAYS] += 1
@@ -188,6 +212,8 @@ def _execute(R: Rehearsal, p: int, op: int) -> None:
         w = R.outs[k]
         R.X[w, HOLDS] += 1
         older = R.V[w, OLDER]
+        if again and R.X[w, HERE] == 0 and R.X[w, AT] == w + R.V[w, USES_END]:
+            R.X[w, FOR_OTHERS] += 1
         if R.X[w, HERE] == 0 and (R.K[R_IN_PLACE] == 0 or older < 0 or R.X[older, HOLDS] != 1):
             _come(R, w)
     R.peak[op] = max(R.peak[op], R.K[R_BYTES])
@@ -197,11 +223,8 @@ def _execute(R: Rehearsal, p: int, op: int) -> None:
             older = R.V[w, OLDER]
             R.X[older, HERE] = 0
             R.X[w, HERE] = 1
+            R.X[w, SINCE] = op
             R.X[w, STAY_NO] = R.X[older, STAY_NO]
-            if not again:
-                R.X[older, ALIVE] = 0
-        if not again:
-            R.X[w, ALIVE] = 1
     if again:
         R.K[R_COST] += R.O[p, DECIDE]
     for k in range(R.O[p, TEMPS], R.O[p + 1, OUTS]):
@@ -210,9 +233,11 @@ def _execute(R: Rehearsal, p: int, op: int) -> None:
     for k in range(R.O[p, OUTS], R.O[p, TEMPS]):
         _let_go(R, R.outs[k], again)
     for k in range(R.O[p, INS], R.O[p + 1, INS]):
+        v = R.ins[k]
         if not again:
-            R.X[R.ins[k], AT] += 1
-        _let_go(R, R.ins[k], again)
+            R.X[v, AT] += 1
+        R.X[v, NEED] = op
+        _let_go(R, v, again)
 
 
 @inlined
@@ -220,5 +245,6 @@ def _let_go(R: Rehearsal, v: int, again: bool) -> None:
     R.X[v, HOLDS] -= 1
     if R.X[v, HOLDS] == 0 and R.X[v, HERE] and R.V[v, EVICTABLE]:
         decision = R.gaps[R.X[v, AT]]
-        if R.X[v, ALIVE] == 0 or decision == LEAVE or (decision == LEAVE_ONCE and not again):
+        waits = R.X[v, AT] == v + R.V[v, USES_END]  # for no use of its own
+        if decision == LEAVE or (decision == LEAVE_ONCE and not again) or (waits and R.until[v] <= R.K[R_NOW]):
             _go(R, v)

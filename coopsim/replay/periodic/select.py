@@ -14,8 +14,11 @@ from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.reference import Bundle
 from coopsim.kernel.state import BYTES, DECIDE, EVICTABLE, INS, OUTS, PRODUCER, TEMPS, USES, USES_END, Array
 from coopsim.replay.periodic.rehearse import (
+    FOR_OTHERS,
+    HERE,
     LEAVE,
     LEAVE_ONCE,
+    NEED,
     R_COST,
     R_STAMP,
     STAY,
@@ -23,7 +26,8 @@ from coopsim.replay.periodic.rehearse import (
     rehearse,
 )
 
-# C: a row a gap. C_AFTER, C_BEFORE: the ops of the program between which it lies.
+# C: a row a gap. C_AFTER, C_BEFORE: the ops of the program between which it lies; the last gap of a value ends with the
+# last op that needs it, as far as that is known from the decisions so far.
 C_VALUE, C_AFTER, C_BEFORE, C_OPEN, C_SEEN = range(5)
 
 
@@ -36,7 +40,9 @@ class Selection(Bundle):
     over: Array  # how many ops before each exceed the budget
     stamp: Array  # ops that a walk has counted
     stack: Array
-    dropped: Array  # of each value: the op after which the program drops it
+    tried: Array  # whether each value was let stay for others once
+    made: Array  # how often each value is made again for others
+    kept: Array  # whether each value, if it stays, is still there for others: an in-place update may have taken its place
 
 
 def selection(program: Any) -> Selection:
@@ -50,8 +56,8 @@ def selection(program: Any) -> Selection:
     C = np.zeros((len(value), 5), np.int64)
     C[:, C_VALUE] = value
     C[:, C_AFTER] = np.where(at == V[value, USES], V[value, PRODUCER], uses[at - 1])
-    C[:, C_BEFORE] = np.where(last, np.minimum(program.dropped[value] + 1, n_ops), uses[at])
-    C[:, C_OPEN] = (V[value, EVICTABLE] == 1) & (C[:, C_BEFORE] - C[:, C_AFTER] > 1)
+    C[:, C_BEFORE] = np.where(last, C[:, C_AFTER], uses[at])
+    C[:, C_OPEN] = (V[value, EVICTABLE] == 1) & (last | (C[:, C_BEFORE] - C[:, C_AFTER] > 1))
     return Selection(
         C=C,
         estimate=np.zeros(len(value)),
@@ -59,17 +65,27 @@ def selection(program: Any) -> Selection:
         over=np.zeros(n_ops + 1, np.int64),
         stamp=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
-        dropped=program.dropped,
+        tried=np.zeros(len(V), np.int64),
+        made=np.zeros(len(V), np.int64),
+        kept=np.zeros(len(V), np.int64),
     )
 
 
 @kernel
 def drop_useless(R: Rehearsal, S: Selection) -> None:
     """Gaps that no use ends: the value may go at once."""
-    for g in range(S.C.shape[0]):
-        v = S.C[g, C_VALUE]
-        if S.C[g, C_OPEN] and g - v == R.V[v, USES_END]:
-            R.gaps[g] = LEAVE
+    for v in range(R.V.shape[0]):
+        R.gaps[v + R.V[v, USES_END]] = LEAVE
+
+
+@kernel
+def _look_ahead(R: Rehearsal, S: Selection) -> None:
+    """After a rehearsal: up to when values are needed that wait for no use of their own."""
+    for v in range(R.V.shape[0]):
+        g = v + R.V[v, USES_END]
+        S.C[g, C_BEFORE] = max(R.X[v, NEED], S.C[g, C_AFTER])
+        S.kept[v] = R.X[v, HERE]
+        S.made[v] = R.X[v, FOR_OTHERS]
 
 
 @kernel
@@ -114,7 +130,7 @@ def cost_to_bring_back(R: Rehearsal, S: Selection, g: int) -> float:
         cost += float(R.O[p, DECIDE])
         for k in range(R.O[p, INS], R.O[p + 1, INS]):
             u = R.ins[k]
-            if _absent(R, S, u, when) == GONE:
+            if _absent(R, S, u, when):
                 producer = R.V[u, PRODUCER]
                 if S.stamp[producer] != stamp:
                     S.stamp[producer] = stamp
@@ -133,32 +149,23 @@ def _leaves_within(R: Rehearsal, S: Selection, w: int, g: int) -> bool:
     return leaves
 
 
-RESIDENT, BACK, GONE = range(3)
-
-
 @inlined
-def _absent(R: Rehearsal, S: Selection, u: int, when: int) -> int:
-    """How u is when op `when` starts: resident, dropped until op `when` or a later one, or dropped by the program."""
-    result = RESIDENT
+def _absent(R: Rehearsal, S: Selection, u: int, when: int) -> bool:
+    """Whether u, which may be needed to make others for op `when`, is not there then, nor on account of op `when`."""
+    absent = False
     if R.V[u, EVICTABLE]:
-        if S.dropped[u] < when:
-            result = GONE
-        else:
-            at = R.V[u, USES]
-            while at < R.V[u, USES_END] and R.uses[at] < when:
-                at += 1
-            if R.gaps[u + at] != STAY:
-                if at == R.V[u, USES_END]:
-                    result = GONE
-                else:
-                    result = BACK
-    return result
+        at = R.V[u, USES]
+        while at < R.V[u, USES_END] and R.uses[at] < when:
+            at += 1
+        absent = at == R.V[u, USES_END] and (R.gaps[u + at] != STAY or S.kept[u] == 0)
+    return absent
 
 
 @kernel
 def select(R: Rehearsal, S: Selection, budget: int) -> float:
     """Drop values in gaps, from the decisions that there are, until the step fits. Returns the excess that is left."""
     rehearse(R)
+    _look_ahead(R, S)
     cost, over = R.K[R_COST], excess(R, S, budget)
     C, now = S.C, 1
     for g in range(C.shape[0]):
@@ -185,13 +192,44 @@ def select(R: Rehearsal, S: Selection, budget: int) -> float:
             S.score[best] = _rehearsed_score(R, S, best, budget, cost, over)
             C[best, C_SEEN] = now
             continue
+        elif _keep_for_others(R, S, budget, cost, over, least):
+            pass
         else:
             R.gaps[best] = LEAVE_ONCE
             _estimate_relatives(R, S, C[best, C_VALUE])
         rehearse(R)
+        _look_ahead(R, S)
         cost, over = R.K[R_COST], excess(R, S, budget)
         now += 1
     return over
+
+
+@kernel
+def _keep_for_others(R: Rehearsal, S: Selection, budget: int, cost: int, over: float, price: float) -> bool:
+    """Let a value stay for others that is made again for them, if that saves more than `price` for each unit of excess.
+
+    False: there is none.
+    """
+    while True:
+        best, most = -1, price
+        for v in range(R.V.shape[0]):
+            if S.made[v] > 0 and S.tried[v] == 0 and R.V[v, EVICTABLE]:
+                g = v + R.V[v, USES_END]
+                ops = S.over[S.C[g, C_BEFORE]] - S.over[S.C[g, C_AFTER] + 1]
+                saves = float(S.made[v] * R.O[R.V[v, PRODUCER], DECIDE]) / float(max(R.V[v, BYTES] * ops, 1))
+                if saves > most:
+                    best, most = v, saves
+        if best < 0:
+            return False
+        S.tried[best] = 1
+        g = best + R.V[best, USES_END]
+        before = R.gaps[g]
+        R.gaps[g] = STAY
+        if rehearse(R):
+            saved, more = float(cost - R.K[R_COST]), _exceeds(R, budget) - over
+            if saved > 0.0 and saved > price * more:
+                return True
+        R.gaps[g] = before
 
 
 @kernel
@@ -253,7 +291,7 @@ def prune(R: Rehearsal, S: Selection, budget: int) -> None:
     cost = R.K[R_COST]
     for g in range(S.C.shape[0]):
         S.score[g] = -1.0
-        if S.C[g, C_OPEN] and R.gaps[g] != STAY and g - S.C[g, C_VALUE] < R.V[S.C[g, C_VALUE], USES_END]:
+        if S.C[g, C_OPEN] and R.gaps[g] != STAY:
             S.score[g] = cost_to_bring_back(R, S, g)
     while True:
         best, most = -1, -0.5
