@@ -7,7 +7,7 @@ on. The planner is coopsim/replay/periodic; docs/policies-ours.md says how it wo
 """
 
 from coopsim.policies import Policy
-from coopsim.types import Cost, InPlace, Placement, Planning, Recency, Search
+from coopsim.types import Cost, Dead, InPlace, Placement, Planning, Recency, Release, Search
 
 POLICY = Policy(
     name="foresight",
@@ -18,5 +18,7 @@ POLICY = Policy(
     search=Search.WINDOW_THRIFTY,
     placement=Placement.APART,
     in_place=InPlace.RECOMPUTABLE,
+    release=Release.NEEDED,
+    dead=Dead.NEEDED,
     planning=Planning.REPEAT,
 )

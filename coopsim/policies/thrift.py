@@ -8,7 +8,7 @@ goes to the high end of the highest hole, where no window needs to pass it.
 """
 
 from coopsim.policies import Policy
-from coopsim.types import Cost, InPlace, Placement, Recency, Search
+from coopsim.types import Cost, Dead, InPlace, Placement, Recency, Release, Search
 
 POLICY = Policy(
     name="thrift",
@@ -19,4 +19,6 @@ POLICY = Policy(
     search=Search.WINDOW_THRIFTY,
     placement=Placement.APART,
     in_place=InPlace.RECOMPUTABLE,
+    release=Release.NEEDED,
+    dead=Dead.NEEDED,
 )

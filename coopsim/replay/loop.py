@@ -29,7 +29,7 @@ from coopsim.kernel.state import (
 from coopsim.replay.banish import drop_unneeded, try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import ARENA, log, settle
-from coopsim.replay.periodic.follow import stays
+from coopsim.replay.periodic.follow import follows_plan, stays
 from coopsim.replay.relatives import forget
 from coopsim.replay.run_op import BANISH, MOVE, NEEDED, run_op
 
@@ -41,19 +41,19 @@ def run(S: State, steps: int, overhead_limit: float) -> None:
     """Replay until `steps` steps are done. The outcome and all counters are in S.K, the actions in S.log."""
     if S.K[K_STEPS] == 0 and not _place_initial(S):
         return
-    allowed = 0.0  # total cost before it counts as thrashing
+    base = 0  # cost of the steps so far without recomputation
     event = S.K[K_EVENT]
     for step in range(S.K[K_STEPS]):
-        allowed += overhead_limit * S.step_cost[step % S.step_cost.shape[0]]
+        base += S.step_cost[step % S.step_cost.shape[0]]
     for step in range(S.K[K_STEPS], steps):
         S.K[K_STEP] = step
         S.K[K_STEP_CLOCK] = S.K[K_CLOCK]
-        allowed += overhead_limit * S.step_cost[step % S.step_cost.shape[0]]
+        base += S.step_cost[step % S.step_cost.shape[0]]
         while S.E[event, KIND] != END_STEP:
             if S.E[event, KIND] == RUN:
                 if not run_op(S, S.E[event, ID]):
                     return
-                if S.K[K_TOTAL] > allowed:
+                if S.K[K_TOTAL] > overhead_limit * base:
                     S.K[K_OUTCOME] = THRASH
                     return
             elif S.E[event, KIND] == DROP:
@@ -83,10 +83,11 @@ def _place_initial(S: State) -> bool:
 def _program_drops(S: State, v: int) -> None:
     """The program's last reference to v goes. An evictable value stays recomputable, unless it is banished."""
     S.V[v, LIVE] = 0
-    if S.choice[C_RELEASE] == BANISH and S.V[v, EVICTABLE]:
+    if S.V[v, EVICTABLE] and follows_plan(S):
+        if S.V[v, PIECE] >= 0 and not stays(S, v):
+            drop(S, v, RELEASE)
+    elif S.choice[C_RELEASE] == BANISH and S.V[v, EVICTABLE]:
         try_banish(S, v)
-    elif S.V[v, EVICTABLE] and stays(S, v):
-        return
     elif S.choice[C_RELEASE] == NEEDED and S.V[v, EVICTABLE]:
         drop_unneeded(S, v)
     elif S.V[v, PIECE] >= 0 and (S.choice[C_RELEASE] == EAGER or not S.V[v, EVICTABLE]):

@@ -17,7 +17,6 @@ from coopsim.kernel.state import (
     K_OUTCOME,
     K_RECOMPUTE_COST,
     K_RECOMPUTES,
-    K_REQUEST,
     K_TOTAL,
     LAST_USE,
     LIVE,
@@ -35,7 +34,7 @@ from coopsim.kernel.state import (
 from coopsim.replay.banish import try_banish
 from coopsim.replay.evict import EVICT, FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import log, pin, settle
-from coopsim.replay.periodic.follow import leaves
+from coopsim.replay.periodic.follow import follows_plan, leaves
 from coopsim.replay.relatives import leave_evicted
 from coopsim.replay.walks import is_needed
 from coopsim.replay.watch import tell
@@ -139,10 +138,10 @@ def _execute(S: State, op: int, again: bool) -> bool:
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
         v = S.ins[k]
         pin(S, v, -1)
-        if S.choice[C_RELEASE] == BANISH and S.V[v, LIVE] == 0:
+        if S.choice[C_RELEASE] == BANISH and S.V[v, LIVE] == 0 and not follows_plan(S):
             try_banish(S, v)
         _let_go(S, v)
-    if S.K[K_REQUEST] >= 0:
+    if follows_plan(S):
         _leave_by_plan(S, op, again)
     return True
 
@@ -186,8 +185,9 @@ def _take_over(S: State, w: int, again: bool) -> None:
 @inlined
 def _let_go(S: State, v: int) -> None:
     """A recomputed value that nobody holds goes with its last pin, if the policy says so; a banished one always."""
-    planned = S.K[K_REQUEST] >= 0
-    if S.V[v, PINS] == 0 and S.V[v, LIVE] == 0 and S.V[v, PIECE] >= 0 and S.V[v, EVICTABLE] and not planned:
+    if S.V[v, PINS] == 0 and S.V[v, LIVE] == 0 and S.V[v, PIECE] >= 0 and S.V[v, EVICTABLE]:
+        if follows_plan(S):
+            return
         if S.V[v, MADE] == 0:  # banished, and made again only because its op was needed for a sibling
             drop(S, v, FREE)
         elif S.choice[C_DEAD] == RELEASE_DEAD or (S.choice[C_DEAD] == KEEP_NEEDED and not is_needed(S, v)):

@@ -72,22 +72,22 @@ def is_needed(S: State, v: int) -> bool:
 
 @kernel
 def resident_above(S: State, v: int) -> int:
-    """The nearest resident ancestors of v, which is evicted; their number. They are in S.scratch."""
+    """The nearest resident ancestors of v, which is evicted, nearest first; their number. They are in S.scratch."""
     V, visit = S.V, S.visit
     S.K[K_STAMP] += 1
-    n, depth = 0, 1
+    found, done, n = 0, 0, 1
     visit[0] = v
-    while depth > 0:
-        depth -= 1
-        op = V[visit[depth], PRODUCER]
+    while done < n:
+        op = V[visit[done], PRODUCER]
+        done += 1
         for k in range(S.O[op, INS], S.O[op + 1, INS]):
             u = S.ins[k]
             if V[u, STAMP] != S.K[K_STAMP]:
                 V[u, STAMP] = S.K[K_STAMP]
                 if V[u, PIECE] >= 0:
-                    S.scratch[n] = u
-                    n += 1
+                    S.scratch[found] = u
+                    found += 1
                 elif is_evicted(V, u):
-                    visit[depth] = u
-                    depth += 1
-    return n
+                    visit[n] = u
+                    n += 1
+    return found

@@ -17,10 +17,13 @@ STAY, LEAVE, LEAVE_ONCE = range(3)
 class Plan:
     """Who leaves, and who goes where; made by the product for these addresses of the start."""
 
-    def __init__(self, program: Program, gaps: list[int], requests: list[tuple[int, int]]) -> None:
+    def __init__(
+        self, program: Program, gaps: list[int], until: list[int], requests: list[tuple[int, int]]
+    ) -> None:
         values = list(program.values())
         self.requests = [(values[v], address) for v, address in requests]
         self.asked = 0
+        self.until = dict(zip(values, until, strict=True))
         self.decisions: dict[Value, list[int]] = {}
         for v in values:
             n = len(v.consumers) + 1
@@ -30,7 +33,12 @@ class Plan:
         """Whether v, which an op has just used or made for op `serving`, is to go."""
         uses = sum(op.number < serving or (op.number == serving and not again) for op in v.consumers)
         decision = self.decisions[v][uses]
-        return decision == LEAVE or (decision == LEAVE_ONCE and not again)
+        done = uses == len(v.consumers) and not self.stays(v, serving)
+        return done or decision == LEAVE or (decision == LEAVE_ONCE and not again)
+
+    def stays(self, v: Value, serving: int) -> bool:
+        """Whether v, for which the program has no more use, is to stay for others."""
+        return self.until[v] > serving
 
     def next_request(self) -> tuple[Value | None, int]:
         """The next value to be asked for, and its address."""
@@ -52,4 +60,6 @@ def plan(
     )
     in_place = policy.in_place == InPlace.RECOMPUTABLE
     made = make(lowered, budget, np.array(addresses, np.int64), in_place=in_place)
-    return Plan(program, made.gaps.tolist(), [tuple(row) for row in made.requests.tolist()]) if made else None
+    if made is None:
+        return None
+    return Plan(program, made.gaps.tolist(), made.until.tolist(), [tuple(row) for row in made.requests.tolist()])

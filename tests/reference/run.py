@@ -159,20 +159,20 @@ class Replay:
             self.drop_if_unwanted(v, op)
         for v in op.inputs:
             v.pins -= 1
-            if not v.live:
+            if not v.live and not self.following:
                 self.try_banish(v, op.number)
             self.drop_if_unwanted(v, op)
         for v in op.outputs + op.inputs if self.following else []:
-            if v.can_go and v.resident and v.live:
+            if v.can_go and v.resident:
                 assert self.following
                 if self.following.leaves(v, self.serving, again=action == Action.RECOMPUTE):
                     self.drop(v, Action.EVICT, op.number)
 
     def drop_if_unwanted(self, v: Value, op: Op) -> None:
-        if v.can_go and v.resident and not v.live:
+        if v.can_go and v.resident and not v.live and not self.following:
             if v.banished:
                 self.drop(v, Action.FREE, op.number)
-            elif self.policy.dead == Dead.RELEASE:
+            elif self.policy.dead == Dead.RELEASE or (self.policy.dead == Dead.NEEDED and not v.needed):
                 self.drop(v, Action.RELEASE, op.number)
 
     def try_banish(self, v: Value, number: int) -> None:
@@ -196,9 +196,18 @@ class Replay:
             v.live = False
             if v.resident and v.fixed:
                 self.drop(v, Action.FREE, after)
+            elif v.fixed:
+                continue
+            elif self.following:
+                if v.resident and not self.following.stays(v, self.serving):
+                    self.drop(v, Action.RELEASE, after)
+            elif self.policy.release == Release.NEEDED:
+                for u in [v] if v.resident else v.resident_ancestors() if v.made else []:
+                    if u.can_go and not u.live and not u.needed:
+                        self.drop(u, Action.RELEASE, after)
             elif v.resident and self.policy.release == Release.EAGER:
                 self.drop(v, Action.RELEASE, after)
-            elif not v.fixed:
+            else:
                 self.try_banish(v, after)
 
     def start(self) -> None:

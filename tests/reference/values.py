@@ -80,6 +80,33 @@ class Value:
     def evicted_children(self) -> "list[Value]":
         return [w for op in self.consumers for w in op.outputs if w.evicted]
 
+    @property
+    def needed(self) -> bool:
+        """Something evicted that the program holds would be made from it, by way of evicted ones."""
+        met = {self}
+        below = [self]
+        for v in below:
+            for w in v.evicted_children():
+                if w.live:
+                    return True
+                if w not in met:
+                    met.add(w)
+                    below.append(w)
+        return False
+
+    def resident_ancestors(self) -> "list[Value]":
+        """The nearest ones, by way of evicted ones."""
+        found: list[Value] = []
+        above = [self]
+        for v in above:
+            for u in v.producer.inputs if v.producer else []:
+                if u not in found and u not in above:
+                    if u.resident:
+                        found.append(u)
+                    elif u.evicted:
+                        above.append(u)
+        return found
+
     # Union-find sets (OneFlow)
 
     def root(self) -> "Value":

@@ -9,7 +9,7 @@ needs its own inputs then. At a price for each byte that is resident the cheapes
     again(p) -> needed(u)                 without limit, for each input u of p
 
 The higher the price, the fewer bytes are resident. Between the two neighbouring prices whose choices are just above
-and just within the room that there is lies the least cost in that room; their mean is a lower bound of every schedule.
+and just within the room that there is lies the least cost in that room; their weighted mean is a lower bound of every schedule.
 """
 
 from typing import Any
@@ -18,7 +18,19 @@ import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.kernel.state import BYTES, DECIDE, EVICTABLE, INS, OLDER, OUTS, PRODUCER, TEMPS, USES, USES_END, Array
+from coopsim.kernel.state import (
+    BYTES,
+    DECIDE,
+    EVICTABLE,
+    INS,
+    OLDER,
+    OUTS,
+    PRODUCER,
+    TEMPS,
+    USES,
+    USES_END,
+    Array,
+)
 from coopsim.replay.periodic.rehearse import LEAVE, LEAVE_ONCE, R_IN_PLACE, STAY, Rehearsal, rehearse
 
 _NO_LIMIT = 1 << 60

@@ -41,10 +41,16 @@ def leaves(S: State, v: int, again: bool) -> bool:
     V[v, NEXT_AT] = at
     decision = S.gaps[v + at]
     waits = at == V[v, USES_END]  # for no use of its own
-    return decision == LEAVE or (decision == LEAVE_ONCE and not again) or (waits and S.until[v] <= S.K[K_NOW])
+    return decision == LEAVE or (decision == LEAVE_ONCE and not again) or (waits and not stays(S, v))
+
+
+@inlined
+def follows_plan(S: State) -> bool:
+    """Whether a plan is followed: then it decides what leaves."""
+    return S.K[K_REQUEST] >= 0
 
 
 @inlined
 def stays(S: State, v: int) -> bool:
-    """Whether a plan has v stay, which the program does not hold any more, for others."""
-    return S.K[K_REQUEST] >= 0 and S.until[v] > S.K[K_NOW]
+    """Whether the plan has v stay, for which the program has no more use, to make others from it."""
+    return S.until[v] > S.K[K_NOW]

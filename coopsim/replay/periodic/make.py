@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.kernel.state import Array
+from coopsim.kernel.state import DECIDE, Array
 from coopsim.policies import Policy
 from coopsim.policies.coop import POLICY as COOP
 from coopsim.replay.loop import run
+from coopsim.replay.periodic.cut import Cut, decide_at, new_cut
 from coopsim.replay.periodic.place import place
 from coopsim.replay.periodic.rehearse import (
     NEED,
@@ -21,15 +22,18 @@ from coopsim.replay.periodic.rehearse import (
     R_COST,
     R_COUNT,
     R_STAYS,
+    Rehearsal,
     rehearsal,
     rehearse,
 )
-from coopsim.replay.periodic.select import prune, select, selection
+from coopsim.replay.periodic.select import Selection, keep_all, prune, select, selection
 from coopsim.replay.program import NEVER, Program
 from coopsim.trace.table import Trace
 from coopsim.types import Phase
 
 _TRIES = 12
+_CLOSE = 0.0025  # of the step's cost: nearer to the least, another choice is not tried
+_MOST_REHEARSALS = 40_000  # for one choice: where nearly nothing fits, most lead nowhere
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,11 @@ class Plan:
 
 def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan | None:
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `fixed`, or None."""
-    R, S = rehearsal(program, in_place=in_place), selection(program)
+    R, S, C = rehearsal(program, in_place=in_place), selection(program), new_cut(program)
     target = budget
     for _ in range(_TRIES):
-        if select(R, S, target) > 0:
+        if not _choose(R, S, C, target):
             return None
-        prune(R, S, target)
-        rehearse(R)
         exact = replace(R, until=R.X[:, NEED].copy())
         rehearse(exact)
         logged = replace(exact, Q=np.zeros((int(R.K[R_STAYS]), Q_COLUMNS), np.int64))
@@ -65,9 +67,42 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
             n = len(fixed)
             requests = np.stack([stays[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + stays[:, Q_BYTES]).max(initial=0))
-            return Plan(R.gaps, exact.until, requests, int(R.K[R_COST]), int(R.peak.max(initial=0)), height, int(R.K[R_COUNT]))
-        target = min(target, int(R.peak.max())) - max(min(above // 2, budget // 100), budget // 1000)
+            cost, peak = int(exact.K[R_COST]), int(exact.peak.max(initial=0))
+            return Plan(R.gaps, exact.until, requests, cost, peak, height, int(R.K[R_COUNT]))
+        target = min(target, int(exact.peak.max())) - max(min(above // 2, budget // 100), budget // 1000)
     return None
+
+
+def _choose(R: Rehearsal, S: Selection, C: Cut, budget: int) -> bool:
+    """Decisions that fit into the budget, rehearsed; False if none are found.
+
+    From what is cheapest at the moment at which most would be resident. If what the rest of the step then asks for
+    takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts.
+    """
+    keep_all(R)
+    rehearse(R)
+    least = decide_at(R, C, int(R.peak.argmax()), budget)
+    if least < 0:
+        return False
+    fits = _make_fit(R, S, budget)
+    if fits and R.K[R_COST] - least <= _CLOSE * R.O[:, DECIDE].sum():
+        return True
+    gaps, cost = R.gaps.copy(), R.K[R_COST]
+    keep_all(R)
+    if not _make_fit(R, S, budget) or (fits and cost <= R.K[R_COST]):
+        R.gaps[:] = gaps
+        rehearse(R)
+        return fits
+    return True
+
+
+def _make_fit(R: Rehearsal, S: Selection, budget: int) -> bool:
+    """Drop values until the step fits, take back what is not needed, rehearse. False: it does not fit."""
+    if select(R, S, budget, int(R.K[R_COUNT]) + _MOST_REHEARSALS) > 0:
+        return False
+    prune(R, S, budget)
+    rehearse(R)
+    return True
 
 
 def second_try(policy: Policy) -> Policy:

@@ -60,6 +60,7 @@ class Rehearsal(Bundle):
     initial: Array
     E: Array
     gaps: NDArray[np.int8]  # the decisions
+    back: Array  # of each gap: the op for which its value came back before it ended, if it did
     until: Array  # of each value: the op until which it may stay in its last gap
     X: Array
     peak: Array  # most bytes while each op of the program is served
@@ -84,6 +85,7 @@ def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
         initial=program.initial,
         E=program.events,
         gaps=np.zeros(len(program.uses) + values, np.int8),
+        back=np.zeros(len(program.uses) + values, np.int64),
         until=np.full(values, NEVER),
         X=np.zeros((values, X_COLUMNS), np.int64),
         peak=np.zeros(n_ops, np.int64),
@@ -136,7 +138,7 @@ def _take_off_spare(R: Rehearsal) -> None:
 @inlined
 def _come(R: Rehearsal, v: int) -> None:
     R.X[v, HERE] = 1
-    R.X[v, SINCE] = R.K[R_NOW]
+    R.X[v, SINCE] = R.back[R.X[v, AT]] = R.K[R_NOW]
     R.K[R_BYTES] += R.V[v, BYTES]
     stay = R.K[R_STAYS]
     R.K[R_STAYS] += 1

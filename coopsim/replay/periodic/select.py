@@ -20,6 +20,7 @@ from coopsim.replay.periodic.rehearse import (
     LEAVE_ONCE,
     NEED,
     R_COST,
+    R_COUNT,
     R_STAMP,
     STAY,
     Rehearsal,
@@ -40,9 +41,8 @@ class Selection(Bundle):
     over: Array  # how many ops before each exceed the budget
     stamp: Array  # ops that a walk has counted
     stack: Array
-    tried: Array  # whether each value was let stay for others once
     made: Array  # how often each value is made again for others
-    kept: Array  # whether each value, if it stays, is still there for others: an in-place update may have taken its place
+    kept: Array  # whether each value that stays for others is there to the end: an update in place may take its place
 
 
 def selection(program: Any) -> Selection:
@@ -65,16 +65,17 @@ def selection(program: Any) -> Selection:
         over=np.zeros(n_ops + 1, np.int64),
         stamp=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
-        tried=np.zeros(len(V), np.int64),
         made=np.zeros(len(V), np.int64),
         kept=np.zeros(len(V), np.int64),
     )
 
 
 @kernel
-def drop_useless(R: Rehearsal, S: Selection) -> None:
-    """Gaps that no use ends: the value may go at once."""
+def keep_all(R: Rehearsal) -> None:
+    """Decisions to begin with: every value stays as long as an op of the program will use it."""
     for v in range(R.V.shape[0]):
+        for g in range(v + R.V[v, USES], v + R.V[v, USES_END]):
+            R.gaps[g] = STAY
         R.gaps[v + R.V[v, USES_END]] = LEAVE
 
 
@@ -162,8 +163,11 @@ def _absent(R: Rehearsal, S: Selection, u: int, when: int) -> bool:
 
 
 @kernel
-def select(R: Rehearsal, S: Selection, budget: int) -> float:
-    """Drop values in gaps, from the decisions that there are, until the step fits. Returns the excess that is left."""
+def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
+    """Drop values in gaps, from the decisions that there are, until the step fits. Returns the excess that is left.
+
+    most: the number of rehearsals after which it gives up.
+    """
     rehearse(R)
     _look_ahead(R, S)
     cost, over = R.K[R_COST], excess(R, S, budget)
@@ -172,7 +176,7 @@ def select(R: Rehearsal, S: Selection, budget: int) -> float:
         C[g, C_SEEN] = 0
         if C[g, C_OPEN] and R.gaps[g] == STAY:
             S.estimate[g] = cost_to_bring_back(R, S, g)
-    while over > 0:
+    while over > 0 and R.K[R_COUNT] < most:
         best, least = -1, np.inf
         for g in range(C.shape[0]):
             if C[g, C_OPEN] and R.gaps[g] == STAY:
@@ -192,8 +196,6 @@ def select(R: Rehearsal, S: Selection, budget: int) -> float:
             S.score[best] = _rehearsed_score(R, S, best, budget, cost, over)
             C[best, C_SEEN] = now
             continue
-        elif _keep_for_others(R, S, budget, cost, over, least):
-            pass
         else:
             R.gaps[best] = LEAVE_ONCE
             _estimate_relatives(R, S, C[best, C_VALUE])
@@ -202,34 +204,6 @@ def select(R: Rehearsal, S: Selection, budget: int) -> float:
         cost, over = R.K[R_COST], excess(R, S, budget)
         now += 1
     return over
-
-
-@kernel
-def _keep_for_others(R: Rehearsal, S: Selection, budget: int, cost: int, over: float, price: float) -> bool:
-    """Let a value stay for others that is made again for them, if that saves more than `price` for each unit of excess.
-
-    False: there is none.
-    """
-    while True:
-        best, most = -1, price
-        for v in range(R.V.shape[0]):
-            if S.made[v] > 0 and S.tried[v] == 0 and R.V[v, EVICTABLE]:
-                g = v + R.V[v, USES_END]
-                ops = S.over[S.C[g, C_BEFORE]] - S.over[S.C[g, C_AFTER] + 1]
-                saves = float(S.made[v] * R.O[R.V[v, PRODUCER], DECIDE]) / float(max(R.V[v, BYTES] * ops, 1))
-                if saves > most:
-                    best, most = v, saves
-        if best < 0:
-            return False
-        S.tried[best] = 1
-        g = best + R.V[best, USES_END]
-        before = R.gaps[g]
-        R.gaps[g] = STAY
-        if rehearse(R):
-            saved, more = float(cost - R.K[R_COST]), _exceeds(R, budget) - over
-            if saved > 0.0 and saved > price * more:
-                return True
-        R.gaps[g] = before
 
 
 @kernel
@@ -288,10 +262,12 @@ def _leave_for_longer(R: Rehearsal, S: Selection, budget: int, cost: int, over: 
 def prune(R: Rehearsal, S: Selection, budget: int) -> None:
     """Take back what turns out not to be needed, the dearest first."""
     rehearse(R)
+    _look_ahead(R, S)
     cost = R.K[R_COST]
     for g in range(S.C.shape[0]):
         S.score[g] = -1.0
-        if S.C[g, C_OPEN] and R.gaps[g] != STAY:
+        v = S.C[g, C_VALUE]
+        if S.C[g, C_OPEN] and R.gaps[g] != STAY and (g < v + R.V[v, USES_END] or S.made[v] > 0):
             S.score[g] = cost_to_bring_back(R, S, g)
     while True:
         best, most = -1, -0.5
@@ -303,7 +279,7 @@ def prune(R: Rehearsal, S: Selection, budget: int) -> None:
         S.score[best] = -1.0
         before = R.gaps[best]
         for decision in range(3):
-            if decision == before:
+            if decision == before or (before == LEAVE_ONCE and decision == STAY and not _may_stay(R, S, best, budget)):
                 continue
             held = R.gaps[best]
             R.gaps[best] = decision
@@ -311,3 +287,22 @@ def prune(R: Rehearsal, S: Selection, budget: int) -> None:
                 cost = R.K[R_COST]
             else:
                 R.gaps[best] = held
+                rehearse(R)
+
+
+@kernel
+def _may_stay(R: Rehearsal, S: Selection, g: int, budget: int) -> bool:
+    """Whether there may be room for the value while it is gone, as last rehearsed.
+
+    Sure unless something stays for its sake, and would go.
+    """
+    v = S.C[g, C_VALUE]
+    nbytes, op = R.V[v, BYTES], R.V[v, PRODUCER]
+    for k in range(R.O[op, INS], R.O[op + 1, INS]):
+        u = R.ins[k]
+        if R.V[u, EVICTABLE] and R.gaps[u + R.V[u, USES_END]] != LEAVE:
+            return True
+    room = True
+    for op in range(S.C[g, C_AFTER] + 1, min(S.C[g, C_BEFORE], R.back[g])):
+        room &= R.peak[op] + nbytes <= budget
+    return room
