@@ -17,9 +17,7 @@ STAY, LEAVE, LEAVE_ONCE = range(3)
 class Plan:
     """Who leaves, and who goes where; made by the product for these addresses of the start."""
 
-    def __init__(
-        self, program: Program, gaps: list[int], until: list[int], requests: list[tuple[int, int]]
-    ) -> None:
+    def __init__(self, program: Program, gaps: list[int], until: list[int], requests: list[tuple[int, int]]) -> None:
         values = list(program.values())
         self.requests = [(values[v], address) for v, address in requests]
         self.asked = 0

@@ -53,9 +53,10 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `fixed`, or None."""
     R, S, C = rehearsal(program, in_place=in_place), selection(program), new_cut(program)
     target = budget
+    with_cut = _choose(R, S, C, target)
+    if with_cut is None:
+        return None
     for _ in range(_TRIES):
-        if not _choose(R, S, C, target):
-            return None
         exact = replace(R, until=R.X[:, NEED].copy())
         rehearse(exact)
         logged = replace(exact, Q=np.zeros((int(R.K[R_STAYS]), Q_COLUMNS), np.int64))
@@ -70,30 +71,37 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
             cost, peak = int(exact.K[R_COST]), int(exact.peak.max(initial=0))
             return Plan(R.gaps, exact.until, requests, cost, peak, height, int(R.K[R_COUNT]))
         target = min(target, int(exact.peak.max())) - max(min(above // 2, budget // 100), budget // 1000)
+        if _begin(R, C, target, with_cut=with_cut) < 0 or not _make_fit(R, S, target):
+            return None
     return None
 
 
-def _choose(R: Rehearsal, S: Selection, C: Cut, budget: int) -> bool:
-    """Decisions that fit into the budget, rehearsed; False if none are found.
+def _choose(R: Rehearsal, S: Selection, C: Cut, budget: int) -> bool | None:
+    """Decisions that fit into the budget, rehearsed. Whether they began with a cut; None if none are found.
 
     From what is cheapest at the moment at which most would be resident. If what the rest of the step then asks for
     takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts.
     """
-    keep_all(R)
-    rehearse(R)
-    least = decide_at(R, C, int(R.peak.argmax()), budget)
+    least = _begin(R, C, budget, with_cut=True)
     if least < 0:
-        return False
+        return None
     fits = _make_fit(R, S, budget)
     if fits and R.K[R_COST] - least <= _CLOSE * R.O[:, DECIDE].sum():
         return True
     gaps, cost = R.gaps.copy(), R.K[R_COST]
+    _begin(R, C, budget, with_cut=False)
+    if _make_fit(R, S, budget) and not (fits and cost <= R.K[R_COST]):
+        return False
+    R.gaps[:] = gaps
+    rehearse(R)
+    return True if fits else None
+
+
+def _begin(R: Rehearsal, C: Cut, budget: int, *, with_cut: bool) -> float:
+    """All values stay; with a cut, but for what is cheapest where they take most. The least that then can be."""
     keep_all(R)
-    if not _make_fit(R, S, budget) or (fits and cost <= R.K[R_COST]):
-        R.gaps[:] = gaps
-        rehearse(R)
-        return fits
-    return True
+    rehearse(R)
+    return decide_at(R, C, int(R.peak.argmax()), budget) if with_cut else 0.0
 
 
 def _make_fit(R: Rehearsal, S: Selection, budget: int) -> bool:
