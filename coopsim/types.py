@@ -94,7 +94,7 @@ class Search(StrEnum):
     WINDOW = "window"  #: the cheapest contiguous run, found in one sliding pass over the address order (Coop)
     WINDOW_PUBLISHED = "window_published"  #: the same as OneFlow's code has it, quirks included
 
-    WINDOW_THRIFTY = "window_thrifty"  #: the run of least score for each square root of a byte that it frees
+    WINDOW_THRIFTY = "window_thrifty"  #: the run of least score for what it frees, bytes to the power 5/8
 
 
 class Placement(StrEnum):

@@ -1,4 +1,4 @@
-"""The cheapest way to be within the budget at one moment: which values to keep, and which ops to run again for the rest.
+"""The cheapest way to be within the budget at one moment: what to keep, and which ops to run again for the rest.
 
 While op e runs, every value that is needed later is either resident or made again afterwards, by its producer, which
 needs its own inputs then. At a price for each byte that is resident the cheapest choice is a minimum cut of a graph:
@@ -8,8 +8,8 @@ needs its own inputs then. At a price for each byte that is resident the cheapes
     again(p) -> sink                      the cost of p
     again(p) -> needed(u)                 without limit, for each input u of p
 
-The higher the price, the fewer bytes are resident. Between the two neighbouring prices whose choices are just above
-and just within the room that there is lies the least cost in that room; their weighted mean is a lower bound of every schedule.
+The higher the price, the fewer bytes are resident. The least cost in the room that there is lies above the straight
+line between the two neighbouring choices that take just more and just less: a lower bound for any plan.
 """
 
 from typing import Any
