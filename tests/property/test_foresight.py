@@ -34,6 +34,7 @@ def test_steps_go_as_rehearsed(trace: Trace, ratio: float, in_place: InPlace) ->
     """The judge passes every schedule. Steps that went by plan are all alike and search for nothing."""
     assume(trace.n_steps == 1 and set(np.flatnonzero(trace.alive_at_start)) <= set(trace.becomes[trace.becomes >= 0]))
     budget = int(ratio * peak_bytes(trace, GRANULE))
+    assume(budget >= GRANULE)
     schedule = replay(trace, policies.find(f"foresight:in_place={in_place}"), "arena", budget, steps=4)
     assert validate(schedule, trace) == []
     planned = schedule.header["planned_steps"]

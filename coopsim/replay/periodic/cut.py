@@ -34,12 +34,13 @@ from coopsim.kernel.state import (
 from coopsim.replay.periodic.rehearse import LEAVE, LEAVE_ONCE, R_IN_PLACE, STAY, Rehearsal, rehearse
 
 _NO_LIMIT = 1 << 60
+_ALL_COSTS = 1 << 50  # what all costs come to in the graph, so that prices are rounded to less than matters
 
 # G: a row an edge, and its reverse beside it. G_FULL is its capacity, G_LEFT what is left of it.
 G_TO, G_NEXT, G_FULL, G_LEFT = range(4)
 
 # K: numbers.
-N_EDGES, N_COST, N_BYTES = range(3)
+N_EDGES, N_COST, N_BYTES, N_SCALE = range(4)
 
 
 class Cut(Bundle):
@@ -65,7 +66,7 @@ def new_cut(program: Any) -> Cut:
         at=np.zeros(nodes, np.int64),
         path=np.zeros(nodes, np.int64),
         priced=np.zeros(values, np.int64),
-        K=np.zeros(3, np.int64),
+        K=np.zeros(4, np.int64),
     )
 
 
@@ -112,6 +113,10 @@ def draw(R: Rehearsal, C: Cut, moment: int) -> None:
     values, ops = R.V.shape[0], R.O.shape[0] - 1
     source, sink = values + ops, values + ops + 1
     C.K[N_EDGES] = 0
+    total = 1
+    for p in range(ops):
+        total += R.O[p, DECIDE]
+    C.K[N_SCALE] = max(_ALL_COSTS // total, 1)
     for node in range(C.first.shape[0]):
         C.first[node] = -1
     for v in range(values):
@@ -126,7 +131,7 @@ def draw(R: Rehearsal, C: Cut, moment: int) -> None:
         elif not _of_the_moment(R, v, moment):
             C.priced[v] = _edge(C, v, values + p, 0)
     for p in range(moment + 1):
-        _edge(C, values + p, sink, R.O[p, DECIDE])
+        _edge(C, values + p, sink, R.O[p, DECIDE] * C.K[N_SCALE])
         for k in range(R.O[p, INS], R.O[p + 1, INS]):
             if R.V[R.ins[k], EVICTABLE]:
                 _edge(C, values + p, R.ins[k], _NO_LIMIT)
@@ -139,7 +144,8 @@ def cut(R: Rehearsal, C: Cut, price: float) -> None:
         C.G[e, G_LEFT] = C.G[e, G_FULL]
     for v in range(R.V.shape[0]):
         if C.priced[v] >= 0:
-            C.G[C.priced[v], G_LEFT] = int(price * float(R.V[v, BYTES]))
+            capacity = price * float(R.V[v, BYTES]) * float(C.K[N_SCALE])
+            C.G[C.priced[v], G_LEFT] = int(min(capacity, 4.0 * float(_ALL_COSTS)))
     source = R.V.shape[0] + R.O.shape[0] - 1
     while _measure(C, source):
         for node in range(C.first.shape[0]):
@@ -248,7 +254,7 @@ def decide_at(R: Rehearsal, C: Cut, moment: int, budget: int) -> float:
     most, cost = C.K[N_BYTES], C.K[N_COST]
     if most <= room:
         return 0.0
-    cut(R, C, float(_NO_LIMIT >> 10) / float(most))
+    cut(R, C, float(_ALL_COSTS))
     if C.K[N_BYTES] > room:
         return -1.0
     least, highest = C.K[N_BYTES], C.K[N_COST]
