@@ -158,7 +158,9 @@ def _advise(p: Parser) -> None:
     p.add_argument("--conf", metavar="STRING", help="PYTORCH_CUDA_ALLOC_CONF (default: as recorded)")
     p.add_argument("--device", type=natural, metavar="N", help="of a snapshot of several devices")
     p.add_argument("-o", "--output", metavar="DIR|FILE", help="draw the memory at the failure")
-    p.add_argument("--all", action="store_true", help="show every setting that was tried")
+    p.add_argument(
+        "--all", action="store_true", help="show every setting that was tried; search from which size on policies fit"
+    )
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
