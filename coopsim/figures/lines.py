@@ -54,7 +54,8 @@ QUANTITIES = {
         "search time",
         lambda df: _positive(df["search_ns"].astype("float64") / df["steps"] / 1e6),
         log=True,
-        note="wall time of the machine that replayed, with its noise;\ncompare pieces visited, not this, between machines",
+        note="wall time of the machine that replayed, with its noise;\n"
+        "compare pieces visited, not this, between machines",
     ),
 }
 
