@@ -61,7 +61,7 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
         raise CoopsimError(
             f"{args.file} has no history of requests: call torch.cuda.memory._record_memory_history() first thing"
         )
-    if args.torch:
+    if args.torch is not None:
         agreement = check(snapshot, stream, torch=_known(args.torch), total_bytes=had)
     else:
         agreement = best(snapshot, stream, total_bytes=had)
@@ -87,12 +87,16 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
     total = _memory(args)
     if total is None:
         raise CoopsimError("a trace does not say how much memory there is; give --memory or --gpu")
-    version = args.torch or str(trace.header.get("versions", {}).get("torch", "")).partition("+")[0]
+    version = (
+        args.torch
+        if args.torch is not None
+        else str(trace.header.get("versions", {}).get("torch", "")).partition("+")[0]
+    )
     conf = trace.header.get("allocator", {}).get("conf", "") if args.conf is None else args.conf
     plan = trace if trace.header.get("dependencies") != "unknown" else None
     return {
         "stream": of_trace(trace, rounds=2),
-        "torch": _known(version or None),
+        "torch": _known(version if args.torch is not None else version or None),
         "conf": conf,
         "total": total,
         "check": None,
@@ -105,7 +109,7 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
 def _known(version: str | None) -> str:
     from coopsim.allocators.caching.version import NEWEST, find
 
-    return find(version).name if version else NEWEST
+    return NEWEST if version is None else find(version).name
 
 
 def _memory(args: argparse.Namespace) -> int | None:

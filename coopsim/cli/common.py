@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from coopsim.types import CoopsimError
@@ -19,6 +20,9 @@ def load_trace(spec: str) -> Any:
         return make(spec)
     from coopsim.trace import load
 
+    path = Path(spec)
+    if not path.suffix and not path.exists() and (near := Path("traces", f"{spec}.parquet")).exists():
+        raise CoopsimError(f"{spec}: no such file; did you mean {near}?")
     return load(spec)
 
 

@@ -119,8 +119,8 @@ def _phantom(p: Parser) -> None:
         "--largest",
         type=span,
         metavar="LOW:HIGH",
-        help="find the largest whole number with which it trains; the command has {} where the number goes; the range is "
-        "widened if the answer lies outside",
+        help="find the largest whole number with which it trains; the command has {} where the number goes; the range "
+        "is widened if the answer lies outside",
     )
     p.add_argument(
         "--tolerance",
