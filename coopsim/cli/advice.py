@@ -26,7 +26,9 @@ _WHY = {
 def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, all_trials: bool) -> str:
     """All of it. all_trials: every setting that was tried in the table."""
     parts = [_columns(_state(found, advice)), "", _trials(advice, all_trials=all_trials)]
-    if policies:
+    if policies and all(p.outcome == "ok" and p.overhead == 1.0 and not p.searched for p in policies):
+        parts += ["", "recomputation: not needed; in one arena of that size no policy recomputes anything"]
+    elif policies:
         parts += ["", f"recomputation, all memory in one arena of that size, over {_steps(policies[0].steps)}:"]
         parts.append(_policies(policies))
     if advice.recommended is None:

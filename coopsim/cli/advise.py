@@ -87,16 +87,12 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
     total = _memory(args)
     if total is None:
         raise CoopsimError("a trace does not say how much memory there is; give --memory or --gpu")
-    version = (
-        args.torch
-        if args.torch is not None
-        else str(trace.header.get("versions", {}).get("torch", "")).partition("+")[0]
-    )
+    recorded = str(trace.header.get("versions", {}).get("torch", "")).partition("+")[0] or None
     conf = trace.header.get("allocator", {}).get("conf", "") if args.conf is None else args.conf
     plan = trace if trace.header.get("dependencies") != "unknown" else None
     return {
         "stream": of_trace(trace, rounds=2),
-        "torch": _known(version if args.torch is not None else version or None),
+        "torch": _known(recorded if args.torch is None else args.torch),
         "conf": conf,
         "total": total,
         "check": None,
