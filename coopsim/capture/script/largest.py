@@ -76,7 +76,7 @@ def search(
         _search(trains, ends, tried, tolerance, times, widen)
     except _RefusedError as e:
         refused = str(e)
-    return Largest(*ends, tried, refused)
+    return Largest(ends[0], ends[1], tried, refused)
 
 
 def _search(
