@@ -6,6 +6,7 @@ from typing import Any
 from coopsim.feasibility import Feasibility, Tried, feasibility
 
 _SETTING = ["trace", "policy", "allocator"]
+_LEGEND = "mean±spread over the budgets of a band that fit; (2/3): two of three did; -: none did"
 _VARIANTS = ["torch", "alloc_conf", "steps", "decide_by", "random", "overhead_limit"]
 
 
@@ -99,16 +100,21 @@ def _label(setting: Mapping[str, Any], varying: list[str]) -> str:
 
 
 def text(df: Any) -> str:
-    """The bands of a sweep as tables: a line a policy, a column a memory ratio, `overhead±spread (fits/points)`."""
+    """The bands of a sweep as tables: a line a policy, a column a memory ratio.
+
+    Overhead and fragmentation rate: `mean±spread (fits/points)`. Search: pieces visited per step, the mean.
+    """
     from coopsim.text import table
 
     b, varying = bands(df), _varying(df)
+    b["visits_per_step"] = b.search_visits / (b.steps if "steps" in varying else df.steps.iloc[0])
     parts = []
     for (trace, allocator), group in b.groupby(["trace", "allocator"], sort=False):
         ratios = sorted(group.band_center.unique(), reverse=True)
         for column, title, form in (
             ("overhead", "overhead", "{:.3f}"),
             ("fragmentation_rate", "fragmentation rate", "{:.1%}"),
+            ("visits_per_step", "pieces visited per step", "{:,.0f}"),
         ):
             rows = []
             for setting, line in _groups(group, ["policy", *varying]):
@@ -116,7 +122,7 @@ def text(df: Any) -> str:
                 rows.append([_label(setting, varying), *(_cell(cells.get(r), column, form) for r in ratios)])
             header = [f"{title} at", *(f"{r:.0%}" for r in ratios)]
             parts.append(f"{trace}, {allocator}\n{table(header, rows)}")
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, _LEGEND])
 
 
 def _cell(row: Any, column: str, form: str) -> str:
@@ -125,5 +131,6 @@ def _cell(row: Any, column: str, form: str) -> str:
     value = getattr(row, column)
     if value != value:
         return "none"  # nothing was evicted
-    spread = f"±{form.format(getattr(row, column + '_spread'))}" if row.points > 1 else ""
+    spread = getattr(row, column + "_spread", None)
+    spread = f"±{form.format(spread)}" if spread is not None and row.points > 1 else ""
     return form.format(value) + spread + (f" ({row.fits}/{row.points})" if row.fits < row.points else "")

@@ -1,12 +1,18 @@
 """Advice as text: why memory ran out, what was tried, what would help."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coopsim.advise.candidates import EXPANDABLE
 from coopsim.text import human, table
 
+if TYPE_CHECKING:
+    from coopsim.sweep.recompute import Recomputed
+
 _SHOWN = 8  #: of the trials, the best
 _GROW = ("input", "activation", "temporary")  #: roles of which there is more with a larger batch
+_FITS_FROM = """\
+fits from: the smallest budget, in percent of the peak, with which it fits and with all larger ones that were
+tried (every 0.5 %, at the edge 0.05 %). One between them may fail, and smaller ones may fit: see coopsim map"""
 _WHY = {
     "size": "size: more is needed at once than there is, whatever the allocator does",
     "fragmentation": "fragmentation: there is room, but in pieces that live tensors keep apart",
@@ -17,11 +23,14 @@ _WHY = {
 }
 
 
-def text(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]], *, all_trials: bool) -> str:
+def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, all_trials: bool) -> str:
     """All of it. all_trials: every setting that was tried in the table."""
     parts = [_columns(_state(found, advice)), "", _trials(advice, all_trials=all_trials)]
-    if policies:
-        parts += ["", "recomputation, all memory in one arena of that size:", _policies(policies)]
+    if policies and all(p.outcome == "ok" and p.overhead == 1.0 and not p.searched for p in policies):
+        parts += ["", "recomputation: not needed; in one arena of that size no policy recomputes anything"]
+    elif policies:
+        parts += ["", f"recomputation, all memory in one arena of that size, over {_steps(policies[0].steps)}:"]
+        parts.append(_policies(policies))
     if advice.recommended is None:
         return "\n".join([*parts, "", "What would help:", _columns(_help(found, advice, policies))])
     return "\n".join([*parts, "", _conclusion(advice, ends=found["ends"])])
@@ -97,16 +106,25 @@ def _spans(versions: list[str], known: list[str]) -> str:
     return ", ".join(span[0] if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans)
 
 
-def _policies(policies: list[dict[str, Any]]) -> str:
-    searched = any(p["from_bytes"] is not None for p in policies)
+def _policies(policies: list["Recomputed"]) -> str:
+    searched = policies[0].searched
     rows = []
     for p in policies:
-        row = [p["policy"], p["outcome"], "-" if p["overhead"] is None else f"{p['overhead']:.3f}x"]
-        rows.append([*row, human(p["from_bytes"]) if p["from_bytes"] else "never fits"] if searched else row)
-    return table(("policy", "outcome", "cost of a step", "fits from")[: 4 if searched else 3], rows)
+        row = [p.policy, p.outcome, "-" if p.overhead is None else f"{p.overhead:.3f}x"]
+        if searched:
+            row += [p.fits_from.budget, human(p.fits_from.nbytes)] if p.fits_from else ["never fits", "-"]
+        rows.append(row)
+    header = ("policy", "outcome", "cost of a step", "fits from", "in memory")
+    if not searched:
+        return f"{table(header[:3], rows)}\n--all searches from which size on each fits"
+    return f"{table(header, rows)}\n{_FITS_FROM}"
 
 
-def _help(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def _steps(n: int) -> str:
+    return "one step" if n == 1 else f"{n} steps"
+
+
+def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> list[tuple[str, str]]:
     """What would, where no settings do."""
     least, expandable = advice.smallest_bytes[0], advice.smallest_expandable_bytes
     lines = [
@@ -137,11 +155,13 @@ def _help(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]]) ->
     else:
         lines.append(("smaller batch", f"{human(grow)} of the peak depend on it; {largest}"))
     best = policies[0]
-    if best["outcome"] == "ok":
-        lines.append(("recomputation", f"{best['policy']}, at {best['overhead']:.3f} times the cost of a step"))
+    if best.outcome == "ok":
+        cost = "" if best.overhead is None else f", at {best.overhead:.3f} times the cost of a step"
+        lines.append(("recomputation", f"{best.policy}{cost}"))
     else:
-        sizes = [(p["from_bytes"], p["policy"]) for p in policies if p["from_bytes"]]
-        at_all = f"from {human(min(sizes)[0])} on, with {min(sizes)[1]}" if sizes else "under none of these policies"
+        sizes = [(p.fits_from, p.policy) for p in policies if p.fits_from]
+        size, policy = min(sizes, default=(None, ""), key=lambda s: s[0].nbytes)
+        at_all = f"from {human(size.nbytes)} on, with {policy}" if size else "under none of these policies"
         lines.append(("recomputation", at_all))
     lines.append(("", "simulated here; PyTorch's own way to recompute is torch.utils.checkpoint"))
     return lines

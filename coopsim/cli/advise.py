@@ -3,13 +3,14 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coopsim.cli.common import is_trace, note, progress
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-_POLICIES = ("foresight", "thrift", "coop", "dte-oneflow", "dtr-oneflow")
+if TYPE_CHECKING:
+    from coopsim.sweep.recompute import Recomputed
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,7 +30,9 @@ def run(args: argparse.Namespace) -> int:
         advice = advise(
             found["stream"], torch=found["torch"], conf=found["conf"], total_bytes=found["total"], tick=tick
         )
-    policies = _policies(found["trace"], found["total"], fits=advice.as_recorded.fits) if found["trace"] else []
+    policies = []
+    if found["trace"]:
+        policies = _recomputed(found["trace"], found["total"], fits=advice.as_recorded.fits, sizes=args.all)
     if args.output:
         _draw(advice, args)
     if args.json:
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli.advice import text
 
         print(text(found, advice, policies, all_trials=args.all))
-    return 0 if advice.recommended or any(p["outcome"] == "ok" for p in policies) else 3
+    return 0 if advice.recommended or any(p.outcome == "ok" for p in policies) else 3
 
 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
         raise CoopsimError(
             f"{args.file} has no history of requests: call torch.cuda.memory._record_memory_history() first thing"
         )
-    if args.torch:
+    if args.torch is not None:
         agreement = check(snapshot, stream, torch=_known(args.torch), total_bytes=had)
     else:
         agreement = best(snapshot, stream, total_bytes=had)
@@ -84,12 +87,12 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
     total = _memory(args)
     if total is None:
         raise CoopsimError("a trace does not say how much memory there is; give --memory or --gpu")
-    version = args.torch or str(trace.header.get("versions", {}).get("torch", "")).partition("+")[0]
+    recorded = str(trace.header.get("versions", {}).get("torch", "")).partition("+")[0] or None
     conf = trace.header.get("allocator", {}).get("conf", "") if args.conf is None else args.conf
     plan = trace if trace.header.get("dependencies") != "unknown" else None
     return {
         "stream": of_trace(trace, rounds=2),
-        "torch": _known(version or None),
+        "torch": _known(recorded if args.torch is None else args.torch),
         "conf": conf,
         "total": total,
         "check": None,
@@ -102,7 +105,7 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
 def _known(version: str | None) -> str:
     from coopsim.allocators.caching.version import NEWEST, find
 
-    return find(version).name if version else NEWEST
+    return NEWEST if version is None else find(version).name
 
 
 def _memory(args: argparse.Namespace) -> int | None:
@@ -119,25 +122,16 @@ def _memory(args: argparse.Namespace) -> int | None:
     return budget.parse(args.memory, None, "--memory")
 
 
-def _policies(trace: Any, total: int, *, fits: bool) -> list[dict[str, Any]]:
-    """Recomputation in an arena of the same size, the cheapest first; if nothing else fits, also from which size on."""
-    from coopsim.optimum.planned import planned_step, plans
-    from coopsim.replay import measure
-    from coopsim.sweep.from_size import from_size
+def _recomputed(trace: Any, total: int, *, fits: bool, sizes: bool) -> list["Recomputed"]:
+    """Recomputation in an arena of the same size. sizes: say from which size on in any case, else if nothing fits."""
+    from coopsim.sweep.recompute import POLICIES, recompute, search_sizes
 
-    rows = []
-    steps = 2 * trace.n_steps
-    with progress("policies", len(_POLICIES)) as tick:
-        for policy in _POLICIES:
-            if plans(policy):
-                outcome, overhead = planned_step(trace, policy, "arena", total)
-            else:
-                found = measure(trace, policy, "arena", total, steps=steps)
-                outcome, overhead = found["outcome"], found["overhead"]
-            least = None if fits else from_size(trace, policy, steps=steps)
-            rows.append({"policy": policy, "outcome": outcome, "overhead": overhead, "from_bytes": least})
-            tick()
-    return sorted(rows, key=lambda r: (r["outcome"] != "ok", r["overhead"] or 0.0))
+    with progress("policies", len(POLICIES)) as tick:
+        rows = recompute(trace, total, tick)
+    if sizes or not (fits or rows[0].outcome == "ok"):
+        with progress("from which size on", len(rows)) as tick:
+            rows = search_sizes(trace, rows, tick)
+    return rows
 
 
 def _draw(advice: Any, args: argparse.Namespace) -> None:
@@ -153,7 +147,7 @@ def _draw(advice: Any, args: argparse.Namespace) -> None:
     note(f"wrote {output.save(segments.draw(f, title=title), path)}")
 
 
-def _json(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]]) -> dict[str, Any]:
+def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> dict[str, Any]:
     f, check = advice.failure, found["check"]
     state = {k: v for k, v in vars(f).items() if k not in ("segments", "labels", "pinned")}
     return {
@@ -174,5 +168,18 @@ def _json(found: dict[str, Any], advice: Any, policies: list[dict[str, Any]]) ->
         "smallest_bytes_recommended": advice.smallest_bytes[1],
         "smallest_bytes_expandable": advice.smallest_expandable_bytes,
         "more_bytes": advice.more_bytes,
-        "policies": policies,
+        "policies": [_row(p) for p in policies],
+    }
+
+
+def _row(p: "Recomputed") -> dict[str, Any]:
+    size = p.fits_from
+    return {
+        "policy": p.policy,
+        "steps": p.steps,
+        "outcome": p.outcome,
+        "overhead": p.overhead,
+        "searched": p.searched,
+        "from_bytes": size and size.nbytes,
+        "from_budget": size and size.budget,
     }

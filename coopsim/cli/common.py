@@ -2,9 +2,11 @@
 
 import argparse
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from coopsim.types import CoopsimError
@@ -18,6 +20,9 @@ def load_trace(spec: str) -> Any:
         return make(spec)
     from coopsim.trace import load
 
+    path = Path(spec)
+    if not path.suffix and not path.exists() and (near := Path("traces", f"{spec}.parquet")).exists():
+        raise CoopsimError(f"{spec}: no such file; did you mean {near}?")
     return load(spec)
 
 
@@ -73,25 +78,26 @@ def watch(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class _Lines:
-    """Progress as plain lines."""
+    """Progress as plain lines, one a second at most."""
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.start: tuple[float, int] | None = None
-        self.tenth = 0
+        self.tenth, self.said = 0, 0.0
 
     def report(self, done: int, total: int) -> None:
-        """A line at the start, and whenever a tenth more is done."""
+        """A line at the start, and when a tenth more is done."""
         now, tenth = time.monotonic(), done * 10 // max(total, 1)
         if self.start is None:
             self.start = now, done
             before = f", {done} done before" if done else ""
             note(f"{self.what}: {total - done} to do{before}")
-        elif tenth > self.tenth:
+            self.said = now
+        elif tenth > self.tenth and now > self.said + 1:
             began, first = self.start
             left = (now - began) / (done - first) * (total - done)
             note(f"{self.what}: {done * 100 // total} %" + (f", about {_duration(left)} left" if done < total else ""))
-        self.tenth = max(tenth, self.tenth)
+            self.tenth, self.said = tenth, now
 
 
 def _duration(seconds: float) -> str:
@@ -107,15 +113,16 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Tick]:
-    """As `watch`, for work that is done from its beginning, a piece at a time."""
-    done = 0
+    """As `watch`, for work that is done from its beginning, a piece at a time, also by several threads."""
+    done, lock = 0, threading.Lock()
     with watch(what) as report:
         report(0, total)
 
         def tick() -> None:
             nonlocal done
-            done += 1
-            report(done, total)
+            with lock:
+                done += 1
+                report(done, total)
 
         yield tick
 

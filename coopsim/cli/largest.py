@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from coopsim.capture.script.largest import Largest
 
 
+_TOLERANCE = 0.01  #: of the number found
+_TIMES = 3  #: a range is widened so often, to four times what it was or a quarter
+
+
 def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
     """Search, and say what was found. Exit code 3 if the lowest number does not train."""
     from coopsim.capture.script import Script
@@ -29,14 +33,21 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
     script = Script(command, card=args.gpu, memory_bytes=memory_bytes, quiet=True)
     tried: dict[int, Report] = {}
     low, high = args.largest
+    tolerance = _TOLERANCE if args.tolerance is None else args.tolerance
     note(f"looking from {low} to {high}; assumed: a number that trains, trains below, too")
     try:
-        found = search(lambda n: _run(script, n), low, high, tried)
+        found = search(
+            lambda n: _run(script, n), low, high, tried, tolerance=tolerance, times=_TIMES, widened=_say_widened
+        )
     except KeyboardInterrupt:
         note(f"so far: {_so_far(Largest(low, high, tried))}")
         raise
     print(json.dumps(_json(script, found), indent=2) if args.json else _text(script, found))
     return 3 if found.value is None else 0
+
+
+def _say_widened(low: int, high: int) -> None:
+    note(f"the answer is not in that range; looking from {low} to {high}")
 
 
 def _run(script: "Script", n: int) -> "Report":
@@ -68,7 +79,11 @@ def _text(script: "Script", found: "Largest") -> str:
     elif found.fails is None:
         rows.append(("largest", f"{found.value} trains, where the search ended: it may be larger"))
     else:
-        rows.append(("largest", f"{found.value} trains, {found.fails} does not"))
+        between = found.fails - found.value > 1
+        more = "; between them nothing was tried (--tolerance 0% goes on)" if between else ""
+        rows.append(("largest", f"{found.value} trains, {found.fails} does not{more}"))
+    if found.refused:
+        rows.append(("ended", found.refused))
     if found.value is not None:
         report = found.tried[found.value]
         peaks = f"{human(report.peak_allocated_bytes)} allocated, {human(report.peak_reserved_bytes)} reserved"
@@ -89,6 +104,7 @@ def _json(script: "Script", found: "Largest") -> dict[str, object]:
         "high": found.high,
         "largest": found.value,
         "fails": found.fails,
+        "refused": found.refused or None,
         "runs": [
             {"number": n, "outcome": report.outcome, "peak_device_bytes": report.peak_device_bytes}
             for n, report in found.tried.items()

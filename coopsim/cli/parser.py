@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from coopsim import __version__
 from coopsim.cli import grid
-from coopsim.cli.values import natural, percent, positive, span
+from coopsim.cli.values import natural, percent, positive, span, tolerance
 
 _PARAMS_HELP = "other prices and queues for the simulation in time (docs/timeline.md)"
 _ALLOCATORS_HELP = (
@@ -119,7 +119,14 @@ def _phantom(p: Parser) -> None:
         "--largest",
         type=span,
         metavar="LOW:HIGH",
-        help="find the largest whole number with which it trains; the command has {} where the number goes",
+        help="find the largest whole number with which it trains; the command has {} where the number goes; the range "
+        "is widened if the answer lies outside",
+    )
+    p.add_argument(
+        "--tolerance",
+        type=tolerance,
+        metavar="W",
+        help="of --largest: how far below the number that fails the search may end (default: 1%%; 0%%: next to it)",
     )
     p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
@@ -158,7 +165,9 @@ def _advise(p: Parser) -> None:
     p.add_argument("--conf", metavar="STRING", help="PYTORCH_CUDA_ALLOC_CONF (default: as recorded)")
     p.add_argument("--device", type=natural, metavar="N", help="of a snapshot of several devices")
     p.add_argument("-o", "--output", metavar="DIR|FILE", help="draw the memory at the failure")
-    p.add_argument("--all", action="store_true", help="show every setting that was tried")
+    p.add_argument(
+        "--all", action="store_true", help="show every setting that was tried; search from which size on policies fit"
+    )
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli import largest
 
         return largest.run(args, command, memory_of(args))
+    if args.tolerance is not None:
+        raise CoopsimError("--tolerance is of --largest")
     for name in (args.snapshot, args.trace):
         if name is not None:
             files.target(name)

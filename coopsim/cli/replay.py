@@ -110,12 +110,18 @@ def describe(r: dict[str, Any]) -> str:
     def percent(x: float | None) -> str:
         return "-" if x is None else f"{x:.1%}"
 
+    def ms(ns: float) -> str:
+        return f"{ns / 1e6:.2f} ms"
+
+    n, ended = r["steps"], r["outcome"] == "ok"
+    what = f"{n} in one memory" + ("; the figures below are of all together" if ended and n > 1 else "")
     lines = [
         ("trace", r["trace"]),
         ("policy", f"{r['policy']} in {r['allocator']}, deciding by {r['decide_by']}"),
         ("budget", f"{human(r['budget_bytes'])}, {r['memory_ratio']:.1%} of the peak without eviction"),
         ("outcome", r["outcome"]),
-        ("overhead", "-" if r["overhead"] is None else f"{r['overhead']:.3f}x over {r['steps']} steps"),
+        ("steps", what if ended else f"{what}; the figures below are of what ran"),
+        ("overhead", "-" if r["overhead"] is None else f"{r['overhead']:.3f}x"),
         ("cost", f"{r['total_cost_ns'] / 1e6:.1f} ms, of which {r['recompute_cost_ns'] / 1e6:.1f} ms recomputing"),
         ("peak", human(r["peak_bytes"])),
         ("evictions", f"{r['evictions']} under pressure, {r['releases']} releases, {r['recomputes']} ops run again"),
@@ -125,15 +131,18 @@ def describe(r: dict[str, Any]) -> str:
         ),
         (
             "search",
-            f"{r['searches']} searches, {r['search_visits']} pieces visited, {(r['search_ns'] or 0) / 1e6:.2f} ms",
+            f"{r['searches']} searches, {r['search_visits']} pieces visited, {ms(r['search_ns'] or 0)} on this machine",
         ),
     ]
+    if ended and n > 1:
+        text = f"{r['search_visits'] / n:.0f} pieces visited, {ms((r['search_ns'] or 0) / n)}"
+        lines.append(("search a step", text))
     if t := r.get("timeline"):
         hidden = "-" if t["hidden_fraction"] is None else f"{t['hidden_fraction']:.0%}"
         lines += [
             ("step time", "-" if t["step_ns"] is None else f"{t['step_ns'] / 1e6:.1f} ms on the simulated GPU"),
             ("GPU waits", f"{t['gpu_waited_ns'] / 1e6:.3f} ms for the host, in all steps"),
-            ("search hidden", f"{hidden} of {t['search_ns'] / 1e6:.1f} ms behind the GPU's work"),
+            ("model's search", f"{ms(t['search_ns'])} in all steps, {hidden} of it hidden behind the GPU's work"),
         ]
         if t["device_calls_ns"]:
             lines.append(

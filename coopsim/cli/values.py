@@ -32,6 +32,11 @@ def span(text: str) -> tuple[int, int]:
     return ends
 
 
+def tolerance(text: str) -> float:
+    """A percentage, as a share of 1; 0% is none."""
+    return 0.0 if text in ("0%", "0.0%") else percent(text)
+
+
 def percent(text: str) -> float:
     """A percentage, as a share of 1."""
     try:

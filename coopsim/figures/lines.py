@@ -29,6 +29,7 @@ class Quantity:
     short: str
     values: "Callable[[pd.DataFrame], pd.Series[float]]"
     log: bool = False
+    note: str = ""  #: beside all panels
 
 
 QUANTITIES = {
@@ -53,6 +54,8 @@ QUANTITIES = {
         "search time",
         lambda df: _positive(df["search_ns"].astype("float64") / df["steps"] / 1e6),
         log=True,
+        note="wall time of the machine that replayed, with its noise;\n"
+        "compare pieces visited, not this, between machines",
     ),
 }
 
@@ -86,9 +89,12 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
                 ax.set_ylabel(QUANTITIES[what].axis)
             if k + columns >= len(traces) and not small:
                 ax.set_xlabel(_RATIO)
-        if small:
-            figure.supxlabel(_RATIO, fontsize=style.size(size)["font_pt"])
+        note = QUANTITIES[what].note
+        if small:  # the legend is above
+            figure.supxlabel("\n".join(filter(None, (_RATIO, note))), fontsize=style.size(size)["font_pt"])
             figure.supylabel(QUANTITIES[what].axis.replace("\n", " "), fontsize=style.size(size)["font_pt"])
+        elif note:
+            figure.suptitle(note, fontsize=0.85 * style.size(size)["font_pt"], color="#444444")
         _legend(figure, df, shown, above=small)
     return figure
 

@@ -78,7 +78,7 @@ def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
     left.set_yticks(y, _labels(bars))
     left.set_ylim(y[-1] + 0.6, -0.6)
     left.set_xlabel("GPU's time per step (ms)")
-    right.set_xlabel("search per step (ms)")
+    right.set_xlabel("modelled search per step (ms)")
     for ax in (left, right):
         ax.grid(visible=True, axis="x")
         ax.tick_params(axis="y", length=0)

@@ -12,7 +12,8 @@ def of_trace(trace: Trace, *, rounds: int = 1) -> RequestStream:
 
     Memory starts as it was laid out when the recording began; where the trace does not say how, with one block for
     each storage that was there. One that the layout lacks (PyTorch makes scalars on the GPU past the dispatcher, which
-    the recorder meets when an op reads them) is taken then, too.
+    the recorder meets when an op reads them) is taken then, too. What a step begins with and uses up, such as an
+    input, is taken anew before the next.
     """
     to = Writer()
     layout = trace.header.get("memory_at_start")
@@ -22,12 +23,16 @@ def of_trace(trace: Trace, *, rounds: int = 1) -> RequestStream:
             (total, 0, [(size, _label(trace, holds)) for size, holds in held]) for total, held in layout
         )
         number = {layout[s][1][b][1]: n for (s, b), n in places.items() if layout[s][1][b][1] >= 0}
-    for storage in trace.alive_at_start.nonzero()[0].tolist():
+    starts = trace.alive_at_start.nonzero()[0].tolist()
+    for storage in starts:
         if storage not in number:
             number[storage] = to.take(int(trace.bytes[storage]), label=str(trace.role[storage]))
     prologue = len(to)
     becomes, streams = trace.becomes.tolist(), trace.stream.tolist()
     for round_ in range(rounds):
+        for storage in starts:
+            if storage not in number:
+                number[storage] = to.take(int(trace.bytes[storage]), 0, round_ * trace.n_ops, str(trace.role[storage]))
         for take, holder, nbytes, op, _ in asks(trace):
             source = round_ * trace.n_ops + max(op, 0)
             if take:

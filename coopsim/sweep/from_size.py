@@ -1,54 +1,65 @@
-"""From which size of memory on a policy gets through: a search of dozens of replays, where a map takes hundreds."""
+"""From which size of memory on a policy gets through: the edge that a map finds, by fewer replays."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
+from coopsim import allocators, budget
 from coopsim.optimum.planned import plans
 from coopsim.replay import measure
-from coopsim.trace.measure import peak_bytes, round_up
+from coopsim.sweep.feasibility_map import Scan
+from coopsim.trace.measure import peak_bytes
 from coopsim.trace.table import Trace
 from coopsim.types import Outcome
 
-_STRIDES = 50  #: in the peak without eviction: tried one by one, so that a wide hole is not stepped over
-_CLOSER = 8  #: parts of a stride, between which the search ends
-_MOST = 2 * _STRIDES  #: a policy that copies may need more than the peak
+#: A map's steps, but from twice the peak on: a policy that copies may need more than the peak.
+SCAN = Scan(top="200%", bottom="0.5%")
+_PEAK = SCAN.units - 199 * SCAN.per_step  #: 100 %, in finer steps below the top
+
+
+class Size(NamedTuple):
+    """An amount of memory, in bytes and as a budget: a percentage of the peak without eviction."""
+
+    nbytes: int
+    budget: str
 
 
 def from_size(
-    trace: Trace, policy: str, allocator: str = "arena", *, steps: int = 2, tick: Callable[[], None] = lambda: None
-) -> int | None:
-    """The smallest size, in bytes, with which the replay ends well, and with all larger ones that were tried.
+    trace: Trace, policy: str, allocator: str = "arena", *, steps: int = 10, tick: Callable[[], None] = lambda: None
+) -> Size | None:
+    """The smallest size with which the replay ends well, and with all larger ones that were tried, up to the peak.
 
-    Tried are steps of 2 % of the peak without eviction, from it downwards to the first that fails (upwards, where it
-    fails itself), and a bisection to 0.25 % between the last two. Under a policy that plans, which takes seconds, the
-    first round alone, which goes without a plan, is searched; the size found is then tried with all steps, and larger
-    ones until one fits. None: not with twice the peak. `tick` is called after each replay. A size between two that
-    were tried may fail (docs/maps.md).
+    Tried is what `coopsim map` tries: every 0.5 % of the peak without eviction, from it downwards to the first that
+    fails (upwards, where it fails itself), and a bisection to 0.05 % between the last two. Under a policy that plans,
+    which takes seconds, the first round alone, which goes without a plan, is searched; the size found is then tried
+    with all steps, and larger ones until one fits. None: not with twice the peak. `tick` is called after each replay.
+    A size between two that were tried may fail (docs/maps.md).
     """
-    peak = peak_bytes(trace, 512)
-
-    def size(n: int) -> int:
-        return int(round_up(n * peak // (_STRIDES * _CLOSER), 512))
+    granule = allocators.find(allocator).granule
+    peak = peak_bytes(trace, granule)
 
     def fits(n: int, steps: int) -> bool:
-        ends = measure(trace, policy, allocator, size(n), steps=steps)["outcome"]
+        ends = measure(trace, policy, allocator, size(n).nbytes, steps=steps)["outcome"]
         tick()
         return bool(ends == Outcome.OK)
 
-    first = trace.n_steps if plans(policy) else steps
-    low = _STRIDES
-    if fits(low * _CLOSER, first):
-        while low > 1 and fits((low - 1) * _CLOSER, first):
-            low -= 1
+    def size(n: int) -> Size:
+        return Size(budget.parse(SCAN.text(n), peak) // granule * granule, SCAN.text(n))
+
+    first = min(steps, trace.n_steps) if plans(policy) else steps
+    n, stride = _PEAK, SCAN.per_step
+    if fits(n, first):
+        while n < SCAN.units and fits(n + stride, first):
+            n += stride
     else:
-        while not fits((low := low + 1) * _CLOSER, first):
-            if low == _MOST:
+        while not fits(n := n - stride, first):
+            if n == 0:
                 return None
-    good, bad = low * _CLOSER, (low - 1) * _CLOSER
-    while good - bad > 1:
+    good, bad = n, n + stride
+    while bad - good > 1 and bad <= SCAN.units:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle, first) else (good, middle)
     while first < steps and not fits(good, steps):
-        good += 1
-        if good > _MOST * _CLOSER:
+        good -= 1
+        if good < 0:
             return None
     return size(good)

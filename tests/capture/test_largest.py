@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from coopsim.capture.script import Report
 from coopsim.capture.script.largest import Largest, search
+from coopsim.types import CoopsimError
 
 MIB = 1 << 20
 SCRIPT = """\
@@ -72,6 +73,61 @@ def test_both_neighbours_ran(low: int, more: int, fixed: int, each: int, gib: in
     assert len(tried) <= 30
 
 
+@settings(deadline=None, max_examples=50)
+@given(
+    st.integers(1, 50), st.integers(0, 5_000), st.integers(0, 500 * MIB), st.integers(1, 40 * MIB), st.integers(1, 24)
+)
+def test_within_a_tolerance_and_outside_the_range(low: int, more: int, fixed: int, each: int, gib: int) -> None:
+    tried: dict[int, Report] = {}
+    ranges = [(low, low + more)]
+
+    def run(n: int) -> Report:
+        assert n not in tried
+        assert ranges[-1][0] <= n <= ranges[-1][1]
+        return report(n, fixed, each, gib << 30)
+
+    found = search(
+        run, low, low + more, tried, tolerance=0.01, times=3, widened=lambda *ends: ranges.append((ends[0], ends[1]))
+    )
+    largest = ((gib << 30) - fixed) // each
+    assert (found.low, found.high) == ranges[-1]
+    assert len(ranges) <= 7
+    if found.value is None:
+        assert found.low == 1 or len(ranges) == 4
+        assert largest < found.low
+    elif found.fails is None:
+        assert found.value == found.high <= largest
+        assert len(ranges) == 4
+        assert found.high == 64 * (low + more)
+    else:
+        assert found.value <= largest < found.fails
+        assert found.fails - found.value <= max(1, found.value // 100)
+    assert len(tried) <= 25
+
+
+def test_a_script_that_fails_outside_the_range_ends_the_search() -> None:
+    """As with a batch larger than the data; inside the range the script's failure is the answer."""
+
+    def run(n: int) -> Report:
+        if n > 10:
+            raise CoopsimError(f"with {n}: no batch")
+        return report(n, 0, MIB, 1 << 30)
+
+    found = search(run, 2, 10, {}, times=3)
+    assert (found.value, found.fails, found.refused) == (10, None, "with 40: no batch")
+    with pytest.raises(CoopsimError, match="no batch"):
+        search(run, 2, 11, {}, times=3)
+
+
+def test_a_tolerance_saves_runs() -> None:
+    runs = []
+    for tolerance in (0.0, 0.01):
+        tried: dict[int, Report] = {}
+        search(lambda n: report(n, 300 * MIB, 70_000 + n, 24 << 30), 1, 1_000_000, tried, tolerance=tolerance)
+        runs.append(len(tried))
+    assert runs[1] <= runs[0] - 5
+
+
 def test_few_runs_where_memory_grows_evenly() -> None:
     tried: dict[int, Report] = {}
     found = search(lambda n: report(n, 300 * MIB, 70 * MIB, 24 << 30), 1, 65536, tried)
@@ -103,10 +159,13 @@ def test_a_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("phantom_gpu")
-def test_the_lowest_is_too_large(tmp_path: Path) -> None:
-    done = subprocess.run(command(tmp_path, "--largest", "500:1000"), capture_output=True, text=True)
-    assert done.returncode == 3, done.stderr
-    assert "none from 500 on: 500 does not train" in done.stdout
+def test_the_range_lies_too_high(tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(tmp_path, "--largest", "500:1000", "--tolerance", "50%"), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the answer is not in that range; looking from 125 to 1000" in done.stderr
+    assert "; between them nothing was tried (--tolerance 0% goes on)" in done.stdout
 
 
 @pytest.mark.usefixtures("phantom_gpu")
@@ -135,6 +194,8 @@ def test_interrupted(tmp_path: Path) -> None:
         (("--largest", "8"), ("train.py", "{}"), "'8' is not LOW:HIGH"),
         (("--largest", "0:8"), ("train.py", "{}"), "not a whole number from 1"),
         (("--largest", "1:8", "--fit"), ("train.py", "{}"), "--fit is for one run"),
+        (("--largest", "1:8", "--tolerance", "1"), ("train.py", "{}"), "'1' is not a percentage"),
+        (("--tolerance", "1%"), ("train.py",), "--tolerance is of --largest"),
         (("--largest", "1:8", "--memory", "8"), ("train.py", "{}"), "--memory '8' has no unit"),
     ],
 )

@@ -9,8 +9,9 @@ import pytest
 
 from coopsim.phantom import profiles
 from coopsim.replay import measure
-from coopsim.trace import TraceBuilder, save
-from coopsim.trace.measure import bytes_at_peak, live_bytes
+from coopsim.trace import TraceBuilder, load, save
+from coopsim.trace.measure import bytes_at_peak, live_bytes, peak_bytes
+from tests.conftest import BERT
 
 MIB = 1 << 20
 
@@ -77,8 +78,6 @@ def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:
 
 
 def test_from_which_size_on_recomputation_works(step: Path, coopsim: Any) -> None:
-    from coopsim.trace import load
-
     code, out, _ = coopsim("advise", step, "--memory", "100MiB", "--json")
     policies = json.loads(out)["policies"]
     assert code == 3
@@ -86,9 +85,50 @@ def test_from_which_size_on_recomputation_works(step: Path, coopsim: Any) -> Non
     for p in policies:
         assert p["outcome"] != "ok"
         assert p["from_bytes"] > 100 * MIB
-        assert measure(load(step), p["policy"], "arena", p["from_bytes"], steps=2)["outcome"] == "ok"
+        assert coopsim("replay", step, "--policy", p["policy"], "--budget", p["from_budget"]).code == 0
     best = min(p["from_bytes"] for p in policies)
     assert f"from {best / MIB:.4g} MiB on, with" in coopsim("advise", step, "--memory", "100MiB").out
+
+
+def test_a_policy_does_what_a_replay_says(coopsim: Any) -> None:
+    """BERT-Large in 30 % of its peak under DTR: two steps fit, ten do not."""
+    nbytes = 3 * peak_bytes(load(BERT), 512) // 10
+    assert measure(load(BERT), "dtr-oneflow", "arena", nbytes, steps=2)["outcome"] == "ok"
+    policies = {
+        p["policy"]: p for p in json.loads(coopsim("advise", BERT, "--memory", f"{nbytes}B", "--json").out)["policies"]
+    }
+    for name in ("dtr-oneflow", "coop"):
+        row = json.loads(coopsim("replay", BERT, "--policy", name, "--budget", f"{nbytes}B", "--json").out)
+        assert policies[name]["steps"] == row["steps"]
+        assert (policies[name]["outcome"], policies[name]["overhead"]) == (row["outcome"], row["overhead"])
+    assert policies["dtr-oneflow"]["outcome"] == "oom"
+    two, ten = (measure(load(BERT), "foresight", "arena", nbytes, steps=k) for k in (2, 10))
+    planned = (ten["total_cost_ns"] - two["total_cost_ns"]) / (8 * two["base_cost_ns"] / 2)
+    assert policies["foresight"]["overhead"] == pytest.approx(planned)
+    assert planned < ten["overhead"]
+
+
+def test_sizes_are_searched_only_where_nothing_fits_or_all_is_asked_for(step: Path, coopsim: Any) -> None:
+    few, all_ = (coopsim("advise", step, "--memory", "250MiB", *options).out for options in ((), ("--all",)))
+    assert "fits from" not in few
+    assert "--all searches from which size on each fits" in few
+    assert "fits from: the smallest budget" in all_
+
+
+def test_a_step_that_cannot_be_repeated(tmp_path: Path, coopsim: Any) -> None:
+    """Its input is used up. Its one step is replayed; the allocator's second begins with another input."""
+    b = TraceBuilder()
+    x, y = b.storage(4 * MIB, "input", alive_at_start=True), b.storage(4 * MIB)
+    b.op("aten.relu.default", reads=[x], creates=[y], cost_ns=1000)
+    b.free(x)
+    b.op("aten.neg.default", reads=[y], cost_ns=1000)
+    b.free(y)
+    save(b.build({"model": "once"}), tmp_path / "once.parquet")
+    code, out, err = coopsim("advise", tmp_path / "once.parquet", "--memory", "40MiB", "--json")
+    assert code == 0, err
+    advice = json.loads(out)
+    assert {(p["steps"], p["outcome"], p["overhead"]) for p in advice["policies"]} == {(1, "ok", 1.0)}
+    assert advice["floor_bytes"] == 8 * MIB
 
 
 def test_a_batch_cannot_shrink_the_parameters(step: Path, coopsim: Any) -> None:
@@ -97,8 +137,6 @@ def test_a_batch_cannot_shrink_the_parameters(step: Path, coopsim: Any) -> None:
 
 
 def test_bytes_at_the_peak_by_role(step: Path, bert: Any) -> None:
-    from coopsim.trace import load
-
     assert bytes_at_peak(load(step)) == {"parameter": 48 * MIB, "input": MIB, "activation": 384 * MIB}
     assert sum(bytes_at_peak(bert).values()) == live_bytes(bert).max()
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coopsim.trace import TraceBuilder, save
-from tests.conftest import BERT
+from tests.conftest import BERT, ROOT
 
 
 @pytest.fixture
@@ -169,6 +169,44 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("map", "good.parquet"), 2, "required: -o/--output"),
     (("map", "budgets.toml", "-o", "m"), 2, "unknown key 'budgets'"),
     (("map", "step.toml", "-o", "m"), 2, "step: 0.5 is not a percentage"),
+    (("map", "good.parquet", "--step", "0.00001%", "-o", "m"), 2, "a million is the most"),
+    (("map", "good.parquet", "-o", "no/such/m"), 2, "no such folder"),
+    # advice
+    (("advise", "good.parquet", "--gpu", ""), 2, "unknown card ''"),
+    (("advise", "absent.parquet", "--memory", "1GiB"), 2, "absent.parquet: no such file"),
+    (("advise", "a-folder", "--memory", "1GiB"), 2, "s a directory"),
+    (("advise", "empty.parquet", "--memory", "1GiB"), 2, "not a memory snapshot"),
+    (("advise", "text.parquet", "--memory", "1GiB", "--all"), 2, "not a memory snapshot"),
+    (("advise", "pickle.parquet", "--memory", "1GiB"), 2, "pickle.parquet: "),
+    (("advise", "truncated.parquet", "--memory", "1GiB"), 2, "not a trace file"),
+    (("advise", "good.parquet", "--memory", "1GiB", "--torch", ""), 2, "torch '' is not a version"),
+    (("advise", "good.parquet", "--memory", "1GiB", "--torch", "9.9"), 2, "not simulated"),
+    (("advise", "good.parquet", "--memory", "1GiB", "--conf", "rubbish"), 2, "unknown setting 'rubbish'"),
+    (("advise", "good.parquet", "--memory", "1GiB", "--device", "1"), 2, "a trace has one device"),
+    (("advise", "good.parquet", "--memory", "1GiB", "-o", "x.bmp"), 2, "cannot draw 'bmp'"),
+    (("advise", "good.parquet", "--memory", "1B"), 2, "less than one piece"),
+    # what allocators answer
+    (("requests", "good.parquet", "--alloc-conf", "rubbish"), 2, "unknown setting 'rubbish'"),
+    (("requests", "good.parquet", "--alloc-conf", "max_split_size_mb:99999999999999999999"), 2, "out of range"),
+    (("requests", "good.parquet", "--torch", ""), 2, "torch '' is not a version"),
+    (("requests", "text.parquet", "--alloc-conf", ""), 2, "are for traces"),
+    (("requests", "text.parquet"), 2, "not a case file"),
+    # optima
+    (("gap", "good.parquet", "--budget", "60"), 2, "--budget '60' has no unit"),
+    (("gap", "good.parquet", "--budget", "60%:10%"), 2, "not FROM:TO:STEP"),
+    (("gap", "good.parquet", "--budget", "60%", "--policy", "copo"), 2, "did you mean coop"),
+    (("gap", "good.parquet", "--budget", "60%", "--time-limit", "0"), 2, "not a whole number from 1"),
+    # lists
+    (("list", "models", "--choices"), 2, "--choices is of policies, not of models"),
+    # the largest batch
+    (
+        ("phantom", "run", "--largest", "1:8", "--tolerance", "100%", "--", "python", "{}"),
+        2,
+        "'100%' is not a percentage",
+    ),
+    (("phantom", "run", "--largest", "1:99999999", "--", "python", "{}"), 2, "from 1 to a million"),
+    (("phantom", "run", "--largest", "1:8", "--trace", "t", "--", "python", "{}"), 2, "--trace is for one run"),
+    (("phantom", "run", "--largest", "1:8", "--gpu", "rtx", "--", "python", "{}"), 2, "unknown card 'rtx'"),
     # schedules
     (("validate", "good.parquet"), 2, "not a coopsim schedule"),
     (("validate", "text.parquet"), 2, "not a schedule file"),
@@ -219,6 +257,13 @@ def test_a_schedule_of_another_trace_is_refused(coopsim, folder: Path) -> None:
     answer = coopsim("validate", "s.parquet", "--trace", BERT)
     assert answer.code == 2
     assert "made from another trace" in answer.err
+
+
+def test_a_name_for_a_trace(coopsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    answer = coopsim("info", "bert-large")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "coopsim: bert-large: no such file; did you mean traces/bert-large.parquet?\n"
 
 
 def test_the_solver_is_missing(coopsim, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,17 @@
 """The size from which on a policy gets through."""
 
+from pathlib import Path
+
 import pytest
 
 from coopsim.replay import measure
-from coopsim.sweep.from_size import from_size
+from coopsim.sweep import Grid, Processes, Scan, feasibility_map
+from coopsim.sweep.from_size import Size, from_size
+from coopsim.tables import feasible
+from coopsim.trace import load
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
+from tests.conftest import BERT
 
 
 @pytest.mark.parametrize("policy", ["coop", "dtr-oneflow", "foresight"])
@@ -16,15 +22,29 @@ def test_it_fits_there_and_at_every_stride_above_and_not_just_below(name: str, p
     ticks: list[None] = []
     size = from_size(trace, policy, tick=lambda: ticks.append(None))
     assert size is not None
-    assert 0 < size < peak
-    assert len(ticks) > 5
+    assert 0 < size.nbytes < peak
+    assert len(ticks) > 50
 
     def fits(nbytes: int) -> bool:
-        return bool(measure(trace, policy, "arena", nbytes, steps=2)["outcome"] == "ok")
+        return bool(measure(trace, policy, "arena", nbytes)["outcome"] == "ok")
 
-    assert fits(size)
-    assert all(fits(n * peak // 50) for n in range(1, 51) if n * peak // 50 >= size)
-    assert not fits(size - peak // 400 - 1024)
+    assert fits(size.nbytes)
+    assert all(fits(n * peak // 200) for n in range(1, 201) if n * peak // 200 >= size.nbytes)
+    assert not fits(size.nbytes - peak // 2000 - 1024)
+
+
+@pytest.mark.parametrize("policy", ["dtr-oneflow", "coop"])
+def test_it_is_what_a_map_calls_safe(policy: str, tmp_path: Path) -> None:
+    """Of BERT-Large, on which DTR fits from 22.5 % on for two steps, and from 33.55 % on for ten."""
+    path = str(BERT)
+    bottom = {"dtr-oneflow": "33%", "coop": "15%"}[policy]
+    table = feasibility_map(Grid([path], [policy]), Scan(bottom=bottom), tmp_path / "m.parquet", Processes(1))
+    ((_, found),) = feasible(table)
+    size = from_size(load(path), policy)
+    assert size is not None
+    assert found.safe is not None
+    assert size.nbytes == found.safe.budget_bytes
+    assert size.budget == {"dtr-oneflow": "33.55%", "coop": "15.25%"}[policy]
 
 
 def test_none_where_copies_never_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,8 +58,20 @@ def test_a_plan_that_fails_costs_more_memory(monkeypatch: pytest.MonkeyPatch) ->
     peak = peak_bytes(trace, 512)
 
     def needs(_trace: object, _policy: str, _allocator: str, nbytes: int, steps: int) -> dict[str, str]:
-        return {"outcome": "ok" if nbytes >= (0.3 if steps > 1 else 0.2) * peak else "oom"}
+        return {"outcome": "ok" if nbytes >= (0.3 if steps > 1 else 0.2) * peak - 512 else "oom"}
 
     monkeypatch.setattr("coopsim.sweep.from_size.measure", needs)
-    assert from_size(trace, "foresight") == pytest.approx(0.3 * peak, abs=peak / 300)
-    assert from_size(trace, "coop") == pytest.approx(0.3 * peak, abs=peak / 300)
+    assert [from_size(trace, policy) for policy in ("foresight", "coop")] == [
+        Size(int(0.3 * peak) // 512 * 512, "30%")
+    ] * 2
+
+
+def test_more_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = make("synth:chain:8")
+    peak = peak_bytes(trace, 512)
+
+    def needs(_trace: object, _policy: str, _allocator: str, nbytes: int, steps: int) -> dict[str, str]:
+        return {"outcome": "ok" if nbytes >= 1.2 * peak - 512 else "oom"}
+
+    monkeypatch.setattr("coopsim.sweep.from_size.measure", needs)
+    assert from_size(trace, "coop") == Size(int(1.2 * peak) // 512 * 512, "120%")

@@ -47,7 +47,7 @@ def test_bars_in_order_with_what_can_be_seen_in_the_legend() -> None:
     (legend,) = figure.legends
     assert "copies" not in [text.get_text() for text in legend.get_texts()]
     assert "computes" in [text.get_text() for text in legend.get_texts()]
-    assert right.get_xlabel() == "search per step (ms)"
+    assert right.get_xlabel() == "modelled search per step (ms)"
 
 
 def test_nothing_to_draw() -> None:

@@ -4,17 +4,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coopsim.capture.script.report import Report
+from coopsim.types import CoopsimError
 
-_FASTER = 4  #: by which a stride grows
+_FASTER = 4  #: by which a stride grows, and a range
+MOST = 1_000_000  #: the largest number there is
 
 
 @dataclass(frozen=True)
 class Largest:
-    """What was found between two numbers. tried: by number, in the order in which they ran."""
+    """What was found. low, high: the range, as it was widened. tried: by number, in the order in which they ran.
+
+    refused: why a number outside the range that was asked for ended the search, if one did: the script failed with it.
+    """
 
     low: int
     high: int
     tried: dict[int, Report]
+    refused: str = ""
 
     @property
     def value(self) -> int | None:
@@ -27,31 +33,87 @@ class Largest:
         return min((n for n, report in self.tried.items() if report.outcome != "ok"), default=None)
 
 
-def search(run: Callable[[int], Report], low: int, high: int, tried: dict[int, Report]) -> Largest:
-    """The largest number from `low` to `high` with which `run` trains, if it trains with all below it.
+class _RefusedError(Exception):
+    """The script fails with a number that nobody has asked for."""
 
-    The one found and the one above it (up to `high`) have both run. After a run that trains, the next to try is where
-    memory would be full if it grew on as it grew last, and at least a stride further, which grows; after one that does
-    not, half way. tried: gets every run, for who interrupts.
+
+def search(
+    run: Callable[[int], Report],
+    low: int,
+    high: int,
+    tried: dict[int, Report],
+    *,
+    tolerance: float = 0.0,
+    times: int = 0,
+    widened: Callable[[int, int], None] = lambda _low, _high: None,
+) -> Largest:
+    """The largest number with which `run` trains, if it trains with all below it.
+
+    The one found and the one that fails have both run, and lie no further apart than `tolerance` times the one found,
+    or are neighbours. If `high` trains the range is widened to four times that, if `low` does not to a quarter of it:
+    each at most `times` times, and `widened` is told. After a run that trains, the next to try is where memory would
+    be full if it grew on as it grew last, and at least a stride further, which grows; after one that does not, half
+    way. tried: gets every run, for who interrupts. A CoopsimError of `run` outside the given range ends the search.
     """
+    asked = range(low, high + 1)
+    ends = [low, high]
 
     def trains(n: int) -> bool:
-        tried[n] = run(n)
+        try:
+            tried[n] = run(n)
+        except CoopsimError as e:
+            if n in asked:
+                raise
+            raise _RefusedError(str(e)) from None
         return tried[n].outcome == "ok"
 
-    if not trains(low):
-        return Largest(low, high, tried)
-    before, good, bad, stride, trained = low, low, high + 1, max(1, low // 8), True
-    while bad - good > 1:
+    def widen(end: int, to: int) -> None:
+        ends[end] = to
+        widened(*ends)
+
+    refused = ""
+    try:
+        _search(trains, ends, tried, tolerance, times, widen)
+    except _RefusedError as e:
+        refused = str(e)
+    return Largest(ends[0], ends[1], tried, refused)
+
+
+def _search(
+    trains: Callable[[int], bool],
+    ends: list[int],
+    tried: dict[int, Report],
+    tolerance: float,
+    times: int,
+    widen: Callable[[int, int], None],
+) -> None:
+    bad, down = ends[1] + 1, times
+    while not trains(ends[0]):
+        bad = ends[0]
+        if bad == 1 or down == 0:
+            return
+        down -= 1
+        widen(0, max(1, bad // _FASTER))
+    before = good = ends[0]
+    stride, trained = max(1, good // 8), True
+    while True:
+        if bad in tried:
+            if bad - good <= max(1, int(tolerance * good)):
+                return
+        elif good == ends[1]:
+            if times == 0 or good == MOST:
+                return
+            times -= 1
+            widen(1, min(_FASTER * good, MOST))
+            bad = ends[1] + 1
         n = good + max(stride, _room(before, good, tried)) if trained else (good + bad) // 2
         if trained and n >= bad:
-            n = (good + bad) // 2 if bad <= high else high
+            n = (good + bad) // 2 if bad in tried else bad - 1
         trained = trains(n)
         if trained:
             before, good, stride = good, n, _FASTER * stride
         else:
             bad, stride = n, 1
-    return Largest(low, high, tried)
 
 
 def _room(before: int, good: int, tried: dict[int, Report]) -> int:
