@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from coopsim import policies
 from coopsim.cli.gap import describe
 from coopsim.optimum import gap, needs, problem_of, solve
-from coopsim.optimum.bounds import knapsack
+from coopsim.optimum.bounds import knapsacks
 from coopsim.optimum.gap import runs_of
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder, load
