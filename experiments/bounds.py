@@ -1,7 +1,7 @@
 """How far a planned step of Foresight, Coop and the rest are from a lower bound, on all committed traces.
 
     python experiments/bounds.py [-j JOBS]              writes expected/bounds.csv and a table of docs/optimum.md
-    python experiments/bounds.py --policies [-j JOBS]   replays the policies again, keeps the bounds of expected/bounds.csv
+    python experiments/bounds.py --policies [-j JOBS]   replays the policies again, keeps the bounds of bounds.csv
 
 At 0.9 to 0.3 of the peak, one budget each: what no schedule costs less than (coopsim/optimum), and what the third of
 three rounds in one arena costs (as in planned_gap.py; a round is all steps of the trace). A replay that costs twice the
@@ -36,7 +36,7 @@ FITS_NOWHERE = "infeasible"
 
 
 def replays(files: list[str], jobs: int) -> pd.DataFrame:
-    """A row a trace and ratio: what the third round costs under each policy, as an overhead; none if one of three fails."""
+    """A row a trace and ratio: the overhead of the third round under each policy; none if one of three fails."""
     folder = HERE.parent / "out" / "bounds"
     folder.mkdir(parents=True, exist_ok=True)
     warm_up()
@@ -95,8 +95,8 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join(lines) + (
         f"\n\nSummed over the {len(whole)} of {len(table)} cells, from 90 % to 30 %, in which all fit: bound "
         f"{sums['lower_bound']:.1f} points, Foresight {sums['foresight']:.1f}, best of DTR, DTE and Coop "
-        f"{sums['best']:.1f}, Coop {sums['coop']:.1f}. Of what can be saved of the best of the three, Foresight saves at "
-        f"least {saved:.0%}."
+        f"{sums['best']:.1f}, Coop {sums['coop']:.1f}. Of what can be saved of the best of the three, Foresight saves "
+        f"at least {saved:.0%}."
     )
 
 

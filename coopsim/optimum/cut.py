@@ -104,7 +104,7 @@ def least(rows: Rows, prices: Sequence[float]) -> Fraction:
             total += exact * Fraction(rows.upper[row])
             for k in range(rows.start[row], rows.start[row + 1]):
                 left[rows.index[k]] -= exact * Fraction(rows.value[k])
-    return total + sum(min(x, 0) * Fraction(upper) for x, upper in zip(left, rows.column_upper, strict=True))
+    return total + sum(x * Fraction(upper) for x, upper in zip(left, rows.column_upper, strict=True) if x < 0)
 
 
 _GRAINS = 1 << 40  # prices are rounded to such a part of one, so that the fractions stay short

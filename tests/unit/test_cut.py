@@ -51,7 +51,7 @@ def chain() -> Trace:
 
 
 def test_by_hand() -> None:
-    """Beside the wide op and x there is room for b and c, one, or none: then b needs a again, which no knapsack sees."""
+    """Beside the wide op and x is room for b and c, one, or none: then b needs a again, which no knapsack sees."""
     problem = problem_of(chain())
     assert problem.base_cost == 123
     assert [bound(problem, n) for n in (51, 41, 31)] == [123, 132, 123 + 9 + 7 + 5]
