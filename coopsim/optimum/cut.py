@@ -53,6 +53,7 @@ class Cut:
 
     def __init__(self, problem: Problem, budget: int, moment: int, until: int) -> None:
         self.problem, self.rows = problem, Rows()
+        self.moment, self.until = moment, until
         self.there = problem.at_least(moment)
         self.again: dict[int, int] = {}
         self.keep: dict[int, int] = {}

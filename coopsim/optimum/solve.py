@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from coopsim.optimum import highs
 from coopsim.optimum.bounds import knapsacks
 from coopsim.optimum.cut import cut
+from coopsim.optimum.late import schedules
 from coopsim.optimum.model import Model
 from coopsim.optimum.order import arrange, needs
 from coopsim.optimum.problem import Problem
@@ -84,6 +85,8 @@ class _Search:
         if again is None:
             return self._result("infeasible")
         self._raise(p.base_cost + p.whole_cost(again), "cut")
+        for runs in schedules(p, self.budget, self._left):
+            self._offer(runs)
         if self._closed():
             return self._result()
         columns = sum(p.n_ops - i for i in range(p.n_ops)) + sum(

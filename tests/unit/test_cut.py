@@ -8,15 +8,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coopsim import policies
-from coopsim.optimum import Problem, gap, highs, problem_of, solve
+from coopsim.optimum import Problem, gap, highs, needs, problem_of, solve
 from coopsim.optimum.bounds import knapsacks
 from coopsim.optimum.cut import Cut, cut, least, moments
+from coopsim.optimum.late import schedules
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
 from tests.conftest import ROOT
-from tests.optimum import brute_force
+from tests.optimum import brute_force, check
 from tests.strategies import budget, dice, traces
 
 pytest.importorskip("highspy")
@@ -146,3 +147,24 @@ def test_a_large_trace() -> None:
     overheads = [x for row in found.rows for x in (row.overhead, row.arena_overhead, row.planned_overhead) if x]
     assert len(overheads) > 15
     assert 1.09 < found.optimum.lower_bound < min(overheads) < 1.1
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(traces(), dice(1))
+def test_schedules_from_a_cut_are_schedules(trace: Trace, roll) -> None:
+    """In program order with each op, whatever fits; and those that fit are judged by other code, too."""
+    problem, nbytes = problem_of(trace), budget(trace, 1, roll)
+    for runs in schedules(problem, nbytes, lambda: 10.0):
+        peak = needs(problem, runs).peak
+        check(trace, peak, runs)
+        again = [op for k, op in enumerate(runs) if op in runs[:k]]
+        assert len(again) == len(set(again)) or trace.n_steps > 1, "each once"
+
+
+def test_a_schedule_from_a_cut_on_a_large_trace() -> None:
+    """DenseNet-121 at 30 % of its peak: less than half a point above the bound."""
+    trace = load(ROOT / "traces" / "densenet-121.parquet")
+    found = solve(problem_of(trace), peak_bytes(trace) * 3 // 10)
+    assert found.status == "feasible"
+    assert found.overhead is not None
+    assert found.lower_bound < found.overhead < found.lower_bound + 0.005
