@@ -64,7 +64,7 @@ def third(rows: pd.DataFrame, n_steps: int) -> pd.DataFrame:
 
 
 def bounds(files: list[str], wanted: pd.DataFrame) -> pd.DataFrame:
-    """A row a trace and ratio: ops, status, where the bound comes from, the bound and the cheapest schedule known as overheads."""
+    """A row a trace and ratio: ops, status, the bound and where it comes from, the cheapest schedule known."""
     rows = []
     with progress("bounds", len(wanted)) as tick:
         for file in files:
