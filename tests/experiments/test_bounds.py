@@ -104,4 +104,6 @@ def test_sums_count_the_cells_where_all_fit(bounds: ModuleType) -> None:
     assert "over the 2 of 4 cells" in text
     assert "bound 3.0 points, Foresight 5.0, best of DTR, DTE and Coop 9.0, Coop 10.0." in text
     assert "at least 67%." in text
-    assert "In 3 cells a schedule is known, 0.40 points above the bound in the median, in 3 of them less" in text
+    assert (
+        "In 3 cells a schedule from the cut fits, 0.40 points above the bound in the median, in 3 of them less" in text
+    )
