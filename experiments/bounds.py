@@ -101,8 +101,8 @@ def markdown(table: pd.DataFrame) -> str:
         f"\n\nSummed over the {len(whole)} of {len(table)} cells, from 90 % to 30 %, in which all fit: bound "
         f"{sums['lower_bound']:.1f} points, Foresight {sums['foresight']:.1f}, best of DTR, DTE and Coop "
         f"{sums['best']:.1f}, Coop {sums['coop']:.1f}. Of what can be saved of the best of the three, Foresight saves "
-        f"at least {saved:.0%}. In {len(near)} cells a schedule from the cut fits, {near.median():.2f} points above the bound "
-        f"in the median, in {(near < 0.5).sum()} of them less than 0.5."
+        f"at least {saved:.0%}. In {len(near)} cells a schedule from the cut fits, {near.median():.2f} points above "
+        f"the bound in the median, in {(near < 0.5).sum()} of them less than 0.5."
     )
 
 
