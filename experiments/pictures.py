@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import beside_bounds
 import beside_checkpointing
 
 from coopsim import tables
@@ -123,6 +124,7 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "against": against,
     "gap": gap,
     "checkpointing": beside_checkpointing.draw,
+    "bounds": beside_bounds.draw,
 }
 WALL_CLOCK = ("search_time",)  #: look otherwise each time, so they are not in the results page
 

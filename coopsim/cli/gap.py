@@ -16,6 +16,7 @@ _BOUND = {
     "exact": "bound of the mixed-integer program",
     "solver": "bound of the solver when the time was up",
     "relaxation": "bound of the relaxed program",
+    "cut": "bound of the cut",
     "knapsack": "bound of the knapsack",
     "base": "every op once",
 }

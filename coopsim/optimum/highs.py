@@ -1,7 +1,7 @@
 """HiGHS, the solver: the only module that knows it."""
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ class Answer:
     finished: bool
     point: list[float] | None
     bound: float
+    prices: list[float] = field(default_factory=list)  # of the rows, of a relaxed program that was solved
 
 
 def solver() -> Any:
@@ -60,6 +61,7 @@ def minimise(rows: Rows, seconds: float, start: list[float] | None = None, *, re
         finished=finished,
         point=list(h.getSolution().col_value) if found else None,
         bound=bound if np.isfinite(bound) else 0.0,
+        prices=list(h.getSolution().row_dual) if relaxed and finished else [],
     )
 
 

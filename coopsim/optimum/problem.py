@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from coopsim.kernel.state import BYTES, COST, EVICTABLE, INS, OLDER, OUTS, PRODUCER, TEMPS
 from coopsim.replay.program import Program, lower
 from coopsim.trace.table import Trace
@@ -27,6 +29,7 @@ class Problem:
     producer: dict[int, int]  # the op that makes each value; -1: there at the start
     dropped: dict[int, int]  # the op after which the program drops each value; n_ops: never
     fixed: frozenset[int]  # values that no search may choose
+    begins: tuple[int, ...]  # the first op of each step of the trace
 
     @property
     def n_ops(self) -> int:
@@ -47,6 +50,26 @@ class Problem:
         return [
             frozenset(v for v in self.fixed if self.producer[v] < t <= self.dropped[v]) for t in range(self.n_ops + 1)
         ]
+
+    @cached_property
+    def last_use(self) -> dict[int, int]:
+        """The last op of the program that has each value as input; -1: none."""
+        found = dict.fromkeys(self.size, -1)
+        for op, row in enumerate(self.ins):
+            for v in row:
+                found[v] = op
+        return found
+
+    @cached_property
+    def live(self) -> list[int]:
+        """Bytes while each op runs, if every value is there from when it is made to its last use."""
+        change = [0] * (self.n_ops + 1)
+        for v, last in self.last_use.items():
+            made = max(self.producer[v], 0)
+            until = max(last, made, self.dropped[v] if v in self.fixed else 0)
+            change[made] += self.size[v]
+            change[min(until + 1, self.n_ops)] -= self.size[v]
+        return [held + own for held, own in zip(itertools.accumulate(change), self.inside, strict=False)]
 
     @cached_property
     def last_need(self) -> dict[int, int]:
@@ -94,7 +117,7 @@ class Problem:
 def problem_of(trace: Trace, *, keep_random: bool = False) -> Problem:
     """The problem of a trace: values in single bytes, fixed only what is fixed under every policy."""
     program = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1, keep_random=keep_random)
-    return _Reader(program).problem()
+    return _Reader(program).problem(trace)
 
 
 class _Reader:
@@ -103,7 +126,7 @@ class _Reader:
     def __init__(self, program: Program) -> None:
         self.program = program
 
-    def problem(self) -> Problem:
+    def problem(self, trace: Trace) -> Problem:
         program = self.program
         values, ops, ins, outs = (x.tolist() for x in (program.values, program.ops, program.ins, program.outs))
         spans = list(itertools.pairwise(ops))
@@ -119,4 +142,5 @@ class _Reader:
             producer={v: values[v][PRODUCER] for v in kept},
             dropped={v: int(program.dropped[v]) for v in kept},
             fixed=frozenset(v for v in kept if not values[v][EVICTABLE]),
+            begins=tuple(np.searchsorted(trace.step, range(trace.n_steps)).tolist()),
         )

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coopsim.optimum import highs
-from coopsim.optimum.bounds import knapsack
+from coopsim.optimum.bounds import knapsacks
+from coopsim.optimum.cut import cut
+from coopsim.optimum.late import schedules
 from coopsim.optimum.model import Model
 from coopsim.optimum.order import arrange, needs
 from coopsim.optimum.problem import Problem
@@ -19,7 +21,7 @@ class Optimum:
     status: `optimal` (proven: cost_ns == lower_bound_ns), `feasible` (a schedule is known, and a bound below it),
     `bounded` (no schedule is known that fits, only the bound), `infeasible` (proven: no schedule fits).
     bound: where the lower bound comes from: `exact`, `solver` (its bound when the time was up), `relaxation`,
-    `knapsack`, `base`.
+    `cut`, `knapsack`, `base`.
     """
 
     status: str
@@ -73,10 +75,18 @@ class _Search:
         highs.solver()
         for runs in (range(p.n_ops), *known):
             self._offer(runs)
-        least = knapsack(p, self.budget)
-        if least is None or p.bytes_of(p.initial) > self.budget:
+        costs = knapsacks(p, self.budget)
+        if costs is None or p.bytes_of(p.initial) > self.budget:
             return self._result("infeasible")
-        self._raise(least, "knapsack")
+        self._raise(p.base_cost + p.whole_cost(max(costs, default=0.0)), "knapsack")
+        if self._closed():
+            return self._result()
+        again = cut(p, self.budget, (p.live, costs), self._left)
+        if again is None:
+            return self._result("infeasible")
+        self._raise(p.base_cost + p.whole_cost(again), "cut")
+        for runs in schedules(p, self.budget, self._left):
+            self._offer(runs)
         if self._closed():
             return self._result()
         columns = sum(p.n_ops - i for i in range(p.n_ops)) + sum(

@@ -1,0 +1,116 @@
+"""A lower bound for long traces: what must run again after one moment of the step, as a small linear program.
+
+The moment is the first run of an op. A value made by then that is used later is resident at that moment, within the
+budget, or is made again after it. In the program, with columns for the values made and the ops run by then:
+
+    keep[v]     value v stays resident
+    again[i]    op i runs again
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+
+from coopsim.optimum import highs
+from coopsim.optimum.model import Rows, Term
+from coopsim.optimum.problem import Problem
+
+
+def cut(problem: Problem, budget: int, worth: Iterable[Sequence[float]], seconds: Callable[[], float]) -> int | None:
+    """What recomputation costs at least, in ns: the bounds of one moment in each step of the trace, added up.
+
+    worth: one or more guesses of what each op is worth as a moment; the best result counts. seconds: says how many are
+    left; a program that is not solved in them counts nothing. None: no schedule fits.
+    """
+    most = 0
+    for chain in dict.fromkeys(moments(problem, budget, guess) for guess in worth):
+        total = 0
+        for moment, until in chain:
+            program = Cut(problem, budget, moment, until)
+            answer = highs.minimise(program.rows, seconds(), relaxed=True)
+            if answer.infeasible:
+                return None
+            if answer.finished:
+                total += program.proven(answer.prices)
+        most = max(most, total)
+    return most
+
+
+def moments(problem: Problem, budget: int, worth: Sequence[float]) -> tuple[tuple[int, int], ...]:
+    """Of each step whose bytes exceed the budget the op that is worth most; and the next of them, or the last op."""
+    spans = itertools.pairwise([*problem.begins, problem.n_ops])
+    chosen = [max(range(a, b), key=lambda op: (worth[op], problem.live[op])) for a, b in spans]
+    return tuple(itertools.pairwise([*(op for op in chosen if problem.live[op] > budget), problem.n_ops - 1]))
+
+
+class Cut:
+    """The program of the moment at which op `moment` runs for the first time.
+
+    Counted is what runs again from then on, up to the first run of op `until`: the costs of spans that do not overlap
+    add up.
+    """
+
+    def __init__(self, problem: Problem, budget: int, moment: int, until: int) -> None:
+        self.problem, self.rows = problem, Rows()
+        self.moment, self.until = moment, until
+        self.there = problem.at_least(moment)
+        self.again: dict[int, int] = {}
+        self.keep: dict[int, int] = {}
+        inputs = itertools.chain.from_iterable(problem.ins[moment + 1 : until + 1])
+        used = [v for v in dict.fromkeys(inputs) if problem.producer[v] <= moment and v not in self.there]
+        self.scale = _power_of_two(1e6 / (problem.base_cost or 1))
+        self._columns(moment, used)
+        for v in used:
+            self.rows.at_most(-1, *self._has(v))
+        for op, column in self.again.items():
+            for v in problem.ins[op]:
+                if v not in self.there:
+                    self.rows.at_most(0, (column, 1), *self._has(v))
+        scale = _power_of_two(1000 / (budget or 1))
+        room = budget - problem.bytes_of(self.there) - problem.inside[moment]
+        self.rows.at_most(room * scale, *((column, problem.size[v] * scale) for v, column in self.keep.items()))
+
+    def _columns(self, moment: int, used: Sequence[int]) -> None:
+        """Of what is used after the moment, and of what can be of use to make it again."""
+        p, wanted = self.problem, set(used)
+        for op in range(moment, -1, -1):
+            if not wanted.isdisjoint(p.outs[op]):
+                self.again[op] = self.rows.column(p.cost[op] * self.scale)
+                wanted.update(v for v in p.ins[op] if v not in self.there)
+        for v in sorted(wanted):
+            self.keep[v] = self.rows.column()
+
+    def _has(self, v: int) -> list[Term]:
+        """What makes v available after the moment, as terms to subtract."""
+        columns = (self.keep[v], self.again.get(self.problem.producer[v]))
+        return [(c, -1.0) for c in columns if c is not None]
+
+    def proven(self, prices: Sequence[float]) -> int:
+        """The least cost in ns, as these prices of the rows prove it."""
+        return math.ceil(least(self.rows, prices) / Fraction(self.scale))
+
+
+def least(rows: Rows, prices: Sequence[float]) -> Fraction:
+    """A bound below every point of the relaxed program, by weak duality, in exact arithmetic.
+
+    It holds whatever the prices are; those of an optimal solution make it that solution's cost. prices: a row's, not
+    positive; one that is counts as 0.
+    """
+    left = [Fraction(cost) for cost in rows.cost]
+    total = Fraction(0)
+    for row, price in enumerate(prices):
+        if price < 0:
+            exact = Fraction(round(price * _GRAINS), _GRAINS)
+            total += exact * Fraction(rows.upper[row])
+            for k in range(rows.start[row], rows.start[row + 1]):
+                left[rows.index[k]] -= exact * Fraction(rows.value[k])
+    return total + sum(x * Fraction(upper) for x, upper in zip(left, rows.column_upper, strict=True) if x < 0)
+
+
+_GRAINS = 1 << 40  # prices are rounded to such a part of one, so that the fractions stay short
+
+
+def _power_of_two(x: float) -> float:
+    """One near x: scaled by it, whole numbers are floats without rounding."""
+    return 2.0 ** round(math.log2(x))
