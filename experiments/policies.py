@@ -5,8 +5,8 @@ the step without a budget is given up: it is no contender, and exact DTR would g
 
     python experiments/policies.py [-j JOBS] [TRACE ...]    writes expected/policies.csv and the tables
 
-All 13 traces took 45 minutes with one process on a busy machine, most of it Foresight's plans. It goes on where it was
-interrupted.
+The first 13 traces took 45 minutes with one process on a busy machine, most of it Foresight's plans. It goes on where
+it was interrupted.
 """
 
 import argparse

@@ -8,8 +8,9 @@ from pathlib import Path
 from coopsim import trace
 from coopsim.capture import capture
 
-#: The eight models of Coop's experiments, a mixture of experts, and four that no policy was tuned on; and how many
-#: consecutive steps of each: no two of SPOS's are alike, nor of the mixture's.
+#: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
+#: tuned, and four recorded after these were fixed; and how many consecutive steps of each: no two of SPOS's are alike,
+#: nor of the mixture's.
 RECORDED = {
     "resnet-50": 1,
     "inception-v3": 1,
@@ -24,6 +25,10 @@ RECORDED = {
     "inception-v4": 1,
     "densenet-121": 1,
     "gpt-2": 1,
+    "vit-b": 1,
+    "convnext-t": 1,
+    "efficientnet-b0": 1,
+    "t5-base": 1,
 }
 HERE = Path(__file__).parent
 MANIFEST = HERE / "MANIFEST.toml"

@@ -8,13 +8,16 @@ import pytest
 from coopsim.capture import capture, models
 from coopsim.trace import load
 
-#: torchvision 0.29 (ResNets, Inception V3, Swin-T, DenseNet), timm (Inception V4), the released checkpoint (GPT-2),
-#: milesial/Pytorch-UNet; BERT, GPT-3 and moe by their sizes; torch.nn.LSTM with a classifier on two classes.
+#: torchvision 0.29 (ResNets, Inception V3, Swin-T, DenseNet, ViT, ConvNeXt, EfficientNet), timm (Inception V4), the
+#: released checkpoint (GPT-2), milesial/Pytorch-UNet; BERT, GPT-3, T5 and moe by their sizes; torch.nn.LSTM with a
+#: classifier on two classes.
 PUBLISHED = {
     "bert-large": 336_226_108,
     "bilstm": 733_184 + 1026,
     "bilstm-fused": 733_184 + 1026,
+    "convnext-t": 28_589_128,
     "densenet-121": 7_978_856,
+    "efficientnet-b0": 5_288_548,
     "gpt-2": 124_439_808,
     "gpt3-2.7b": 50257 * 2560 + 2048 * 2560 + 32 * (12 * 2560**2 + 13 * 2560) + 2 * 2560,
     "inception-v3": 27_161_264,
@@ -27,7 +30,12 @@ PUBLISHED = {
     "resnet-152": 60_192_808,
     "resnet-50": 25_557_032,
     "swin-t": 28_288_354,
+    "t5-base": 32128 * 768
+    + 12 * (4 * 768**2 + 2 * 768 * 3072 + 2 * 768)
+    + 12 * (8 * 768**2 + 2 * 768 * 3072 + 3 * 768)
+    + 2 * (32 * 12 + 768),
     "unet": 31_037_698,
+    "vit-b": 86_567_656,
 }
 BATCHES = {
     "resnet-50": 115,

@@ -1,0 +1,41 @@
+"""EfficientNet-B0 on ImageNet-sized images."""
+
+from collections.abc import Callable
+
+from coopsim.capture.models._model import Model, Setting
+
+PIXELS = 224
+DROPOUT = 0.2
+PARAMETERS = 5_288_548  # torchvision's efficientnet_b0
+
+
+def build(setting: Setting) -> Callable[[], object]:
+    """One step on `batch` images, in train mode."""
+    import torch
+    from transformers import EfficientNetConfig, EfficientNetForImageClassification
+
+    from coopsim.capture.models._images import CLASSES, classify
+    from coopsim.capture.models._step import check_parameters
+
+    config = EfficientNetConfig(
+        image_size=PIXELS,
+        width_coefficient=1.0,
+        depth_coefficient=1.0,
+        hidden_dim=1280,
+        dropout_rate=DROPOUT,
+        num_labels=CLASSES,  # type: ignore[call-arg]
+    )
+    with torch.device("cuda"):
+        model = EfficientNetForImageClassification(config).train()
+    check_parameters(model, PARAMETERS)
+    return classify(setting, model, PIXELS)
+
+
+MODEL = Model(
+    name="efficientnet-b0",
+    title="EfficientNet-B0, 224x224 images",
+    batch=128,
+    source="Tan and Le 2019 (model); batch ours, SGD as in Coop (NeurIPS 2023)",
+    build=build,
+    details={"pixels": PIXELS, "dropout": DROPOUT},
+)
