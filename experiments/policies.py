@@ -26,6 +26,7 @@ from coopsim.sweep import Grid, Processes, sweep
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "policies-ours.md"
 EXPECTED = HERE / "expected" / "policies.csv"
+BOUNDS = HERE / "expected" / "bounds.csv"
 TRACES = [str(HERE.parent / "traces" / f"{name}.parquet") for names in GROUPS.values() for name in names]
 RATIOS = [f"{r}%" for r in range(90, 20, -10)]
 LIMIT = 2.0
@@ -53,7 +54,7 @@ def main() -> None:
         print(policies_text.cells(table))
         return
     table.to_csv(EXPECTED, index=False, float_format="%.5f")
-    for name, text in policies_text.sections(pd.read_csv(EXPECTED)).items():
+    for name, text in policies_text.sections(pd.read_csv(EXPECTED), pd.read_csv(BOUNDS)).items():
         write_section(name, text, PAGE)
 
 

@@ -9,7 +9,7 @@ from coopsim import trace
 from coopsim.capture import capture
 
 #: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
-#: tuned, and four recorded after these were fixed; and how many consecutive steps of each: no two of SPOS's are alike,
+#: tuned, and four recorded last, not tuned on; and how many consecutive steps of each: no two of SPOS's are alike,
 #: nor of the mixture's.
 RECORDED = {
     "resnet-50": 1,
