@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from coopsim import optimum
 from coopsim.kernel import state as s
 from coopsim.replay.periodic import cut as c
 from coopsim.replay.periodic.make import make
@@ -88,3 +89,18 @@ def test_plans_are_near_the_bound(name: str, ratio: float, above: float) -> None
     rehearse(R)
     least = c.decide_at(R, C, int(R.peak.argmax()), budget)
     assert 0 < least <= plan.cost <= (1 + above) * least
+
+
+@pytest.mark.parametrize("name", ["densenet-121", "resnet-50", "unet"])
+def test_two_ways_come_to_the_same_bound(name: str) -> None:
+    """A maximum flow here; there, a linear program's dual prices. Sizes here are rounded up to 512 bytes."""
+    trace = load(ROOT / "traces" / f"{name}.parquet")
+    program, budget = program_of(trace), peak_bytes(trace) // 1024 * 512
+    R, C = rehearsal(program, in_place=True), c.new_cut(program)
+    keep_all(R)
+    rehearse(R)
+    least = c.decide_at(R, C, int(R.peak.argmax()), budget)
+    problem = optimum.problem_of(trace)
+    found = optimum.solve(problem, budget)
+    assert found.bound == "cut"
+    assert least == pytest.approx(found.lower_bound_ns - problem.base_cost, rel=2e-3)
