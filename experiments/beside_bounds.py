@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 THREE = ("dtr-oneflow", "dtr", "dtr-eq", "dte-oneflow", "coop")
 FITS_NOWHERE = "infeasible"
-COLUMNS = 5
+COLUMNS = 6
 GREY, EDGE = "#D4D4D4", "#6E6E6E"
 
 
@@ -27,7 +27,7 @@ def draw(table: Any) -> "Figure":
     rows = math.ceil(len(traces) / COLUMNS)
     with style.applied("page"):
         s = style.size("page")
-        size = (s["map_width_in"], 0.88 * rows * s["height_in"] + 0.3)
+        size = (s["map_width_in"], 0.74 * rows * s["height_in"] + 0.3)
         figure = Figure(figsize=size, layout="constrained")
         axes: list[Axes] = figure.subplots(rows, COLUMNS, sharex=True).ravel().tolist()
         for ax in axes[len(traces) :]:
@@ -42,11 +42,11 @@ def draw(table: Any) -> "Figure":
         for name, look in reversed(looks.items()):
             label = f"{look.label}, planned" if name == "foresight" else look.label
             handles.append(Line2D([], [], color=look.color, marker=look.marker, label=label))
-        if len(traces) < len(axes):
+        if len(traces) + 1 < len(axes):
             legend = axes[len(traces)].legend(handles=handles, loc="center left", fontsize=s["font_pt"] + 1)
             legend.set_in_layout(False)  # it reaches into the next empty panel
         else:
-            figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+            figure.legend(handles=handles, loc="outside upper center", ncols=2)
     return figure
 
 

@@ -158,6 +158,7 @@ def test_a_script(tmp_path: Path) -> None:
     assert done.stderr.count("\nwith ") == len(found["runs"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom_gpu")
 def test_the_range_lies_too_high(tmp_path: Path) -> None:
     done = subprocess.run(
@@ -170,6 +171,7 @@ def test_the_range_lies_too_high(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("phantom_gpu")
 def test_interrupted(tmp_path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in a shell's background
     with subprocess.Popen(
         command(tmp_path, "--largest", "1:1000"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as search_:
