@@ -6,19 +6,14 @@ the first surprise (another request, an address that is not free) ends the plan 
 on. The planner is coopsim/replay/periodic; docs/policies-ours.md says how it works.
 """
 
-from coopsim.policies import Policy
-from coopsim.types import Cost, Dead, InPlace, Placement, Planning, Recency, Release, Search
+from dataclasses import replace
 
-POLICY = Policy(
+from coopsim.policies.thrift import POLICY as THRIFT
+from coopsim.types import Planning
+
+POLICY = replace(
+    THRIFT,
     name="foresight",
     summary="steps that repeat go by a plan made from the one before; else thrift",
-    source="ours; docs/policies-ours.md",
-    cost=Cost.ANCESTORS,
-    recency=Recency.DAMPED,
-    search=Search.WINDOW_THRIFTY,
-    placement=Placement.APART,
-    in_place=InPlace.RECOMPUTABLE,
-    release=Release.NEEDED,
-    dead=Dead.NEEDED,
     planning=Planning.REPEAT,
 )

@@ -26,9 +26,10 @@ from coopsim.kernel.state import (
     TO,
     State,
 )
-from coopsim.replay.banish import drop_unneeded, try_banish
+from coopsim.replay.banish import try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
 from coopsim.replay.memory import ARENA, log, settle
+from coopsim.replay.needed import drop_unneeded
 from coopsim.replay.periodic.follow import follows_plan, stays
 from coopsim.replay.relatives import forget
 from coopsim.replay.run_op import BANISH, MOVE, NEEDED, run_op

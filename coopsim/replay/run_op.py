@@ -185,9 +185,8 @@ def _take_over(S: State, w: int, again: bool) -> None:
 @inlined
 def _let_go(S: State, v: int) -> None:
     """A recomputed value that nobody holds goes with its last pin, if the policy says so; a banished one always."""
-    if S.V[v, PINS] == 0 and S.V[v, LIVE] == 0 and S.V[v, PIECE] >= 0 and S.V[v, EVICTABLE]:
-        if follows_plan(S):
-            return
+    idle = S.V[v, PINS] == 0 and S.V[v, LIVE] == 0 and S.V[v, PIECE] >= 0 and S.V[v, EVICTABLE]
+    if idle and not follows_plan(S):
         if S.V[v, MADE] == 0:  # banished, and made again only because its op was needed for a sibling
             drop(S, v, FREE)
         elif S.choice[C_DEAD] == RELEASE_DEAD or (S.choice[C_DEAD] == KEEP_NEEDED and not is_needed(S, v)):

@@ -46,7 +46,6 @@ class Plan:
     cost: int  # decision cost of the recomputations of a step
     peak: int  # most bytes in memory
     height: int  # the end of the highest of them
-    rehearsals: int
 
 
 def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan | None:
@@ -69,7 +68,7 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
             requests = np.stack([stays[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + stays[:, Q_BYTES]).max(initial=0))
             cost, peak = int(exact.K[R_COST]), int(exact.peak.max(initial=0))
-            return Plan(R.gaps, exact.until, requests, cost, peak, height, int(R.K[R_COUNT]))
+            return Plan(R.gaps, exact.until, requests, cost, peak, height)
         target = min(target, int(exact.peak.max())) - max(min(above // 2, budget // 100), budget // 1000)
         if _begin(R, C, target, with_cut=with_cut) < 0 or not _make_fit(R, S, target):
             return None

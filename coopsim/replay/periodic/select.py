@@ -269,6 +269,7 @@ def prune(R: Rehearsal, S: Selection, budget: int) -> None:
         v = S.C[g, C_VALUE]
         if S.C[g, C_OPEN] and R.gaps[g] != STAY and (g < v + R.V[v, USES_END] or S.made[v] > 0):
             S.score[g] = cost_to_bring_back(R, S, g)
+    refused = False  # what was rehearsed last
     while True:
         best, most = -1, -0.5
         for g in range(S.C.shape[0]):
@@ -278,16 +279,19 @@ def prune(R: Rehearsal, S: Selection, budget: int) -> None:
             break
         S.score[best] = -1.0
         before = R.gaps[best]
+        if before == LEAVE_ONCE and refused:  # _may_stay looks at the last rehearsal
+            rehearse(R)
+            refused = False
         for decision in range(3):
             if decision == before or (before == LEAVE_ONCE and decision == STAY and not _may_stay(R, S, best, budget)):
                 continue
             held = R.gaps[best]
             R.gaps[best] = decision
             if rehearse(R) and R.K[R_COST] < cost and _exceeds(R, budget) == 0.0:
-                cost = R.K[R_COST]
+                cost, refused = R.K[R_COST], False
             else:
                 R.gaps[best] = held
-                rehearse(R)
+                refused = True
 
 
 @kernel
