@@ -38,7 +38,9 @@ class Selection(Bundle):
     C: Array
     estimate: NDArray[np.float64]  # cost of dropping
     score: NDArray[np.float64]  # as rehearsed, at round C_SEEN
+    share: NDArray[np.float64]  # how much of the estimated gain was there when it was last rehearsed
     over: Array  # how many ops before each exceed the budget
+    excess: Array  # of each op, the bytes above the budget
     stamp: Array  # ops that a walk has counted
     stack: Array
     made: Array  # how often each value is made again for others
@@ -62,7 +64,9 @@ def selection(program: Any) -> Selection:
         C=C,
         estimate=np.zeros(len(value)),
         score=np.zeros(len(value)),
+        share=np.ones(len(value)),
         over=np.zeros(n_ops + 1, np.int64),
+        excess=np.zeros(n_ops, np.int64),
         stamp=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         made=np.zeros(len(V), np.int64),
@@ -91,11 +95,12 @@ def _look_ahead(R: Rehearsal, S: Selection) -> None:
 
 @kernel
 def excess(R: Rehearsal, S: Selection, budget: int) -> float:
-    """Sum over the ops of the bytes above the budget; brings S.over up to date."""
+    """Sum over the ops of the bytes above the budget; brings S.over and S.excess up to date."""
     total, count = 0.0, 0
     for op in range(R.peak.shape[0]):
-        if R.peak[op] > budget:
-            total += float(R.peak[op] - budget)
+        S.excess[op] = max(R.peak[op] - budget, 0)
+        if S.excess[op] > 0:
+            total += float(S.excess[op])
             count += 1
         S.over[op + 1] = count
     return total
@@ -171,22 +176,17 @@ def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
     rehearse(R)
     _look_ahead(R, S)
     cost, over = R.K[R_COST], excess(R, S, budget)
-    C, now = S.C, 1
+    C, now, last = S.C, 1, -1
     for g in range(C.shape[0]):
         C[g, C_SEEN] = 0
         if C[g, C_OPEN] and R.gaps[g] == STAY:
             S.estimate[g] = cost_to_bring_back(R, S, g)
+            S.share[g] = 1.0
     while over > 0 and R.K[R_COUNT] < most:
         best, least = -1, np.inf
         for g in range(C.shape[0]):
             if C[g, C_OPEN] and R.gaps[g] == STAY:
-                if C[g, C_SEEN] == now:
-                    s = S.score[g]
-                else:
-                    ops = S.over[C[g, C_BEFORE]] - S.over[C[g, C_AFTER] + 1]
-                    if ops <= 0:
-                        continue
-                    s = S.estimate[g] / float(R.V[C[g, C_VALUE], BYTES] * ops)
+                s = S.score[g] if C[g, C_SEEN] == now else _estimated_score(R, S, g, least)
                 if s < least:
                     best, least = g, s
         if best < 0:
@@ -195,15 +195,40 @@ def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
         elif C[best, C_SEEN] < now:
             S.score[best] = _rehearsed_score(R, S, best, budget, cost, over)
             C[best, C_SEEN] = now
+            last = best
             continue
         else:
             R.gaps[best] = LEAVE_ONCE
             _estimate_relatives(R, S, C[best, C_VALUE])
-        rehearse(R)
+        if last != best:
+            rehearse(R)
         _look_ahead(R, S)
         cost, over = R.K[R_COST], excess(R, S, budget)
-        now += 1
+        now, last = now + 1, -1
     return over
+
+
+@inlined
+def _estimated_score(R: Rehearsal, S: Selection, g: int, least: float) -> float:
+    """Like _rehearsed_score, by estimate. Only a lower bound if that is not below `least`."""
+    score = np.inf
+    first, last = S.C[g, C_AFTER] + 1, S.C[g, C_BEFORE]
+    ops = S.over[last] - S.over[first]
+    if ops > 0 and S.share[g] > 0.0:
+        nbytes = R.V[S.C[g, C_VALUE], BYTES]
+        score = S.estimate[g] / (S.share[g] * float(nbytes * ops))
+        if score < least:
+            score = S.estimate[g] / (S.share[g] * _gain(S, first, last, nbytes))
+    return score
+
+
+@kernel
+def _gain(S: Selection, first: int, last: int, nbytes: int) -> float:
+    """The excess that goes if so many bytes are not there from op `first` until op `last`."""
+    gain = 0.0
+    for op in range(first, last):
+        gain += float(min(S.excess[op], nbytes))
+    return gain
 
 
 @kernel
@@ -225,6 +250,7 @@ def _estimate(R: Rehearsal, S: Selection, v: int) -> None:
     for g in range(v + R.V[v, USES], v + R.V[v, USES_END] + 1):
         if S.C[g, C_OPEN] and R.gaps[g] == STAY:
             S.estimate[g] = cost_to_bring_back(R, S, g)
+            S.share[g] = 1.0
 
 
 @kernel
@@ -235,6 +261,7 @@ def _rehearsed_score(R: Rehearsal, S: Selection, g: int, budget: int, cost: int,
     if rehearse(R):
         gain = over - _exceeds(R, budget)
         S.estimate[g] = float(R.K[R_COST] - cost)
+        S.share[g] = max(gain, 0.0) / _gain(S, S.C[g, C_AFTER] + 1, S.C[g, C_BEFORE], R.V[S.C[g, C_VALUE], BYTES])
         if gain > 0.0:
             score = S.estimate[g] / gain
     R.gaps[g] = STAY
