@@ -4,14 +4,23 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.kernel.jit import kernel
+from coopsim.kernel.jit import inlined, kernel
 from coopsim.planner.items import Ints, Items
 
+_FROM, _UNTIL, _LOW, _HIGH = range(4)  # columns of what is placed: when it is alive, and where
 
-def fit(items: Items, order: Ints, *, best: bool) -> Ints:
-    """Offsets of all items: in the lowest gap that is large enough, or with `best` in the smallest."""
-    offset, by_offset = np.zeros(len(items), np.int64), np.zeros(len(items), np.int64)
-    _place(items.bytes, items.start, items.end, items.alignment, order, by_offset, offset, best)
+
+def fit(items: Items, order: Ints, *, best: bool, around: Any = ()) -> Ints:
+    """Offsets of the items in `order`: in the lowest gap that is large enough, or with `best` in the smallest.
+
+    `around`: blocks that are taken all the time, (from, until) in bytes, from the lowest up.
+    """
+    offset = np.zeros(len(items), np.int64)
+    taken = np.array(around, np.int64).reshape(-1, 2)
+    placed = np.empty((len(taken) + len(order), 4), np.int64)
+    placed[: len(taken), :_LOW] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    placed[: len(taken), _LOW:] = taken
+    _place(items.bytes, items.start, items.end, items.alignment, order, placed, len(taken), offset, best)
     return offset
 
 
@@ -22,27 +31,33 @@ def height(items: Items, offset: Ints) -> int:
 
 @kernel
 def _place(
-    size: Any, start: Any, end: Any, alignment: Any, order: Any, by_offset: Any, offset: Any, best: bool
+    size: Any, start: Any, end: Any, alignment: Any, order: Any, placed: Any, n: int, offset: Any, best: bool
 ) -> None:
-    """Fill `offset`. `by_offset` is room for the items placed so far, in the order of their offsets."""
-    for n in range(len(order)):
-        i = order[n]
-        floor, found, smallest = 0, -1, 0
+    """Fill `offset`. The first n rows of `placed` are there, sorted by where they are, as they always remain."""
+    for i in order:
+        a, b, floor, found, smallest = start[i], end[i], 0, -1, 0
         for k in range(n):
-            j = by_offset[k]
-            if start[j] < end[i] and start[i] < end[j]:
-                at = -(-floor // alignment[i]) * alignment[i]
-                gap = offset[j] - at
+            if placed[k, _FROM] < b and a < placed[k, _UNTIL]:
+                at = _aligned(floor, alignment[i])
+                gap = placed[k, _LOW] - at
                 if gap >= size[i] and (found < 0 or gap < smallest):
                     found, smallest = at, gap
                     if not best:
                         break
-                floor = max(floor, offset[j] + size[j])
+                floor = max(floor, placed[k, _HIGH])
         if found < 0:
-            found = -(-floor // alignment[i]) * alignment[i]
+            found = _aligned(floor, alignment[i])
         offset[i] = found
         k = n
-        while k > 0 and offset[by_offset[k - 1]] > found:
-            by_offset[k] = by_offset[k - 1]
+        while k > 0 and placed[k - 1, _LOW] > found:
+            for column in range(4):
+                placed[k, column] = placed[k - 1, column]
             k -= 1
-        by_offset[k] = i
+        placed[k, _FROM], placed[k, _UNTIL] = a, b
+        placed[k, _LOW], placed[k, _HIGH] = found, found + size[i]
+        n += 1
+
+
+@inlined
+def _aligned(offset: int, alignment: int) -> int:
+    return offset if alignment == 1 else -(-offset // alignment) * alignment

@@ -80,7 +80,6 @@ class Search:
         np.add.at(self.crossing, cut.first[wide], ones[wide])
         np.add.at(self.crossing, cut.last[wide], -ones[wide])
         self.crossing = np.cumsum(self.crossing)[:-1]
-        self.n_pairs = len(pairs(found)[1])
 
     def below(self, height: int, order: Ints, limit: int, *, jump: bool = False) -> tuple[int, int, Ints, Ints]:
         """Place all items below `height`, tried in this order, with at most `limit` placements.
@@ -103,13 +102,13 @@ class Search:
             S=np.column_stack([self.left, self.crossing]),
             F=np.zeros((n + 1, 14), np.int64),
             R=np.zeros((n + m + 1, 6), np.int64),
-            T=np.zeros((self.n_pairs + 1, 2), np.int64),
+            T=np.zeros((len(near) + 1, 2), np.int64),
             K=K,
             cand=np.zeros(min(n * n, 1 << 22) + n, np.int64),
             near_at=near_at,
-            near=np.ascontiguousarray(near),
+            near=near,
             here_at=here_at,
-            here=np.ascontiguousarray(here),
+            here=here,
         )
         outcome = int(_search(state))
         offset, blame = np.zeros(n, np.int64), np.zeros(n, np.int64)

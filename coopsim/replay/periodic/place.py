@@ -1,57 +1,61 @@
 """Addresses for the stays of a rehearsed step, around those that are in memory when it starts."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import Array
-from coopsim.planner.items import Items
+from coopsim.planner.fit import fit, height
+from coopsim.planner.items import Ints, Items
 from coopsim.planner.orders import Keys
+from coopsim.planner.search import FOUND, Search
 from coopsim.planner.sections import sections
 from coopsim.replay.periodic.rehearse import Q_BYTES, Q_FROM, Q_UNTIL
+
+_WORK = 1.25  # placements that a search may try for each stay: those that find something hardly turn back
 
 
 def place(stays: Array, fixed: Array, budget: int) -> tuple[Array, int]:
     """Addresses of all stays, the first of which have the addresses `fixed`, and how far they reach above the budget.
 
-    First fit and best fit in the planner's seven orders; the first that fits, else the lowest.
+    The first that fit, else the lowest.
     """
-    items = Items(stays[:, Q_BYTES], stays[:, Q_FROM], stays[:, Q_UNTIL], np.ones(len(stays), np.int64))
-    best, least = np.zeros(0, np.int64), 1 << 62
-    for order in Keys(items, sections(items)).greedy():
-        order = np.concatenate([np.arange(len(fixed)), order[order >= len(fixed)]])
+    n = len(fixed)
+    free = stays[n:]
+    items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
+    best, least = fixed, 1 << 62
+    for offset in _tries(items, _blocks(fixed, stays[:n, Q_BYTES]), budget):
+        above = height(items, offset) - budget
+        if above < least:
+            best, least = np.concatenate([fixed, offset]), above
+        if least <= 0:
+            break
+    return best, max(least, 0)
+
+
+def _blocks(fixed: Array, nbytes: Array) -> Array:
+    """What lies side by side as one: where each block begins and ends, from the lowest up."""
+    order = np.argsort(fixed, kind="stable")
+    begin, end = fixed[order], (fixed + nbytes)[order]
+    apart = begin[1:] != end[:-1]
+    return np.stack([begin[np.append(True, apart)], end[np.append(apart, True)]], axis=1) if len(fixed) else fixed
+
+
+def _tries(items: Items, blocks: Array, budget: int) -> Iterator[Ints]:
+    """Addresses by ever more work: greedy in one order, searched if there is but one hole, greedy in all orders."""
+    keys = Keys(items, sections(items))
+    orders = list(keys.greedy())
+    for choice in (False, True):
+        yield fit(items, orders[0], best=choice, around=blocks)
+    edges = np.concatenate([[0], blocks.ravel(), [budget]]).reshape(-1, 2)
+    holes = edges[edges[:, 0] < edges[:, 1]]
+    if len(holes) == 1:
+        search = Search(items, keys.sections)
+        for kind in range(3):
+            room = int(holes[0, 1] - holes[0, 0])
+            outcome, _, offset, _ = search.below(room, keys.order(kind), round(_WORK * len(items)), jump=True)
+            if outcome == FOUND:
+                yield offset + holes[0, 0]
+    for order in orders[1:]:
         for choice in (False, True):
-            at = np.zeros(len(items), np.int64)
-            at[: len(fixed)] = fixed
-            _fit(items.bytes, items.start, items.end, order, len(fixed), np.zeros(len(items), np.int64), at, choice)
-            above = int((at + items.bytes).max(initial=0)) - budget
-            if above < least:
-                best, least = at, above
-            if least <= 0:
-                return best, 0
-    return best, least
-
-
-@kernel
-def _fit(size: Any, start: Any, end: Any, order: Any, n_fixed: int, by_address: Any, at: Any, best: bool) -> None:
-    """Give each item in turn the lowest gap between those that live with it, or with `best` the smallest."""
-    for n in range(len(order)):
-        i = order[n]
-        if n >= n_fixed:
-            floor, found, smallest = 0, -1, 0
-            for k in range(n):
-                j = by_address[k]
-                if start[j] < end[i] and start[i] < end[j]:
-                    gap = at[j] - floor
-                    if gap >= size[i] and (found < 0 or gap < smallest):
-                        found, smallest = floor, gap
-                        if not best:
-                            break
-                    floor = max(floor, at[j] + size[j])
-            at[i] = floor if found < 0 else found
-        k = n
-        while k > 0 and at[by_address[k - 1]] > at[i]:
-            by_address[k] = by_address[k - 1]
-            k -= 1
-        by_address[k] = i
+            yield fit(items, order, best=choice, around=blocks)

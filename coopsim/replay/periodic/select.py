@@ -190,6 +190,8 @@ def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
                 if s < least:
                     best, least = g, s
         if best < 0:
+            if _try_again(R, S, now):
+                continue
             if not _leave_for_longer(R, S, budget, cost, over):
                 break
         elif C[best, C_SEEN] < now:
@@ -269,6 +271,17 @@ def _rehearsed_score(R: Rehearsal, S: Selection, g: int, budget: int, cost: int,
 
 
 @kernel
+def _try_again(R: Rehearsal, S: Selection, now: int) -> bool:
+    """Line up again what gained nothing in an earlier round. False: there is no such gap."""
+    found = False
+    for g in range(S.C.shape[0]):
+        if S.C[g, C_OPEN] and R.gaps[g] == STAY and S.share[g] == 0.0 and S.C[g, C_SEEN] < now:
+            S.share[g] = 1.0
+            found = True
+    return found
+
+
+@kernel
 def _leave_for_longer(R: Rehearsal, S: Selection, budget: int, cost: int, over: float) -> bool:
     """No gap helps any more: let a value that came back early for others leave again. False: that does not help."""
     best, least = -1, np.inf
@@ -309,8 +322,8 @@ def prune(R: Rehearsal, S: Selection, budget: int) -> None:
         if before == LEAVE_ONCE and refused:  # _may_stay looks at the last rehearsal
             rehearse(R)
             refused = False
-        for decision in range(3):
-            if decision == before or (before == LEAVE_ONCE and decision == STAY and not _may_stay(R, S, best, budget)):
+        for decision in (STAY, LEAVE_ONCE):
+            if before == LEAVE_ONCE and (decision == LEAVE_ONCE or not _may_stay(R, S, best, budget)):
                 continue
             held = R.gaps[best]
             R.gaps[best] = decision
