@@ -27,6 +27,9 @@ SUMMARY_KEYS = (
     "search_ns",
     "search_visits",
     "search_scores",
+    "planned_steps",
+    "planning_ns",
+    "lost_cost_ns",
     "copies",
     "max_pieces",
     "decide_by",
@@ -39,6 +42,7 @@ SUMMARY_KEYS = (
     "failure",
 )
 _OF_CACHING = ("torch", "alloc_conf", "peak_reserved_bytes", "alloc_retries")
+_OF_PLANNING = ("planned_steps", "planning_ns", "lost_cost_ns")
 
 
 def summary(schedule: Schedule) -> dict[str, Any]:
@@ -48,8 +52,10 @@ def summary(schedule: Schedule) -> dict[str, Any]:
     was begun anew (docs/replay.md, Planning) is in it, but not in total_cost_ns. fragmentation_rate: mean, over
     allocations that needed eviction, of free bytes / budget once the hole is found, the new value counted as used
     (OneFlow 2022); fragmentation_rate_incl: as free (OneFlow 2023); scatter: mean of 1 - largest hole / free bytes at
-    the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation. torch,
-    alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator cuda-caching.
+    the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation. planned_steps,
+    planning_ns, lost_cost_ns: of a policy that plans; steps that went by plan, wall-clock time of making plans, cost
+    of a first step that was begun anew. torch, alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator
+    cuda-caching.
     """
     h = schedule.header
     per_step = h["base_step_cost_ns"]
@@ -62,7 +68,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         return h[key] / samples if samples and has_addresses else None
 
     row = (
-        dict.fromkeys(_OF_CACHING)
+        dict.fromkeys(_OF_CACHING + _OF_PLANNING)
         | dict(h)
         | {
             "trace": h["model"],

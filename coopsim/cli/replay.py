@@ -137,6 +137,13 @@ def describe(r: dict[str, Any]) -> str:
     if ended and n > 1:
         text = f"{r['search_visits'] / n:.0f} pieces visited, {ms((r['search_ns'] or 0) / n)}"
         lines.append(("search a step", text))
+    if r["planned_steps"] is not None:
+        plans = f"made in {ms(r['planning_ns'])} on this machine" if r["planning_ns"] else "none made"
+        lines.append(("plans", f"{plans}, followed by {r['planned_steps']} of {n} steps"))
+    if r["lost_cost_ns"]:
+        lines.append(
+            ("lost", f"{ms(r['lost_cost_ns'])}, in the overhead: the first step ran out of memory, and began anew")
+        )
     if t := r.get("timeline"):
         hidden = "-" if t["hidden_fraction"] is None else f"{t['hidden_fraction']:.0%}"
         lines += [

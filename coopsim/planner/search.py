@@ -31,8 +31,9 @@ FAILED, FOUND, GAVE_UP = range(3)  #: nothing fits below that height; offsets ar
 # leave it; BLAME: how often it was among those that made a section fail.
 BYTES, FIRST, LAST, ALIGNMENT, OFFSET, LOW, BLAME = range(7)
 
-# S: a row a section. LEFT: bytes of its items still to be placed; CROSSING: such items alive in the next one too.
-LEFT, CROSSING = range(2)
+# S: a row a section. LEFT: bytes of its items still to be placed; CROSSING: such items alive in the next one too;
+# LOWEST: an item that was low enough when last looked for, to be looked at first.
+LEFT, CROSSING, LOWEST = range(3)
 
 # F: a row a choice. It places ITEM (-1: none now), one of cand[CAND:CAND_END], in the region of sections A to B - 1,
 # where the last key was (AT, AFTER). PARENT: the choice that made the region, tried again if this one fails. When it
@@ -99,7 +100,7 @@ class Search:
         K[K_CAP], K[K_LIMIT], K[K_JUMP] = height, limit, jump
         state = State(
             I=I,
-            S=np.column_stack([self.left, self.crossing]),
+            S=np.column_stack([self.left, self.crossing, here[here_at[:-1]]]),
             F=np.zeros((n + 1, 14), np.int64),
             R=np.zeros((n + m + 1, 6), np.int64),
             T=np.zeros((len(near) + 1, 2), np.int64),
@@ -276,10 +277,14 @@ def _raise(s: State, i: int) -> bool:
 def _holds(s: State, section: int) -> bool:
     """Whether the lowest offset left in this section leaves room for all that is left; else its items are blamed."""
     highest = s.K[K_CAP] - s.S[section, LEFT]
+    j = s.S[section, LOWEST]
+    if s.I[j, OFFSET] < 0 and s.I[j, LOW] <= highest:
+        return True
     start, end = s.here_at[section], s.here_at[section + 1]
     for k in range(start, end):
         j = s.here[k]
         if s.I[j, OFFSET] < 0 and s.I[j, LOW] <= highest:
+            s.S[section, LOWEST] = j
             return True
     for k in range(start, end):
         j = s.here[k]

@@ -11,13 +11,14 @@ from coopsim.metrics import SUMMARY_KEYS
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import Row
 
-SWEEP_VERSION = 2
-WALL_CLOCK_COLUMNS = ("search_ns",)  # the only ones that may differ between two runs
+SWEEP_VERSION = 3
+WALL_CLOCK_COLUMNS = ("search_ns", "planning_ns")  # the only ones that may differ between two runs
 
 # Columns that may be empty throughout, which must not lose their type for that.
 _TYPES = dict.fromkeys(("overhead", "fragmentation_rate", "fragmentation_rate_incl", "scatter"), "float64")
 _TYPES |= dict.fromkeys(("torch", "alloc_conf", "failure"), "string")
 _TYPES |= dict.fromkeys(("peak_reserved_bytes", "alloc_retries"), "Int64")
+_TYPES |= dict.fromkeys(("planned_steps", "planning_ns", "lost_cost_ns"), "Int64")
 _ASKED = ("trace_file", "trace_hash", "peak_without_eviction_bytes")
 
 

@@ -14,6 +14,7 @@ from coopsim import tables
 from coopsim.feasibility import Tried, feasibility
 from coopsim.sweep import Grid, Processes, Scan, feasibility_map
 from coopsim.sweep.feasibility_map import _Line
+from coopsim.sweep.table import WALL_CLOCK_COLUMNS
 from coopsim.types import CoopsimError
 from tests.sweep.test_sweep import table
 
@@ -48,7 +49,7 @@ def test_every_budget_of_the_grid_and_no_outcome_changes_unrefined(found: pd.Dat
 
 def test_several_processes_give_the_same_map(found: pd.DataFrame, tmp_path: Path) -> None:
     feasibility_map(GRID, SCAN, tmp_path / "m.parquet", Processes(2))
-    pd.testing.assert_frame_equal(found.drop(columns="search_ns"), table(tmp_path / "m.parquet"))
+    pd.testing.assert_frame_equal(found.drop(columns=list(WALL_CLOCK_COLUMNS)), table(tmp_path / "m.parquet"))
 
 
 @given(st.lists(st.sampled_from(["ok", "oom", "thrash"]), min_size=101, max_size=101), st.randoms())
@@ -91,7 +92,7 @@ def test_the_command_says_it_in_json_and_in_words(coopsim: Any, found: pd.DataFr
     flags = ("--policy", "dtr-oneflow,coop", "--steps", 2, "--to", "40%", "--step", "2%", "-j", 1, "-o", output)
     code, out, err = coopsim("map", "synth:unet:4", *flags, "--json")
     assert code == 0, err
-    pd.testing.assert_frame_equal(found.drop(columns="search_ns"), table(output))
+    pd.testing.assert_frame_equal(found.drop(columns=list(WALL_CLOCK_COLUMNS)), table(output))
     answer = json.loads(out)
     assert (answer["replays"], answer["refined"], answer["fine"]) == (len(found), found.refined.sum(), "0.2%")
     for setting, (_, f) in zip(answer["settings"], tables.feasible(found), strict=True):

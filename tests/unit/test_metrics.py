@@ -11,7 +11,7 @@ from coopsim.types import Action
 
 DOCUMENTED = """trace, policy, allocator, budget_bytes, steps, outcome, overhead, base_cost_ns, total_cost_ns,
     peak_bytes, evictions, releases, recomputes, recompute_cost_ns, fragmentation_rate, fragmentation_rate_incl,
-    search_ns, search_visits"""
+    search_ns, search_visits, planned_steps, planning_ns, lost_cost_ns"""
 
 
 def test_every_documented_key_is_there() -> None:
@@ -59,6 +59,14 @@ def test_measuring_gives_the_same_figures_as_recording(bert: Trace) -> None:
     recorded = summary(replay(bert, "coop", "arena", budget, steps=1))
     measured = measure(bert, "coop", "arena", budget, steps=1)
     assert recorded | {"search_ns": 0} == measured | {"search_ns": 0}
+    assert recorded["planned_steps"] is recorded["planning_ns"] is recorded["lost_cost_ns"] is None
+
+
+def test_who_plans_tells_of_its_plans(bert: Trace) -> None:
+    budget = peak_bytes(bert, 512) * 6 // 10
+    figures = measure(bert, "foresight", "arena", budget, steps=3)
+    assert (figures["planned_steps"], figures["lost_cost_ns"]) == (2, 0)
+    assert figures["planning_ns"] > 0
 
 
 def test_all_the_memory_it_could_want_means_no_eviction_in_a_counter(bert: Trace) -> None:

@@ -41,6 +41,7 @@ class Selection(Bundle):
     share: NDArray[np.float64]  # how much of the estimated gain was there when it was last rehearsed
     over: Array  # how many ops before each exceed the budget
     excess: Array  # of each op, the bytes above the budget
+    span: Array  # the first op that exceeds it, and the one after the last
     stamp: Array  # ops that a walk has counted
     stack: Array
     made: Array  # how often each value is made again for others
@@ -67,6 +68,7 @@ def selection(program: Any) -> Selection:
         share=np.ones(len(value)),
         over=np.zeros(n_ops + 1, np.int64),
         excess=np.zeros(n_ops, np.int64),
+        span=np.zeros(2, np.int64),
         stamp=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         made=np.zeros(len(V), np.int64),
@@ -95,12 +97,15 @@ def _look_ahead(R: Rehearsal, S: Selection) -> None:
 
 @kernel
 def excess(R: Rehearsal, S: Selection, budget: int) -> float:
-    """Sum over the ops of the bytes above the budget; brings S.over and S.excess up to date."""
+    """Sum over the ops of the bytes above the budget; brings S.over, S.excess and S.span up to date."""
     total, count = 0.0, 0
     for op in range(R.peak.shape[0]):
         S.excess[op] = max(R.peak[op] - budget, 0)
         if S.excess[op] > 0:
             total += float(S.excess[op])
+            if count == 0:
+                S.span[0] = op
+            S.span[1] = op + 1
             count += 1
         S.over[op + 1] = count
     return total
@@ -228,7 +233,7 @@ def _estimated_score(R: Rehearsal, S: Selection, g: int, least: float) -> float:
 def _gain(S: Selection, first: int, last: int, nbytes: int) -> float:
     """The excess that goes if so many bytes are not there from op `first` until op `last`."""
     gain = 0.0
-    for op in range(first, last):
+    for op in range(max(first, S.span[0]), min(last, S.span[1])):
         gain += float(min(S.excess[op], nbytes))
     return gain
 

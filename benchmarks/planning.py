@@ -1,0 +1,92 @@
+"""`python benchmarks/planning.py`: how long Foresight takes to plan a step, against the time of the step itself.
+
+The committed traces whose step repeats, at 21 budgets from 0.9 to 0.3 of the peak; each is planned twice, the shorter
+time counts (wall-clock, one core). Writes results/planning.csv and the table of docs/policies-ours.md. `empty` is what
+the addresses cost: the share of the budget that a plan which recomputes something leaves empty at its fullest moment.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(1, str(Path(__file__).parent.parent / "experiments"))
+
+from readme import write_section
+
+from coopsim.cli.common import progress
+from coopsim.replay import replay
+from coopsim.trace import Trace, load
+from coopsim.trace.measure import peak_bytes
+from coopsim.types import Action
+
+HERE = Path(__file__).parent
+GRANULE = 512
+BUDGETS = [ratio + d for ratio in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3) for d in (-0.01, 0.0, 0.01)]
+RESULTS = HERE / "results" / "planning.csv"
+PAGE = HERE.parent / "docs" / "policies-ours.md"
+
+
+def planned(trace: Trace, budget: int) -> dict[str, Any] | None:
+    """The figures of the plan, None if there is none; the time is the shorter of two."""
+    one, other = (replay(trace, "foresight", budget=budget, steps=2) for _ in range(2))
+    if not one.header["planned_steps"]:
+        return None
+    recomputes = ((one.step == 1) & (one.action == Action.RECOMPUTE)).any()
+    return {
+        "seconds": min(s.header["planning_ns"] for s in (one, other)) / 1e9,
+        "empty": 1 - one.header["plan_peak_bytes"] / budget if recomputes else 0.0,
+    }
+
+
+def rows(files: list[Path]) -> list[dict[str, Any]]:
+    """A row a model: seconds of a step, of the quickest, the median and the slowest plan; plans longer than a step."""
+    found = []
+    with progress("models", len(files)) as tick:
+        for file in files:
+            trace = load(file)
+            if trace.n_steps == 1:
+                peak = peak_bytes(trace, GRANULE)
+                plans = [plan for ratio in BUDGETS if (plan := planned(trace, int(ratio * peak)))]
+                seconds = [plan["seconds"] for plan in plans]
+                step = int(trace.cost_ns.sum()) / 1e9
+                found.append(
+                    {
+                        "trace": trace.label,
+                        "step_s": step,
+                        "least_s": min(seconds),
+                        "median_s": statistics.median(seconds),
+                        "most_s": max(seconds),
+                        "plans": len(plans),
+                        "longer": sum(s > step for s in seconds),
+                        "empty": max(plan["empty"] for plan in plans),
+                    }
+                )
+            tick()
+    return found
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The table of the page."""
+    lines = [
+        "| | step, ms | planning, ms: least, median, most | longer than a step | left empty at the peak, at most |",
+        "|---|---|---|---|---|",
+    ]
+    for r in table.itertuples():
+        times = ", ".join(f"{1000 * s:.0f}" for s in (r.least_s, r.median_s, r.most_s))
+        lines.append(f"| {r.trace} | {1000 * r.step_s:.0f} | {times} | {r.longer} of {r.plans} | {r.empty:.2%} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    table = pd.DataFrame(rows(sorted((HERE.parent / "traces").glob("*.parquet"))))
+    table.to_csv(RESULTS, index=False, float_format="%.5f")
+    write_section("planning", markdown(table), PAGE)
+    print(markdown(table))
+
+
+if __name__ == "__main__":
+    main()
