@@ -48,13 +48,13 @@ _OF_PLANNING = ("planned_steps", "planning_ns", "lost_cost_ns")
 def summary(schedule: Schedule) -> dict[str, Any]:
     """One flat object, whatever the outcome; None where a figure has no meaning.
 
-    overhead: total cost / (steps x cost without recomputation), only if all steps ran; the cost of a first step that
-    was begun anew (docs/replay.md, Planning) is in it, but not in total_cost_ns. fragmentation_rate: mean, over
+    overhead: total cost / (steps x cost without recomputation), only if all steps ran; the cost of steps that were
+    begun anew (docs/replay.md, Planning) is in it, but not in total_cost_ns. fragmentation_rate: mean, over
     allocations that needed eviction, of free bytes / budget once the hole is found, the new value counted as used
     (OneFlow 2022); fragmentation_rate_incl: as free (OneFlow 2023); scatter: mean of 1 - largest hole / free bytes at
     the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation. planned_steps,
     planning_ns, lost_cost_ns: of a policy that plans; steps that went by plan, wall-clock time of making plans, cost
-    of a first step that was begun anew. torch, alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator
+    of steps that were begun anew. torch, alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator
     cuda-caching.
     """
     h = schedule.header

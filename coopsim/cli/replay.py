@@ -142,7 +142,7 @@ def describe(r: dict[str, Any]) -> str:
         lines.append(("plans", f"{plans}, followed by {r['planned_steps']} of {n} steps"))
     if r["lost_cost_ns"]:
         lines.append(
-            ("lost", f"{ms(r['lost_cost_ns'])}, in the overhead: the first step ran out of memory, and began anew")
+            ("lost", f"{ms(r['lost_cost_ns'])}, in the overhead: steps that ran out of memory, and began anew")
         )
     if t := r.get("timeline"):
         hidden = "-" if t["hidden_fraction"] is None else f"{t['hidden_fraction']:.0%}"

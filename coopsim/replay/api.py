@@ -12,7 +12,7 @@ from coopsim.allocators.caching.conf import parse
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
-from coopsim.replay.periodic.make import Planner, second_try
+from coopsim.replay.periodic.make import Planner
 from coopsim.replay.program import Program, lower
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
@@ -125,30 +125,34 @@ def _replay(
     memory = _Caching(torch, alloc_conf, budget, len(program.values)) if kind.name == "cuda-caching" else None
 
     planner = None
-    if policy.planning == Planning.REPEAT and kind.name == "arena" and trace.n_steps == 1:
-        planner = Planner(program, budget, in_place=policy.in_place == InPlace.RECOMPUTABLE)
+    if policy.planning == Planning.REPEAT and kind.name == "arena":
+        planner = Planner(trace, program, policy, budget)
 
-    def once(deciding: Policy, log_rows: int) -> s.State:
+    def choice(policy: Policy) -> s.Array:
+        return _choice(policy, kind.code)
+
+    def once(log_rows: int) -> s.State:
         while True:
-            choice = _choice(deciding, kind.code)
-            state = s.new_state(program, choice, budget, log_rows, memory.empty() if memory else None)
+            first = choice(planner.policy_for(0) if planner else policy)
+            state = s.new_state(program, first, budget, log_rows, memory.empty() if memory else None)
             if hooks:
                 hooks.attach(state)
             with hooks.listening() if hooks else nullcontext():
-                (planner.run if planner else run)(state, steps, overhead_limit)
+                if planner:
+                    planner.run(state, steps, overhead_limit, choice)
+                else:
+                    run(state, steps, overhead_limit)
             if hooks:
                 hooks.check()
             if memory is None or not state.K[s.K_CROWDED]:
                 return state
             memory.blocks *= 2
 
-    deciding = policy
-    state = once(deciding, log_rows=0)
-    if planner and planner.may_begin_anew(trace, state):
-        deciding = second_try(policy)
-        state = once(deciding, log_rows=0)
-    if record:  # the first run has counted the rows; a replay is deterministic, so the second fills exactly those
-        state = once(deciding, log_rows=int(state.K[s.K_ROWS]))
+    state = once(log_rows=0)
+    while planner and planner.begins_anew(state):
+        state = once(log_rows=0)
+    if record:  # the last run has counted the rows; a replay is deterministic, so this one fills exactly those
+        state = once(log_rows=int(state.K[s.K_ROWS]))
     header = _header(trace, program, state) | {
         "policy": policy.name,
         "choices": policies.choices(policy),

@@ -43,6 +43,7 @@ class Replay:
         self.step_clock = 0  # when the step began
         self.total = 0
         self.step = 0
+        self.choices_for: Callable[[int], Any] = lambda _: policy  # of a step
         self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
         self.following: Plan | None = None  # that is being followed
         self.serving = -1  # the op of the program that runs, or for which others run again
@@ -191,6 +192,11 @@ class Replay:
 
     # Rounds
 
+    def choose(self, policy: Any) -> None:
+        self.policy = self.scorer.policy = policy
+        if isinstance(self.memory, Arena):
+            self.memory.placement = policy.placement
+
     def free_due(self, after: int) -> None:
         for v in self.program.due.get(after, ()):
             v.live = False
@@ -250,6 +256,7 @@ class Replay:
                 if op.number == 0 or first_step + op.step > self.step:
                     self.step = first_step + op.step
                     self.step_clock = self.clock
+                    self.choose(self.choices_for(self.step))
                     base += cost_of_step[op.step]
                 self.run(op)
                 if self.total > overhead_limit * base:
@@ -273,31 +280,41 @@ def replay(
     """The outcome and rows of a schedule; visits are 0. `near_tie` is called where two windows cost nearly the same."""
     granule = GRANULE[allocator]
     budget = budget // granule * granule
-    plans = policy.planning == Planning.REPEAT and allocator == "arena" and trace.n_steps == 1
-    outcome = ""
-    for first in (policy, with_windows_of_coop(policy)) if plans else (policy,):
+    plans = policy.planning == Planning.REPEAT and allocator == "arena"
+    anew: list[int] = []  # steps that begin anew, as often as they do
+    while True:
+        first = first_tries(policy)[anew.count(0)]
         program = Program(trace, first, granule, decide_by, random == "keep")
         memory = Counter(budget) if allocator == "counter" else Arena(budget, first.placement)
         state = Replay(program, first, memory, near_tie)
-        if plans:
+        state.choices_for = lambda step, first=first: later_tries(first)[sum(0 < k <= step for k in anew) % 4]
+        if plans and trace.n_steps == 1:
             state.plan_for = lambda at, program=program: plan(trace, program, policy, budget, at, decide_by, random)
         try:
             state.go(steps, overhead_limit)
         except Ended as stop:
-            outcome = str(stop)
-            if stop.args[0] == Outcome.OOM and state.step == 0 and not updates(trace, state.serving):
-                continue
-            return outcome, state.rows
-        return str(Outcome.OK), state.rows
-    return outcome, state.rows
+            tries = 4 if state.step else 5
+            updates = state.serving >= 0 and trace.phase[state.serving] == Phase.OPTIMIZER
+            if not plans or stop.args[0] != Outcome.OOM or updates or anew.count(state.step) + 1 == tries:
+                return str(stop), state.rows
+            anew.append(state.step)
+        else:
+            return str(Outcome.OK), state.rows
 
 
-def updates(trace: Trace, op: int) -> bool:
-    """Whether parameters may have been updated by then, so that the step cannot begin anew."""
-    return op >= 0 and trace.phase[op] == Phase.OPTIMIZER
+def first_tries(policy: Any) -> list[Any]:
+    """The policies that the first step is tried with."""
+    coop = {"cost": Cost.SET, "divisor": Divisor.NOTHING, "recency": Recency.STALENESS}
+    coop |= {"search": Search.WINDOW, "placement": Placement.TWO_ENDED}
+    return [policy, dataclasses.replace(policy, **coop), *later_tries(policy)[1:]]
 
 
-def with_windows_of_coop(policy: Any) -> Any:
-    """The same policy, deciding as Coop does."""
-    score = {"cost": Cost.SET, "divisor": Divisor.NOTHING, "recency": Recency.STALENESS}
-    return dataclasses.replace(policy, **score, search=Search.WINDOW, placement=Placement.TWO_ENDED)
+def later_tries(policy: Any) -> list[Any]:
+    """Those of a later step: with the other windows, the other placement, both."""
+    other = {
+        "search": Search.WINDOW_THRIFTY if policy.search == Search.WINDOW else Search.WINDOW,
+        "placement": Placement.APART if policy.placement == Placement.TWO_ENDED else Placement.TWO_ENDED,
+    }
+    return [
+        dataclasses.replace(policy, **{k: other[k] for k in keys}) for keys in ((), ("search",), ("placement",), other)
+    ]
