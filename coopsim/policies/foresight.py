@@ -1,7 +1,7 @@
 """Foresight: a plan, made from the step before, of what leaves memory when and of all addresses.
 
-For training steps that repeat; the first goes as under Thrift, and if it runs out of memory begins anew as under Coop,
-which fits where Thrift does not and the other way round. While a step goes as planned nothing is searched for;
+For training steps that repeat; the first goes as under Thrift. A step that runs out of memory begins anew with other
+choices. While a step goes as planned nothing is searched for;
 the first surprise (another request, an address that is not free) ends the plan until the next step, and Thrift goes
 on. The planner is coopsim/replay/periodic; docs/policies-ours.md says how it works.
 """
