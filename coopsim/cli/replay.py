@@ -138,11 +138,14 @@ def describe(r: dict[str, Any]) -> str:
         text = f"{r['search_visits'] / n:.0f} pieces visited, {ms((r['search_ns'] or 0) / n)}"
         lines.append(("search a step", text))
     if r["planned_steps"] is not None:
-        plans = f"made in {ms(r['planning_ns'])} on this machine" if r["planning_ns"] else "none made"
-        lines.append(("plans", f"{plans}, followed by {r['planned_steps']} of {n} steps"))
+        took = f"{ms(r['planning_ns'])} on this machine"
+        text = f"made in {took}, followed by {r['planned_steps']} of {n} steps"
+        if not r["planned_steps"]:
+            text = f"none found, {took}" if r["planning_ns"] else "none: only a step like the one before goes by plan"
+        lines.append(("plans", text))
     if r["lost_cost_ns"]:
         lines.append(
-            ("lost", f"{ms(r['lost_cost_ns'])}, in the overhead: steps that ran out of memory, and began anew")
+            ("lost", f"{ms(r['lost_cost_ns'])} of steps that ran out of memory and began anew; part of the overhead")
         )
     if t := r.get("timeline"):
         hidden = "-" if t["hidden_fraction"] is None else f"{t['hidden_fraction']:.0%}"

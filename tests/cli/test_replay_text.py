@@ -23,6 +23,23 @@ def test_search_of_all_steps_and_of_one(coopsim: Any) -> None:
     assert "search a step" not in one
 
 
+def test_what_plans_did(coopsim: Any) -> None:
+    def said(*options: str) -> dict[str, str]:
+        return rows(coopsim("replay", "synth:chain:16", "--policy", "foresight", *options).out)
+
+    assert re.fullmatch(
+        r"made in [\d.]+ ms on this machine, followed by 9 of 10 steps", said("--budget", "60%")["plans"]
+    )
+    assert said("--budget", "60%", "--steps", "1")["plans"] == "none: only a step like the one before goes by plan"
+    assert "plans" not in rows(coopsim("replay", *OPTIONS).out)
+    assert "lost" not in said("--budget", "60%")
+    short = said("--budget", "20%")
+    assert (short["outcome"], short["overhead"]) == ("oom", "-")
+    assert re.fullmatch(
+        r"[\d.]+ ms of steps that ran out of memory and began anew; part of the overhead", short["lost"]
+    )
+
+
 def test_a_replay_that_failed_speaks_of_what_ran(coopsim: Any) -> None:
     answer = coopsim("replay", "synth:chain:16", "--policy", "coop", "--budget", "10%")
     assert answer.code == 3
