@@ -12,7 +12,7 @@ from coopsim.allocators.caching.conf import parse
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
-from coopsim.replay.periodic.make import Planner
+from coopsim.replay.periodic.planner import Planner
 from coopsim.replay.program import Program, lower
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule

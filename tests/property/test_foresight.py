@@ -87,7 +87,7 @@ def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -
             requests = requests[:middle]
         return replace(plan, requests=requests)
 
-    monkeypatch.setattr("coopsim.replay.periodic.make.make", spoiled)
+    monkeypatch.setattr("coopsim.replay.periodic.planner.make", spoiled)
     schedule = replay(trace, "foresight", "arena", budget, steps=3)
     assert schedule.header["planned_steps"] == 0
     assert schedule.header["outcome"] == "ok"

@@ -1,16 +1,11 @@
-"""Make a plan for a step that has been seen once, and run a replay whose steps follow plans."""
+"""Make a plan for a step that has been seen once."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from coopsim.kernel import state as s
 from coopsim.kernel.state import DECIDE, Array
-from coopsim.policies import Policy
-from coopsim.replay.loop import run
 from coopsim.replay.periodic.cut import Cut, decide_at, new_cut
 from coopsim.replay.periodic.place import place
 from coopsim.replay.periodic.rehearse import (
@@ -27,10 +22,7 @@ from coopsim.replay.periodic.rehearse import (
     rehearse,
 )
 from coopsim.replay.periodic.select import Selection, keep_all, prune, select, selection
-from coopsim.replay.periodic.tries import for_first_step, for_later_steps
 from coopsim.replay.program import NEVER, Program
-from coopsim.trace.table import Trace
-from coopsim.types import InPlace, Phase
 
 _TRIES = 12
 _CLOSE = 0.0025  # of the step's cost: nearer to the least, another choice is not tried
@@ -111,82 +103,3 @@ def _make_fit(R: Rehearsal, S: Selection, budget: int) -> bool:
     prune(R, S, budget)
     rehearse(R)
     return True
-
-
-class Planner:
-    """Runs a replay: the first step as the policy does, the others by plan if the trace has but one step to repeat.
-
-    A step that runs out of memory begins anew with other choices (tries.py), and those after it go on with them. All
-    is then run again from the start, which comes to the same; plans are kept for that.
-    """
-
-    def __init__(self, trace: Trace, program: Program, policy: Policy, budget: int) -> None:
-        self.trace, self.program, self.policy, self.budget = trace, program, policy, budget
-        self.plans: dict[bytes, Plan | None] = {}
-        self.seconds = 0.0
-        self.lost_cost = 0
-        self._begun_anew: list[int] = []  # steps, one as often as it has
-        self._before = 0  # the cost of all before the step that runs
-
-    def policy_for(self, step: int) -> Policy:
-        """Whose choices the step goes by."""
-        first = for_first_step(self.policy)[self._begun_anew.count(0)]
-        later = sum(0 < k <= step for k in self._begun_anew)
-        return for_later_steps(first)[later % 4] if later else first
-
-    def run(self, state: s.State, steps: int, overhead_limit: float, choice: Callable[[Policy], Array]) -> None:
-        """Like loop.run. choice: a policy as kernels know it."""
-        for step in range(steps):
-            self._before = int(state.K[s.K_TOTAL])
-            state.choice[:] = choice(self.policy_for(step))
-            plan = self._plan_for(state) if step > 0 and self.trace.n_steps == 1 else None
-            following = state
-            if plan:
-                following = replace(state, gaps=plan.gaps, until=plan.until, requests=plan.requests)
-                state.K[s.K_REQUEST] = 0
-            run(following, step + 1, overhead_limit)
-            if state.K[s.K_OUTCOME] != s.OK:
-                return
-            if plan and state.K[s.K_REQUEST] == len(plan.requests):
-                state.K[s.K_PLANNED] += 1
-            state.K[s.K_REQUEST] = -1
-
-    def begins_anew(self, state: s.State) -> bool:
-        """Whether all is to run again because a step has run out of memory and there are choices left to try it with.
-
-        Not if it may have updated parameters. What the step had cost is lost.
-        """
-        step = int(state.K[s.K_STEP])
-        tries = len(for_later_steps(self.policy) if step else for_first_step(self.policy))
-        updating = state.K[s.K_OP] >= 0 and self.trace.phase[int(state.K[s.K_NOW])] == Phase.OPTIMIZER
-        if state.K[s.K_OUTCOME] != s.OOM or updating or self._begun_anew.count(step) + 1 == tries:
-            return False
-        self._begun_anew.append(step)
-        self.lost_cost += int(state.K[s.K_TOTAL]) - self._before
-        return True
-
-    def _plan_for(self, state: s.State) -> Plan | None:
-        pieces = state.V[state.initial, s.PIECE]
-        if (pieces < 0).any():
-            return None
-        fixed = state.P[pieces, s.ADDRESS]
-        key = fixed.tobytes()
-        if key not in self.plans:
-            in_place = self.policy.in_place == InPlace.RECOMPUTABLE
-            started = time.perf_counter()
-            self.plans[key] = make(self.program, self.budget, fixed, in_place=in_place)
-            self.seconds += time.perf_counter() - started
-        return self.plans[key]
-
-    def header(self, state: s.State) -> dict[str, Any]:
-        """Steps that went by plan to their end, the last plan's figures, the cost of steps that began anew.
-
-        Planning time is wall-clock.
-        """
-        made = [plan for plan in self.plans.values() if plan]
-        figures = {"plan_peak_bytes": made[-1].peak, "plan_height_bytes": made[-1].height} if made else {}
-        return figures | {
-            "planned_steps": int(state.K[s.K_PLANNED]),
-            "planning_ns": round(self.seconds * 1e9),
-            "lost_cost_ns": self.lost_cost,
-        }
