@@ -5,8 +5,7 @@ the step without a budget is given up: it is no contender, and exact DTR would g
 
     python experiments/policies.py [-j JOBS] [TRACE ...]    writes expected/policies.csv and the tables
 
-Foresight takes a minute of that on two cores, exact DTR most of the rest. It goes on where
-it was interrupted.
+9,163 replays, four minutes on two cores. It goes on where it was interrupted.
 """
 
 import argparse
