@@ -39,9 +39,7 @@ def draw(table: Any) -> "Figure":
         figure.supxlabel("memory ratio (% of peak without eviction)", fontsize=s["font_pt"])
         figure.supylabel("overhead (%), third round of three", fontsize=s["font_pt"])
         handles: list[Any] = [Patch(facecolor=GREY, edgecolor=EDGE, label="no schedule can (lower bound)")]
-        for name, look in reversed(looks.items()):
-            label = f"{look.label}, planned" if name == "foresight" else look.label
-            handles.append(Line2D([], [], color=look.color, marker=look.marker, label=label))
+        handles += [Line2D([], [], color=k.color, marker=k.marker, label=k.label) for k in reversed(looks.values())]
         if len(traces) + 1 < len(axes):
             legend = axes[len(traces)].legend(handles=handles, loc="center left", fontsize=s["font_pt"] + 1)
             legend.set_in_layout(False)  # it reaches into the next empty panel

@@ -121,6 +121,7 @@ def applied(name: str) -> AbstractContextManager[None]:
         "figure.titlesize": 1.1 * font,
         "lines.linewidth": s["line_pt"],
         "lines.markersize": s["marker_pt"],
+        "lines.markeredgewidth": min(1.0, 0.2 * s["marker_pt"]),  # so that small hollow ones are seen to be hollow
         "axes.linewidth": 0.08 * font,
         "axes.spines.top": False,
         "axes.spines.right": False,
