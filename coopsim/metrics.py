@@ -41,6 +41,7 @@ SUMMARY_KEYS = (
     "alloc_retries",
     "failure",
 )
+WALL_CLOCK_COLUMNS = ("search_ns", "planning_ns")  #: the only figures that may differ between two runs
 _OF_CACHING = ("torch", "alloc_conf", "peak_reserved_bytes", "alloc_retries")
 _OF_PLANNING = ("planned_steps", "planning_ns", "lost_cost_ns")
 

@@ -11,7 +11,7 @@ from coopsim import allocators, budget, policies
 from coopsim.figures import style
 from coopsim.figures.bands import bands
 from coopsim.figures.residences import ROLES, Residences, residences
-from coopsim.metrics import SUMMARY_KEYS, explain, summary
+from coopsim.metrics import SUMMARY_KEYS, WALL_CLOCK_COLUMNS, explain, summary
 from coopsim.report.facts import facts
 from coopsim.report.stays import pack
 from coopsim.trace.measure import peak_bytes
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 ALLOCATOR = "arena"  #: a page's slider needs one memory for all
 _CURVES = ("overhead", "fragmentation_rate")
-_LEFT_OUT = {"search_ns", "planning_ns"}  # wall-clock: the same inputs are to give the same bytes
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def _replay(trace: "Trace", ask: Ask, name: str, nbytes: int, tick: Callable[[],
     steps = _steps(schedule, trace)
     tick()
     return {
-        **{key: row[key] for key in SUMMARY_KEYS if key not in _LEFT_OUT},
+        **{key: row[key] for key in SUMMARY_KEYS if key not in WALL_CLOCK_COLUMNS},
         "explained": None if row["outcome"] == "ok" else explain(row),
         "maps": [{"step": r.step, "length_ns": r.length_ns, "phases": r.phases} for r in steps],
         "stays": pack(steps, schedule.header["granule"]),

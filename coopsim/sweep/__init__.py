@@ -5,10 +5,10 @@ finished row goes to a journal beside the output at once; when all are there, th
 removed. Started again with the same grid, both read the journal and do the rest.
 """
 
+from coopsim.metrics import WALL_CLOCK_COLUMNS
 from coopsim.sweep.feasibility_map import Scan, feasibility_map
 from coopsim.sweep.grid import Grid, Point, Setting
 from coopsim.sweep.sweep import sweep
-from coopsim.sweep.table import WALL_CLOCK_COLUMNS
 from coopsim.sweep.workers import Dask, Processes, Workers
 
 __all__ = [

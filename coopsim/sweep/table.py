@@ -12,7 +12,6 @@ from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import Row
 
 SWEEP_VERSION = 3
-WALL_CLOCK_COLUMNS = ("search_ns", "planning_ns")  # the only ones that may differ between two runs
 
 # Columns that may be empty throughout, which must not lose their type for that.
 _TYPES = dict.fromkeys(("overhead", "fragmentation_rate", "fragmentation_rate_incl", "scatter"), "float64")

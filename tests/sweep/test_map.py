@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from coopsim import tables
 from coopsim.feasibility import Tried, feasibility
-from coopsim.sweep import Grid, Processes, Scan, feasibility_map
+from coopsim.sweep import WALL_CLOCK_COLUMNS, Grid, Processes, Scan, feasibility_map
 from coopsim.sweep.feasibility_map import _Line
-from coopsim.sweep.table import WALL_CLOCK_COLUMNS
 from coopsim.types import CoopsimError
 from tests.sweep.test_sweep import table
 

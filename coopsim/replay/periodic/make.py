@@ -8,6 +8,7 @@ import numpy as np
 from coopsim.kernel.state import DECIDE, Array
 from coopsim.replay.periodic.cut import Cut, decide_at, new_cut
 from coopsim.replay.periodic.place import place
+from coopsim.replay.periodic.prune import prune
 from coopsim.replay.periodic.rehearse import (
     NEED,
     Q_BYTES,
@@ -21,7 +22,7 @@ from coopsim.replay.periodic.rehearse import (
     rehearsal,
     rehearse,
 )
-from coopsim.replay.periodic.select import Selection, keep_all, prune, select, selection
+from coopsim.replay.periodic.select import Selection, keep_all, select, selection
 from coopsim.replay.program import NEVER, Program
 
 _TRIES = 12

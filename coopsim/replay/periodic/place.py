@@ -50,12 +50,11 @@ def _tries(items: Items, blocks: Array, budget: int) -> Iterator[Ints]:
     edges = np.concatenate([[0], blocks.ravel(), [budget]]).reshape(-1, 2)
     holes = edges[edges[:, 0] < edges[:, 1]]
     if len(holes) == 1:
-        search = Search(items, keys.sections)
-        for kind in range(3):
-            room = int(holes[0, 1] - holes[0, 0])
-            outcome, _, offset, _ = search.below(room, keys.order(kind), round(_WORK * len(items)), jump=True)
+        search, (low, high) = Search(items, keys.sections), holes[0].tolist()
+        for order in orders[:3]:
+            outcome, _, offset, _ = search.below(high - low, order, round(_WORK * len(items)), jump=True)
             if outcome == FOUND:
-                yield offset + holes[0, 0]
+                yield offset + low
     for order in orders[1:]:
         for choice in (False, True):
             yield fit(items, order, best=choice, around=blocks)

@@ -86,7 +86,7 @@ def keep_all(R: Rehearsal) -> None:
 
 
 @kernel
-def _look_ahead(R: Rehearsal, S: Selection) -> None:
+def look_ahead(R: Rehearsal, S: Selection) -> None:
     """After a rehearsal: up to when values are needed that wait for no use of their own."""
     for v in range(R.V.shape[0]):
         g = v + R.V[v, USES_END]
@@ -112,7 +112,8 @@ def excess(R: Rehearsal, S: Selection, budget: int) -> float:
 
 
 @kernel
-def _exceeds(R: Rehearsal, budget: int) -> float:
+def exceeds(R: Rehearsal, budget: int) -> float:
+    """The same sum as `excess`, with S left as it is."""
     total = 0.0
     for op in range(R.peak.shape[0]):
         if R.peak[op] > budget:
@@ -179,7 +180,7 @@ def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
     most: the number of rehearsals after which it gives up.
     """
     rehearse(R)
-    _look_ahead(R, S)
+    look_ahead(R, S)
     cost, over = R.K[R_COST], excess(R, S, budget)
     C, now, last = S.C, 1, -1
     for g in range(C.shape[0]):
@@ -209,7 +210,7 @@ def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
             _estimate_relatives(R, S, C[best, C_VALUE])
         if last != best:
             rehearse(R)
-        _look_ahead(R, S)
+        look_ahead(R, S)
         cost, over = R.K[R_COST], excess(R, S, budget)
         now, last = now + 1, -1
     return over
@@ -266,7 +267,7 @@ def _rehearsed_score(R: Rehearsal, S: Selection, g: int, budget: int, cost: int,
     score = np.inf
     R.gaps[g] = LEAVE_ONCE
     if rehearse(R):
-        gain = over - _exceeds(R, budget)
+        gain = over - exceeds(R, budget)
         S.estimate[g] = float(R.K[R_COST] - cost)
         S.share[g] = max(gain, 0.0) / _gain(S, S.C[g, C_AFTER] + 1, S.C[g, C_BEFORE], R.V[S.C[g, C_VALUE], BYTES])
         if gain > 0.0:
@@ -294,64 +295,10 @@ def _leave_for_longer(R: Rehearsal, S: Selection, budget: int, cost: int, over: 
         if S.C[g, C_OPEN] and R.gaps[g] == LEAVE_ONCE and S.over[S.C[g, C_BEFORE]] > S.over[S.C[g, C_AFTER] + 1]:
             R.gaps[g] = LEAVE
             if rehearse(R):
-                gain = over - _exceeds(R, budget)
+                gain = over - exceeds(R, budget)
                 if gain > 0.0 and float(R.K[R_COST] - cost) / gain < least:
                     best, least = g, float(R.K[R_COST] - cost) / gain
             R.gaps[g] = LEAVE_ONCE
     if best >= 0:
         R.gaps[best] = LEAVE
     return best >= 0
-
-
-@kernel
-def prune(R: Rehearsal, S: Selection, budget: int) -> None:
-    """Take back what turns out not to be needed, the dearest first."""
-    rehearse(R)
-    _look_ahead(R, S)
-    cost = R.K[R_COST]
-    for g in range(S.C.shape[0]):
-        S.score[g] = -1.0
-        v = S.C[g, C_VALUE]
-        if S.C[g, C_OPEN] and R.gaps[g] != STAY and (g < v + R.V[v, USES_END] or S.made[v] > 0):
-            S.score[g] = cost_to_bring_back(R, S, g)
-    refused = False  # what was rehearsed last
-    while True:
-        best, most = -1, -0.5
-        for g in range(S.C.shape[0]):
-            if S.score[g] > most:
-                best, most = g, S.score[g]
-        if best < 0:
-            break
-        S.score[best] = -1.0
-        before = R.gaps[best]
-        if before == LEAVE_ONCE and refused:  # _may_stay looks at the last rehearsal
-            rehearse(R)
-            refused = False
-        for decision in (STAY, LEAVE_ONCE):
-            if before == LEAVE_ONCE and (decision == LEAVE_ONCE or not _may_stay(R, S, best, budget)):
-                continue
-            held = R.gaps[best]
-            R.gaps[best] = decision
-            if rehearse(R) and R.K[R_COST] < cost and _exceeds(R, budget) == 0.0:
-                cost, refused = R.K[R_COST], False
-            else:
-                R.gaps[best] = held
-                refused = True
-
-
-@kernel
-def _may_stay(R: Rehearsal, S: Selection, g: int, budget: int) -> bool:
-    """Whether there may be room for the value while it is gone, as last rehearsed.
-
-    Sure unless something stays for its sake, and would go.
-    """
-    v = S.C[g, C_VALUE]
-    nbytes, op = R.V[v, BYTES], R.V[v, PRODUCER]
-    for k in range(R.O[op, INS], R.O[op + 1, INS]):
-        u = R.ins[k]
-        if R.V[u, EVICTABLE] and R.gaps[u + R.V[u, USES_END]] != LEAVE:
-            return True
-    room = True
-    for op in range(S.C[g, C_AFTER] + 1, min(S.C[g, C_BEFORE], R.back[g])):
-        room &= R.peak[op] + nbytes <= budget
-    return room
