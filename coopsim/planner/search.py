@@ -32,8 +32,8 @@ FAILED, FOUND, GAVE_UP = range(3)  #: nothing fits below that height; offsets ar
 BYTES, FIRST, LAST, ALIGNMENT, OFFSET, LOW, BLAME = range(7)
 
 # S: a row a section. LEFT: bytes of its items still to be placed; CROSSING: such items alive in the next one too;
-# LOWEST: an item that was low enough when last looked for, to be looked at first.
-LEFT, CROSSING, LOWEST = range(3)
+# LOW_ONE: where `here` has an item that was low enough when last looked for, to look from there on.
+LEFT, CROSSING, LOW_ONE = range(3)
 
 # F: a row a choice. It places ITEM (-1: none now), one of cand[CAND:CAND_END], in the region of sections A to B - 1,
 # where the last key was (AT, AFTER). PARENT: the choice that made the region, tried again if this one fails. When it
@@ -100,7 +100,7 @@ class Search:
         K[K_CAP], K[K_LIMIT], K[K_JUMP] = height, limit, jump
         state = State(
             I=I,
-            S=np.column_stack([self.left, self.crossing, here[here_at[:-1]]]),
+            S=np.column_stack([self.left, self.crossing, here_at[:-1]]),
             F=np.zeros((n + 1, 14), np.int64),
             R=np.zeros((n + m + 1, 6), np.int64),
             T=np.zeros((len(near) + 1, 2), np.int64),
@@ -174,29 +174,24 @@ def _open(s: State, f: int) -> bool:
         if s.S[section, LEFT] > 0 and s.K[K_CAP] - s.S[section, LEFT] < highest:
             highest = s.K[K_CAP] - s.S[section, LEFT]
             s.F[f, HULL_A], s.F[f, HULL_B] = section, section + 1
-    for i in range(len(s.I)):
-        under = s.I[i, LOW] + s.I[i, BYTES] - 1
-        if s.I[i, OFFSET] < 0 and under < highest and s.I[i, FIRST] >= a and s.I[i, LAST] <= b:
-            highest = under
-            s.F[f, HULL_A], s.F[f, HULL_B] = s.I[i, FIRST], s.I[i, LAST]
     start = s.F[f - 1, CAND_END] if f > 0 else 0
     if start + len(s.I) > len(s.cand):
         return False
-    end = start
+    left = start
     for i in range(len(s.I)):
+        if s.I[i, OFFSET] < 0 and s.I[i, FIRST] >= a and s.I[i, LAST] <= b:
+            s.cand[left] = i
+            left += 1
+            under = s.I[i, LOW] + s.I[i, BYTES] - 1
+            if under < highest:
+                highest = under
+                s.F[f, HULL_A], s.F[f, HULL_B] = s.I[i, FIRST], s.I[i, LAST]
+    end = start
+    for k in range(start, left):
+        i = s.cand[k]
         low = s.I[i, LOW]
-        if (
-            s.I[i, OFFSET] < 0
-            and low <= highest
-            and (low > at or (low == at and i > after))
-            and s.I[i, FIRST] >= a
-            and s.I[i, LAST] <= b
-        ):
-            k = end
-            while k > start and s.I[s.cand[k - 1], LOW] > low:
-                s.cand[k] = s.cand[k - 1]
-                k -= 1
-            s.cand[k] = i
+        if low <= highest and (low > at or (low == at and i > after)):
+            s.cand[end] = i
             end += 1
     s.F[f, CAND], s.F[f, CAND_NEXT], s.F[f, CAND_END] = start, start, end
     return True
@@ -215,7 +210,7 @@ def _advance(s: State, f: int) -> bool:
     if s.F[f, CAND_NEXT] == s.F[f, CAND_END] or s.K[K_WORK] >= s.K[K_LIMIT]:
         return False
     s.K[K_WORK] += 1
-    i = s.cand[s.F[f, CAND_NEXT]]
+    i = _lowest(s, f)
     s.F[f, CAND_NEXT] += 1
     s.F[f, ITEM] = i
     s.I[i, OFFSET] = s.I[i, LOW]
@@ -230,6 +225,21 @@ def _advance(s: State, f: int) -> bool:
         return False
     _split(s, f, i)
     return True
+
+
+@inlined
+def _lowest(s: State, f: int) -> int:
+    """The next item that choice f may place, exchanged to where the next is expected."""
+    following = s.F[f, CAND_NEXT]
+    least = following
+    for k in range(following + 1, s.F[f, CAND_END]):
+        i, j = s.cand[k], s.cand[least]
+        if s.I[i, LOW] < s.I[j, LOW] or (s.I[i, LOW] == s.I[j, LOW] and i < j):
+            least = k
+    i = s.cand[least]
+    s.cand[least] = s.cand[following]
+    s.cand[following] = i
+    return i
 
 
 @inlined
@@ -277,15 +287,14 @@ def _raise(s: State, i: int) -> bool:
 def _holds(s: State, section: int) -> bool:
     """Whether the lowest offset left in this section leaves room for all that is left; else its items are blamed."""
     highest = s.K[K_CAP] - s.S[section, LEFT]
-    j = s.S[section, LOWEST]
-    if s.I[j, OFFSET] < 0 and s.I[j, LOW] <= highest:
-        return True
     start, end = s.here_at[section], s.here_at[section + 1]
-    for k in range(start, end):
+    k = s.S[section, LOW_ONE]
+    for _ in range(start, end):
         j = s.here[k]
         if s.I[j, OFFSET] < 0 and s.I[j, LOW] <= highest:
-            s.S[section, LOWEST] = j
+            s.S[section, LOW_ONE] = k
             return True
+        k = k + 1 if k + 1 < end else start
     for k in range(start, end):
         j = s.here[k]
         if s.I[j, OFFSET] < 0:

@@ -25,7 +25,8 @@ from coopsim.replay.periodic.rehearse import (
 from coopsim.replay.periodic.select import Selection, keep_all, select, selection
 from coopsim.replay.program import NEVER, Program
 
-_TRIES = 12
+_TRIES = 8
+_GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
 _CLOSE = 0.0025  # of the step's cost: nearer to the least, another choice is not tried
 _MOST_REHEARSALS = 40_000  # for one choice: where nearly nothing fits, most lead nowhere
 
@@ -49,21 +50,21 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
     with_cut = _choose(R, S, C, target)
     if with_cut is None:
         return None
-    for _ in range(_TRIES):
+    for k in range(_TRIES):
         exact = replace(R, until=R.X[:, NEED].copy())
         rehearse(exact)
         logged = replace(exact, Q=np.zeros((int(R.K[R_STAYS]), Q_COLUMNS), np.int64))
         rehearse(logged)
         stays = logged.Q
         stays[stays[:, Q_UNTIL] < 0, Q_UNTIL] = NEVER
-        at, above = place(stays, fixed, budget)
-        if above <= 0:
+        at = place(stays, fixed, budget)
+        if at is not None:
             n = len(fixed)
             requests = np.stack([stays[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + stays[:, Q_BYTES]).max(initial=0))
             cost, peak = int(exact.K[R_COST]), int(exact.peak.max(initial=0))
             return Plan(R.gaps, exact.until, requests, cost, peak, height)
-        target = min(target, int(exact.peak.max())) - max(min(above // 2, budget // 100), budget // 1000)
+        target = min(target, int(exact.peak.max())) - max(int(_GIVEN_AWAY * budget), 1) * 2**k
         if _begin(R, C, target, with_cut=with_cut) < 0 or not _make_fit(R, S, target):
             return None
     return None

@@ -15,22 +15,15 @@ from coopsim.replay.periodic.rehearse import Q_BYTES, Q_FROM, Q_UNTIL
 _WORK = 1.25  # placements that a search may try for each stay: those that find something hardly turn back
 
 
-def place(stays: Array, fixed: Array, budget: int) -> tuple[Array, int]:
-    """Addresses of all stays, the first of which have the addresses `fixed`, and how far they reach above the budget.
-
-    The first that fit, else the lowest.
-    """
+def place(stays: Array, fixed: Array, budget: int) -> Array | None:
+    """Addresses below the budget for all stays, the first of which have the addresses `fixed`. None: none are found."""
     n = len(fixed)
     free = stays[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
-    best, least = fixed, 1 << 62
     for offset in _tries(items, _blocks(fixed, stays[:n, Q_BYTES]), budget):
-        above = height(items, offset) - budget
-        if above < least:
-            best, least = np.concatenate([fixed, offset]), above
-        if least <= 0:
-            break
-    return best, max(least, 0)
+        if height(items, offset) <= budget:
+            return np.concatenate([fixed, offset])
+    return None
 
 
 def _blocks(fixed: Array, nbytes: Array) -> Array:
@@ -42,19 +35,16 @@ def _blocks(fixed: Array, nbytes: Array) -> Array:
 
 
 def _tries(items: Items, blocks: Array, budget: int) -> Iterator[Ints]:
-    """Addresses by ever more work: greedy in one order, searched if there is but one hole, greedy in all orders."""
+    """Addresses, those that are quick to find first: greedy, then searched if there is but one hole."""
     keys = Keys(items, sections(items))
-    orders = list(keys.greedy())
+    orders = [keys.order(kind) for kind in range(3)]
     for choice in (False, True):
         yield fit(items, orders[0], best=choice, around=blocks)
     edges = np.concatenate([[0], blocks.ravel(), [budget]]).reshape(-1, 2)
     holes = edges[edges[:, 0] < edges[:, 1]]
     if len(holes) == 1:
         search, (low, high) = Search(items, keys.sections), holes[0].tolist()
-        for order in orders[:3]:
+        for order in orders:
             outcome, _, offset, _ = search.below(high - low, order, round(_WORK * len(items)), jump=True)
             if outcome == FOUND:
                 yield offset + low
-    for order in orders[1:]:
-        for choice in (False, True):
-            yield fit(items, order, best=choice, around=blocks)

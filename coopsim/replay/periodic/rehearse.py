@@ -60,7 +60,7 @@ class Rehearsal(Bundle):
     initial: Array
     E: Array
     gaps: NDArray[np.int8]  # the decisions
-    back: Array  # of each gap: the op for which its value came back before it ended, if it did
+    back: Array  # of each gap: the first op for which its value came back before it ended, -1: none
     until: Array  # of each value: the op until which it may stay in its last gap
     X: Array
     peak: Array  # most bytes while each op of the program is served
@@ -104,6 +104,8 @@ def rehearse(R: Rehearsal) -> bool:
         R.X[v, HERE] = R.X[v, HOLDS] = R.X[v, FOR_OTHERS] = 0
         R.X[v, AT] = v + R.V[v, USES]
         R.X[v, NEED] = R.X[v, SINCE] = -1
+    for g in range(R.back.shape[0]):
+        R.back[g] = -1
     for op in range(R.spare.shape[0]):
         R.spare[op] = 0
     R.K[R_COST] = R.K[R_STAYS] = R.K[R_RUNS] = R.K[R_BYTES] = 0
@@ -138,7 +140,9 @@ def _take_off_spare(R: Rehearsal) -> None:
 @inlined
 def _come(R: Rehearsal, v: int) -> None:
     R.X[v, HERE] = 1
-    R.X[v, SINCE] = R.back[R.X[v, AT]] = R.K[R_NOW]
+    R.X[v, SINCE] = now = R.K[R_NOW]
+    if R.back[R.X[v, AT]] < 0 and now != R.V[v, PRODUCER]:
+        R.back[R.X[v, AT]] = now
     R.K[R_BYTES] += R.V[v, BYTES]
     stay = R.K[R_STAYS]
     R.K[R_STAYS] += 1

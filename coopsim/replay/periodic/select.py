@@ -33,19 +33,24 @@ C_VALUE, C_AFTER, C_BEFORE, C_OPEN, C_SEEN = range(5)
 
 
 class Selection(Bundle):
-    """Room for the choice. All arrays but `over` and `stamp` have a row a gap."""
+    """Room for the choice. Where nothing else is said, arrays have a row a gap."""
 
     C: Array
     estimate: NDArray[np.float64]  # cost of dropping
     score: NDArray[np.float64]  # as rehearsed, at round C_SEEN
     share: NDArray[np.float64]  # how much of the estimated gain was there when it was last rehearsed
+    held: NDArray[np.int8]  # decisions, while others are tried
     over: Array  # how many ops before each exceed the budget
     excess: Array  # of each op, the bytes above the budget
     span: Array  # the first op that exceeds it, and the one after the last
     stamp: Array  # ops that a walk has counted
     stack: Array
-    made: Array  # how often each value is made again for others
-    kept: Array  # whether each value that stays for others is there to the end: an update in place may take its place
+    # of a rehearsal:
+    back: Array  # as there
+    peak: Array  # as there, of each op
+    waiting: Array  # of each op, the bytes that stay for others until then
+    made: Array  # of each value, how often it is made again for others
+    kept: Array  # of each value that stays for others, whether to the end: an update in place may take its place
 
 
 def selection(program: Any) -> Selection:
@@ -66,11 +71,15 @@ def selection(program: Any) -> Selection:
         estimate=np.zeros(len(value)),
         score=np.zeros(len(value)),
         share=np.ones(len(value)),
+        held=np.zeros(len(value), np.int8),
         over=np.zeros(n_ops + 1, np.int64),
         excess=np.zeros(n_ops, np.int64),
         span=np.zeros(2, np.int64),
         stamp=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
+        back=np.zeros(len(value), np.int64),
+        peak=np.zeros(n_ops, np.int64),
+        waiting=np.zeros(n_ops, np.int64),
         made=np.zeros(len(V), np.int64),
         kept=np.zeros(len(V), np.int64),
     )
@@ -86,13 +95,19 @@ def keep_all(R: Rehearsal) -> None:
 
 
 @kernel
-def look_ahead(R: Rehearsal, S: Selection) -> None:
-    """After a rehearsal: up to when values are needed that wait for no use of their own."""
+def take_note(R: Rehearsal, S: Selection) -> None:
+    """Take note of a rehearsal. What waits for no use of its own is needed up to when it last was for others."""
+    for op in range(S.peak.shape[0]):
+        S.peak[op], S.waiting[op] = R.peak[op], 0
     for v in range(R.V.shape[0]):
         g = v + R.V[v, USES_END]
         S.C[g, C_BEFORE] = max(R.X[v, NEED], S.C[g, C_AFTER])
         S.kept[v] = R.X[v, HERE]
         S.made[v] = R.X[v, FOR_OTHERS]
+        if S.kept[v] and R.V[v, EVICTABLE] and S.C[g, C_BEFORE] > S.C[g, C_AFTER]:
+            S.waiting[S.C[g, C_BEFORE]] += R.V[v, BYTES]
+    for g in range(S.back.shape[0]):
+        S.back[g] = R.back[g]
 
 
 @kernel
@@ -180,7 +195,7 @@ def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
     most: the number of rehearsals after which it gives up.
     """
     rehearse(R)
-    look_ahead(R, S)
+    take_note(R, S)
     cost, over = R.K[R_COST], excess(R, S, budget)
     C, now, last = S.C, 1, -1
     for g in range(C.shape[0]):
@@ -210,7 +225,7 @@ def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
             _estimate_relatives(R, S, C[best, C_VALUE])
         if last != best:
             rehearse(R)
-        look_ahead(R, S)
+        take_note(R, S)
         cost, over = R.K[R_COST], excess(R, S, budget)
         now, last = now + 1, -1
     return over
