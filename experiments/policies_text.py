@@ -15,6 +15,7 @@ DTR = ("dtr-oneflow", "dtr", "dtr-eq")  #: its published forms; the best of them
 OURS = {"thrift": "Thrift", "foresight": "Foresight"}
 COMPARED = (*DTR, "dte-oneflow", "coop", *OURS)
 NAMES = {"dtr-oneflow": "DTR", "dtr": "DTR, exact", "dtr-eq": "DTR, sets", "dte-oneflow": "DTE", "coop": "Coop"} | OURS
+TARGET = 0.02  #: for the fragmentation rate, as written down before tuning
 NOISE = 1e-9  #: of a sum of times
 
 
@@ -62,7 +63,7 @@ def best(cell: pd.DataFrame) -> "pd.Series | None":
 
 
 def sums(table: pd.DataFrame) -> str:
-    """Excess overhead added up by group; then where ours are worse, or fit less; then what searching takes."""
+    """Excess overhead added up by group; then where ours are worse, fit less, search more, are fragmented."""
     head = ["overhead - 1, summed, points", "cells", "best of DTR, DTE, Coop", *OURS.values()]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     groups = {name: list(names) for name, names in GROUPS.items()}
@@ -87,7 +88,7 @@ def sums(table: pd.DataFrame) -> str:
                 worse[p].append(f"{trace} at {ratio:g} ({values})")
     lines += ["", "Worse than the best of the three by more than the noise band: " + _listed(worse) + "."]
     lines += ["", "Fits fewer budgets of a band than the one of the three that fits most: " + _listed(unfit) + "."]
-    return "\n".join([*lines, "", searching(table)])
+    return "\n".join([*lines, "", searching(table), "", fragmented(table)])
 
 
 def _all_fit(cell: pd.DataFrame) -> bool:
@@ -139,6 +140,21 @@ def searching(table: pd.DataFrame) -> str:
         found = pd.Series(ratios)
         parts.append(f"{OURS[p]} {found.median():.2f} in the median and {found.max():.2f} at most")
     return "Pieces visited, of Coop's: " + "; ".join(parts) + "."
+
+
+def fragmented(table: pd.DataFrame) -> str:
+    """In how many cells, of those where Coop and ours fit all budgets, the fragmentation rate is above the target."""
+    policies = ["coop", *OURS]
+    rates = [
+        cell.fragmentation_rate[policies]
+        for _, _, cell in by_cell(table)
+        if (cell.fits[policies] == cell.points[policies]).all()
+    ]
+    counts = [
+        f"{NAMES[p]} in {sum(rate[p] > TARGET for rate in rates)} (at most {100 * max(rate[p] for rate in rates):.1f} %)"
+        for p in policies
+    ]
+    return f"Fragmentation rate above {TARGET:.0%}, of {len(rates)} cells: {', '.join(counts)}."
 
 
 def cells(table: pd.DataFrame) -> str:
