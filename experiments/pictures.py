@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import beside_bounds
 import beside_checkpointing
+import beside_recomputed
 
 from coopsim import tables
 from coopsim.errors import unknown
@@ -125,6 +126,7 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "gap": gap,
     "checkpointing": beside_checkpointing.draw,
     "bounds": beside_bounds.draw,
+    "recomputed": beside_recomputed.draw,
 }
 WALL_CLOCK = ("search_time",)  #: look otherwise each time, so they are not in the results page
 

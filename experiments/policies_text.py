@@ -150,10 +150,8 @@ def fragmented(table: pd.DataFrame) -> str:
         for _, _, cell in by_cell(table)
         if (cell.fits[policies] == cell.points[policies]).all()
     ]
-    counts = [
-        f"{NAMES[p]} in {sum(rate[p] > TARGET for rate in rates)} (at most {100 * max(rate[p] for rate in rates):.1f} %)"
-        for p in policies
-    ]
+    found = {p: [rate[p] for rate in rates] for p in policies}
+    counts = [f"{NAMES[p]} in {sum(r > TARGET for r in of)} (at most {100 * max(of):.1f} %)" for p, of in found.items()]
     return f"Fragmentation rate above {TARGET:.0%}, of {len(rates)} cells: {', '.join(counts)}."
 
 
