@@ -11,7 +11,7 @@ cards are of one budget, the nearest to half that fits, as finding them takes lo
 About half an hour on one core. The rows of models that are not named are kept.
 """
 
-import sys
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,4 +155,6 @@ def _cards(group: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(MODELS))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="*", metavar="MODEL", choices=[*MODELS, []], help="default: all")
+    main(parser.parse_args().model or list(MODELS))

@@ -5,6 +5,7 @@ python experiments/allocators.py    writes expected/allocators.csv and the table
 
 from pathlib import Path
 
+import arguments
 import pandas as pd
 from readme import write_section
 
@@ -80,4 +81,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments.none(__doc__)
     main()

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import arguments
 import numpy as np
 import pandas as pd
 from beside_checkpointing import CHECKPOINTING, GIB, POLICIES
@@ -164,4 +165,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments.none(__doc__)
     sys.exit(main())

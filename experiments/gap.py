@@ -4,7 +4,7 @@ python experiments/gap.py                writes expected/gap.csv and the tables 
 python experiments/gap.py --policies     replays the policies again and keeps the optima of expected/gap.csv
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import pandas as pd
@@ -93,4 +93,6 @@ def main(*, keep: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(keep="--policies" in sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policies", action="store_true", help="replay the policies again, keep the optima")
+    main(keep=parser.parse_args().policies)

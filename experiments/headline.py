@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import arguments
 import numpy as np
 import pandas as pd
 from readme import write_section
@@ -117,4 +118,5 @@ def section(bands: pd.DataFrame, smallest: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
+    arguments.none(__doc__)
     main()

@@ -11,6 +11,7 @@ cannot be repeated in the budget.
 import sys
 from pathlib import Path
 
+import arguments
 import pandas as pd
 from readme import write_section
 
@@ -59,4 +60,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments.none(__doc__)
     sys.exit(main())

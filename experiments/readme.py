@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from coopsim.files import replacing
+
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -11,7 +13,8 @@ def write_section(name: str, text: str, page: Path = README) -> None:
     _, end, after = rest.partition(f"<!-- end of {name} -->\n")
     if not mark or not end:
         raise ValueError(f"{page.name} has no section {name}")
-    page.write_text(f"{before}{mark}{text.rstrip()}\n{end}{after}", encoding="utf-8")
+    with replacing(page) as part:
+        part.write_text(f"{before}{mark}{text.rstrip()}\n{end}{after}", encoding="utf-8")
 
 
 def read_section(name: str, page: Path = README) -> str:

@@ -8,6 +8,7 @@ Counted is the third of three rounds in one arena, as in bounds.py, where Foresi
 from pathlib import Path
 from typing import Any
 
+import arguments
 import pandas as pd
 from experiment import EXPECTED
 from policies import LIMIT
@@ -69,4 +70,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments.none(__doc__)
     main()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import arguments
 from experiment import EXPECTED, ROOT
 from pictures import IN_WORDS, MODELS, POLICIES, case
 from readme import write_section
@@ -220,4 +221,5 @@ def write() -> None:
 
 
 if __name__ == "__main__":
+    arguments.none(__doc__)
     write()

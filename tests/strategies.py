@@ -1,6 +1,7 @@
 """Hypothesis strategies: small well-formed traces with everything that can happen in one, policies, budgets."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from coopsim.policies import Policy
 from coopsim.trace import Trace, TraceBuilder, check
+from coopsim.trace.synth import make as synth
 from coopsim.types import Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Role, Search
 
 SIZES = [512, 700, 1000, 1024, 1536, 2000, 3000, 4096]
@@ -73,6 +75,18 @@ def traces(draw: st.DrawFn, min_ops: int = 6, max_ops: int = 30) -> Trace:
     trace = _Writer(shape, ops).trace()
     check(trace)
     return trace
+
+
+@st.composite
+def repeating(draw: st.DrawFn) -> Trace:
+    """A step of forward and backward through 6 to 12 layers that can be planned; costs and sizes are random."""
+    trace = synth(f"synth:{draw(st.sampled_from(['chain:12', 'tree:3', 'unet:3', 'holes:6']))}")
+    costs, sizes = (draw(st.binary(min_size=n, max_size=n)) for n in (trace.n_ops, trace.n_storages))
+    return replace(
+        trace,
+        cost_ns=np.array([1 + b % 10 for b in costs], np.int64),
+        bytes=np.array([512 * (1 + b % 8) for b in sizes], np.int64),
+    )
 
 
 class _Writer:

@@ -1,5 +1,6 @@
 """The command line. Each verb is one file here; nothing heavy is imported before a verb runs."""
 
+import argparse
 import contextlib
 import os
 import signal
@@ -9,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from coopsim.types import CoopsimError
 
 USAGE, INTERRUPTED = 2, 130
+_READ = ("trace", "traces", "file", "schedule", "log", "timeline_params", "temporaries_from")
+_WRITTEN = ("output", "torch_snapshot", "perfetto")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -17,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     args = build().parse_args(argv)
     try:
+        _keep_what_is_read(args)
         with _terminated_cleanly():
             code: int = args.run(args)
         sys.stdout.flush()
@@ -35,6 +39,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"coopsim: {what}", file=sys.stderr)
         return USAGE
     return code
+
+
+def _keep_what_is_read(args: argparse.Namespace) -> None:
+    """CoopsimError if a file to write has no name, or is to be read. (`plan` may add its column to what it reads.)"""
+    given = vars(args)
+    read = [given[name] for name in _READ if given.get(name)]
+    files = [os.path.realpath(f) for fs in read for f in (fs if isinstance(fs, list) else [fs]) if os.path.isfile(f)]
+    for path in (given[name] for name in _WRITTEN if given.get(name) is not None):
+        if not path:
+            raise CoopsimError("the name of a file to write is empty")
+        if args.verb != "plan" and os.path.realpath(path) in files:
+            raise CoopsimError(f"{path}: is to be read; choose another file to write")
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def build() -> Parser:
 
     def add(name: str, summary: str, module: str | None = None, **options: Any) -> Parser:
         p: Parser = verbs.add_parser(name, help=summary, **({"description": summary} | options))
-        p.set_defaults(run=_verb(module or name))
+        p.set_defaults(run=_verb(module or name), verb=name)
         return p
 
     _capture(add("capture", "record one steady training step of a model, without a GPU"))

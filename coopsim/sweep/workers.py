@@ -92,6 +92,7 @@ def find(text: str, jobs: int) -> Workers | None:
     """What `--executor` and `--jobs` mean; None: this process. CoopsimError for another word."""
     if text == "processes":
         return Processes(jobs) if jobs > 1 else None
-    if text.startswith("dask://") and text.count(":") >= 2:
+    host, _, port = text.removeprefix("dask://").rpartition(":")
+    if text.startswith("dask://") and host and port.isdecimal() and 0 < int(port) < 1 << 16:
         return Dask(text)
     raise CoopsimError(f"executor {text!r} is none of processes, dask://HOST:PORT")

@@ -28,10 +28,32 @@ def test_no_file_to_write(what: str, tmp_path: Path, coopsim: Any) -> None:
     before = sorted(tmp_path.iterdir())
     for command in (REPLAY, ("plan", "synth:chain"), ("sweep", "synth:chain")):
         code, out, err = coopsim(*command, "-o", target)
-        if command[0] == "plan" and not what:
-            continue  # no file is asked for
         assert (code, out, err.count("\n")) == (2, "", 1), (command, err)
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("replay", "T", "--policy", "coop", "--budget", "80%", "-o", "T"),
+        ("sweep", "G.toml", "-o", "link"),
+        ("map", "T", "-o", "T"),
+        ("report", "synth:chain", "T", "-o", "T"),
+        ("export", "S", "--trace", "T", "--perfetto", "T"),
+        ("export", "S", "--torch-snapshot", "S"),
+        ("import", "simrd", "S", "-o", "S"),
+    ],
+)
+def test_what_is_read_is_not_written_over(command: tuple[str, ...], tmp_path: Path, coopsim: Any) -> None:
+    contents = {"T": b"trace", "S": b"schedule", "G.toml": b"traces = 'synth:chain'"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "link").symlink_to(tmp_path / "G.toml")
+    names = {*contents, "link"}
+    code, out, err = coopsim(*(tmp_path / word if word in names else word for word in command))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "is to be read" in err
+    assert {name: (tmp_path / name).read_bytes() for name in contents} == contents
 
 
 def test_written_through_a_link(tmp_path: Path, coopsim: Any) -> None:

@@ -16,10 +16,11 @@ from coopsim.policies import Policy
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action, Dead
 from coopsim.validate import validate
 from tests import reference
-from tests.strategies import budget, dice, policies, repeatable, traces
+from tests.strategies import budget, dice, policies, repeatable, repeating, traces
 from tests.strict import make_strict
 
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
@@ -93,6 +94,8 @@ def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Calla
     assert [str(fault) for fault in validate(schedule, trace)] == []
     seen = Counter({Action(a).name.lower() for a in schedule.action.tolist()})
     seen[outcome] += 1
+    seen["by plan"] += bool(schedule.header.get("planned_steps"))
+    seen["recomputed later"] += bool(((schedule.step > 0) & (schedule.action == Action.RECOMPUTE)).any())
     seen["examples"] += 1
     event(f"{outcome}, evictions: {seen['evict']}, recomputations: {seen['recompute']}")
     return seen
@@ -111,6 +114,21 @@ def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> No
 
     agree()
     _assert_much_happened(seen)
+
+
+def test_plans(interpreted: Callable[..., Schedule]) -> None:
+    """Steps that repeat: most go by plan, and recompute by it."""
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=EXAMPLES // 4)
+    @given(repeating(), st.floats(0.5, 0.95), st.integers(2, 4))
+    def agree(trace: Trace, ratio: float, steps: int) -> None:
+        how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}
+        seen.update(compare(trace, shipped.find("foresight"), how, interpreted))
+
+    agree()
+    assert seen["by plan"] > 0.5 * seen["examples"], seen
+    assert seen["recomputed later"] > 0.5 * seen["examples"], seen
 
 
 @pytest.mark.parametrize("spec", ["dtr:release=banish", "dtr-eq:release=banish,dead=release", "coop:release=banish"])

@@ -294,7 +294,10 @@ def replay(
             state.go(steps, overhead_limit)
         except Ended as stop:
             tries = 4 if state.step else 5
-            updates = state.serving >= 0 and trace.phase[state.serving] == Phase.OPTIMIZER
+            served = range(state.serving + 1)
+            updates = any(
+                trace.phase[op] == Phase.OPTIMIZER and trace.step[op] == trace.step[state.serving] for op in served
+            )
             if not plans or stop.args[0] != Outcome.OOM or updates or anew.count(state.step) + 1 == tries:
                 return str(stop), state.rows
             anew.append(state.step)

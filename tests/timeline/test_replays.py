@@ -67,11 +67,11 @@ def test_dearer_hosts_and_shorter_queues_never_help(allocator: str, data: st.Dat
     t = simulate(*case, p)
     price = data.draw(st.sampled_from(PRICES))
     dear = simulate(*case, changed(p, **{price: getattr(p, price) + data.draw(st.integers(1, 30))}))
-    short = simulate(*case, changed(p, queue_capacity=p.queue_capacity + 1))
+    longer = simulate(*case, changed(p, queue_capacity=p.queue_capacity + 1))
     assert (dear.end_ns >= t.end_ns).all()
     assert (np.cumsum(dear.step_ns) >= np.cumsum(t.step_ns)).all()
     assert dear.total_ns >= t.total_ns
-    assert (short.end_ns <= t.end_ns).all()
+    assert (longer.end_ns <= t.end_ns).all()
     assert simulate(*case, changed(p, sync_steps=False)).total_ns <= t.total_ns
 
 

@@ -57,7 +57,9 @@ def test_kernels_count_no_references(bert: Trace) -> None:
 
     measure(bert, "coop", "arena", 16 << 30, steps=1)
     assert loop.run.root.targetoptions["_nrt"] is False  # type: ignore[attr-defined]
-    for file in jit._CACHE.rglob("loop.run-*.nbc"):
+    files = list(jit._CACHE.rglob("loop.run-*.nbc"))
+    assert files
+    for file in files:
         code = file.read_bytes()
         assert b"clock_gettime" in code, "the names of what it calls can be read"
         assert b"NRT_incref" not in code

@@ -46,13 +46,18 @@ class Plan:
 def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan | None:
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `fixed`, or None."""
     R, S, C = rehearsal(program, in_place=in_place), selection(program), new_cut(program)
-    target = budget
+    target = peak = budget
     with_cut = _choose(R, S, C, target)
     if with_cut is None:
         return None
     for k in range(_TRIES):
+        if k > 0:
+            target = min(target, peak) - max(int(_GIVEN_AWAY * budget), 1) * 2 ** (k - 1)
+            if _begin(R, C, target, with_cut=with_cut) < 0 or not _make_fit(R, S, target):
+                return None
         exact = replace(R, until=R.X[:, NEED].copy())
         rehearse(exact)
+        peak = int(exact.peak.max(initial=0))
         logged = replace(exact, Q=np.zeros((int(R.K[R_STAYS]), Q_COLUMNS), np.int64))
         rehearse(logged)
         stays = logged.Q
@@ -62,11 +67,7 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
             n = len(fixed)
             requests = np.stack([stays[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + stays[:, Q_BYTES]).max(initial=0))
-            cost, peak = int(exact.K[R_COST]), int(exact.peak.max(initial=0))
-            return Plan(R.gaps, exact.until, requests, cost, peak, height)
-        target = min(target, int(exact.peak.max())) - max(int(_GIVEN_AWAY * budget), 1) * 2**k
-        if _begin(R, C, target, with_cut=with_cut) < 0 or not _make_fit(R, S, target):
-            return None
+            return Plan(R.gaps, exact.until, requests, int(exact.K[R_COST]), peak, height)
     return None
 
 

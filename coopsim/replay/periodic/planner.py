@@ -62,12 +62,20 @@ class Planner:
         """
         step = int(state.K[s.K_STEP])
         tries = len(for_later_steps(self.policy) if step else for_first_step(self.policy))
-        updating = state.K[s.K_OP] >= 0 and self.trace.phase[int(state.K[s.K_NOW])] == Phase.OPTIMIZER
-        if state.K[s.K_OUTCOME] != s.OOM or updating or self._begun_anew.count(step) + 1 == tries:
+        out_of_memory = state.K[s.K_OUTCOME] == s.OOM
+        if not out_of_memory or self._may_have_updated(state) or self._begun_anew.count(step) + 1 == tries:
             return False
         self._begun_anew.append(step)
         self.lost_cost += int(state.K[s.K_TOTAL]) - self._before
         return True
+
+    def _may_have_updated(self, state: s.State) -> bool:
+        """Whether an op of the optimizer has been served in this step, or is."""
+        if state.K[s.K_OP] < 0:
+            return False
+        now = int(state.K[s.K_NOW])
+        of_step = range(int(self.trace.step.searchsorted(self.trace.step[now])), now + 1)
+        return any(self.trace.phase[op] == Phase.OPTIMIZER for op in of_step)
 
     def _plan_for(self, state: s.State) -> Plan | None:
         pieces = state.V[state.initial, s.PIECE]
