@@ -14,6 +14,7 @@ import numpy as np
 from coopsim import allocators, budget, policies
 from coopsim.sweep.options import memories, products
 from coopsim.trace import Trace
+from coopsim.types import CoopsimError
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,12 @@ class Grid:
         found = []
         for setting, text in product(self.settings(), self.budgets):
             peak = setting.peak_without_eviction_bytes
-            center = budget.parse(text, peak) / peak
-            sizes = [max(1, round((center + offset) * peak)) for offset in offsets]
+            granule, asked = allocators.find(setting.allocator).granule, budget.parse(text, peak)
+            if asked < granule:
+                what = f"one piece of {setting.allocator} ({granule} B)"
+                raise CoopsimError(f"{setting.trace_file}: a budget of {text}, {asked} bytes, is less than {what}")
+            center = asked / peak
+            sizes = [max(granule, round((center + offset) * peak)) for offset in offsets]
             found += [Point(setting, text, size, round(center, 6)) for size in sizes]
         return found
 

@@ -10,7 +10,8 @@ import pytest
 
 from coopsim import tables
 from coopsim.sweep import WALL_CLOCK_COLUMNS, Grid, sweep
-from coopsim.types import CoopsimError
+from coopsim.trace import TraceBuilder, save
+from coopsim.types import CoopsimError, Role
 
 GRID = Grid(
     traces=("synth:chain:16", "synth:unet:3"),
@@ -127,3 +128,22 @@ def test_bands_count_what_ran_and_safe_budgets_lie_above_the_holes() -> None:
     assert (band.points, band.fits) == (5, 3)
     assert band.overhead == pytest.approx((1.4 + 1.2 + 1.1) / 3)
     assert (band.overhead_min, band.overhead_max) == (1.1, 1.4)
+
+
+def test_budgets_below_one_piece(tmp_path: Path, coopsim: Any) -> None:
+    """A sweep is refused before it begins; the lower end of a band is one piece; a map ends there."""
+    output = tmp_path / "r.parquet"
+    command = ("sweep", "synth:chain:4", "--policy", "coop", "-o", output)
+    code, out, err = coopsim(*command, "--budget", "80%,0.001%")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "synth:chain:4: a budget of 0.001%, 73 bytes, is less than one piece of arena (512 B)" in err
+    assert list(tmp_path.iterdir()) == []
+    assert coopsim(*command, "--budget", "1%", "--band", "3", "--band-width", "2%").code == 0
+    assert table(output).budget_bytes.min() == 512
+    trace = TraceBuilder()
+    value = trace.storage(2048, Role.ACTIVATION)
+    trace.op("make", creates=[value], cost_ns=1)
+    trace.free(value)
+    save(trace.build({"model": "tiny"}), tmp_path / "tiny.parquet")
+    assert coopsim("map", tmp_path / "tiny.parquet", "--policy", "coop", "-o", output).code == 0
+    assert table(output).budget_bytes.min() >= 512
