@@ -4,8 +4,8 @@
 
 A policy that learns from the step before needs one: counted is the third step of three in one memory
 (coopsim/optimum/planned.py; `coopsim gap` shows it for one trace). The optimum is that of expected/gap.csv, proven
-there, of one step in a counter; an arena needs no less. Left out are traces without proven optimum and those that
-cannot be repeated in the budget.
+there, of one step in a counter; an arena needs no less. Left out are traces without proven optimum, and cells that
+Foresight does not fit.
 """
 
 import sys

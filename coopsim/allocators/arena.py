@@ -1,6 +1,6 @@
 """One region, best fit: the smallest hole that is large enough, the lowest on ties; freed neighbours merge at once.
 
-Follows OneFlow's rematerialisation allocator (coop.md d): holes are ordered by (size, address) in a sorted array.
+Follows OneFlow's rematerialisation allocator (docs/replay.md): holes are ordered by (size, address) in a sorted array.
 """
 
 from coopsim.allocators.pieces import link_after, take_bytes, unlink

@@ -170,7 +170,7 @@ def _takes_over(S: State, w: int) -> bool:
 
 @inlined
 def _take_over(S: State, w: int, again: bool) -> None:
-    """w takes the place of the version before it, which is thereby evicted (coop.md d: recomputable in-place)."""
+    """w takes the place of the version before it, which is thereby evicted (recomputable in-place, docs/replay.md)."""
     older = S.V[w, OLDER]
     piece = S.V[older, PIECE]
     S.V[older, PIECE] = -1

@@ -102,7 +102,7 @@ def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
 
 @kernel
 def published_window(S: State, need: int) -> tuple[int, int]:
-    """The same search as OneFlow's code has it (EvictAndFindPieceOnce), with its quirks (coop.md d).
+    """The same search as OneFlow's code has it (EvictAndFindPieceOnce), with its quirks (docs/replay.md).
 
     The loop ends when `end` leaves the memory, so the last window is not shrunk. A score of inf that enters and
     leaves makes the running sum NaN until the next wall, and windows are missed. Ties keep the lowest.

@@ -1,4 +1,4 @@
-"""OneFlow's sets: a union-find forest of values that are missing together, with a cost at each root (coop.md d)."""
+"""OneFlow's sets: a union-find forest of values that are missing together, a cost at each root (docs/replay.md)."""
 
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (

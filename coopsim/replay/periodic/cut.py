@@ -224,7 +224,7 @@ def _push(C: Cut, source: int) -> None:
 
 @kernel
 def decide(R: Rehearsal, C: Cut, moment: int) -> None:
-    """Decisions for all gaps: those around the moment as cut, values stay in the others; nothing waits for no use."""
+    """Decisions for all gaps: those around the moment as cut; elsewhere values stay as long as they have a use left."""
     for v in range(R.V.shape[0]):
         first, last = v + R.V[v, USES], v + R.V[v, USES_END]
         for g in range(first, last):

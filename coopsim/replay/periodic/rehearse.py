@@ -44,7 +44,8 @@ X_COLUMNS = 7
 Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
 Q_COLUMNS = 4
 
-# K: results.
+# K: cost, stays and op runs of the step, bytes now; a stamp for walks, how often it was rehearsed, whether results are
+# made in place, the op now.
 R_COST, R_STAYS, R_RUNS, R_BYTES, R_STAMP, R_COUNT, R_IN_PLACE, R_NOW = range(8)
 R_SIZE = 8
 

@@ -178,7 +178,7 @@ def _leaves_within(R: Rehearsal, S: Selection, w: int, g: int) -> bool:
 
 @inlined
 def _absent(R: Rehearsal, S: Selection, u: int, when: int) -> bool:
-    """Whether u, which may be needed to make others for op `when`, is not there then, nor on account of op `when`."""
+    """Whether u must be made again if op `when` needs it to make others. Not if it has a use left: it will be back."""
     absent = False
     if R.V[u, EVICTABLE]:
         at = R.V[u, USES]
