@@ -36,6 +36,7 @@ def cell(trace: str, ratio: float, **overheads: float) -> list[dict[str, object]
         rows.append(
             {"trace": trace, "policy": policy, "band_center": ratio, "points": 11, "fits": fits, "search_visits": 10.0}
             | {"overhead": None if points is None else 1 + abs(points) / 100, "overhead_spread": 0.01}
+            | {"fragmentation_rate": None if points is None else abs(points) / 500}
         )
     return rows
 
@@ -57,6 +58,8 @@ def test_sums_count_the_cells_where_all_fit(scripts: tuple[ModuleType, ModuleTyp
     assert lines[6] == "| **the eight reference models** | 3 | 30.0 | 26.0 (-13.3 %) | 21.5 (-28.3 %) |"
     assert "band: Thrift: unet at 0.8 (15.0 against 12.0); Foresight: nowhere." in lines[8]
     assert "most: Thrift: unet at 0.6 (5 of 11, Coop 11); Foresight: nowhere." in lines[10]
+    said = "Coop in 2 (at most 2.4 %), Thrift in 2 (at most 3.0 %), Foresight in 1 (at most 2.5 %)"
+    assert lines[14] == f"Fragmentation rate above 2%, of 6 cells: {said}."
 
 
 def test_what_could_be_saved_counts_the_same_cells(scripts: tuple[ModuleType, ModuleType]) -> None:
