@@ -120,7 +120,7 @@ def test_plans(interpreted: Callable[..., Schedule]) -> None:
     """Steps that repeat: most go by plan, and recompute by it."""
     seen: Counter[str] = Counter()
 
-    @settings(TESTING, max_examples=EXAMPLES // 4)
+    @settings(TESTING, max_examples=EXAMPLES // 5)
     @given(repeating(), st.floats(0.5, 0.95), st.integers(2, 4))
     def agree(trace: Trace, ratio: float, steps: int) -> None:
         how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}

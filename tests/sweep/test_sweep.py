@@ -145,5 +145,5 @@ def test_budgets_below_one_piece(tmp_path: Path, coopsim: Any) -> None:
     trace.op("make", creates=[value], cost_ns=1)
     trace.free(value)
     save(trace.build({"model": "tiny"}), tmp_path / "tiny.parquet")
-    assert coopsim("map", tmp_path / "tiny.parquet", "--policy", "coop", "-o", output).code == 0
+    assert coopsim("map", tmp_path / "tiny.parquet", "--policy", "coop", "--step", "5%", "-o", output).code == 0
     assert table(output).budget_bytes.min() >= 512
