@@ -48,11 +48,12 @@ def planned(trace: Trace, budget: int) -> dict[str, Any] | None:
     if not one.header["planned_steps"]:
         return None
     seconds = min(s.header["planning_ns"] for s in schedules) / 1e9
-    saved = recomputed(replay(trace, "thrift", budget=budget, steps=2), trace) - recomputed(one, trace)
+    spent = recomputed(one, trace)
+    saved = recomputed(replay(trace, "thrift", budget=budget, steps=2), trace) - spent
     return {
         "seconds": seconds,
         "paid": seconds / saved if saved > 0 else None,
-        "empty": 1 - one.header["plan_peak_bytes"] / budget if recomputed(one, trace) else 0.0,
+        "empty": 1 - one.header["plan_peak_bytes"] / budget if spent else 0.0,
     }
 
 

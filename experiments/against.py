@@ -11,11 +11,11 @@ cards are of one budget, the nearest to half that fits, as finding them takes lo
 About half an hour on one core. The rows of models that are not named are kept.
 """
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import arguments
 import pandas as pd
 from readme import write_section
 
@@ -155,6 +155,6 @@ def _cards(group: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments.parser(__doc__)
     parser.add_argument("model", nargs="*", metavar="MODEL", choices=[*MODELS, []], help="default: all")
     main(parser.parse_args().model or list(MODELS))

@@ -4,9 +4,9 @@ python experiments/gap.py                writes expected/gap.csv and the tables 
 python experiments/gap.py --policies     replays the policies again and keeps the optima of expected/gap.csv
 """
 
-import argparse
 from pathlib import Path
 
+import arguments
 import pandas as pd
 from readme import write_section
 
@@ -93,6 +93,6 @@ def main(*, keep: bool) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--policies", action="store_true", help="replay the policies again, keep the optima")
     main(keep=parser.parse_args().policies)

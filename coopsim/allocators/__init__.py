@@ -6,6 +6,8 @@ which frees a piece. `replay/memory.py` calls them.
 
 from dataclasses import dataclass
 
+from coopsim.types import CoopsimError
+
 
 @dataclass(frozen=True)
 class Allocator:
@@ -16,6 +18,11 @@ class Allocator:
     granule: int
     has_addresses: bool
     summary: str
+
+    def needs_a_piece(self, nbytes: int, budget: str) -> None:
+        """CoopsimError if a budget of so many bytes is less than one piece. budget: what it is called."""
+        if nbytes < self.granule:
+            raise CoopsimError(f"{budget} is less than one piece of {self.name} ({self.granule} B)")
 
 
 ALLOCATORS = {

@@ -11,7 +11,7 @@ def run(args: argparse.Namespace) -> int:
     from coopsim import files
     from coopsim.schedule import load
 
-    files.target(args.perfetto if args.torch_snapshot is None else args.torch_snapshot)
+    files.target(args.torch_snapshot or args.perfetto)
     if args.torch_snapshot and args.timeline_params:
         raise CoopsimError("--timeline-params is for --perfetto; a snapshot has no times but the replay's")
     params = None if args.torch_snapshot else timeline_params(args)

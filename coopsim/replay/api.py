@@ -117,8 +117,7 @@ def _replay(
             f"this trace cannot be repeated: storage {program.used_up} ({what}) is used up and nothing replaces it; "
             f"give --steps {trace.n_steps} or fewer"
         )
-    if budget < kind.granule:
-        raise CoopsimError(f"a budget of {budget} bytes is less than one piece of {allocator} ({kind.granule} B)")
+    kind.needs_a_piece(budget, f"a budget of {budget} bytes")
     budget = budget // kind.granule * kind.granule
     hooks = Hooks(policy) if policy.score or policy.choose else None
 

@@ -14,7 +14,6 @@ import numpy as np
 from coopsim import allocators, budget, policies
 from coopsim.sweep.options import memories, products
 from coopsim.trace import Trace
-from coopsim.types import CoopsimError
 
 
 @dataclass(frozen=True)
@@ -114,12 +113,10 @@ class Grid:
         found = []
         for setting, text in product(self.settings(), self.budgets):
             peak = setting.peak_without_eviction_bytes
-            granule, asked = allocators.find(setting.allocator).granule, budget.parse(text, peak)
-            if asked < granule:
-                what = f"one piece of {setting.allocator} ({granule} B)"
-                raise CoopsimError(f"{setting.trace_file}: a budget of {text}, {asked} bytes, is less than {what}")
+            allocator, asked = allocators.find(setting.allocator), budget.parse(text, peak)
+            allocator.needs_a_piece(asked, f"{setting.trace_file}: a budget of {text}, {asked} bytes,")
             center = asked / peak
-            sizes = [max(granule, round((center + offset) * peak)) for offset in offsets]
+            sizes = [max(allocator.granule, round((center + offset) * peak)) for offset in offsets]
             found += [Point(setting, text, size, round(center, 6)) for size in sizes]
         return found
 

@@ -1,8 +1,6 @@
 """Policies beside the lower bound on large traces: the table, how it is put together, and that nothing is below it."""
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pandas as pd
@@ -18,16 +16,8 @@ pytest.importorskip("highspy")
 
 
 @pytest.fixture
-def bounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The script, with its own modules, which are gone afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(HERE))
-    import bounds
-
-    yield bounds
-    for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
-            del sys.modules[name]
+def bounds(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("bounds")
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Plain checkpointing beside the policies: the page says what is expected, and the least memory is what it says."""
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pandas as pd
@@ -18,16 +16,8 @@ HERE = ROOT / "experiments"
 
 
 @pytest.fixture
-def checkpointing(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The script, with its own modules, which are gone afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(HERE))
-    import checkpointing
-
-    yield checkpointing
-    for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
-            del sys.modules[name]
+def checkpointing(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("checkpointing")
 
 
 def test_the_page_says_what_is_expected(checkpointing: ModuleType) -> None:

@@ -3,7 +3,7 @@
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -27,16 +27,8 @@ draw = "overhead"
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The script, with its own modules, which are gone afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(HERE))
-    import run
-
-    yield run
-    for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
-            del sys.modules[name]
+def run(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("run")
 
 
 @pytest.fixture

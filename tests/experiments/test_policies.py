@@ -1,8 +1,6 @@
 """Tables beside our policies: sums over a table made by hand, and pages that say what is expected."""
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pandas as pd
@@ -14,17 +12,9 @@ HERE = ROOT / "experiments"
 
 
 @pytest.fixture
-def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ModuleType, ModuleType]]:
-    """against.py and policies_text.py, with their own modules, which are gone afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(HERE))
-    import against
-    import policies_text
-
-    yield against, policies_text
-    for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
-            del sys.modules[name]
+def scripts(script: Callable[[str], ModuleType]) -> tuple[ModuleType, ModuleType]:
+    """against.py and policies_text.py."""
+    return script("against"), script("policies_text")
 
 
 def cell(trace: str, ratio: float, **overheads: float) -> list[dict[str, object]]:

@@ -1,8 +1,6 @@
 """What policies recompute: the parts add up to what another experiment has counted, and can be made again."""
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pandas as pd
@@ -15,16 +13,8 @@ HERE = ROOT / "experiments"
 
 
 @pytest.fixture
-def recomputed(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The script, with its own modules, which are gone afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(HERE))
-    import recomputed
-
-    yield recomputed
-    for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
-            del sys.modules[name]
+def recomputed(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("recomputed")
 
 
 def test_parts_add_up(recomputed: ModuleType) -> None:

@@ -1,0 +1,24 @@
+"""Scripts of experiments/, which import each other by their bare names."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import ROOT
+
+HERE = ROOT / "experiments"
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Imports a script by its name, with its own modules, which are gone afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(HERE))
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
+            del sys.modules[name]
