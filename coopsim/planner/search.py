@@ -21,50 +21,55 @@ work is counted in placements, never in seconds, so that the same input always g
 import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.reference import Bundle
 from coopsim.planner.items import Ints, Items
-from coopsim.planner.sections import Sections, members, most_alive, pairs
+from coopsim.planner.regions import copied, split, wait, waits
+from coopsim.planner.search_state import (
+    AFTER,
+    AT,
+    CAND_END,
+    CAND_NEXT,
+    HIGHEST,
+    HULL_A,
+    HULL_B,
+    ITEM,
+    K_CAP,
+    K_HULL_A,
+    K_HULL_B,
+    K_JUMP,
+    K_LIMIT,
+    K_PARTIAL,
+    K_POOL,
+    K_REGIONS,
+    K_TRAIL,
+    K_WAITING,
+    K_WORK,
+    LIST,
+    LIST_END,
+    LISTED,
+    PARENT,
+    POOL,
+    R_A,
+    R_AFTER,
+    R_AT,
+    R_B,
+    R_LIST,
+    R_LIST_END,
+    R_NEXT,
+    R_PARENT,
+    REGIONS,
+    REST,
+    T_ITEM,
+    T_LOW,
+    TRAIL,
+    A,
+    B,
+    State,
+)
+from coopsim.planner.sections import Sections, count_pairs, most_alive
+
+_MOST = 1 << 22  # rows of a list that is longer if everything overlaps
 
 FAILED, FOUND, GAVE_UP = range(3)  #: nothing fits below that height; offsets are found; the work was used up
-
-# I: a row an item. Alive in sections FIRST to LAST - 1; OFFSET -1: not placed; LOW: the lowest offset that those placed
-# leave it; BLAME: how often it was among those that made a section fail.
-BYTES, FIRST, LAST, ALIGNMENT, OFFSET, LOW, BLAME = range(7)
-
-# S: a row a section. LEFT: bytes of its items still to be placed; CROSSING: such items alive in the next one too;
-# LOW_ONE: where `here` has an item that was low enough when last looked for, to look from there on.
-LEFT, CROSSING, LOW_ONE = range(3)
-
-# F: a row a choice. It places ITEM (-1: none now), one of cand[CAND:CAND_END], in the region of sections A to B - 1,
-# where the last key was (AT, AFTER). PARENT: the choice that made the region, tried again if this one fails. When it
-# was made, TRAIL offsets had been raised and REGIONS regions were known, REST the first that waited. What failed below
-# it did so in sections HULL_A to HULL_B - 1.
-PARENT, A, B, AT, AFTER, CAND, CAND_NEXT, CAND_END, ITEM, TRAIL, REGIONS, REST, HULL_A, HULL_B = range(14)
-
-# R: a row a region that waits: its sections, last key and maker, and the next that waits (-1: none).
-R_A, R_B, R_AT, R_AFTER, R_PARENT, R_NEXT = range(6)
-
-# T: a row a raised offset: the item and what it was before.
-T_ITEM, T_LOW = range(2)
-
-# K: counters and registers. JUMP: whether to; JUMPED: whether it has; the hull is the last failure's.
-K_CAP, K_WORK, K_LIMIT, K_TRAIL, K_REGIONS, K_WAITING, K_JUMP, K_JUMPED, K_HULL_A, K_HULL_B = range(10)
-
-
-class State(Bundle):
-    """One search. Arrays are described above; lists are ragged, row i of x is x[x_at[i]:x_at[i + 1]]."""
-
-    I: Ints  # noqa: E741
-    S: Ints
-    F: Ints
-    R: Ints
-    T: Ints
-    K: Ints
-    cand: Ints
-    near_at: Ints  # by item: those that overlap it in time
-    near: Ints
-    here_at: Ints  # by section: its items
-    here: Ints
 
 
 class Search:
@@ -89,31 +94,33 @@ class Search:
         Returns FAILED, FOUND or GAVE_UP; the placements made; the offsets (meaningless unless FOUND); the blame.
         """
         n, m = len(self.items), self.sections.count
-        I = np.zeros((n, 7), np.int64)  # noqa: E741
-        I[:, BYTES], I[:, ALIGNMENT] = self.items.bytes[order], self.items.alignment[order]
-        I[:, FIRST], I[:, LAST] = self.sections.first[order], self.sections.last[order]
-        I[:, OFFSET] = -1
-        ordered = Sections(I[:, FIRST], I[:, LAST], m)
-        near_at, near = pairs(ordered)
-        here_at, here = members(ordered)
-        K = np.zeros(10, np.int64)
-        K[K_CAP], K[K_LIMIT], K[K_JUMP] = height, limit, jump
+        K = np.zeros(11, np.int64)
+        K[K_CAP], K[K_LIMIT], K[K_JUMP], K[K_POOL] = height, limit, jump, n
+        pool = np.empty(min(n * n, _MOST) + n, np.int64)
+        pool[:n] = np.arange(n)
         state = State(
-            I=I,
-            S=np.column_stack([self.left, self.crossing, here_at[:-1]]),
-            F=np.zeros((n + 1, 14), np.int64),
-            R=np.zeros((n + m + 1, 6), np.int64),
-            T=np.zeros((len(near) + 1, 2), np.int64),
+            nbytes=self.items.bytes[order],
+            first=self.sections.first[order],
+            last=self.sections.last[order],
+            alignment=self.items.alignment[order],
+            offset=np.full(n, -1),
+            low=np.zeros(n, np.int64),
+            blame=np.zeros(n, np.int64),
+            left=self.left.copy(),
+            crossing=self.crossing.copy(),
+            low_one=np.zeros(m, np.int64),
+            F=np.zeros((n + 1, 18), np.int64),
+            R=np.zeros((n + m + 1, 8), np.int64),
+            T=np.empty((count_pairs(self.sections) + 1, 2), np.int64),
             K=K,
-            cand=np.zeros(min(n * n, 1 << 22) + n, np.int64),
-            near_at=near_at,
-            near=near,
-            here_at=here_at,
-            here=here,
+            cand=np.empty(min(n * n, _MOST) + 2 * n, np.int64),
+            pool=pool,
+            part=np.zeros(m, np.int64),
+            part_end=np.zeros(m + 2, np.int64),
         )
         outcome = int(_search(state))
         offset, blame = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        offset[order], blame[order] = I[:, OFFSET], I[:, BLAME]
+        offset[order], blame[order] = state.offset, state.blame
         return outcome, int(K[K_WORK]), offset, blame
 
 
@@ -121,19 +128,18 @@ class Search:
 def _search(s: State) -> int:
     """FAILED, FOUND or GAVE_UP; the offsets are in the state."""
     s.K[K_WAITING] = -1
-    _wait(s, 0, len(s.S), 0, -1, -1)
+    wait(s, 0, len(s.left), 0, len(s.low), 0, -1, -1)
     f = -1
     while s.K[K_WAITING] >= 0:
         f += 1
-        if not _open(s, f):
-            return GAVE_UP
+        _open(s, f)
         while not _advance(s, f):
             if s.K[K_WORK] >= s.K[K_LIMIT]:
                 return GAVE_UP
-            if s.F[f, CAND_NEXT] == s.F[f, CAND_END]:
+            if s.F[f, LISTED] == 1 and s.F[f, CAND_NEXT] == s.F[f, CAND_END]:
                 parent = _culprit(s, f)
                 if parent < 0:
-                    return GAVE_UP if s.K[K_JUMPED] > 0 else FAILED
+                    return GAVE_UP if s.K[K_PARTIAL] > 0 else FAILED
                 while f > parent:
                     if s.F[f, ITEM] >= 0:
                         _lift(s, f)
@@ -148,18 +154,18 @@ def _culprit(s: State, f: int) -> int:
     parent = s.F[f, PARENT]
     while s.K[K_JUMP] > 0 and parent >= 0:
         i = s.F[parent, ITEM]
-        if s.I[i, FIRST] < b and s.I[i, LAST] > a:
+        if s.first[i] < b and s.last[i] > a:
             break
         parent = s.F[parent, PARENT]
-        s.K[K_JUMPED] = 1
+        s.K[K_PARTIAL] = 1
     if parent >= 0:
         s.F[parent, HULL_A], s.F[parent, HULL_B] = min(s.F[parent, HULL_A], a), max(s.F[parent, HULL_B], b)
     return parent
 
 
 @inlined
-def _open(s: State, f: int) -> bool:
-    """Make choice f in the first region that waits, and list what it may place. False if there is no room to."""
+def _open(s: State, f: int) -> None:
+    """Make choice f in the first region that waits, and find what it may place first."""
     region = s.K[K_WAITING]
     s.F[f, A], s.F[f, B] = s.R[region, R_A], s.R[region, R_B]
     s.F[f, AT], s.F[f, AFTER] = s.R[region, R_AT], s.R[region, R_AFTER]
@@ -168,33 +174,55 @@ def _open(s: State, f: int) -> bool:
     a, b, at, after = s.F[f, A], s.F[f, B], s.F[f, AT], s.F[f, AFTER]
     # the lowest of the items left lies no higher than this: the fullest section must hold the rest of it above, and
     # no other item may fit below
-    highest = s.K[K_CAP]
-    s.F[f, HULL_A], s.F[f, HULL_B] = a, a
+    most = 0
     for section in range(a, b):
-        if s.S[section, LEFT] > 0 and s.K[K_CAP] - s.S[section, LEFT] < highest:
-            highest = s.K[K_CAP] - s.S[section, LEFT]
-            s.F[f, HULL_A], s.F[f, HULL_B] = section, section + 1
-    start = s.F[f - 1, CAND_END] if f > 0 else 0
-    if start + len(s.I) > len(s.cand):
-        return False
-    left = start
-    for i in range(len(s.I)):
-        if s.I[i, OFFSET] < 0 and s.I[i, FIRST] >= a and s.I[i, LAST] <= b:
-            s.cand[left] = i
-            left += 1
-            under = s.I[i, LOW] + s.I[i, BYTES] - 1
+        most = max(most, s.left[section])
+    highest = s.K[K_CAP] - most
+    fullest = a
+    while fullest + 1 < b and s.left[fullest] < most:
+        fullest += 1
+    s.F[f, HULL_A], s.F[f, HULL_B] = fullest, fullest + 1
+    begin, end = s.R[region, R_LIST], s.R[region, R_LIST_END]
+    alive, best = 0, -1
+    for k in range(begin, end):
+        i = s.pool[k]
+        if waits(s, i, a, b):
+            alive += 1
+            low = s.low[i]
+            under = low + s.nbytes[i] - 1
             if under < highest:
                 highest = under
-                s.F[f, HULL_A], s.F[f, HULL_B] = s.I[i, FIRST], s.I[i, LAST]
-    end = start
-    for k in range(start, left):
-        i = s.cand[k]
-        low = s.I[i, LOW]
-        if low <= highest and (low > at or (low == at and i > after)):
-            s.cand[end] = i
-            end += 1
-    s.F[f, CAND], s.F[f, CAND_NEXT], s.F[f, CAND_END] = start, start, end
-    return True
+                s.F[f, HULL_A], s.F[f, HULL_B] = s.first[i], s.last[i]
+            if (low > at or (low == at and i > after)) and (best < 0 or low < s.low[best]):
+                best = i
+    if 2 * alive < end - begin and s.K[K_POOL] + alive <= len(s.pool):
+        begin, end = copied(s, begin, end, a, b)
+    s.F[f, LIST], s.F[f, LIST_END], s.F[f, POOL] = begin, end, s.K[K_POOL]
+    s.F[f, HIGHEST] = highest
+    start = s.F[f - 1, CAND_END] if f > 0 else 0
+    s.F[f, CAND_NEXT] = s.F[f, CAND_END] = start
+    s.F[f, LISTED] = best < 0 or s.low[best] > highest
+    if s.F[f, LISTED] == 0:
+        s.cand[start] = best
+        s.F[f, CAND_END] += 1
+
+
+@inlined
+def _list_candidates(s: State, f: int) -> None:
+    """List what choice f may place after the first, which has failed: nothing if there is no room to."""
+    a, b, at, after, n = s.F[f, A], s.F[f, B], s.F[f, AT], s.F[f, AFTER], s.F[f, CAND_END]
+    s.F[f, LISTED] = 1
+    if n + 2 * len(s.low) > len(s.cand):  # each of the following choices needs a row, too
+        s.K[K_PARTIAL] = 1
+        return
+    first = s.cand[n - 1]
+    for k in range(s.F[f, LIST], s.F[f, LIST_END]):
+        i = s.pool[k]
+        low = s.low[i]
+        if low <= s.F[f, HIGHEST] and (low > at or (low == at and i > after)) and i != first and waits(s, i, a, b):
+            s.cand[n] = i
+            n += 1
+    s.F[f, CAND_END] = n
 
 
 @inlined
@@ -205,25 +233,27 @@ def _advance(s: State, f: int) -> bool:
     while s.K[K_TRAIL] > s.F[f, TRAIL]:
         s.K[K_TRAIL] -= 1
         t = s.K[K_TRAIL]
-        s.I[s.T[t, T_ITEM], LOW] = s.T[t, T_LOW]
-    s.K[K_REGIONS] = s.F[f, REGIONS]
+        s.low[s.T[t, T_ITEM]] = s.T[t, T_LOW]
+    s.K[K_REGIONS], s.K[K_POOL] = s.F[f, REGIONS], s.F[f, POOL]
+    if s.F[f, LISTED] == 0 and s.F[f, CAND_NEXT] == s.F[f, CAND_END]:
+        _list_candidates(s, f)
     if s.F[f, CAND_NEXT] == s.F[f, CAND_END] or s.K[K_WORK] >= s.K[K_LIMIT]:
         return False
     s.K[K_WORK] += 1
     i = _lowest(s, f)
     s.F[f, CAND_NEXT] += 1
     s.F[f, ITEM] = i
-    s.I[i, OFFSET] = s.I[i, LOW]
-    first, last = s.I[i, FIRST], s.I[i, LAST]
+    s.offset[i] = s.low[i]
+    first, last = s.first[i], s.last[i]
     for section in range(first, last):
-        s.S[section, LEFT] -= s.I[i, BYTES]
+        s.left[section] -= s.nbytes[i]
     for section in range(first, last - 1):
-        s.S[section, CROSSING] -= 1
-    if not _raise(s, i):
+        s.crossing[section] -= 1
+    if not _raise(s, f, i):
         s.F[f, HULL_A] = min(s.F[f, HULL_A], s.K[K_HULL_A])
         s.F[f, HULL_B] = max(s.F[f, HULL_B], s.K[K_HULL_B])
         return False
-    _split(s, f, i)
+    split(s, f, i)
     return True
 
 
@@ -234,7 +264,7 @@ def _lowest(s: State, f: int) -> int:
     least = following
     for k in range(following + 1, s.F[f, CAND_END]):
         i, j = s.cand[k], s.cand[least]
-        if s.I[i, LOW] < s.I[j, LOW] or (s.I[i, LOW] == s.I[j, LOW] and i < j):
+        if s.low[i] < s.low[j] or (s.low[i] == s.low[j] and i < j):
             least = k
     i = s.cand[least]
     s.cand[least] = s.cand[following]
@@ -246,38 +276,38 @@ def _lowest(s: State, f: int) -> int:
 def _lift(s: State, f: int) -> None:
     """Take the item of choice f out again."""
     i = s.F[f, ITEM]
-    first, last = s.I[i, FIRST], s.I[i, LAST]
+    first, last = s.first[i], s.last[i]
     for section in range(first, last):
-        s.S[section, LEFT] += s.I[i, BYTES]
+        s.left[section] += s.nbytes[i]
     for section in range(first, last - 1):
-        s.S[section, CROSSING] += 1
-    s.I[i, OFFSET] = -1
+        s.crossing[section] += 1
+    s.offset[i] = -1
     s.F[f, ITEM] = -1
 
 
 @kernel
-def _raise(s: State, i: int) -> bool:
+def _raise(s: State, f: int, i: int) -> bool:
     """Raise the lowest offsets of what overlaps item i, just placed; false if a section cannot hold the rest then."""
-    cap, top = s.K[K_CAP], s.I[i, OFFSET] + s.I[i, BYTES]
-    a, b = len(s.S), 0
-    for k in range(s.near_at[i], s.near_at[i + 1]):
-        j = s.near[k]
-        if s.I[j, OFFSET] >= 0:
+    cap, top = s.K[K_CAP], s.offset[i] + s.nbytes[i]
+    first, last = s.first[i], s.last[i]
+    a, b = len(s.left), 0
+    for k in range(s.F[f, LIST], s.F[f, LIST_END]):  # what overlaps an item in time and waits is in its region
+        j = s.pool[k]
+        if s.low[j] >= top or s.offset[j] >= 0 or s.first[j] >= last or first >= s.last[j]:
             continue
         low = top
-        if s.I[j, ALIGNMENT] > 1:
-            low = -(-top // s.I[j, ALIGNMENT]) * s.I[j, ALIGNMENT]
-        if low > s.I[j, LOW]:
-            s.T[s.K[K_TRAIL], T_ITEM], s.T[s.K[K_TRAIL], T_LOW] = j, s.I[j, LOW]
-            s.K[K_TRAIL] += 1
-            s.I[j, LOW] = low
-            if low + s.I[j, BYTES] > cap:
-                s.I[j, BLAME] += 1
-                s.K[K_HULL_A], s.K[K_HULL_B] = s.I[j, FIRST], s.I[j, LAST]
-                return False
-            a, b = min(a, s.I[j, FIRST]), max(b, s.I[j, LAST])
+        if s.alignment[j] > 1:
+            low = -(-top // s.alignment[j]) * s.alignment[j]
+        s.T[s.K[K_TRAIL], T_ITEM], s.T[s.K[K_TRAIL], T_LOW] = j, s.low[j]
+        s.K[K_TRAIL] += 1
+        s.low[j] = low
+        if low + s.nbytes[j] > cap:
+            s.blame[j] += 1
+            s.K[K_HULL_A], s.K[K_HULL_B] = s.first[j], s.last[j]
+            return False
+        a, b = min(a, s.first[j]), max(b, s.last[j])
     for section in range(a, b):
-        if s.S[section, LEFT] > 0 and not _holds(s, section):
+        if s.left[section] > 0 and not _holds(s, section):
             s.K[K_HULL_A], s.K[K_HULL_B] = section, section + 1
             return False
     return True
@@ -286,38 +316,14 @@ def _raise(s: State, i: int) -> bool:
 @inlined
 def _holds(s: State, section: int) -> bool:
     """Whether the lowest offset left in this section leaves room for all that is left; else its items are blamed."""
-    highest = s.K[K_CAP] - s.S[section, LEFT]
-    start, end = s.here_at[section], s.here_at[section + 1]
-    k = s.S[section, LOW_ONE]
-    for _ in range(start, end):
-        j = s.here[k]
-        if s.I[j, OFFSET] < 0 and s.I[j, LOW] <= highest:
-            s.S[section, LOW_ONE] = k
+    highest = s.K[K_CAP] - s.left[section]
+    j = s.low_one[section]
+    for _ in range(len(s.low)):
+        if s.low[j] <= highest and s.offset[j] < 0 and s.first[j] <= section < s.last[j]:
+            s.low_one[section] = j
             return True
-        k = k + 1 if k + 1 < end else start
-    for k in range(start, end):
-        j = s.here[k]
-        if s.I[j, OFFSET] < 0:
-            s.I[j, BLAME] += 1
+        j = j + 1 if j + 1 < len(s.low) else 0
+    for j in range(len(s.low)):
+        if s.offset[j] < 0 and s.first[j] <= section < s.last[j]:
+            s.blame[j] += 1
     return False
-
-
-@inlined
-def _split(s: State, f: int, i: int) -> None:
-    """The region of choice f, without item i, in parts that no item left crosses; they wait before what waited."""
-    s.K[K_WAITING] = s.F[f, REST]
-    a = s.F[f, A]
-    for section in range(s.F[f, A], s.F[f, B]):
-        if section == s.F[f, B] - 1 or s.S[section, CROSSING] == 0:
-            if section > a or s.S[section, LEFT] > 0:
-                _wait(s, a, section + 1, s.I[i, OFFSET], i, f)
-            a = section + 1
-
-
-@inlined
-def _wait(s: State, a: int, b: int, at: int, after: int, parent: int) -> None:
-    region = s.K[K_REGIONS]
-    s.K[K_REGIONS] += 1
-    s.R[region, R_A], s.R[region, R_B], s.R[region, R_AT], s.R[region, R_AFTER] = a, b, at, after
-    s.R[region, R_PARENT], s.R[region, R_NEXT] = parent, s.K[K_WAITING]
-    s.K[K_WAITING] = region

@@ -5,11 +5,9 @@ most as many sections as items.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from coopsim.kernel.jit import kernel
 from coopsim.planner.items import Ints, Items
 
 
@@ -62,44 +60,8 @@ def _largest_between(total: Ints, found: Sections) -> Ints:
     return result
 
 
-def pairs(found: Sections) -> tuple[Ints, Ints]:
-    """For each item the others that overlap it in time: those of i are values[start[i]:start[i + 1]]."""
+def count_pairs(found: Sections) -> int:
+    """How many pairs of items overlap in time."""
     begun = np.searchsorted(np.sort(found.first), found.last)
     over = np.searchsorted(np.sort(found.last), found.first, "right")
-    start = _cumulated(begun - over - 1)
-    values = np.zeros(start[-1], np.int64)
-    _list_pairs(found.first, found.last, values)
-    return start, values
-
-
-@kernel
-def _list_pairs(first: Any, last: Any, values: Any) -> None:
-    n = 0
-    for i in range(len(first)):
-        a, b = first[i], last[i]
-        for j in range(len(first)):
-            if first[j] < b and a < last[j] and i != j:
-                values[n] = j
-                n += 1
-
-
-def members(found: Sections) -> tuple[Ints, Ints]:
-    """For each section the items alive in it: those of s are values[start[s]:start[s + 1]]."""
-    start = _cumulated(most_alive(np.ones(len(found.first), np.int64), found)[0])
-    values = np.zeros(start[-1], np.int64)
-    _list_members(found.first, found.last, start[:-1].copy(), values)
-    return start, values
-
-
-@kernel
-def _list_members(first: Any, last: Any, at: Any, values: Any) -> None:
-    for i in range(len(first)):
-        for section in range(first[i], last[i]):
-            values[at[section]] = i
-            at[section] += 1
-
-
-def _cumulated(counts: Ints) -> Ints:
-    start = np.zeros(len(counts) + 1, np.int64)
-    start[1:] = np.cumsum(counts)
-    return start
+    return int((begun - over - 1).sum()) // 2

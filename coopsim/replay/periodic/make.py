@@ -28,7 +28,7 @@ from coopsim.replay.program import NEVER, Program
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
 _CLOSE = 0.0025  # of the step's cost: nearer to the least, another choice is not tried
-_MOST_REHEARSALS = 40_000  # for one choice: where nearly nothing fits, most lead nowhere
+_REHEARSALS = (500, 40_000)  # at most, for one choice; more where neither was enough, as nearly nothing fits there
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,16 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `fixed`, or None."""
     R, S, C = rehearsal(program, in_place=in_place), selection(program), new_cut(program)
     target = peak = budget
-    with_cut = _choose(R, S, C, target)
-    if with_cut is None:
+    for most in _REHEARSALS:
+        with_cut = _choose(R, S, C, target, most)
+        if with_cut is not None:
+            break
+    else:
         return None
     for k in range(_TRIES):
         if k > 0:
             target = min(target, peak) - max(int(_GIVEN_AWAY * budget), 1) * 2 ** (k - 1)
-            if _begin(R, C, target, with_cut=with_cut) < 0 or not _make_fit(R, S, target):
+            if _begin(R, C, target, with_cut=with_cut) < 0 or not _make_fit(R, S, target, most):
                 return None
         exact = replace(R, until=R.X[:, NEED].copy())
         rehearse(exact)
@@ -71,7 +74,7 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
     return None
 
 
-def _choose(R: Rehearsal, S: Selection, C: Cut, budget: int) -> bool | None:
+def _choose(R: Rehearsal, S: Selection, C: Cut, budget: int, most: int) -> bool | None:
     """Decisions that fit into the budget, rehearsed. Whether they began with a cut; None if none are found.
 
     From what is cheapest at the moment at which most would be resident. If what the rest of the step then asks for
@@ -80,12 +83,12 @@ def _choose(R: Rehearsal, S: Selection, C: Cut, budget: int) -> bool | None:
     least = _begin(R, C, budget, with_cut=True)
     if least < 0:
         return None
-    fits = _make_fit(R, S, budget)
+    fits = _make_fit(R, S, budget, most)
     if fits and R.K[R_COST] - least <= _CLOSE * R.O[:, DECIDE].sum():
         return True
     gaps, cost = R.gaps.copy(), R.K[R_COST]
     _begin(R, C, budget, with_cut=False)
-    if _make_fit(R, S, budget) and not (fits and cost <= R.K[R_COST]):
+    if _make_fit(R, S, budget, most) and not (fits and cost <= R.K[R_COST]):
         return False
     R.gaps[:] = gaps
     rehearse(R)
@@ -99,9 +102,9 @@ def _begin(R: Rehearsal, C: Cut, budget: int, *, with_cut: bool) -> float:
     return decide_at(R, C, int(R.peak.argmax()), budget) if with_cut else 0.0
 
 
-def _make_fit(R: Rehearsal, S: Selection, budget: int) -> bool:
-    """Drop values until the step fits, take back what is not needed, rehearse. False: it does not fit."""
-    if select(R, S, budget, int(R.K[R_COUNT]) + _MOST_REHEARSALS) > 0:
+def _make_fit(R: Rehearsal, S: Selection, budget: int, most: int) -> bool:
+    """Drop values until the step fits, take back what is not needed, rehearse. False: not with that many rehearsals."""
+    if select(R, S, budget, int(R.K[R_COUNT]) + most) > 0:
         return False
     prune(R, S, budget)
     rehearse(R)
