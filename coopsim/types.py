@@ -84,7 +84,7 @@ class Recency(StrEnum):
     STALENESS = "staleness"  #: decision cost run since its last use
     NEXT_USE = "next_use"  #: ops of the program until its next use (needs the future)
     NOTHING = "nothing"  #: 1
-    DAMPED = "damped"  #: staleness, and a tenth of what has run since the step began
+    DAMPED = "damped"  #: staleness, and a fifth of what has run since the step began
 
 
 class Search(StrEnum):
@@ -94,7 +94,7 @@ class Search(StrEnum):
     WINDOW = "window"  #: the cheapest contiguous run, found in one sliding pass over the address order (Coop)
     WINDOW_PUBLISHED = "window_published"  #: the same as OneFlow's code has it, quirks included
 
-    WINDOW_THRIFTY = "window_thrifty"  #: the run of least score for what it frees, bytes to the power 5/8
+    WINDOW_THRIFTY = "window_thrifty"  #: the run of least score for what it frees, bytes to the power 3/4
 
 
 class Placement(StrEnum):

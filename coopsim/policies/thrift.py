@@ -2,7 +2,7 @@
 
 It knows the past only. Five changes to Coop (docs/policies-ours.md has the figures): losing a value costs all its
 evicted ancestors, where a union-find set also counts what has come back and misses what hangs on others; a window's
-cost is divided by its bytes to the power 5/8, because what is freed beyond the request serves the next ones;
+cost is divided by its bytes to the power 3/4, because what is freed beyond the request serves the next ones;
 staleness is damped, because in the forward pass what was used last is not needed at once; what cannot be evicted
 goes to the high end of the highest hole, where no window needs to pass it; and what the program drops stays as long
 as something evicted would be made from it.

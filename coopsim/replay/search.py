@@ -34,16 +34,16 @@ def cheapest_value(S: State) -> int:
 
 @inlined
 def _power(nbytes: float) -> float:
-    """To the power 5/8, of square roots: those are the same to the last bit on every machine."""
+    """To the power 3/4, of square roots: those are the same to the last bit on every machine."""
     root = np.sqrt(nbytes)
-    return root * np.sqrt(np.sqrt(root))
+    return root * np.sqrt(root)
 
 
 @kernel
 def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
     """First and last piece of the cheapest run of neighbours that holds `need` bytes; (-1, -1) if there is none.
 
-    thrifty: by the sum of scores / (the run's bytes to the power 5/8), of the runs that would not hold `need` without
+    thrifty: by the sum of scores / (the run's bytes to the power 3/4), of the runs that would not hold `need` without
     their first piece, one for each last piece: one large window now may save several small ones later.
 
     Coop's sliding window (paper section 3.3, OneFlow's EvictAndFindPieceOnce), corrected: the last window is shrunk

@@ -50,7 +50,7 @@ class Scorer:
             case Recency.NOTHING:
                 return 1
             case Recency.DAMPED:
-                return clock - v.last_use + 0.1 * (clock - step_clock)
+                return clock - v.last_use + 0.2 * (clock - step_clock)
         raise ValueError(self.policy.recency)
 
     def size(self, v: Value) -> int:
