@@ -22,7 +22,7 @@ def build(setting: Setting) -> Callable[[], object]:
         num_attention_heads=32,
         num_key_value_heads=4,
         use_cache=False,
-        attn_implementation=setting.attention,
+        attn_implementation=setting.attention,  # type: ignore[call-arg]
     )
     with torch.device("cuda"):
         model = LlamaForCausalLM(config).train()

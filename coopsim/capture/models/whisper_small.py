@@ -25,7 +25,7 @@ def build(setting: Setting) -> Callable[[], object]:
         encoder_ffn_dim=3072,
         decoder_ffn_dim=3072,
         use_cache=False,
-        attn_implementation=setting.attention,
+        attn_implementation=setting.attention,  # type: ignore[call-arg]
     )
     with torch.device("cuda"):
         model = WhisperForConditionalGeneration(config).train()
