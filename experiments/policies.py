@@ -39,8 +39,7 @@ COLUMNS = ["trace", "policy", "band_center", "points", "fits", "overhead", "over
 def compared(files: list[str], jobs: int, policies: Sequence[str], allocator: str) -> pd.DataFrame:
     """Replay everything. Returns the bands."""
     warm_up()
-    options = {"overhead_limit": LIMIT, "allocator": allocator}
-    grid = Grid(files, policies, budgets=RATIOS, band=11, options=options)
+    grid = Grid(files, policies, budgets=RATIOS, band=11, allocators=[allocator], options={"overhead_limit": LIMIT})
     folder = HERE.parent / "out" / "policies"
     folder.mkdir(parents=True, exist_ok=True)
     with progress(f"replays, {allocator}", len(grid.points())) as tick:

@@ -11,12 +11,12 @@ from coopsim import optimum
 from coopsim.kernel import state as s
 from coopsim.replay.periodic import cut as c
 from coopsim.replay.periodic.make import make
-from coopsim.replay.periodic.rehearse import rehearsal, rehearse
+from coopsim.replay.periodic.rehearse import LEAVE_ONCE, rehearsal, rehearse
 from coopsim.replay.periodic.select import keep_all
 from coopsim.replay.program import Program, lower
-from coopsim.trace import Trace, load
+from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import InPlace, Pinning
+from coopsim.types import InPlace, Pinning, Role
 from tests.conftest import ROOT
 from tests.strategies import repeating, traces
 
@@ -80,10 +80,16 @@ def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
 
 @pytest.mark.parametrize(
     ("name", "ratio", "above"),
-    [("densenet-121", 0.5, 0.04), ("bert-large", 0.5, 0.01), ("resnet-50", 0.6, 0.01), ("swin-t", 0.5, 0.05)],
+    [
+        ("densenet-121", 0.5, 0.04),
+        ("bert-large", 0.5, 0.01),
+        ("resnet-50", 0.6, 0.01),
+        ("swin-t", 0.5, 0.05),
+        ("whisper-small", 0.6, 0.01),
+    ],
 )
 def test_plans_are_near_the_bound(name: str, ratio: float, above: float) -> None:
-    """Without the cut, DenseNet-121's plan cost 40 % more than the least."""
+    """Without the cut, DenseNet-121's plan cost 40 % more than the least; with ties not broken, Whisper's 13 %."""
     trace = load(ROOT / "traces" / f"{name}.parquet")
     program, budget = program_of(trace), int(ratio * peak_bytes(trace, 512)) // 512 * 512
     sizes = program.values[program.initial, s.BYTES]
@@ -109,3 +115,24 @@ def test_two_ways_come_to_the_same_bound(name: str) -> None:
     found = optimum.solve(problem, budget)
     assert found.bound == "cut"
     assert least == pytest.approx(found.lower_bound_ns - problem.base_cost, rel=2e-3)
+
+
+def test_of_layers_that_are_alike_the_first_leave() -> None:
+    """Six values of one size and cost, of which three fit: none leaves below a price at which all do."""
+    t = TraceBuilder()
+    x, wide = t.storage(512, Role.INPUT, alive_at_start=True), t.storage(512)
+    layers = [t.storage(512) for _ in range(6)]
+    for a in layers:
+        t.op("layer", reads=[x], creates=[a], cost_ns=10)
+    t.op("wide", reads=[x], creates=[wide], cost_ns=1)
+    t.free(wide)
+    for a in reversed(layers):
+        gradient = t.storage(512)
+        t.op("back", reads=[a], creates=[gradient], cost_ns=1)
+        t.free(a)
+        t.free(gradient)
+    program = program_of(t.build({}))
+    R, C = rehearsal(program, in_place=True), c.new_cut(program)
+    assert c.decide_at(R, C, 6, (2 + 3) * 512) == 3 * 10
+    left = [v for v in range(len(R.V)) if R.gaps[v + R.V[v, s.USES]] == LEAVE_ONCE]
+    assert R.V[left, s.PRODUCER].tolist() == [0, 1]  # a little less than enough: the rest is selected

@@ -34,6 +34,7 @@ from coopsim.kernel.state import (
 from coopsim.replay.periodic.rehearse import LEAVE, LEAVE_ONCE, R_IN_PLACE, STAY, Rehearsal, rehearse
 
 _NO_LIMIT = 1 << 60
+_TILT = 0.02  # of a price, to break ties
 _ALL_COSTS = 1 << 50  # what all costs come to in the graph, so that prices are rounded to less than matters
 
 # G: a row an edge, and its reverse beside it. G_FULL is its capacity, G_LEFT what is left of it.
@@ -140,12 +141,25 @@ def draw(R: Rehearsal, C: Cut, moment: int) -> None:
 @kernel
 def cut(R: Rehearsal, C: Cut, price: float) -> None:
     """The least of cost + price x bytes. What is to be made again is on the source's side: C.level is not -1."""
+    _set_prices(R, C, price, 0.0, -1)
+    _find(R, C)
+
+
+@kernel
+def _set_prices(R: Rehearsal, C: Cut, price: float, tilt: float, early: int) -> None:
+    """What keeping each value costs: by `tilt` more if an op up to `early` made it, else by `tilt` less."""
     for e in range(C.K[N_EDGES]):
         C.G[e, G_LEFT] = C.G[e, G_FULL]
     for v in range(R.V.shape[0]):
         if C.priced[v] >= 0:
-            capacity = price * float(R.V[v, BYTES]) * float(C.K[N_SCALE])
+            tilted = price * (1.0 + tilt if R.V[v, PRODUCER] <= early else 1.0 - tilt)
+            capacity = tilted * float(R.V[v, BYTES]) * float(C.K[N_SCALE])
             C.G[C.priced[v], G_LEFT] = int(min(capacity, 4.0 * float(_ALL_COSTS)))
+
+
+@kernel
+def _find(R: Rehearsal, C: Cut) -> None:
+    """The minimum cut at the prices that are set; its cost and bytes are without tilt."""
     source = R.V.shape[0] + R.O.shape[0] - 1
     while _measure(C, source):
         for node in range(C.first.shape[0]):
@@ -262,9 +276,26 @@ def decide_at(R: Rehearsal, C: Cut, moment: int, budget: int) -> float:
         price = float(highest - cost) / float(most - least)
         cut(R, C, price)
         if C.K[N_BYTES] <= least or C.K[N_BYTES] >= most:
-            return float(cost) + price * float(most - room)
+            break
         if C.K[N_BYTES] > room:
             most, cost = C.K[N_BYTES], C.K[N_COST]
             decide(R, C, moment)
         else:
             least, highest = C.K[N_BYTES], C.K[N_COST]
+    _break_ties(R, C, moment, room, price)
+    return float(cost) + price * float(most - room)
+
+
+@kernel
+def _break_ties(R: Rehearsal, C: Cut, moment: int, room: int, price: float) -> None:
+    """Layers that are alike all leave at one price. Let only the first of them leave, as their gaps are longest."""
+    more, less = -1, moment
+    while less - more > 1:
+        middle = (more + less) // 2
+        _set_prices(R, C, price, _TILT, middle)
+        _find(R, C)
+        if C.K[N_BYTES] > room:
+            more = middle
+            decide(R, C, moment)
+        else:
+            less = middle
