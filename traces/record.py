@@ -9,8 +9,8 @@ from coopsim import trace
 from coopsim.capture import capture
 
 #: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
-#: tuned, four that were until Thrift was last changed, and four recorded after that; and how many consecutive steps of
-#: each: no two of SPOS's are alike, nor of the mixture's.
+#: tuned, four that were until Thrift was last changed, four until Foresight was, and four recorded after that; and how
+#: many consecutive steps of each: no two of SPOS's are alike, nor of the mixture's.
 RECORDED = {
     "resnet-50": 1,
     "inception-v3": 1,
@@ -33,6 +33,10 @@ RECORDED = {
     "mobilevit-s": 1,
     "whisper-small": 1,
     "llama-1.1b": 1,
+    "mobilenet-v2": 1,
+    "poolformer-s12": 1,
+    "clip-b32": 1,
+    "bart-base": 1,
 }
 HERE = Path(__file__).parent
 MANIFEST = HERE / "MANIFEST.toml"

@@ -260,8 +260,10 @@ def test_committed_traces_are_known_and_small() -> None:
     nine = ["bert-large", "bilstm", "gpt3-2.7b", "inception-v3", "moe", "resnet-50", "spos", "swin-t", "unet"]
     held_out = ["densenet-121", "gpt-2", "inception-v4", "resnet-152"]
     recorded_next = ["convnext-t", "efficientnet-b0", "t5-base", "vit-b"]
-    recorded_last = ["llama-1.1b", "mobilevit-s", "regnet-y", "whisper-small"]
-    assert sorted(MANIFEST) == sorted(f"{name}.parquet" for name in nine + held_out + recorded_next + recorded_last)
+    recorded_then = ["llama-1.1b", "mobilevit-s", "regnet-y", "whisper-small"]
+    recorded_last = ["bart-base", "clip-b32", "mobilenet-v2", "poolformer-s12"]
+    names = nine + held_out + recorded_next + recorded_then + recorded_last
+    assert sorted(MANIFEST) == sorted(f"{name}.parquet" for name in names)
     assert sum((TRACES / file).stat().st_size for file in MANIFEST) < 10 * 2**20
     for file, entry in MANIFEST.items():
         assert hashlib.sha256((TRACES / file).read_bytes()).hexdigest() == entry["sha256"]

@@ -1,0 +1,39 @@
+"""MobileNetV2 on ImageNet-sized images: depthwise convolutions between narrow layers."""
+
+from collections.abc import Callable
+
+from coopsim.capture.models._model import Model, Setting
+
+PIXELS = 224
+DROPOUT = 0.2
+PARAMETERS = 3_504_872  # torchvision's mobilenet_v2
+
+
+def build(setting: Setting) -> Callable[[], object]:
+    """One step on `batch` images, in train mode."""
+    import torch
+    from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
+
+    from coopsim.capture.models._images import CLASSES, classify
+    from coopsim.capture.models._step import check_parameters
+
+    config = MobileNetV2Config(
+        image_size=PIXELS,
+        tf_padding=False,
+        classifier_dropout_prob=DROPOUT,
+        num_labels=CLASSES,  # type: ignore[call-arg]
+    )
+    with torch.device("cuda"):
+        model = MobileNetV2ForImageClassification(config).train()
+    check_parameters(model, PARAMETERS)
+    return classify(setting, model, PIXELS)
+
+
+MODEL = Model(
+    name="mobilenet-v2",
+    title="MobileNetV2, 224x224 images",
+    batch=128,
+    source="Sandler et al. 2018 (model); batch ours, SGD as in Coop (NeurIPS 2023)",
+    build=build,
+    details={"pixels": PIXELS, "dropout": DROPOUT},
+)
