@@ -5,14 +5,12 @@ the step without a budget is given up: it is no contender, and exact DTR would g
 
     python experiments/policies.py [-j JOBS] [TRACE ...]    writes expected/policies*.csv and the tables
 
-The fragmentation rate is also that of replays without addresses (allocator `counter`), where nothing is fragmented:
-it counts what is left free because values are evicted whole. 14,000 replays, six minutes on two cores. It goes on
-where it was interrupted.
+14,000 replays, six minutes on two cores. It goes on where it was interrupted. At the middle of each band also what is
+left free at a search where nothing has an address (allocator `counter`), because values are evicted whole.
 """
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -23,6 +21,7 @@ from readme import write_section
 from coopsim import tables
 from coopsim.cli.common import progress
 from coopsim.cli.grid import warm_up
+from coopsim.replay import replay
 from coopsim.sweep import Grid, Processes, sweep
 
 HERE = Path(__file__).parent
@@ -36,16 +35,31 @@ LIMIT = 2.0
 COLUMNS = ["trace", "policy", "band_center", "points", "fits", "overhead", "overhead_spread", "fragmentation_rate"]
 
 
-def compared(files: list[str], jobs: int, policies: Sequence[str], allocator: str) -> pd.DataFrame:
+def compared(files: list[str], jobs: int) -> pd.DataFrame:
     """Replay everything. Returns the bands."""
     warm_up()
-    grid = Grid(files, policies, budgets=RATIOS, band=11, allocators=[allocator], options={"overhead_limit": LIMIT})
+    grid = Grid(files, COMPARED, budgets=RATIOS, band=11, options={"overhead_limit": LIMIT})
     folder = HERE.parent / "out" / "policies"
     folder.mkdir(parents=True, exist_ok=True)
-    with progress(f"replays, {allocator}", len(grid.points())) as tick:
-        file = folder / f"{allocator}.parquet"
-        rows = sweep(grid, file, Processes(jobs), lambda done, _: tick() if done else None)
+    with progress("replays", len(grid.points())) as tick:
+        rows = sweep(grid, folder / "sweep.parquet", Processes(jobs), lambda done, _: tick() if done else None)
     return tables.bands(rows)[[*COLUMNS, "search_visits"]]
+
+
+def without_addresses(files: list[str]) -> pd.DataFrame:
+    """trace, policy, ratio and rate: free bytes / budget, the mean over searches; none where it does not fit."""
+    rows = []
+    with progress("traces without addresses", len(files)) as tick:
+        for file in files:
+            grid = Grid([file], ("dtr-oneflow", "thrift"), budgets=RATIOS, allocators=["counter"])
+            ((_, trace),) = grid.loaded
+            for point in grid.points():
+                of = replay(trace, point.setting.policy, "counter", point.budget_bytes, overhead_limit=LIMIT).header
+                rate = of["free_ratio_sum"] / of["searches"] if of["outcome"] == "ok" and of["searches"] else None
+                about = {"trace": trace.label, "policy": point.setting.policy, "band_center": point.band_center}
+                rows.append(about | {"rate": rate})
+            tick()
+    return pd.DataFrame(rows)
 
 
 def main() -> None:
@@ -53,13 +67,12 @@ def main() -> None:
     parser.add_argument("traces", nargs="*", metavar="TRACE", help="trace files (default: all that are committed)")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     args = parser.parse_args()
-    table = compared(args.traces or TRACES, args.jobs, COMPARED, "arena")
+    table = compared(args.traces or TRACES, args.jobs)
     if args.traces:
         print(policies_text.cells(table))
         return
-    free = compared(TRACES, args.jobs, ("dtr-oneflow", "thrift"), "counter")
     table.to_csv(EXPECTED, index=False, float_format="%.5f")
-    free.drop(columns="search_visits").to_csv(WITHOUT_ADDRESSES, index=False, float_format="%.5f")
+    without_addresses(TRACES).to_csv(WITHOUT_ADDRESSES, index=False, float_format="%.5f")
     tables_of = (pd.read_csv(file) for file in (EXPECTED, WITHOUT_ADDRESSES, BOUNDS))
     for name, text in policies_text.sections(*tables_of).items():
         write_section(name, text, PAGE)

@@ -71,7 +71,11 @@ def sums(table: pd.DataFrame) -> str:
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     groups = {name: list(names) for name, names in GROUPS.items()}
     (tuned, other, *_) = groups.values()
-    for name, traces in {**groups, "**the eight reference models**": tuned + other}.items():
+    whole = {
+        "**the eight reference models**": tuned + other,
+        "**all**": [t for names in groups.values() for t in names],
+    }
+    for name, traces in {**groups, **whole}.items():
         lines.append(_sum(name, table[table.trace.isin(traces)]))
     worse: dict[str, list[str]] = {p: [] for p in OURS}
     unfit: dict[str, list[str]] = {p: [] for p in OURS}
@@ -159,13 +163,11 @@ def fragmented(table: pd.DataFrame) -> str:
 
 
 def left_free(table: pd.DataFrame) -> str:
-    """The same of bands without addresses, where all free bytes can be used: what whole values leave free."""
+    """The same without addresses, where all free bytes can be used: what is left free as values are evicted whole."""
     parts = []
-    for policy, rows in table.groupby("policy", sort=False):
-        rates = rows[rows.fits == rows.points].fragmentation_rate
-        parts.append(
-            f"{NAMES[str(policy)]} in {(rates > TARGET).sum()} of {len(rates)} (at most {100 * rates.max():.1f} %)"
-        )
+    for policy, rows in table.dropna().groupby("policy", sort=False):
+        above = (rows.rate > TARGET).sum()
+        parts.append(f"{NAMES[str(policy)]} in {above} of {len(rows)} (at most {100 * rows.rate.max():.1f} %)")
     return f"The same where nothing has an address and any free byte serves: {', '.join(parts)}."
 
 

@@ -7,20 +7,22 @@ import numpy as np
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.planner.items import Ints, Items
 
+_ANYWHERE = int(np.iinfo(np.int64).max)
 _FROM, _UNTIL, _LOW, _HIGH = range(4)  # columns of what is placed: when it is alive, and where
 
 
-def fit(items: Items, order: Ints, *, best: bool, around: Any = ()) -> Ints:
+def fit(items: Items, order: Ints, *, best: bool, around: Any = (), below: int = _ANYWHERE) -> Ints:
     """Offsets of the items in `order`: in the lowest gap that is large enough, or with `best` in the smallest.
 
-    `around`: blocks that are taken all the time, (from, until) in bytes, from the lowest up.
+    `around`: blocks that are taken all the time, (from, until) in bytes, from the lowest up. `below`: once an item ends
+    above that, the rest are not placed, and their offsets mean nothing.
     """
     offset = np.zeros(len(items), np.int64)
     taken = np.array(around, np.int64).reshape(-1, 2)
     placed = np.empty((len(taken) + len(order), 4), np.int64)
     placed[: len(taken), :_LOW] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     placed[: len(taken), _LOW:] = taken
-    _place(items.bytes, items.start, items.end, items.alignment, order, placed, len(taken), offset, best)
+    _place(items.bytes, items.start, items.end, items.alignment, order, placed, len(taken), offset, best, below)
     return offset
 
 
@@ -31,7 +33,16 @@ def height(items: Items, offset: Ints) -> int:
 
 @kernel
 def _place(
-    size: Any, start: Any, end: Any, alignment: Any, order: Any, placed: Any, n: int, offset: Any, best: bool
+    size: Any,
+    start: Any,
+    end: Any,
+    alignment: Any,
+    order: Any,
+    placed: Any,
+    n: int,
+    offset: Any,
+    best: bool,
+    below: int,
 ) -> None:
     """Fill `offset`. The first n rows of `placed` are there, sorted by where they are, as they always remain."""
     for i in order:
@@ -48,6 +59,8 @@ def _place(
         if found < 0:
             found = _aligned(floor, alignment[i])
         offset[i] = found
+        if found + size[i] > below:
+            return
         k = n
         while k > 0 and placed[k - 1, _LOW] > found:
             for column in range(4):

@@ -158,6 +158,18 @@ def test_greedy_is_sound(items: Items) -> None:
             assert judge(items, Plan(offset, height(items, offset), lower_bound(items), 0, 0)) == []
 
 
+@given(few_items(), st.integers(0, 12), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_greedy_that_ends_early_says_the_same(items: Items, below: int, best: bool) -> None:
+    """Below a height all offsets are those of the whole, or something is above it."""
+    order = Keys(items, sections(items)).order(0)
+    whole, part = (fit(items, order, best=best, **limit) for limit in ({}, {"below": below}))
+    if height(items, whole) <= below:
+        assert part.tolist() == whole.tolist()
+    else:
+        assert height(items, part) > below
+
+
 def test_search_says_how_it_ended() -> None:
     items = cut(20, 0)
     search, order = Search(items, sections(items)), np.arange(len(items))

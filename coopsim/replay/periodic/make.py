@@ -28,7 +28,7 @@ from coopsim.replay.program import NEVER, Program
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
 _CLOSE = 0.0025  # of the step's cost: nearer to the least, another choice is not tried
-_REHEARSALS = (500, 40_000)  # at most, for one choice; more where neither was enough, as nearly nothing fits there
+_REHEARSALS = (500, 5_000)  # at most, for one choice; more where neither was enough, as nearly nothing fits there
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from coopsim.planner.search import FOUND, Search
 from coopsim.planner.sections import sections
 from coopsim.replay.periodic.rehearse import Q_BYTES, Q_FROM, Q_UNTIL
 
+_REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
 _WORK = 1.25  # placements that a search may try for each stay: those that find something hardly turn back
 
 
@@ -38,8 +39,13 @@ def _tries(items: Items, blocks: Array, budget: int) -> Iterator[Ints]:
     """Addresses, those that are quick to find first: greedy, then searched if there is but one hole."""
     keys = Keys(items, sections(items))
     orders = [keys.order(kind) for kind in range(3)]
-    for choice in (False, True):
-        yield fit(items, orders[0], best=choice, around=blocks)
+    for best in (False, True):
+        order = orders[0]
+        for _ in range(_REORDERINGS):
+            offset = fit(items, order, best=best, around=blocks, below=budget)
+            yield offset
+            too_high = int((offset + items.bytes > budget)[order].argmax())
+            order = np.concatenate([order[too_high : too_high + 1], np.delete(order, too_high)])
     edges = np.concatenate([[0], blocks.ravel(), [budget]]).reshape(-1, 2)
     holes = edges[edges[:, 0] < edges[:, 1]]
     if len(holes) == 1:
