@@ -5,10 +5,18 @@ from collections.abc import Iterable
 
 from coopsim.types import CoopsimError
 
+_NEARLY = 0.2  # less alike than the nearest by no more than this is worth a mention, too
+
 
 def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> CoopsimError:
     """An error for a name that is not known, with the nearest ones."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = [n for n in near if _likeness(n, name) > _likeness(near[0], name) - _NEARLY]
     tip = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
     return CoopsimError(f"unknown {what} {name!r}; {tip}{hint}")
+
+
+def _likeness(a: str, b: str) -> float:
+    """1 if they are the same, 0 if they have nothing in common; as get_close_matches has it."""
+    return difflib.SequenceMatcher(None, a, b).ratio()
