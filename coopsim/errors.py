@@ -11,10 +11,15 @@ _NEARLY = 0.2  # less alike than the nearest by no more than this is worth a men
 def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> CoopsimError:
     """An error for a name that is not known, with the nearest ones."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    near = [n for n in near if _likeness(n, name) > _likeness(near[0], name) - _NEARLY]
+    near = nearest(name, names)
     tip = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
     return CoopsimError(f"unknown {what} {name!r}; {tip}{hint}")
+
+
+def nearest(name: str, known: Iterable[str], *, likeness: float = 0.5) -> list[str]:
+    """The known names most like this one, up to three, if any is so much like it (1: the same)."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=likeness)
+    return [n for n in near if _likeness(n, name) > _likeness(near[0], name) - _NEARLY]
 
 
 def _likeness(a: str, b: str) -> float:

@@ -1,6 +1,5 @@
 """A user's own training step: path/to/file.py:function."""
 
-import difflib
 import importlib.util
 import sys
 import traceback
@@ -8,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coopsim.capture.errors import CaptureError
+from coopsim.errors import nearest
 
 Step = Callable[[], object]
 
@@ -39,7 +39,7 @@ def load(target: str) -> Step:
     spec.loader.exec_module(module)
     if not hasattr(module, function):
         there = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
-        near = difflib.get_close_matches(function, there, n=3)
+        near = nearest(function, there)
         raise CaptureError(
             f"{path.name} has no function {function!r}" + (f"; did you mean {' or '.join(near)}?" if near else "")
         )

@@ -3,12 +3,12 @@
 The numbers and where they come from are in profiles.toml beside this file.
 """
 
-import difflib
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from coopsim.errors import nearest
 from coopsim.phantom.errors import PhantomError
 
 
@@ -68,7 +68,7 @@ def names() -> dict[str, str]:
 def get(name: str) -> Profile:
     """The card called `name`. Raises PhantomError, with near matches, if there is none."""
     if name not in _all():
-        near = difflib.get_close_matches(name.lower(), _all(), n=3, cutoff=0.4)
+        near = nearest(name.lower(), _all(), likeness=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_all())}"
         raise PhantomError(f"unknown card {name!r}; {hint}")
     return _all()[name]

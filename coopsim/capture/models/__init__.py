@@ -1,12 +1,12 @@
 """The reference models: every file of this folder is one. Nothing here imports torch before a model is built."""
 
-import difflib
 import importlib
 import pkgutil
 from functools import cache
 
 from coopsim.capture.errors import CaptureError
 from coopsim.capture.models._model import Amp, Attention, Model, Optimizer, Setting
+from coopsim.errors import nearest
 
 __all__ = ["Amp", "Attention", "Model", "Optimizer", "Setting", "get", "names"]
 
@@ -29,7 +29,7 @@ def names() -> dict[str, str]:
 def get(name: str) -> Model:
     """The model called `name`. Raises CaptureError, with near matches, if there is none."""
     if name not in _all():
-        near = difflib.get_close_matches(name.lower(), _all(), n=3, cutoff=0.4)
+        near = nearest(name.lower(), _all(), likeness=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_all())}."
         raise CaptureError(f"unknown model {name!r}; {hint} Your own training step: path/to/file.py:function")
     return _all()[name]
