@@ -20,16 +20,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     args = build().parse_args(argv)
     try:
+        _check_names(args)
         _keep_what_is_read(args)
         with _terminated_cleanly():
             code: int = args.run(args)
-        sys.stdout.flush()
+        if sys.stdout:  # None if it was closed
+            sys.stdout.flush()
     except CoopsimError as e:
         print(f"coopsim: {e}", file=sys.stderr)
         return getattr(e, "exit_code", USAGE)
     except KeyboardInterrupt:
         print("coopsim: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except RecursionError:
+        print("coopsim: the input is nested too deeply", file=sys.stderr)
+        return USAGE
     except BrokenPipeError:  # the reader (`head`) has gone: not our failure
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -39,6 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"coopsim: {what}", file=sys.stderr)
         return USAGE
     return code
+
+
+def _check_names(args: argparse.Namespace) -> None:
+    """CoopsimError for a file's name that is not text: Arrow can neither read nor write it."""
+    given = vars(args)
+    names = [given[name] for name in (*_READ, *_WRITTEN) if given.get(name)]
+    for path in (p for ps in names for p in (ps if isinstance(ps, list) else [ps])):
+        shown = str(path).encode("utf-8", "backslashreplace").decode()
+        if shown != str(path):
+            raise CoopsimError(f"{shown}: a name that is not UTF-8; rename the file")
 
 
 def _keep_what_is_read(args: argparse.Namespace) -> None:

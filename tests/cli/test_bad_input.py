@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -54,6 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 GRIDS = {
     "torn": 'traces = ["good.parquet"',
+    "deep": f"budgets = {'[' * 5000}{']' * 5000}",
     "unknown": 'traces = ["good.parquet"]\npolicy = ["coop"]\n',
     "untraced": 'policies = ["coop"]\n',
     "absent-trace": 'traces = ["absent.parquet"]\n',
@@ -85,6 +88,9 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("info", "negative.parquet"), 2, "row 3: negative cost_ns (-5)"),
     (("info", "edited.parquet"), 2, "do not match the hash"),
     (("info", "synth:chian:16"), 2, "did you mean"),
+    (("info", "\udcff.parquet"), 2, r"\udcff.parquet: a name that is not UTF-8"),
+    (("capture", "bilstm", "-o", "\udcff.parquet"), 2, "a name that is not UTF-8"),
+    (("sweep", "deep.toml", "-o", "r"), 2, "nested too deeply"),
     # names
     (("replay", "good.parquet", "--policy", "copo", "--budget", "50%"), 2, "unknown policy 'copo'; did you mean coop"),
     (
@@ -264,6 +270,14 @@ def test_a_name_for_a_trace(coopsim, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = coopsim("info", "bert-large")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == "coopsim: bert-large: no such file; did you mean traces/bert-large.parquet?\n"
+
+
+def test_nobody_listens() -> None:
+    """A closed output, or a reader that has gone, is not a failure of ours to shout about."""
+    command = f"{sys.executable} -m coopsim list models"
+    for line in (f"{command} >&-", f"set -o pipefail; {command} | true"):
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=ROOT)
+        assert (done.returncode in (0, 128 + signal.SIGPIPE), done.stderr) == (True, ""), line
 
 
 def test_the_solver_is_missing(coopsim, monkeypatch: pytest.MonkeyPatch) -> None:
