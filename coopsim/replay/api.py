@@ -36,6 +36,7 @@ _CODES: dict[type, list[Any]] = {  # numbers as kernels know them: the order in 
     kind: list(kind) for kind in (Cost, Divisor, Recency, Search, Placement, InPlace, Release, Dead)
 }
 _OUTCOMES = list(Outcome)
+_OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
 
 
 def replay(
@@ -140,7 +141,7 @@ def _replay(
                 if planner:
                     planner.run(state, steps, overhead_limit, choice)
                 else:
-                    run(state, steps, overhead_limit)
+                    _run(state, steps, overhead_limit)
             if hooks:
                 hooks.check()
             if memory is None or not state.K[s.K_CROWDED]:
@@ -168,6 +169,15 @@ def _replay(
     if memory:
         header |= memory.header(state)
     return _schedule(program, state, header)
+
+
+def _run(state: s.State, steps: int, overhead_limit: float) -> None:
+    """Replay in parts, as Ctrl-C is not seen while the core runs."""
+    part = max(1, _OPS_AT_ONCE * len(state.step_cost) // len(state.O))
+    for until in range(part, steps + part, part):
+        run(state, min(until, steps), overhead_limit)
+        if state.K[s.K_OUTCOME] != s.OK:
+            return
 
 
 def _choice(policy: Policy, allocator: int) -> s.Array:

@@ -75,3 +75,21 @@ def test_each_choice_is_a_switch(change: str) -> None:
     assert validate(with_it, trace) == []
     columns = ("action", "storage", "address")
     assert not all(np.array_equal(getattr(with_it, c), getattr(without, c)) for c in columns)
+
+
+@pytest.mark.parametrize("allocator", list(allocators.ALLOCATORS))
+def test_parts_make_the_whole(allocator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays go in parts, between which Ctrl-C is seen. The schedule is the same; also one that fails midway."""
+    outcomes = set()
+    for name, policy, ratio in (("spos", "coop", 0.5), ("moe", "thrift", 0.51)):
+        trace = load(ROOT / "traces" / f"{name}.parquet")
+        budget = int(ratio * peak_bytes(trace, 512))
+        whole = replay(trace, policy, allocator, budget, steps=7)
+        with monkeypatch.context() as patch:
+            patch.setattr("coopsim.replay.api._OPS_AT_ONCE", 1)
+            parts = replay(trace, policy, allocator, budget, steps=7)
+        assert parts.rows() == whole.rows()
+        assert parts.header | {"search_ns": None} == whole.header | {"search_ns": None}
+        outcomes.add((whole.header["outcome"], (whole.header["failure"] or {}).get("step")))
+    assert ("ok", None) in outcomes
+    assert allocator != "arena" or ("oom", 3) in outcomes
