@@ -141,6 +141,7 @@ class Planning(StrEnum):
 
     NONE = "none"
     REPEAT = "repeat"  #: a step like the one before goes by a plan made for that one
+    OFFLINE = "offline"  #: the step is known before it runs, so the first goes by plan, too
 
 
 class CoopsimError(Exception):

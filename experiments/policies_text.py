@@ -14,7 +14,7 @@ GROUPS = {
     "recorded last, not tuned on": ("mobilenet-v2", "poolformer-s12", "clip-b32", "bart-base"),
 }
 DTR = ("dtr-oneflow", "dtr", "dtr-eq")  #: its published forms; the best of them counts
-OURS = {"thrift": "Thrift", "foresight": "Foresight"}
+OURS = {"thrift": "Thrift", "foresight": "Foresight", "foresight-offline": "Foresight, offline"}
 COMPARED = (*DTR, "dte-oneflow", "coop", *OURS)
 NAMES = {"dtr-oneflow": "DTR", "dtr": "DTR, exact", "dtr-eq": "DTR, sets", "dte-oneflow": "DTE", "coop": "Coop"} | OURS
 TARGET = 0.02  #: for the fragmentation rate, as written down before tuning
@@ -116,7 +116,7 @@ def _sum(name: str, table: pd.DataFrame) -> str:
         for p in OURS:
             total[p] += 100 * (mine.overhead[p] - 1)
     if not total["best"]:
-        return f"| {name} | {count} | - | - | - |"
+        return f"| {name} | {count} {'| - ' * len(total)}|"
     of_ours = [f"{total[p]:.1f} ({100 * (total[p] / total['best'] - 1):+.1f} %)" for p in OURS]
     return f"| {name} | {count} | {total['best']:.1f} | {' | '.join(of_ours)} |"
 
@@ -150,15 +150,19 @@ def searching(table: pd.DataFrame) -> str:
 
 
 def fragmented(table: pd.DataFrame) -> str:
-    """In how many cells, of those where Coop and ours fit all budgets, the fragmentation rate is above the target."""
+    """In how many cells, of those where Coop and ours fit all budgets, the fragmentation rate is above the target.
+
+    It has none where nothing is searched for.
+    """
     policies = ["coop", *OURS]
     rates = [
         cell.fragmentation_rate[policies]
         for _, _, cell in by_cell(table)
         if (cell.fits[policies] == cell.points[policies]).all()
     ]
-    found = {p: [rate[p] for rate in rates] for p in policies}
-    counts = [f"{NAMES[p]} in {sum(r > TARGET for r in of)} (at most {100 * max(of):.1f} %)" for p, of in found.items()]
+    found = pd.DataFrame(rates)
+    most = 100 * found.max()
+    counts = [f"{NAMES[p]} in {(found[p] > TARGET).sum()} (at most {most[p]:.1f} %)" for p in policies]
     return f"Fragmentation rate above {TARGET:.0%}, of {len(rates)} cells: {', '.join(counts)}."
 
 

@@ -125,7 +125,7 @@ def _replay(
     memory = _Caching(torch, alloc_conf, budget, len(program.values)) if kind.name == "cuda-caching" else None
 
     planner = None
-    if policy.planning == Planning.REPEAT and kind.name == "arena":
+    if policy.planning != Planning.NONE and kind.name == "arena":
         planner = Planner(trace, program, policy, budget)
 
     def choice(policy: Policy) -> s.Array:

@@ -40,7 +40,8 @@ EAGER = 0
 @kernel
 def run(S: State, steps: int, overhead_limit: float) -> None:
     """Replay until `steps` steps are done. The outcome and all counters are in S.K, the actions in S.log."""
-    if S.K[K_STEPS] == 0 and not _place_initial(S):
+    there = S.initial.shape[0] > 0 and S.V[S.initial[0], PIECE] >= 0
+    if S.K[K_STEPS] == 0 and not there and not _place_initial(S):
         return
     base = 0  # cost of the steps so far without recomputation
     event = S.K[K_EVENT]

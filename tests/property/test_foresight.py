@@ -62,6 +62,29 @@ def test_a_planned_step_costs_what_was_rehearsed(name: str, ratio: float) -> Non
     assert len(plan.requests) == int(((long.action == Action.ALLOC) & (long.step == 2)).sum())
 
 
+@pytest.mark.parametrize("name", ["synth:chain:24", "synth:tree:4", "synth:unet:4", "resnet-50"])
+def test_offline_all_steps_are_one_plan(name: str) -> None:
+    """From the first on, each costs what Foresight's planned ones do; nothing is searched for."""
+    trace = synth(name) if ":" in name else load(ROOT / "traces" / f"{name}.parquet")
+    budget = int(0.7 * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
+    schedule = replay(trace, "foresight-offline", "arena", budget, steps=3)
+    short, long = (replay(trace, "foresight", "arena", budget, steps=k) for k in (2, 3))
+    assert validate(schedule, trace) == []
+    assert (schedule.header["planned_steps"], schedule.header["searches"]) == (3, 0)
+    assert schedule.header["total_cost_ns"] == 3 * (long.header["total_cost_ns"] - short.header["total_cost_ns"])
+    first, second = ((schedule.step == k) & (schedule.action == Action.ALLOC) & (schedule.op >= 0) for k in (0, 1))
+    assert schedule.address[first].tolist() == schedule.address[second].tolist()
+    assert short.header["searches"] > 0
+
+
+def test_offline_is_thrift_where_steps_differ() -> None:
+    trace = load(ROOT / "traces" / "spos.parquet")
+    budget = int(0.6 * peak_bytes(trace, GRANULE))
+    thrift, schedule = (replay(trace, p, "arena", budget, steps=5) for p in ("thrift", "foresight-offline"))
+    assert schedule.header["planned_steps"] == 0
+    assert [row[:8] for row in schedule.rows()] == [row[:8] for row in thrift.rows()]
+
+
 def _addresses(trace: Trace, budget: int) -> np.ndarray:
     """Where Thrift puts what is there at the start: at the top, one after the other."""
     sizes = program_of(trace).values[program_of(trace).initial, s.BYTES]

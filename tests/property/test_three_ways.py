@@ -116,7 +116,8 @@ def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> No
     _assert_much_happened(seen)
 
 
-def test_plans(interpreted: Callable[..., Schedule]) -> None:
+@pytest.mark.parametrize("name", ["foresight", "foresight-offline"])
+def test_plans(name: str, interpreted: Callable[..., Schedule]) -> None:
     """Steps that repeat: most go by plan, and recompute by it."""
     seen: Counter[str] = Counter()
 
@@ -124,7 +125,7 @@ def test_plans(interpreted: Callable[..., Schedule]) -> None:
     @given(repeating(), st.floats(0.5, 0.95), st.integers(2, 4))
     def agree(trace: Trace, ratio: float, steps: int) -> None:
         how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}
-        seen.update(compare(trace, shipped.find("foresight"), how, interpreted))
+        seen.update(compare(trace, shipped.find(name), how, interpreted))
 
     agree()
     assert seen["by plan"] > 0.5 * seen["examples"], seen

@@ -46,6 +46,7 @@ class Replay:
         self.choices_for: Callable[[int], Any] = lambda _: policy  # of a step
         self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
         self.following: Plan | None = None  # that is being followed
+        self.offline = False  # whether the first step has a plan, too
         self.serving = -1  # the op of the program that runs, or for which others run again
 
     # Rows
@@ -247,7 +248,7 @@ class Replay:
         self.start()
         for first_step in range(0, steps, steps_a_round):
             self.step = first_step
-            if self.plan_for and first_step > 0 and all(v.resident for v in self.program.initial):
+            if self.plan_for and (first_step > 0 or self.offline) and all(v.resident for v in self.program.initial):
                 self.following = self.plan_for([self.memory.address(v) for v in self.program.initial])
             self.free_due(-1)
             for op in self.program.ops:
@@ -280,7 +281,7 @@ def replay(
     """The outcome and rows of a schedule; visits are 0. `near_tie` is called where two windows cost nearly the same."""
     granule = GRANULE[allocator]
     budget = budget // granule * granule
-    plans = policy.planning == Planning.REPEAT and allocator == "arena"
+    plans = policy.planning != Planning.NONE and allocator == "arena"
     anew: list[int] = []  # steps that begin anew, as often as they do
     while True:
         first = first_tries(policy)[anew.count(0)]
@@ -288,6 +289,7 @@ def replay(
         memory = Counter(budget) if allocator == "counter" else Arena(budget, first.placement)
         state = Replay(program, first, memory, near_tie)
         state.choices_for = lambda step, first=first: later_tries(first)[sum(0 < k <= step for k in anew) % 4]
+        state.offline = policy.planning == Planning.OFFLINE
         if plans and trace.n_steps == 1:
             state.plan_for = lambda at, program=program: plan(trace, program, policy, budget, at, decide_by, random)
         try:

@@ -13,11 +13,11 @@ from coopsim.replay.periodic.make import Plan, make
 from coopsim.replay.periodic.tries import for_first_step, for_later_steps
 from coopsim.replay.program import Program
 from coopsim.trace.table import Trace
-from coopsim.types import InPlace, Phase
+from coopsim.types import InPlace, Phase, Planning
 
 
 class Planner:
-    """Runs a replay: the first step as the policy does, the others by plan if the trace has but one step to repeat.
+    """Runs a replay: the steps by plan if the trace has but one to repeat; the first as the policy does, or offline.
 
     A step that runs out of memory begins anew with other choices (tries.py), and those after it go on with them. All
     is then run again from the start, which comes to the same; plans are kept for that.
@@ -43,7 +43,10 @@ class Planner:
         for step in range(steps):
             self._before = int(state.K[s.K_TOTAL])
             state.choice[:] = choice(self.policy_for(step))
-            plan = self._plan_for(state) if step > 0 and self.trace.n_steps == 1 else None
+            if step == 0 and self.policy.planning == Planning.OFFLINE:
+                run(state, 0, overhead_limit)  # what is there at the start is placed
+            known = step > 0 or self.policy.planning == Planning.OFFLINE
+            plan = self._plan_for(state) if known and self.trace.n_steps == 1 else None
             following = state
             if plan:
                 following = replace(state, gaps=plan.gaps, until=plan.until, requests=plan.requests)
