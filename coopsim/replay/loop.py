@@ -12,6 +12,7 @@ from coopsim.kernel.state import (
     ID,
     K_CLOCK,
     K_EVENT,
+    K_HEAD,
     K_OP,
     K_OUTCOME,
     K_STEP,
@@ -40,8 +41,8 @@ EAGER = 0
 @kernel
 def run(S: State, steps: int, overhead_limit: float) -> None:
     """Replay until `steps` steps are done. The outcome and all counters are in S.K, the actions in S.log."""
-    there = S.initial.shape[0] > 0 and S.V[S.initial[0], PIECE] >= 0
-    if S.K[K_STEPS] == 0 and not there and not _place_initial(S):
+    begins = S.K[K_STEPS] == 0 and S.K[K_HEAD] < 0  # with 0 steps it only places what is there at the start
+    if begins and not _place_initial(S):
         return
     base = 0  # cost of the steps so far without recomputation
     event = S.K[K_EVENT]

@@ -46,8 +46,9 @@ def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
     assert figures["releases"] == count[Action.RELEASE]
     assert figures["recomputes"] == count[Action.RECOMPUTE] > 0
     assert figures["searches"] == len(free_ratios) + (figures["outcome"] == "oom")  # the last search found nothing
-    assert figures["fragmentation_rate"] == pytest.approx(sum(free_ratios) / len(free_ratios), rel=1e-12)
-    assert figures["fragmentation_rate_incl"] == pytest.approx(sum(including) / len(including), rel=1e-12)
+    for key, found in (("fragmentation_rate", free_ratios), ("fragmentation_rate_incl", including)):
+        mean = pytest.approx(sum(found) / len(found), rel=1e-12) if found else None  # offline, nothing is searched for
+        assert figures[key] == mean
     if figures["outcome"] == "ok":
         assert figures["overhead"] == total / (2 * int(bert.cost_ns.sum()))
     else:
