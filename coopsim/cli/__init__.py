@@ -48,9 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _check_names(args: argparse.Namespace) -> None:
     """CoopsimError for a file's name that is not text: Arrow can neither read nor write it."""
-    given = vars(args)
-    names = [given[name] for name in (*_READ, *_WRITTEN) if given.get(name)]
-    for path in (p for ps in names for p in (ps if isinstance(ps, list) else [ps])):
+    for path in _given(args, _READ + _WRITTEN):
         shown = str(path).encode("utf-8", "backslashreplace").decode()
         if shown != str(path):
             raise CoopsimError(f"{shown}: a name that is not UTF-8; rename the file")
@@ -58,14 +56,19 @@ def _check_names(args: argparse.Namespace) -> None:
 
 def _keep_what_is_read(args: argparse.Namespace) -> None:
     """CoopsimError if a file to write has no name, or is to be read. (`plan` may add its column to what it reads.)"""
-    given = vars(args)
-    read = [given[name] for name in _READ if given.get(name)]
-    files = [os.path.realpath(f) for fs in read for f in (fs if isinstance(fs, list) else [fs]) if os.path.isfile(f)]
-    for path in (given[name] for name in _WRITTEN if given.get(name) is not None):
+    files = [os.path.realpath(f) for f in _given(args, _READ) if os.path.isfile(f)]
+    for path in _given(args, _WRITTEN):
         if not path:
             raise CoopsimError("the name of a file to write is empty")
         if args.verb != "plan" and os.path.realpath(path) in files:
             raise CoopsimError(f"{path}: is to be read; choose another file to write")
+
+
+def _given(args: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
+    """The paths that these arguments were given, of those that the verb has."""
+    for value in (getattr(args, name, None) for name in names):
+        if value is not None:
+            yield from value if isinstance(value, list) else [value]
 
 
 @contextlib.contextmanager

@@ -43,10 +43,10 @@ class Planner:
         for step in range(steps):
             self._before = int(state.K[s.K_TOTAL])
             state.choice[:] = choice(self.policy_for(step))
-            if step == 0 and self.policy.planning == Planning.OFFLINE:
+            known = self.trace.n_steps == 1 and (step > 0 or self.policy.planning == Planning.OFFLINE)
+            if known and step == 0:
                 run(state, 0, overhead_limit)  # what is there at the start is placed
-            known = step > 0 or self.policy.planning == Planning.OFFLINE
-            plan = self._plan_for(state) if known and self.trace.n_steps == 1 else None
+            plan = self._plan_for(state) if known else None
             following = state
             if plan:
                 following = replace(state, gaps=plan.gaps, until=plan.until, requests=plan.requests)
