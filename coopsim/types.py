@@ -84,7 +84,7 @@ class Recency(StrEnum):
     STALENESS = "staleness"  #: decision cost run since its last use
     NEXT_USE = "next_use"  #: ops of the program until its next use (needs the future)
     NOTHING = "nothing"  #: 1
-    DAMPED = "damped"  #: staleness, and a fifth of what has run since the step began
+    DAMPED = "damped"  #: staleness up to a fifth of what has run since the step began, and a tenth of both
 
 
 class Search(StrEnum):
@@ -94,7 +94,7 @@ class Search(StrEnum):
     WINDOW = "window"  #: the cheapest contiguous run, found in one sliding pass over the address order (Coop)
     WINDOW_PUBLISHED = "window_published"  #: the same as OneFlow's code has it, quirks included
 
-    WINDOW_THRIFTY = "window_thrifty"  #: the run of least score for what it frees, bytes to the power 3/4
+    WINDOW_THRIFTY = "window_thrifty"  #: the run of least score for each byte that it frees
 
 
 class Placement(StrEnum):
@@ -102,7 +102,7 @@ class Placement(StrEnum):
 
     LOW = "low"
     TWO_ENDED = "two_ended"  #: outputs of expensive ops low, all else high (Coop's cheap tensor partitioning)
-    APART = "apart"  #: as two_ended, but what cannot be evicted takes the high end of the highest hole
+    HOMES = "homes"  #: where values of like cost a byte belong by what steps have made so far, the cheapest highest
 
 
 class InPlace(StrEnum):

@@ -56,3 +56,18 @@ def carve_highest(S: State, need: int, v: int) -> int:
         if S.H[HOLE_BYTES, at] >= need:
             highest = max(highest, S.H[HOLE_ADDRESS, at] + S.H[HOLE_BYTES, at] - need)
     return -1 if highest < 0 else carve_at(S, need, highest, v)
+
+
+@kernel
+def carve_near(S: State, need: int, address: int, v: int) -> int:
+    """`need` bytes for value v as near to `address` as holes allow, the lower on ties, or -1."""
+    nearest, least = -1, 1 << 62
+    for at in range(S.K[K_HOLES]):
+        rest = S.H[HOLE_BYTES, at] - need
+        if rest >= 0:
+            start = S.H[HOLE_ADDRESS, at]
+            place = min(max(address, start), start + rest)
+            distance = abs(place - address)
+            if distance < least or (distance == least and place < nearest):
+                nearest, least = place, distance
+    return -1 if nearest < 0 else carve_at(S, need, nearest, v)

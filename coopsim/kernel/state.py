@@ -13,12 +13,18 @@ from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
 
-# V: a row a value (one version of one storage). The first eight columns never change in a replay. The ops that have
+# V: a row a value (one version of one storage). The first nine columns never change in a replay. The ops that have
 # value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
-# them. HELD: one of the pins is there because something that v was made from is banished.
-BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END = range(8)
-PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(8, 18)
-V_STATIC, V_COLUMNS = 8, 18
+# them. HELD: one of the pins is there because something that v was made from is banished. HOME: where v belongs
+# (replay/homes.py), or one of the three below.
+BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, GRADE = range(9)
+PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD, HOME = range(9, 20)
+V_STATIC, V_COLUMNS = 9, 20
+NO_HOME, LOW_END, HIGH_END = -1, -2, -3  # not asked yet; either end of the hole that fits best
+
+# G: a row a grade (replay/grades.py), and one for all. Bytes made of it in this step and in those before, and bytes of
+# all lower grades in those before.
+G_NOW, G_BEFORE, G_LOWER = range(3)
 
 # O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
 # outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
@@ -112,8 +118,9 @@ C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DE
     K_REQUEST,  # the next of the plan; -1: none is followed
     K_PLANNED,  # steps that went by plan to their end
     K_STEP_CLOCK,  # the clock when the step began
+    K_GRADED,  # steps whose bytes are in G
     K_SIZE,
-) = range(43)
+) = range(44)
 
 # F: sums of samples.
 F_FREE, F_FREE_INCL, F_SCATTER = range(3)
@@ -143,6 +150,7 @@ class State(Bundle):
     N: Array
     R: Array
     W: NDArray[np.float64]
+    G: Array
     edge_op: Array
     edges: Array
     watchers: Array
@@ -179,6 +187,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     V = np.zeros((n_values, V_COLUMNS), np.int64)
     V[:, : values.shape[1]] = values
     V[:, PIECE] = V[:, CLASS] = -1
+    V[:, HOME] = NO_HOME
     V[:, NEXT_AT] = V[:, USES]
     V[:, PARENT] = np.arange(n_values)
     V[:, SET] = V[:, OWN]
@@ -209,6 +218,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         N=np.zeros((2 * classes + 2, 3), np.int64),
         R=np.full((classes, ROOTS), -1, np.int64),
         W=np.zeros((projections, 3)),
+        G=np.zeros((int(V[:, GRADE].max(initial=0)) + 2, 3), np.int64),
         edge_op=program.edge_op,
         edges=np.full(len(program.edge_op) if sets else 0, UNLISTED, np.int64),
         watchers=np.full(sets, LAST, np.int64),

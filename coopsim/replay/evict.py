@@ -1,6 +1,6 @@
 """Find room for a value: best fit if it can be had, else evict as the policy says, then best fit."""
 
-from coopsim.allocators.at_address import carve_highest
+from coopsim.allocators.at_address import carve_highest, carve_near
 from coopsim.kernel.call import call_search
 from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.kernel.state import (
@@ -13,6 +13,8 @@ from coopsim.kernel.state import (
     F_FREE,
     F_FREE_INCL,
     F_SCATTER,
+    HIGH_END,
+    HOME,
     K_BUDGET,
     K_CLOCK,
     K_EVICTIONS,
@@ -28,11 +30,13 @@ from coopsim.kernel.state import (
     K_VISITS,
     LAST_USE,
     NEXT,
+    NO_HOME,
     OOM,
     PIECE,
     VALUE,
     State,
 )
+from coopsim.replay.homes import find_home
 from coopsim.replay.memory import (
     ARENA,
     CACHING,
@@ -53,7 +57,7 @@ from coopsim.types import Action
 
 ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)
 GREEDY, WINDOW_PUBLISHED, WINDOW_THRIFTY = 0, 2, 3
-TWO_ENDED, APART = 1, 2
+TWO_ENDED, HOMES = 1, 2
 
 
 @kernel
@@ -95,11 +99,19 @@ def _evict_window(S: State, need: int) -> bool:
 
 
 @inlined
+def has_homes(S: State) -> bool:
+    """Whether values belong somewhere: without addresses, or with an allocator that chooses them, they do not."""
+    return S.choice[C_PLACEMENT] == HOMES and S.choice[C_ALLOCATOR] == ARENA
+
+
+@inlined
 def _carve(S: State, v: int, high: bool) -> int:
     """Room for v as the policy places values, or -1."""
-    apart = S.choice[C_PLACEMENT] == APART and S.choice[C_ALLOCATOR] == ARENA
-    if apart and S.V[v, EVICTABLE] == 0:
-        return carve_highest(S, S.V[v, BYTES], v)
+    if has_homes(S):
+        if S.V[v, EVICTABLE] == 0:
+            return carve_highest(S, S.V[v, BYTES], v)
+        if S.V[v, HOME] >= 0:
+            return carve_near(S, S.V[v, BYTES], S.V[v, HOME], v)
     return carve(S, v, high)
 
 
@@ -137,8 +149,11 @@ def _make_room(S: State, v: int, high: bool) -> int:
 @kernel
 def allocate(S: State, v: int) -> bool:
     """Give v a place in memory. False if there is none: the outcome is then out of memory."""
-    placement = S.choice[C_PLACEMENT]
-    high = placement >= TWO_ENDED and S.V[v, EXPENSIVE] == 0
+    high = S.choice[C_PLACEMENT] == TWO_ENDED and S.V[v, EXPENSIVE] == 0
+    if has_homes(S) and S.V[v, EVICTABLE]:
+        if S.V[v, HOME] == NO_HOME:
+            find_home(S, v)
+        high = S.V[v, HOME] == HIGH_END
     visits_before = S.K[K_VISITS]
     piece = -1
     if S.K[K_REQUEST] >= 0:

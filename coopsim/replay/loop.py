@@ -28,7 +28,8 @@ from coopsim.kernel.state import (
     State,
 )
 from coopsim.replay.banish import try_banish
-from coopsim.replay.evict import FREE, RELEASE, allocate, drop
+from coopsim.replay.evict import FREE, RELEASE, allocate, drop, has_homes
+from coopsim.replay.homes import end_step
 from coopsim.replay.memory import ARENA, log, settle
 from coopsim.replay.needed import drop_unneeded
 from coopsim.replay.periodic.follow import follows_plan, stays
@@ -63,6 +64,8 @@ def run(S: State, steps: int, overhead_limit: float) -> None:
                 _program_drops(S, S.E[event, ID])
             event += 1
         event += 1
+        if has_homes(S):
+            end_step(S)
         if event == S.E.shape[0]:
             _end_round(S)
             event = 0

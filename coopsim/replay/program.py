@@ -17,6 +17,7 @@ from coopsim.kernel.state import (
     END_STEP,
     EVICTABLE,
     EXPENSIVE,
+    GRADE,
     INS,
     O_COLUMNS,
     OLDER,
@@ -30,6 +31,7 @@ from coopsim.kernel.state import (
     V_STATIC,
     Array,
 )
+from coopsim.replay.grades import grades
 from coopsim.trace.measure import round_up
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, InPlace, Pinning, Role
@@ -267,6 +269,9 @@ class _Lowering:
         ]
         values[:, OLDER] = self.older
         values[made, OWN] = self.decide[producer[made]]
+        movable = np.flatnonzero(values[:, EVICTABLE])
+        names = [trace.name[p] for p in producer[movable].tolist()]
+        values[movable, GRADE] = grades(names, values[movable, OWN].tolist(), values[movable, BYTES].tolist())
         ops = np.zeros((n_ops + 1, O_COLUMNS), np.int64)
         ops[:n_ops, COST] = trace.cost_ns
         ops[:n_ops, DECIDE] = self.decide

@@ -6,10 +6,12 @@ from coopsim.kernel.state import (
     CLASS,
     COST_OF_LOSS,
     HELD,
+    HOME,
     K_CLASSES,
     LAST,
     MADE,
     NEXT_AT,
+    NO_HOME,
     OWN,
     PARENT,
     PIECE,
@@ -53,6 +55,7 @@ def forget(S: State) -> None:
         V[v, SET] = V[v, OWN]
         V[v, MADE] = 0
         V[v, CLASS] = -1
+        V[v, HOME] = NO_HOME
         pin(S, v, -V[v, HELD])
         V[v, HELD] = 0
         V[v, NEXT_AT] = V[v, USES]

@@ -129,7 +129,8 @@ def _distance(S: State, terms: Terms, piece: int, v: int) -> float:
         S.V[v, NEXT_AT] = at
         distance = float(S.uses[at] - terms.now) if at < S.V[v, USES_END] else np.inf
     elif terms.recency == DAMPED:
-        distance = float(terms.clock - S.P[piece, LAST_USE]) + 0.2 * float(terms.clock - terms.step_clock)
+        staleness, elapsed = float(terms.clock - S.P[piece, LAST_USE]), float(terms.clock - terms.step_clock)
+        distance = min(staleness, 0.2 * elapsed) + 0.1 * (staleness + elapsed)
     return distance
 
 

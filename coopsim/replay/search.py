@@ -32,19 +32,12 @@ def cheapest_value(S: State) -> int:
     return best
 
 
-@inlined
-def _power(nbytes: float) -> float:
-    """To the power 3/4, of square roots: those are the same to the last bit on every machine."""
-    root = np.sqrt(nbytes)
-    return root * np.sqrt(root)
-
-
 @kernel
 def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
     """First and last piece of the cheapest run of neighbours that holds `need` bytes; (-1, -1) if there is none.
 
-    thrifty: by the sum of scores / (the run's bytes to the power 3/4), of the runs that would not hold `need` without
-    their first piece, one for each last piece: one large window now may save several small ones later.
+    thrifty: by the sum of scores / the run's bytes, of the runs that would not hold `need` without their first piece,
+    one for each last piece: one large window now may save several small ones later.
 
     Coop's sliding window (paper section 3.3, OneFlow's EvictAndFindPieceOnce), corrected: the last window is shrunk
     like any other, and sums never subtract (a window that ends at piece i is the sum from its start to `middle`, kept
@@ -91,7 +84,7 @@ def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
                 if start < middle:
                     cost += S.suffix[start]
                 if thrifty:
-                    cost /= _power(float(nbytes))
+                    cost /= float(nbytes)
                 if cost < least or first < 0:
                     first, last, least = run[start], piece, cost
         piece = S.P[piece, NEXT]
