@@ -8,9 +8,9 @@ import pytest
 from coopsim.capture import capture, models
 from coopsim.trace import load
 
-#: torchvision 0.29 (ResNets, Inception V3, Swin-T, DenseNet, ViT, ConvNeXt, EfficientNet), timm (Inception V4), the
-#: released checkpoint (GPT-2), milesial/Pytorch-UNet; BERT, GPT-3, T5 and moe by their sizes; torch.nn.LSTM with a
-#: classifier on two classes.
+#: torchvision 0.29 (ResNets, Inception V3, Swin-T, DenseNet, ViT, ConvNeXt, EfficientNet, VGG), timm (Inception V4,
+#: MLP-Mixer), the released checkpoint (GPT-2), transformers (SegFormer), milesial/Pytorch-UNet; BERT, GPT-3, T5, moe
+#: and wav2vec 2.0 by their sizes; torch.nn.LSTM with a classifier on two classes.
 PUBLISHED = {
     "bart-base": 50265 * 768
     + 2 * 1026 * 768
@@ -36,6 +36,7 @@ PUBLISHED = {
     "gpt3-2.7b": 50257 * 2560 + 2048 * 2560 + 32 * (12 * 2560**2 + 13 * 2560) + 2 * 2560,
     "inception-v3": 27_161_264,
     "llama-1.1b": 2 * 32000 * 2048 + 22 * (2 * 2048**2 + 2 * 2048 * 256 + 3 * 2048 * 5632 + 2 * 2048) + 2048,
+    "mixer-b16": 59_880_472,
     "mobilenet-v2": 3_504_872,
     "mobilevit-s": 5_578_632,
     "moe": (8192 + 512) * 512
@@ -48,13 +49,24 @@ PUBLISHED = {
     "regnet-y": 19_436_338,
     "resnet-152": 60_192_808,
     "resnet-50": 25_557_032,
+    "segformer-b0": 3_752_694,
     "swin-t": 28_288_354,
     "t5-base": 32128 * 768
     + 12 * (4 * 768**2 + 2 * 768 * 3072 + 2 * 768)
     + 12 * (8 * 768**2 + 2 * 768 * 3072 + 3 * 768)
     + 2 * (32 * 12 + 768),
     "unet": 31_037_698,
+    "vgg-16": 138_365_992,
     "vit-b": 86_567_656,
+    "wav2vec2-base": (10 + 2 + (4 * 3 + 2 * 2) * 512) * 512
+    + 2 * 512
+    + 513 * 768
+    + 768
+    + 128 * (768 // 16 * 768 + 1)
+    + 768
+    + 2 * 768
+    + 12 * (12 * 768**2 + 13 * 768)
+    + 769 * 32,
     "whisper-small": 51865 * 768
     + (80 + 768) * 3 * 768
     + 2 * 768
