@@ -9,8 +9,8 @@ from coopsim import trace
 from coopsim.capture import capture
 
 #: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
-#: tuned, four that were until Thrift was last changed, four until Foresight was, and four recorded after that; and how
-#: many consecutive steps of each: no two of SPOS's are alike, nor of the mixture's.
+#: tuned, four that were until Thrift was changed, four until Foresight was, four until Thrift was changed again, and
+#: four recorded after that; and how many consecutive steps of each: no two of SPOS's are alike, nor of the mixture's.
 RECORDED = {
     "resnet-50": 1,
     "inception-v3": 1,
@@ -37,6 +37,10 @@ RECORDED = {
     "poolformer-s12": 1,
     "clip-b32": 1,
     "bart-base": 1,
+    "vgg-16": 1,
+    "mixer-b16": 1,
+    "segformer-b0": 1,
+    "wav2vec2-base": 1,
 }
 HERE = Path(__file__).parent
 MANIFEST = HERE / "MANIFEST.toml"

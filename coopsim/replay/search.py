@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import C_COST, FAST, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, VALUE, State
 from coopsim.replay.projection import project
 from coopsim.replay.score import COST_PROJECTED, is_hopeless, score, terms_of
