@@ -49,10 +49,10 @@ def test_a_planned_step_costs_what_was_rehearsed(name: str, ratio: float) -> Non
     trace = synth(name)
     budget = int(ratio * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
     short, long = (replay(trace, "foresight", "arena", budget, steps=k) for k in (2, 3))
-    thrift = replay(trace, "thrift", "arena", budget, steps=2)
+    thrift = replay(trace, "thrift", "arena", budget, steps=1)
     assert (short.header["planned_steps"], long.header["planned_steps"]) == (1, 2)
     one_step = long.header["total_cost_ns"] - short.header["total_cost_ns"]
-    assert short.header["total_cost_ns"] == thrift.header["total_cost_ns"] // 2 + one_step
+    assert short.header["total_cost_ns"] == thrift.header["total_cost_ns"] + one_step
     again = (long.action == Action.RECOMPUTE) & (long.step == 2)
     program = program_of(trace)
     plan = make(program, budget, _addresses(trace, budget), in_place=True)
@@ -135,7 +135,7 @@ def test_a_first_step_that_does_not_fit_begins_anew_as_coop() -> None:
 def test_a_later_step_that_does_not_fit_begins_anew() -> None:
     """The steps before it are as they were; what it had cost is told. Thrift runs out of memory there."""
     trace = load(ROOT / "traces" / "moe.parquet")
-    budget = int(0.51 * peak_bytes(trace, GRANULE))
+    budget = int(0.49 * peak_bytes(trace, GRANULE))
     thrift, schedule = (replay(trace, p, "arena", budget, steps=5) for p in ("thrift", "foresight"))
     assert thrift.header["outcome"] == "oom"
     assert thrift.header["failure"]["step"] == 3

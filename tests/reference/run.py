@@ -18,6 +18,7 @@ from coopsim.types import (
     Release,
     Search,
 )
+from tests.reference.homes import Homes
 from tests.reference.memory import Arena, Counter
 from tests.reference.plan import Plan, plan
 from tests.reference.program import GRANULE, Program
@@ -47,6 +48,7 @@ class Replay:
         self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
         self.following: Plan | None = None  # that is being followed
         self.offline = False  # whether the first step has a plan, too
+        self.homes = Homes(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
         self.serving = -1  # the op of the program that runs, or for which others run again
 
     # Rows
@@ -67,7 +69,8 @@ class Replay:
     def allocate(self, value: Value, op: Op | None) -> None:
         number = op.number if op else -1
         cheap = value.storage < 0 or op is None or not op.expensive
-        while not (self.as_planned(value) or self.memory.allocate(value, cheap)):
+        home = self.homes.home(value) if self.has_homes and self.homes and not value.fixed else None
+        while not (self.as_planned(value) or self.memory.allocate(value, cheap, home)):
             victims = self.victims(value.bytes)
             if not victims:
                 raise Ended(Outcome.OOM)
@@ -75,6 +78,10 @@ class Replay:
                 self.drop(victim, Action.EVICT, number)
         value.resident = True
         self.log(Action.ALLOC, number, value)
+
+    @property
+    def has_homes(self) -> bool:
+        return self.policy.placement == Placement.HOMES
 
     def as_planned(self, value: Value) -> bool:
         if self.following:
@@ -222,7 +229,13 @@ class Replay:
             v.live = True
             self.allocate(v, None)
 
+    def end_step(self) -> None:
+        if self.homes and self.has_homes:
+            self.homes.end_step()
+
     def end_round(self) -> None:
+        if self.homes:
+            self.homes.of.clear()
         for v in self.program.values():
             if v.resident and not v.live:
                 self.drop(v, Action.FREE, -1)
@@ -254,6 +267,8 @@ class Replay:
             for op in self.program.ops:
                 if first_step + op.step >= steps:
                     return
+                if op.number > 0 and first_step + op.step > self.step:
+                    self.end_step()
                 if op.number == 0 or first_step + op.step > self.step:
                     self.step = first_step + op.step
                     self.step_clock = self.clock
@@ -264,6 +279,7 @@ class Replay:
                     raise Ended(Outcome.THRASH)
                 self.free_due(op.number)
             self.following = None
+            self.end_step()
             self.end_round()
 
 
@@ -318,7 +334,7 @@ def later_tries(policy: Any) -> list[Any]:
     """Those of a later step: with the other windows, the other placement, both."""
     other = {
         "search": Search.WINDOW_THRIFTY if policy.search == Search.WINDOW else Search.WINDOW,
-        "placement": Placement.APART if policy.placement == Placement.TWO_ENDED else Placement.TWO_ENDED,
+        "placement": Placement.HOMES if policy.placement == Placement.TWO_ENDED else Placement.TWO_ENDED,
     }
     return [
         dataclasses.replace(policy, **{k: other[k] for k in keys}) for keys in ((), ("search",), ("placement",), other)

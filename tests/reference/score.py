@@ -50,7 +50,8 @@ class Scorer:
             case Recency.NOTHING:
                 return 1
             case Recency.DAMPED:
-                return clock - v.last_use + 0.2 * (clock - step_clock)
+                staleness, elapsed = clock - v.last_use, clock - step_clock
+                return min(staleness, 0.2 * elapsed) + 0.1 * (staleness + elapsed)
         raise ValueError(self.policy.recency)
 
     def size(self, v: Value) -> int:

@@ -21,8 +21,7 @@ def window(
 ) -> list[Value]:
     """The values of the best run of neighbouring pieces, found by looking at all of them.
 
-    Thrifty: the sum of scores is divided by the bytes to the power 3/4, and no run is looked at that would do
-    without its first piece.
+    Thrifty: the sum of scores is divided by the bytes, and no run is looked at that would do without its first piece.
     """
     score_of = {v: score(v) for _, _, v in pieces if v is not None and v.can_go}
     runs = []
@@ -35,7 +34,7 @@ def window(
             size += n
             values = values if held is None else [*values, held]
             if size >= nbytes and not (thrifty and size - pieces[first][1] >= nbytes):
-                total = math.fsum(score_of[v] for v in values) / (size**0.75 if thrifty else 1)
+                total = math.fsum(score_of[v] for v in values) / (size if thrifty else 1)
                 runs.append((total, last, last - first, values))
     best = min(runs, default=None, key=lambda r: r[:3])
     if best is None:
