@@ -8,10 +8,11 @@ import pytest
 from coopsim.capture import capture, models
 from coopsim.trace import load
 
-#: torchvision 0.29 (ResNets, Inception V3, Swin-T, DenseNet, ViT, ConvNeXt, EfficientNet, VGG), timm (Inception V4,
-#: MLP-Mixer), the released checkpoint (GPT-2), transformers (SegFormer), milesial/Pytorch-UNet; BERT, GPT-3, T5, moe
-#: and wav2vec 2.0 by their sizes; torch.nn.LSTM with a classifier on two classes.
+#: torchvision 0.29 (ResNets, ResNeXt, Inception V3, Swin-T, DenseNet, ViT, ConvNeXt, EfficientNet, VGG, ShuffleNet),
+#: timm (Inception V4, MLP-Mixer), the released checkpoint (GPT-2), transformers (SegFormer), milesial/Pytorch-UNet;
+#: BERT, ALBERT, DeBERTa, GPT-3, T5, moe and wav2vec 2.0 by their sizes; torch.nn.LSTM with a classifier on two classes.
 PUBLISHED = {
+    "albert-base": (30000 + 512 + 2) * 128 + 2 * 128 + 129 * 768 + 12 * 768**2 + 13 * 768 + 769 * 128 + 2 * 128 + 30000,
     "bart-base": 50265 * 768
     + 2 * 1026 * 768
     + 6 * (4 * 768**2 + 4 * 768 + 8 * 768**2 + 5 * 768 + 4 * 768)
@@ -30,6 +31,7 @@ PUBLISHED = {
     + (512 + 768) * 512
     + 1,
     "convnext-t": 28_589_128,
+    "deberta-base": (50265 + 1024) * 768 + 2 * 768 + 12 * (14 * 768**2 + 13 * 768) + 768**2 + 3 * 768 + 50265,
     "densenet-121": 7_978_856,
     "efficientnet-b0": 5_288_548,
     "gpt-2": 124_439_808,
@@ -49,7 +51,9 @@ PUBLISHED = {
     "regnet-y": 19_436_338,
     "resnet-152": 60_192_808,
     "resnet-50": 25_557_032,
+    "resnext-50": 25_028_904,
     "segformer-b0": 3_752_694,
+    "shufflenet-v2": 2_278_604,
     "swin-t": 28_288_354,
     "t5-base": 32128 * 768
     + 12 * (4 * 768**2 + 2 * 768 * 3072 + 2 * 768)

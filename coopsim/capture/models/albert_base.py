@@ -1,0 +1,45 @@
+"""ALBERT-base: one layer's parameters, used twelve times; masked words. Its second version has no dropout."""
+
+from collections.abc import Callable
+
+from coopsim.capture.models._model import Model, Setting
+
+SEQUENCE = 512
+PARAMETERS = 11_221_680  # of the released albert-base-v2, with a head for masked words and without the pooler
+
+
+def build(setting: Setting) -> Callable[[], object]:
+    """One step on `batch` texts of 512 tokens."""
+    import torch
+    from transformers import AlbertConfig, AlbertForMaskedLM
+
+    from coopsim.capture.models._step import check_parameters, training_step
+
+    config = AlbertConfig(
+        vocab_size=30000,
+        embedding_size=128,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        max_position_embeddings=SEQUENCE,
+        hidden_dropout_prob=0,
+        attention_probs_dropout_prob=0,
+        attn_implementation=setting.attention,  # type: ignore[call-arg]
+    )
+    with torch.device("cuda"):
+        model = AlbertForMaskedLM(config).train()
+        tokens = torch.ones(setting.batch, SEQUENCE, dtype=torch.long)
+    check_parameters(model, PARAMETERS)
+    return training_step(setting, model, lambda: model(input_ids=tokens, labels=tokens).loss)
+
+
+MODEL = Model(
+    name="albert-base",
+    title="ALBERT-base v2, 12 layers of 768 that share their parameters, 512 tokens",
+    batch=16,
+    source="Lan et al. 2020, the released albert-base-v2 (model); batch ours, SGD as in Coop (NeurIPS 2023)",
+    build=build,
+    attention="eager",
+    details={"sequence": SEQUENCE},
+)
