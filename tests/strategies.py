@@ -89,6 +89,19 @@ def repeating(draw: st.DrawFn) -> Trace:
     )
 
 
+@st.composite
+def long_steps(draw: st.DrawFn) -> Trace:
+    """A step through 64 or 80 layers, each with a handful of costs, that hardly ever add up to the same."""
+    trace = synth(draw(st.sampled_from(["synth:chain:64", "synth:chain:80"])))
+    costs = np.array(draw(st.lists(st.integers(50, 5000), min_size=5, max_size=5, unique=True)), np.int64)
+    kinds, sizes = (draw(st.binary(min_size=n, max_size=n)) for n in (trace.n_ops, trace.n_storages))
+    return replace(
+        trace,
+        cost_ns=costs[np.frombuffer(kinds, np.uint8) % 5] * 1009 + np.arange(trace.n_ops),
+        bytes=np.array([512 * (1 + b % 3) for b in sizes], np.int64),
+    )
+
+
 class _Writer:
     """Writes a program op by op; what is freed, and when, is decided at the end, from the last uses."""
 

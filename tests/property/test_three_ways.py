@@ -20,7 +20,7 @@ from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action, Dead
 from coopsim.validate import validate
 from tests import reference
-from tests.strategies import budget, dice, policies, repeatable, repeating, traces
+from tests.strategies import budget, dice, long_steps, policies, repeatable, repeating, traces
 from tests.strict import make_strict
 
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
@@ -130,6 +130,27 @@ def test_plans(name: str, interpreted: Callable[..., Schedule]) -> None:
     agree()
     assert seen["by plan"] > 0.5 * seen["examples"], seen
     assert seen["recomputed later"] > 0.5 * seen["examples"], seen
+
+
+def test_homes(interpreted: Callable[..., Schedule]) -> None:
+    """In a good part of the examples most values are small for their memory, and belong somewhere later on."""
+    policy, ends = shipped.find("thrift"), shipped.find("thrift:placement=two_ended")
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=EXAMPLES // 5)
+    @given(long_steps(), st.floats(0.7, 0.95), st.integers(2, 3))
+    def agree(trace: Trace, ratio: float, steps: int) -> None:
+        how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}
+        seen.update(compare(trace, policy, how, interpreted))
+        schedule, other = (replay(trace, p, **how) for p in (policy, ends))  # type: ignore[arg-type]
+        made = (schedule.action == Action.ALLOC) & (schedule.step > 0)
+        small = 32 * schedule.bytes[made] <= schedule.header["budget_bytes"]
+        elsewhere = set(schedule.address[made].tolist()) - set(other.address.tolist())
+        seen["at home"] += bool(small.mean() > 0.5 and len(elsewhere) > 10)
+
+    agree()
+    for what, share in {"evict": 0.9, "recomputed later": 0.9, "ok": 0.9, "at home": 0.3}.items():
+        assert seen[what] > share * seen["examples"], (what, seen)
 
 
 @pytest.mark.parametrize("spec", ["dtr:release=banish", "dtr-eq:release=banish,dead=release", "coop:release=banish"])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from coopsim.capture.models._model import Model, Setting
 
 SEQUENCE = 512
-PARAMETERS = 11_221_680  # of the released albert-base-v2, with a head for masked words and without the pooler
+PARAMETERS = 11_221_680  # of albert-base-v2 as published, with a head for masked words and without the pooler
 
 
 def build(setting: Setting) -> Callable[[], object]:
@@ -38,7 +38,7 @@ MODEL = Model(
     name="albert-base",
     title="ALBERT-base v2, 12 layers of 768 that share their parameters, 512 tokens",
     batch=16,
-    source="Lan et al. 2020, the released albert-base-v2 (model); batch ours, SGD as in Coop (NeurIPS 2023)",
+    source="Lan et al. 2020, albert-base-v2 (model); batch ours, SGD as in Coop (NeurIPS 2023)",
     build=build,
     attention="eager",
     details={"sequence": SEQUENCE},

@@ -6,7 +6,7 @@ from coopsim.capture.models._model import Model, Setting
 
 SEQUENCE = 512
 DROPOUT = 0.1
-PARAMETERS = 139_244_121  # of the released deberta-base, with its head for masked words
+PARAMETERS = 139_244_121  # of deberta-base as published, with its head for masked words
 
 
 def build(setting: Setting) -> Callable[[], object]:
@@ -41,7 +41,7 @@ MODEL = Model(
     name="deberta-base",
     title="DeBERTa-base, 12 layers of 768, 512 tokens",
     batch=8,
-    source="He et al. 2021, the released deberta-base (model); batch ours, SGD as in Coop (NeurIPS 2023)",
+    source="He et al. 2021, deberta-base (model); batch ours, SGD as in Coop (NeurIPS 2023)",
     build=build,
     details={"sequence": SEQUENCE, "dropout": DROPOUT},
 )
