@@ -51,7 +51,7 @@ def test_each_grade_gets_its_share_of_memory() -> None:
         end_step(state)
     assert state.K[s.K_GRADED] == 2
     assert ends == [100 * UNIT, 75 * UNIT, 50 * UNIT, 25 * UNIT]
-    for grade, where in [(0, 100), (1, 75), (2, 25), (2, 0), (2, 0)]:  # more than ever of grade 2: they go on at its end
+    for grade, where in [(0, 100), (1, 75), (2, 25), (2, 0), (2, 0)]:  # the last is more than ever
         state.V[0, s.GRADE] = grade
         find_home(state, 0)
         assert state.V[0, s.HOME] == where * UNIT
