@@ -73,7 +73,7 @@ def bounds(files: list[str], wanted: pd.DataFrame) -> pd.DataFrame:
             trace = load(file)
             problem = optimum.problem_of(trace)
             for cell in wanted[wanted.trace == trace.label].itertuples():
-                found = optimum.solve(problem, cell.budget_bytes)
+                found = optimum.solve(problem, cell.budget_bytes, whole=False)
                 least = None if found.status == FITS_NOWHERE else found.lower_bound
                 about = {"trace": trace.label, "memory_ratio": cell.memory_ratio, "ops": problem.n_ops}
                 costs = {"lower_bound": least, "known": found.overhead}

@@ -50,20 +50,28 @@ class Optimum:
 _MOST_COLUMNS = 60_000  # beyond, building and relaxing the program takes minutes
 
 
-def solve(problem: Problem, budget: int, *, seconds: float = 60.0, known: Iterable[Sequence[int]] = ()) -> Optimum:
+def solve(
+    problem: Problem,
+    budget: int,
+    *,
+    seconds: float = 60.0,
+    known: Iterable[Sequence[int]] = (),
+    whole: bool = True,
+) -> Optimum:
     """The least cost of the problem in `budget` bytes, or what can be said of it in so many seconds.
 
     known: schedules (ops in the order in which they run), such as a policy's; the solver starts from the cheapest that
-    fits, which bounds the result from above.
+    fits, which bounds the result from above. whole: whether the program of all moments is solved where it is small
+    enough. What it bounds rests on the solver, the cut on exact arithmetic.
     """
-    return _Search(problem, budget, seconds).run(known)
+    return _Search(problem, budget, seconds, whole=whole).run(known)
 
 
 class _Search:
     """Closes in from both sides: `best` is the cheapest schedule so far, `lower` is below all schedules."""
 
-    def __init__(self, problem: Problem, budget: int, seconds: float) -> None:
-        self.problem, self.budget = problem, budget
+    def __init__(self, problem: Problem, budget: int, seconds: float, *, whole: bool) -> None:
+        self.problem, self.budget, self.whole = problem, budget, whole
         self.began = time.monotonic()
         self.seconds = seconds
         self.best: list[int] | None = None
@@ -92,7 +100,7 @@ class _Search:
         columns = sum(p.n_ops - i for i in range(p.n_ops)) + sum(
             last - p.producer[v] for v, last in p.last_need.items()
         )
-        if columns > _MOST_COLUMNS:
+        if columns > _MOST_COLUMNS or not self.whole:
             return self._result()
         return self._result("infeasible" if self._program() else None)
 
