@@ -2,17 +2,21 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from coopsim.kernel import state as s
+from coopsim.replay import homes
 from coopsim.replay.grades import grades, octave
-from coopsim.replay.homes import end_step, find_home
 from coopsim.replay.program import lower
 from coopsim.trace.synth import make as synth
 from coopsim.types import InPlace, Pinning
 
 UNIT = 512
+# Not compiled: each would be once more in machine code.
+find_home: Any = getattr(homes.find_home, "py_func", homes.find_home)
+end_step: Any = getattr(homes.end_step, "py_func", homes.end_step)
 
 
 def test_octaves_grow_with_the_cost_a_byte() -> None:
