@@ -7,16 +7,22 @@ from torch import nn
 from torch.nn import functional
 
 from coopsim.capture.models._model import Setting
-from coopsim.capture.models._step import training_step
+from coopsim.capture.models._step import check_parameters, training_step
 
 CLASSES = 1000
 
 
-def classify(setting: Setting, model: nn.Module, pixels: int) -> Callable[[], None]:
+def build_classifier(
+    setting: Setting, network: Callable[[], nn.Module], parameters: int, pixels: int
+) -> Callable[[], None]:
     """One step of a classifier on square images: ones, with the label 1, as in the scripts of Coop's authors.
 
-    The model returns logits, something with a field `logits`, or (logits, logits of an auxiliary head).
+    `network` makes the model, which must have as many `parameters` and is put into train mode. It returns logits,
+    something with a field `logits`, or (logits, logits of an auxiliary head).
     """
+    with torch.device("cuda"):
+        model = network().train()
+    check_parameters(model, parameters)
     images = torch.ones(setting.batch, 3, pixels, pixels, device="cuda")
     labels = torch.ones(setting.batch, dtype=torch.long, device="cuda")
 

@@ -12,14 +12,10 @@ PIXELS = 224
 
 def build(setting: Setting, depths: tuple[int, int, int, int], parameters: int) -> Callable[[], object]:
     """One step on `batch` images; `depths` are the numbers of blocks in the four stages."""
-    import torch
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters, in_place
+    from coopsim.capture.models._images import CLASSES, build_classifier
+    from coopsim.capture.models._step import in_place
 
-    with torch.device("cuda"):
-        config = ResNetConfig(depths=list(depths), num_labels=CLASSES)  # type: ignore[call-arg]
-        model = ResNetForImageClassification(config).train()
-    check_parameters(model, parameters)
-    return classify(setting, in_place(model), PIXELS)
+    config = ResNetConfig(depths=list(depths), num_labels=CLASSES)  # type: ignore[call-arg]
+    return build_classifier(setting, lambda: in_place(ResNetForImageClassification(config)), parameters, PIXELS)

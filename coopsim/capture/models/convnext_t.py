@@ -11,21 +11,16 @@ PARAMETERS = 28_589_128  # torchvision's convnext_tiny
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode (whole residual branches dropped per image)."""
-    import torch
     from transformers import ConvNextConfig, ConvNextForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters
+    from coopsim.capture.models._images import CLASSES, build_classifier
 
     config = ConvNextConfig(
         image_size=PIXELS,
         drop_path_rate=DROP_PATH,
         num_labels=CLASSES,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = ConvNextForImageClassification(config).train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, lambda: ConvNextForImageClassification(config), PARAMETERS, PIXELS)
 
 
 MODEL = Model(

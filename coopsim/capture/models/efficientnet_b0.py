@@ -11,11 +11,9 @@ PARAMETERS = 5_288_548  # torchvision's efficientnet_b0
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
-    import torch
     from transformers import EfficientNetConfig, EfficientNetForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters
+    from coopsim.capture.models._images import CLASSES, build_classifier
 
     config = EfficientNetConfig(
         image_size=PIXELS,
@@ -25,10 +23,7 @@ def build(setting: Setting) -> Callable[[], object]:
         dropout_rate=DROPOUT,
         num_labels=CLASSES,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = EfficientNetForImageClassification(config).train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, lambda: EfficientNetForImageClassification(config), PARAMETERS, PIXELS)
 
 
 MODEL = Model(

@@ -73,15 +73,9 @@ def network() -> Any:
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images."""
-    import torch
+    from coopsim.capture.models._images import build_classifier
 
-    from coopsim.capture.models._images import classify
-    from coopsim.capture.models._step import check_parameters
-
-    with torch.device("cuda"):
-        model = network().train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, network, PARAMETERS, PIXELS)
 
 
 MODEL = Model(

@@ -11,11 +11,9 @@ PARAMETERS = 3_504_872  # torchvision's mobilenet_v2
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
-    import torch
     from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters
+    from coopsim.capture.models._images import CLASSES, build_classifier
 
     config = MobileNetV2Config(
         image_size=PIXELS,
@@ -23,10 +21,7 @@ def build(setting: Setting) -> Callable[[], object]:
         classifier_dropout_prob=DROPOUT,
         num_labels=CLASSES,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = MobileNetV2ForImageClassification(config).train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, lambda: MobileNetV2ForImageClassification(config), PARAMETERS, PIXELS)
 
 
 MODEL = Model(

@@ -11,21 +11,16 @@ PARAMETERS = 5_578_632  # of the released mobilevit-small
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
-    import torch
     from transformers import MobileViTConfig, MobileViTForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters
+    from coopsim.capture.models._images import CLASSES, build_classifier
 
     config = MobileViTConfig(
         image_size=PIXELS,
         classifier_dropout_prob=DROPOUT,
         num_labels=CLASSES,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = MobileViTForImageClassification(config).train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, lambda: MobileViTForImageClassification(config), PARAMETERS, PIXELS)
 
 
 MODEL = Model(

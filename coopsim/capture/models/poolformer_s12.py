@@ -11,20 +11,15 @@ PARAMETERS = 11_915_176  # timm's poolformer_s12
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode (whole residual branches dropped per image)."""
-    import torch
     from transformers import PoolFormerConfig, PoolFormerForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters
+    from coopsim.capture.models._images import CLASSES, build_classifier
 
     config = PoolFormerConfig(
         drop_path_rate=DROP_PATH,
         num_labels=CLASSES,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = PoolFormerForImageClassification(config).train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, lambda: PoolFormerForImageClassification(config), PARAMETERS, PIXELS)
 
 
 MODEL = Model(

@@ -11,11 +11,9 @@ PARAMETERS = 19_436_338  # torchvision's regnet_y_3_2gf
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
-    import torch
     from transformers import RegNetConfig, RegNetForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters
+    from coopsim.capture.models._images import CLASSES, build_classifier
 
     config = RegNetConfig(
         layer_type="y",
@@ -25,10 +23,7 @@ def build(setting: Setting) -> Callable[[], object]:
         groups_width=GROUP,
         num_labels=CLASSES,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = RegNetForImageClassification(config).train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, lambda: RegNetForImageClassification(config), PARAMETERS, PIXELS)
 
 
 MODEL = Model(

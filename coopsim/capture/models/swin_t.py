@@ -11,11 +11,9 @@ PARAMETERS = 28_288_354  # torchvision's swin_t
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode (whole residual branches dropped per image)."""
-    import torch
     from transformers import SwinConfig, SwinForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters
+    from coopsim.capture.models._images import CLASSES, build_classifier
 
     config = SwinConfig(
         image_size=PIXELS,
@@ -27,10 +25,7 @@ def build(setting: Setting) -> Callable[[], object]:
         num_labels=CLASSES,  # type: ignore[call-arg]
         attn_implementation=setting.attention,
     )
-    with torch.device("cuda"):
-        model = SwinForImageClassification(config).train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, lambda: SwinForImageClassification(config), PARAMETERS, PIXELS)
 
 
 MODEL = Model(

@@ -10,21 +10,16 @@ PARAMETERS = 86_567_656  # torchvision's vit_b_16
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images of 14x14 patches and a class token."""
-    import torch
     from transformers import ViTConfig, ViTForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, classify
-    from coopsim.capture.models._step import check_parameters
+    from coopsim.capture.models._images import CLASSES, build_classifier
 
     config = ViTConfig(
         image_size=PIXELS,
         num_labels=CLASSES,  # type: ignore[call-arg]
         attn_implementation=setting.attention,
     )
-    with torch.device("cuda"):
-        model = ViTForImageClassification(config).train()
-    check_parameters(model, PARAMETERS)
-    return classify(setting, model, PIXELS)
+    return build_classifier(setting, lambda: ViTForImageClassification(config), PARAMETERS, PIXELS)
 
 
 MODEL = Model(
