@@ -8,9 +8,10 @@ import pytest
 from coopsim.capture import capture, models
 from coopsim.trace import load
 
-#: torchvision 0.29 (ResNets, ResNeXt, Inception V3, Swin-T, DenseNet, ViT, ConvNeXt, EfficientNet, VGG, ShuffleNet),
-#: timm (Inception V4, MLP-Mixer), the released checkpoint (GPT-2), transformers (SegFormer), milesial/Pytorch-UNet;
-#: BERT, ALBERT, DeBERTa, GPT-3, T5, moe and wav2vec 2.0 by their sizes; torch.nn.LSTM with a classifier on two classes.
+#: torchvision 0.29 (ResNets, ResNeXt, Inception V3, Swin-T, DenseNet, ViT, ConvNeXt, EfficientNet, VGG, ShuffleNet,
+#: SqueezeNet), timm (Inception V4, MLP-Mixer), the released checkpoint (GPT-2), transformers (SegFormer),
+#: milesial/Pytorch-UNet; BERT, ALBERT, DeBERTa, XLM-R, GPT-3, OPT, T5, moe, wav2vec 2.0 and EDSR by their sizes;
+#: torch.nn.LSTM with a classifier on two classes.
 PUBLISHED = {
     "albert-base": (30000 + 512 + 2) * 128 + 2 * 128 + 129 * 768 + 12 * 768**2 + 13 * 768 + 769 * 128 + 2 * 128 + 30000,
     "bart-base": 50265 * 768
@@ -33,6 +34,7 @@ PUBLISHED = {
     "convnext-t": 28_589_128,
     "deberta-base": (50265 + 1024) * 768 + 2 * 768 + 12 * (14 * 768**2 + 13 * 768) + 768**2 + 3 * 768 + 50265,
     "densenet-121": 7_978_856,
+    "edsr": 28 * 64 + (9 * 64 + 1) * (33 * 64 + 4 * 64 + 3),
     "efficientnet-b0": 5_288_548,
     "gpt-2": 124_439_808,
     "gpt3-2.7b": 50257 * 2560 + 2048 * 2560 + 32 * (12 * 2560**2 + 13 * 2560) + 2 * 2560,
@@ -47,6 +49,7 @@ PUBLISHED = {
     + 2 * 512 * 8
     + (2 * 8 + 2) * (2 * 512 * 2048 + 2560),
     "inception-v4": 42_679_816,
+    "opt-350m": (50272 + 2 * 1024) * 512 + 2050 * 1024 + 24 * (12 * 1024**2 + 13 * 1024),
     "poolformer-s12": 11_915_176,
     "regnet-y": 19_436_338,
     "resnet-152": 60_192_808,
@@ -54,6 +57,7 @@ PUBLISHED = {
     "resnext-50": 25_028_904,
     "segformer-b0": 3_752_694,
     "shufflenet-v2": 2_278_604,
+    "squeezenet": 1_235_496,
     "swin-t": 28_288_354,
     "t5-base": 32128 * 768
     + 12 * (4 * 768**2 + 2 * 768 * 3072 + 2 * 768)
@@ -78,6 +82,7 @@ PUBLISHED = {
     + 12 * (4 * 768**2 + 3 * 768 + 8 * 768**2 + 5 * 768 + 4 * 768)
     + 12 * (8 * 768**2 + 6 * 768 + 8 * 768**2 + 5 * 768 + 6 * 768)
     + 4 * 768,
+    "xlm-r-base": (250002 + 514 + 1) * 768 + 2 * 768 + 12 * (12 * 768**2 + 13 * 768) + 768**2 + 3 * 768 + 250002,
 }
 BATCHES = {
     "resnet-50": 115,

@@ -1,0 +1,49 @@
+"""OPT of 350 million parameters: norms after each layer, and words of half the width, projected to it and back."""
+
+from collections.abc import Callable
+
+from coopsim.capture.models._model import Model, Setting
+
+TOKENS = 1024
+DROPOUT = 0.1
+PARAMETERS = 331_196_416  # of the released opt-350m, the head's weight tied to the word embeddings
+
+
+def build(setting: Setting) -> Callable[[], object]:
+    """One step on `batch` texts of 1024 tokens, each to predict the next."""
+    import torch
+    from transformers import OPTConfig, OPTForCausalLM
+
+    from coopsim.capture.models._step import check_parameters, training_step
+
+    config = OPTConfig(
+        vocab_size=50272,
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        ffn_dim=4096,
+        max_position_embeddings=2048,
+        word_embed_proj_dim=512,
+        do_layer_norm_before=False,
+        dropout=DROPOUT,
+        attention_dropout=0.0,
+        layerdrop=0.0,
+        use_cache=False,
+        attn_implementation=setting.attention,  # type: ignore[call-arg]
+    )
+    with torch.device("cuda"):
+        model = OPTForCausalLM(config).train()
+        tokens = torch.ones(setting.batch, TOKENS, dtype=torch.long)
+    check_parameters(model, PARAMETERS)
+    return training_step(setting, model, lambda: model(input_ids=tokens, labels=tokens).loss)
+
+
+MODEL = Model(
+    name="opt-350m",
+    title="OPT of 350 million parameters, 24 layers of 1024, 1024 tokens",
+    batch=4,
+    source="Zhang et al. 2022, opt-350m (model); batch and 1024 tokens ours, SGD as in Coop (NeurIPS 2023)",
+    build=build,
+    attention="eager",
+    details={"tokens": TOKENS, "dropout": DROPOUT},
+)

@@ -1,0 +1,46 @@
+"""XLM-RoBERTa-base: twelve layers under 250 thousand words of a hundred languages; masked words."""
+
+from collections.abc import Callable
+
+from coopsim.capture.models._model import Model, Setting
+
+SEQUENCE = 512
+DROPOUT = 0.1
+PARAMETERS = 278_295_186  # of xlm-roberta-base as published, with its head for masked words and without the pooler
+
+
+def build(setting: Setting) -> Callable[[], object]:
+    """One step on `batch` texts of 512 tokens, in train mode."""
+    import torch
+    from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM
+
+    from coopsim.capture.models._step import check_parameters, training_step
+
+    config = XLMRobertaConfig(
+        vocab_size=250_002,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        max_position_embeddings=SEQUENCE + 2,  # they are counted from behind that of padding, which is 1
+        type_vocab_size=1,
+        hidden_dropout_prob=DROPOUT,
+        attention_probs_dropout_prob=DROPOUT,
+        attn_implementation=setting.attention,  # type: ignore[call-arg]
+    )
+    with torch.device("cuda"):
+        model = XLMRobertaForMaskedLM(config).train()
+        tokens = torch.ones(setting.batch, SEQUENCE, dtype=torch.long)
+    check_parameters(model, PARAMETERS)
+    return training_step(setting, model, lambda: model(input_ids=tokens, labels=tokens).loss)
+
+
+MODEL = Model(
+    name="xlm-r-base",
+    title="XLM-RoBERTa-base, 12 layers of 768, 250 002 words, 512 tokens",
+    batch=8,
+    source="Conneau et al. 2020, xlm-roberta-base (model); batch ours, SGD as in Coop (NeurIPS 2023)",
+    build=build,
+    attention="eager",
+    details={"sequence": SEQUENCE, "dropout": DROPOUT},
+)
