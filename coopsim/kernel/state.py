@@ -15,16 +15,16 @@ Array = NDArray[np.int64]
 
 # V: a row a value (one version of one storage). The first nine columns never change in a replay. The ops that have
 # value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
-# them. HELD: one of the pins is there because something that v was made from is banished. HOME: where v belongs
-# (replay/homes.py), or one of the three below.
+# them. HELD: one of the pins is there because something that v was made from is banished.
 BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, GRADE = range(9)
-PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD, HOME = range(9, 20)
-V_STATIC, V_COLUMNS = 9, 20
-NO_HOME, LOW_END, HIGH_END = -1, -2, -3  # not asked yet; either end of the hole that fits best
+PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(9, 19)
+V_STATIC, V_COLUMNS = 9, 19
 
-# G: a row a grade (replay/grades.py), and one for all. Bytes made of it in this step and in those before, and bytes of
-# all lower grades in those before.
-G_NOW, G_BEFORE, G_LOWER = range(3)
+# G: a row a grade (replay/grades.py). What searches have passed of it: its bytes; those that could be evicted, and what
+# losing these would have cost. Its home: an address, or NO_HOME. And room to put grades in order.
+G_BYTES, G_LOSABLE, G_LOSS, G_HOME, G_RANK = range(5)
+G_COLUMNS = 5
+NO_HOME = -1
 
 # O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
 # outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
@@ -118,12 +118,12 @@ C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DE
     K_REQUEST,  # the next of the plan; -1: none is followed
     K_PLANNED,  # steps that went by plan to their end
     K_STEP_CLOCK,  # the clock when the step began
-    K_GRADED,  # steps whose bytes are in G
+    K_FEW,  # whether a few large values have most of the bytes, so that none has a home
     K_SIZE,
 ) = range(44)
 
-# F: sums of samples.
-F_FREE, F_FREE_INCL, F_SCATTER = range(3)
+# F: sums of samples, and the bytes that searches have passed of values too large for a home.
+F_FREE, F_FREE_INCL, F_SCATTER, F_LARGE = range(4)
 
 OK, OOM, THRASH, LOST = range(4)  # in the order of types.Outcome
 
@@ -150,7 +150,7 @@ class State(Bundle):
     N: Array
     R: Array
     W: NDArray[np.float64]
-    G: Array
+    G: NDArray[np.float64]
     edge_op: Array
     edges: Array
     watchers: Array
@@ -187,7 +187,6 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     V = np.zeros((n_values, V_COLUMNS), np.int64)
     V[:, : values.shape[1]] = values
     V[:, PIECE] = V[:, CLASS] = -1
-    V[:, HOME] = NO_HOME
     V[:, NEXT_AT] = V[:, USES]
     V[:, PARENT] = np.arange(n_values)
     V[:, SET] = V[:, OWN]
@@ -218,7 +217,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         N=np.zeros((2 * classes + 2, 3), np.int64),
         R=np.full((classes, ROOTS), -1, np.int64),
         W=np.zeros((projections, 3)),
-        G=np.zeros((int(V[:, GRADE].max(initial=0)) + 2, 3), np.int64),
+        G=np.full((int(V[:, GRADE].max(initial=0)) + 1, G_COLUMNS), [0.0, 0.0, 0.0, NO_HOME, 0.0]),
         edge_op=program.edge_op,
         edges=np.full(len(program.edge_op) if sets else 0, UNLISTED, np.int64),
         watchers=np.full(sets, LAST, np.int64),
@@ -233,6 +232,6 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         until=np.zeros(0, np.int64),
         requests=np.zeros((0, 2), np.int64),
         K=K,
-        F=np.zeros(3),
+        F=np.zeros(4),
         caching=caching,
     )

@@ -13,11 +13,10 @@ from coopsim.kernel.state import (
     F_FREE,
     F_FREE_INCL,
     F_SCATTER,
-    HIGH_END,
-    HOME,
     K_BUDGET,
     K_CLOCK,
     K_EVICTIONS,
+    K_FEW,
     K_FREE,
     K_LARGEST,
     K_NEEDED,
@@ -36,9 +35,8 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
-from coopsim.replay.homes import find_home
+from coopsim.replay.homes import has_homes, home_of
 from coopsim.replay.memory import (
-    ARENA,
     CACHING,
     COUNTER,
     carve,
@@ -57,7 +55,7 @@ from coopsim.types import Action
 
 ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)
 GREEDY, WINDOW_PUBLISHED, WINDOW_THRIFTY = 0, 2, 3
-TWO_ENDED, HOMES = 1, 2
+LOW = 0
 
 
 @kernel
@@ -99,24 +97,19 @@ def _evict_window(S: State, need: int) -> bool:
 
 
 @inlined
-def has_homes(S: State) -> bool:
-    """Whether values belong somewhere: without addresses, or with an allocator that chooses them, they do not."""
-    return S.choice[C_PLACEMENT] == HOMES and S.choice[C_ALLOCATOR] == ARENA
-
-
-@inlined
-def _carve(S: State, v: int, high: bool) -> int:
+def _carve(S: State, v: int) -> int:
     """Room for v as the policy places values, or -1."""
-    if has_homes(S):
+    if has_homes(S) and not S.K[K_FEW]:
         if S.V[v, EVICTABLE] == 0:
             return carve_highest(S, S.V[v, BYTES], v)
-        if S.V[v, HOME] >= 0:
-            return carve_near(S, S.V[v, BYTES], S.V[v, HOME], v)
-    return carve(S, v, high)
+        home = home_of(S, v)
+        if home != NO_HOME:
+            return carve_near(S, S.V[v, BYTES], home, v)
+    return carve(S, v, S.choice[C_PLACEMENT] != LOW and S.V[v, EXPENSIVE] == 0)
 
 
 @kernel
-def _make_room(S: State, v: int, high: bool) -> int:
+def _make_room(S: State, v: int) -> int:
     """Evict until v fits. Returns its piece, or -1 when nothing is left to evict."""
     piece = -1
     if S.K[K_USER_SEARCH] != 0:
@@ -127,13 +120,13 @@ def _make_room(S: State, v: int, high: bool) -> int:
                 break
             for k in range(n):
                 drop(S, S.scratch[k], EVICT)
-            piece = _carve(S, v, high)
+            piece = _carve(S, v)
         return piece
     one_by_one = S.choice[C_SEARCH] == GREEDY or S.choice[C_ALLOCATOR] == COUNTER
     if not one_by_one:
         list_pieces(S, S.V[v, BYTES])
         if _evict_window(S, run_needed(S, v)):
-            piece = _carve(S, v, high)
+            piece = _carve(S, v)
         # The caching allocator has no run of neighbours where segments are small, but gives empty ones back.
         one_by_one = S.choice[C_ALLOCATOR] == CACHING
     while one_by_one and piece < 0:
@@ -142,27 +135,22 @@ def _make_room(S: State, v: int, high: bool) -> int:
         if victim < 0:
             break
         drop(S, victim, EVICT)
-        piece = _carve(S, v, high)
+        piece = _carve(S, v)
     return piece
 
 
 @kernel
 def allocate(S: State, v: int) -> bool:
     """Give v a place in memory. False if there is none: the outcome is then out of memory."""
-    high = S.choice[C_PLACEMENT] == TWO_ENDED and S.V[v, EXPENSIVE] == 0
-    if has_homes(S) and S.V[v, EVICTABLE]:
-        if S.V[v, HOME] == NO_HOME:
-            find_home(S, v)
-        high = S.V[v, HOME] == HIGH_END
     visits_before = S.K[K_VISITS]
     piece = -1
     if S.K[K_REQUEST] >= 0:
         piece = take_planned(S, v)
     if piece < 0:
-        piece = _carve(S, v, high)
+        piece = _carve(S, v)
     if piece < 0:
         started = now_ns()
-        piece = _make_room(S, v, high)
+        piece = _make_room(S, v)
         S.K[K_SEARCH_NS] += now_ns() - started
         S.K[K_SEARCHES] += 1
         if piece < 0:

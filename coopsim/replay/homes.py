@@ -1,60 +1,103 @@
-"""Homes: where a value belongs in memory, by its grade and the bytes of each grade that were made so far.
+"""Homes: where in memory a value belongs, by its grade. What is dear to lose lies low, what is cheap high.
 
-What is dear a byte belongs low, what is cheap high, and grades lie side by side, each over as much of memory as its
-share of all bytes that a step makes. So neighbours are alike: a window that frees many bytes need take nothing dear.
-As far as the policy knows, every step makes what the mean of those before it made. Where there was none, and for
-values so large that they would only break memory up, the two ends of the best-fitting hole serve, as in Coop.
+A search goes along memory anyway. So it notes of each grade the bytes that lie there, and what losing them would cost.
+When a step ends, grades are put in the order of that cost a byte, and each gets its share of memory by those bytes. So
+neighbours are alike, and a window that frees many bytes need take nothing dear. Values so large that they would only
+break memory up have no homes, and where most bytes are theirs nothing has.
 """
 
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     BYTES,
-    G_BEFORE,
-    G_LOWER,
-    G_NOW,
+    C_ALLOCATOR,
+    C_PLACEMENT,
+    EVICTABLE,
+    F_LARGE,
+    G_BYTES,
+    G_HOME,
+    G_LOSABLE,
+    G_LOSS,
+    G_RANK,
     GRADE,
-    HIGH_END,
-    HOME,
     K_BUDGET,
-    K_GRADED,
-    LOW_END,
+    K_FEW,
+    NO_HOME,
+    VALUE,
     State,
 )
 
+ARENA, HOMES = 0, 2
 _LARGE = 32  # a value of more than this part of the budget
-_CHEAP = 0.1  # the share of all bytes that goes to the high end where two ends serve
-
-
-@kernel
-def find_home(S: State, v: int) -> None:
-    """Set V[v, HOME], for as long as the round lasts, and count the bytes of v. Multiples of them, so v is aligned."""
-    G, n, grade = S.G, S.G.shape[0] - 1, S.V[v, GRADE]
-    nbytes, budget = S.V[v, BYTES], S.K[K_BUDGET]
-    lower, total = G[grade, G_LOWER], G[n, G_LOWER]
-    if total > 0 and nbytes * _LARGE <= budget:
-        of_grade = min(G[grade, G_NOW] * S.K[K_GRADED], G[grade, G_BEFORE])
-        home = int(budget * (1.0 - (lower + of_grade) / total))
-        S.V[v, HOME] = home // nbytes * nbytes
-    else:
-        if total == 0:
-            for k in range(n):
-                total += G[k, G_NOW]
-                lower += G[k, G_NOW] * (k < grade)
-        S.V[v, HOME] = HIGH_END if lower <= _CHEAP * total else LOW_END
-    G[grade, G_NOW] += nbytes
+_MOST = 0.6  # of the bytes that searches pass; if large values have more, no value has a home
 
 
 @inlined
+def has_homes(S: State) -> bool:
+    """Whether values may have homes: without addresses, or with an allocator that chooses them, they do not."""
+    return S.choice[C_PLACEMENT] == HOMES and S.choice[C_ALLOCATOR] == ARENA
+
+
+@inlined
+def _is_large(S: State, v: int) -> bool:
+    return S.V[v, BYTES] * _LARGE > S.K[K_BUDGET]
+
+
+@inlined
+def home_of(S: State, v: int) -> int:
+    """The address at which v belongs, a multiple of its bytes, or NO_HOME: too large, or of a grade never passed."""
+    home = S.G[S.V[v, GRADE], G_HOME]
+    if home < 0 or _is_large(S, v):
+        return NO_HOME
+    return int(home) // S.V[v, BYTES] * S.V[v, BYTES]
+
+
+@inlined
+def note(S: State, piece: int, loss: float) -> None:
+    """A search passes this piece. loss: what losing what is there would cost; negative if it cannot be evicted now."""
+    v = S.P[piece, VALUE]
+    if v >= 0 and S.V[v, EVICTABLE]:
+        grade, nbytes = S.V[v, GRADE], S.V[v, BYTES]
+        S.G[grade, G_BYTES] += nbytes
+        if _is_large(S, v):
+            S.F[F_LARGE] += nbytes
+        if loss >= 0.0:
+            S.G[grade, G_LOSABLE] += nbytes
+            S.G[grade, G_LOSS] += loss
+
+
+@kernel
 def end_step(S: State) -> None:
-    """What the step made counts as made before."""
-    G, n = S.G, S.G.shape[0] - 1
-    lower = made = 0
-    for k in range(n):
-        made += G[k, G_NOW]
-        G[k, G_BEFORE] += G[k, G_NOW]
-        G[k, G_NOW] = 0
-        G[k, G_LOWER] = lower
-        lower += G[k, G_BEFORE]
-    G[n, G_LOWER] = lower
-    if made > 0:
-        S.K[K_GRADED] += 1
+    """Give grades their homes, by what has been noted so far."""
+    G = S.G
+    n, total = 0, 0.0
+    for grade in range(G.shape[0]):
+        if G[grade, G_BYTES] > 0:
+            _put_in_order(S, n, grade)
+            n += 1
+            total += G[grade, G_BYTES]
+    S.K[K_FEW] = S.F[F_LARGE] > _MOST * total
+    below = 0.0
+    for k in range(n - 1, -1, -1):
+        grade = int(G[k, G_RANK])
+        G[grade, G_HOME] = S.K[K_BUDGET] * (below + G[grade, G_BYTES] / 2) / total
+        below += G[grade, G_BYTES]
+
+
+@inlined
+def _put_in_order(S: State, n: int, grade: int) -> None:
+    """Among the first n of G[:, G_RANK], which are in the order of the cost a byte, the cheapest first."""
+    G = S.G
+    k = n
+    while k > 0 and _is_dearer(S, int(G[k - 1, G_RANK]), grade):
+        G[k, G_RANK] = G[k - 1, G_RANK]
+        k -= 1
+    G[k, G_RANK] = grade
+
+
+@inlined
+def _is_dearer(S: State, one: int, other: int) -> bool:
+    """Whether losing a byte of the one grade costs more. Where nothing could be lost: more than anything."""
+    G = S.G
+    if G[other, G_LOSABLE] == 0:
+        return False
+    return G[one, G_LOSABLE] == 0 or G[one, G_LOSS] / G[one, G_LOSABLE] > G[other, G_LOSS] / G[other, G_LOSABLE]

@@ -28,8 +28,8 @@ from coopsim.kernel.state import (
     State,
 )
 from coopsim.replay.banish import try_banish
-from coopsim.replay.evict import FREE, RELEASE, allocate, drop, has_homes
-from coopsim.replay.homes import end_step
+from coopsim.replay.evict import FREE, RELEASE, allocate, drop
+from coopsim.replay.homes import end_step, has_homes
 from coopsim.replay.memory import ARENA, log, settle
 from coopsim.replay.needed import drop_unneeded
 from coopsim.replay.periodic.follow import follows_plan, stays

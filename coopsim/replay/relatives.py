@@ -6,12 +6,10 @@ from coopsim.kernel.state import (
     CLASS,
     COST_OF_LOSS,
     HELD,
-    HOME,
     K_CLASSES,
     LAST,
     MADE,
     NEXT_AT,
-    NO_HOME,
     OWN,
     PARENT,
     PIECE,
@@ -55,7 +53,6 @@ def forget(S: State) -> None:
         V[v, SET] = V[v, OWN]
         V[v, MADE] = 0
         V[v, CLASS] = -1
-        V[v, HOME] = NO_HOME
         pin(S, v, -V[v, HELD])
         V[v, HELD] = 0
         V[v, NEXT_AT] = V[v, USES]

@@ -73,7 +73,7 @@ def score(S: State, terms: Terms, piece: int, v: int) -> float:
 
     The cost is asked for in any case: that shortens paths in the sets, as in OneFlow, and draws a random number.
     """
-    return _divided(S, terms, piece, v, _cost_of_loss(S, terms, piece, v))
+    return divided(S, terms, piece, v, cost_of_loss(S, terms, piece, v))
 
 
 @inlined
@@ -102,7 +102,7 @@ def is_hopeless(S: State, terms: Terms, piece: int, v: int, least: float) -> boo
 
 
 @inlined
-def _divided(S: State, terms: Terms, piece: int, v: int, cost: float) -> float:
+def divided(S: State, terms: Terms, piece: int, v: int, cost: float) -> float:
     """Cost / recency / size."""
     result = np.inf
     distance = _distance(S, terms, piece, v)
@@ -135,7 +135,7 @@ def _distance(S: State, terms: Terms, piece: int, v: int) -> float:
 
 
 @inlined
-def _cost_of_loss(S: State, terms: Terms, piece: int, v: int) -> float:
+def cost_of_loss(S: State, terms: Terms, piece: int, v: int) -> float:
     """What losing v would cost, in decision cost (types.Cost). Mostly the piece knows."""
     known = S.P[piece, COST_OF_LOSS]
     if terms.cost == COST_CLASSES and known != UNKNOWN:

@@ -4,8 +4,9 @@ import numpy as np
 
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import C_COST, FAST, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, VALUE, State
+from coopsim.replay.homes import has_homes, note
 from coopsim.replay.projection import project
-from coopsim.replay.score import COST_PROJECTED, is_hopeless, score, terms_of
+from coopsim.replay.score import COST_PROJECTED, cost_of_loss, divided, is_hopeless, score, terms_of
 
 
 @kernel
@@ -51,16 +52,20 @@ def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
     nbytes, right = 0, 0.0  # its bytes, and the sum of scores of run[middle:end]
     visits = scores = 0
     terms = terms_of(S)
+    notes = has_homes(S)
     run = S.scratch
     piece = S.K[K_HEAD]
     while piece >= 0:
         visits += 1
-        s = 0.0
+        s, loss = 0.0, -1.0
         wall = S.P[piece, FAST] > 0
         if not wall and S.P[piece, VALUE] >= 0:
             scores += 1
-            s = score(S, terms, piece, S.P[piece, VALUE])
+            loss = cost_of_loss(S, terms, piece, S.P[piece, VALUE])
+            s = divided(S, terms, piece, S.P[piece, VALUE], loss)
             wall = not thrifty and first >= 0 and s >= least  # no window with this piece is cheaper than the best
+        if notes:
+            note(S, piece, loss)
         if wall:
             start = middle = end = 0
             nbytes, right = 0, 0.0

@@ -1,12 +1,11 @@
-"""Where values belong, by what ops cost a byte and by how much of it a step makes."""
+"""Where values belong, by what losing them costs a byte and by how much of it searches pass."""
 
-from collections import Counter
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable
 
 from tests.reference.values import Value
 
 Grade = tuple[int, int, str]
-LOW, HIGH = "low", "high"
 
 
 def grade(value: Value, name: str) -> Grade:
@@ -18,32 +17,50 @@ def grade(value: Value, name: str) -> Grade:
 
 
 class Homes:
-    """Remembers what steps have made, and where values belong in this round: at an address, or at an end of a hole."""
+    """Remembers what searches have passed, and since the last step where each grade is at home."""
 
     def __init__(self, budget: int, names: list[str]) -> None:
         self.budget, self.names = budget, names
-        self.before: Counter[Grade] = Counter()  # bytes in steps that have ended
-        self.now: Counter[Grade] = Counter()  # and in this one
-        self.steps = 0
-        self.of: dict[Value, Any] = {}
+        self.passed: dict[Grade, float] = defaultdict(float)  # bytes
+        self.large = 0.0  # bytes of values without a home
+        self.losable: dict[Grade, float] = defaultdict(float)  # bytes that could be evicted
+        self.loss: dict[Grade, float] = defaultdict(float)  # and what losing them would have cost
+        self.of: dict[Grade, float] = {}
+        self.few = False
 
-    def home(self, value: Value) -> Any:
-        if value not in self.of:
-            assert value.producer
-            mine = grade(value, self.names[value.producer.number])
-            self.of[value] = self.find(value.bytes, mine)
-            self.now[mine] += value.bytes
-        return self.of[value]
+    def grade(self, value: Value) -> Grade:
+        assert value.producer
+        return grade(value, self.names[value.producer.number])
 
-    def find(self, nbytes: int, mine: Grade) -> Any:
-        made = self.before or self.now
-        total, lower = sum(made.values()), sum(n for g, n in made.items() if g < mine)
-        if not self.before or 32 * nbytes > self.budget:
-            return HIGH if lower <= 0.1 * total else LOW
-        mine_so_far = min(self.steps * self.now[mine], self.before[mine])
-        return int(self.budget * (1.0 - (lower + mine_so_far) / total)) // nbytes * nbytes
+    def is_large(self, value: Value) -> bool:
+        return 32 * value.bytes > self.budget
+
+    def pass_by(self, values: list[Value], cost_of_loss: Callable[[Value], float]) -> None:
+        for value in values:
+            if value.fixed:
+                continue
+            mine = self.grade(value)
+            self.passed[mine] += value.bytes
+            self.large += value.bytes * self.is_large(value)
+            if value.can_go:
+                self.losable[mine] += value.bytes
+                self.loss[mine] += cost_of_loss(value)
+
+    def home(self, value: Value) -> int | None:
+        if self.few or value.fixed or self.is_large(value) or self.grade(value) not in self.of:
+            return None
+        return int(self.of[self.grade(value)]) // value.bytes * value.bytes
 
     def end_step(self) -> None:
-        self.steps += bool(self.now)
-        self.before += self.now
-        self.now.clear()
+        def dearness(mine: Grade) -> tuple[bool, float]:
+            losable = self.losable[mine]
+            return (False, self.loss[mine] / losable) if losable else (True, 0.0)
+
+        order = sorted(sorted(self.passed), key=dearness)
+        total = below = 0.0
+        for mine in sorted(self.passed):
+            total += self.passed[mine]
+        self.few = self.large > 0.6 * total
+        for mine in reversed(order):
+            self.of[mine] = self.budget * (below + self.passed[mine] / 2) / total
+            below += self.passed[mine]

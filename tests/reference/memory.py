@@ -3,7 +3,6 @@
 from typing import Any
 
 from coopsim.types import Placement
-from tests.reference.homes import HIGH
 from tests.reference.values import Value
 
 
@@ -15,20 +14,18 @@ class Arena:
         self.pieces: list[list[Any]] = [[0, budget, None]] if budget else []
         self.placement = placement
 
-    def allocate(self, value: Value, cheap: bool, home: Any = None) -> bool:
+    def allocate(self, value: Value, cheap: bool, home: int | None = None, highest: bool = False) -> bool:
         holes = [(n, start) for start, n, held in self.pieces if held is None and n >= value.bytes]
         if not holes:
             return False
         n, start = min(holes)
-        high = cheap and self.placement == Placement.TWO_ENDED
-        if self.placement == Placement.HOMES:
-            if isinstance(home, int):
-                places = [min(max(home, start), start + n - value.bytes) for n, start in holes]
-                return self.allocate_at(value, min(places, key=lambda place: (abs(place - home), place)))
-            high = home == HIGH
-            if value.fixed:
-                high = True
-                n, start = max(holes, key=lambda hole: hole[1])
+        high = cheap and self.placement != Placement.LOW
+        if home is not None:
+            places = [min(max(home, start), start + n - value.bytes) for n, start in holes]
+            return self.allocate_at(value, min(places, key=lambda place: (abs(place - home), place)))
+        if highest:
+            n, start = max(holes, key=lambda hole: hole[1])
+            high = True
         i = self.pieces.index([start, n, None])
         used, rest = value.bytes, n - value.bytes
         if high:
@@ -83,7 +80,7 @@ class Counter:
         self.budget = budget
         self.held: list[Value] = []
 
-    def allocate(self, value: Value, cheap: bool, home: Any = None) -> bool:  # noqa: ARG002
+    def allocate(self, value: Value, cheap: bool, home: Any = None, highest: bool = False) -> bool:  # noqa: ARG002
         if sum(v.bytes for v in self.held) + value.bytes > self.budget:
             return False
         self.held.append(value)

@@ -48,7 +48,7 @@ class Replay:
         self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
         self.following: Plan | None = None  # that is being followed
         self.offline = False  # whether the first step has a plan, too
-        self.homes = Homes(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
+        self.known_homes = Homes(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
         self.serving = -1  # the op of the program that runs, or for which others run again
 
     # Rows
@@ -69,8 +69,9 @@ class Replay:
     def allocate(self, value: Value, op: Op | None) -> None:
         number = op.number if op else -1
         cheap = value.storage < 0 or op is None or not op.expensive
-        home = self.homes.home(value) if self.has_homes and self.homes and not value.fixed else None
-        while not (self.as_planned(value) or self.memory.allocate(value, cheap, home)):
+        home = self.homes.home(value) if self.homes else None
+        highest = self.homes is not None and value.fixed and not self.homes.few
+        while not (self.as_planned(value) or self.memory.allocate(value, cheap, home, highest)):
             victims = self.victims(value.bytes)
             if not victims:
                 raise Ended(Outcome.OOM)
@@ -80,8 +81,8 @@ class Replay:
         self.log(Action.ALLOC, number, value)
 
     @property
-    def has_homes(self) -> bool:
-        return self.policy.placement == Placement.HOMES
+    def homes(self) -> Homes | None:
+        return self.known_homes if self.policy.placement == Placement.HOMES else None
 
     def as_planned(self, value: Value) -> bool:
         if self.following:
@@ -96,6 +97,8 @@ class Replay:
         if isinstance(self.memory, Arena):
             if self.policy.search in (Search.WINDOW, Search.WINDOW_THRIFTY):
                 thrifty = self.policy.search == Search.WINDOW_THRIFTY
+                if self.homes:
+                    self.homes.pass_by(self.memory.in_order(), self.scorer.cost_of_loss)
                 return window(self.memory.pieces, nbytes, self.score, self.near_tie, thrifty=thrifty)
             if self.policy.search == Search.WINDOW_PUBLISHED:
                 return window_published(self.memory.pieces, nbytes, self.score)
@@ -230,12 +233,10 @@ class Replay:
             self.allocate(v, None)
 
     def end_step(self) -> None:
-        if self.homes and self.has_homes:
+        if self.homes:
             self.homes.end_step()
 
     def end_round(self) -> None:
-        if self.homes:
-            self.homes.of.clear()
         for v in self.program.values():
             if v.resident and not v.live:
                 self.drop(v, Action.FREE, -1)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from coopsim.types import InPlace, Pinning
 
 UNIT = 512
 # Not compiled: each would be once more in machine code.
-find_home: Any = getattr(homes.find_home, "py_func", homes.find_home)
-end_step: Any = getattr(homes.end_step, "py_func", homes.end_step)
+home_of, note, end_step = (getattr(f, "py_func", f) for f in (homes.home_of, homes.note, homes.end_step))
 
 
 def test_octaves_grow_with_the_cost_a_byte() -> None:
@@ -35,44 +33,63 @@ def test_a_grade_is_an_octave_and_a_name() -> None:
     assert found.tolist() == [2, 3, 2, 1, 0]  # the last costs half as much a byte; of one octave, add before mul
 
 
-def _state(budget: int) -> s.State:
-    """Values of one chain; their grades and bytes are set by the tests."""
+def _state(budget: int, grades_of: list[int], units: list[int]) -> s.State:
+    """Values of one chain, side by side, as if they could all be evicted; their grades and bytes as given."""
     program = lower(synth("synth:chain:8"), in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=UNIT)
     state = s.new_state(program, np.zeros(9, np.int64), budget, 0)
-    state.V[:, s.BYTES] = UNIT
-    return replace(state, G=np.zeros((4, 3), np.int64))  # three grades, and a row for all
+    for v, (grade, n) in enumerate(zip(grades_of, units, strict=True)):
+        state.V[v, [s.GRADE, s.BYTES, s.EVICTABLE]] = grade, n * UNIT, 1
+        state.P[v, s.VALUE] = v
+    return replace(state, G=np.full((max(grades_of) + 1, s.G_COLUMNS), [0.0, 0.0, 0.0, s.NO_HOME, 0.0]))
 
 
-def test_each_grade_gets_its_share_of_memory() -> None:
-    """Two steps of which a quarter is cheap, half dear, a quarter dearest: the cheapest lies highest."""
-    state = _state(100 * UNIT)
-    of_grade = [0, 1, 1, 2]
-    for _ in range(2):
-        for v, grade in enumerate(of_grade):
-            state.V[v, s.GRADE] = grade
-            find_home(state, v)
-        ends = state.V[:4, s.HOME].tolist()
+def test_the_dearest_lie_lowest_each_grade_over_its_share() -> None:
+    """Grade 0 costs most to lose, as what it is made from is gone; 2 costs less than 1; nothing of 3 could be lost."""
+    state = _state(100 * UNIT, [0, 1, 1, 2, 3], [1, 1, 2, 3, 1])
+    for _ in range(2):  # the mean of the steps, which are alike
+        for v, loss in enumerate([900.0, 100.0, 200.0, 150.0, -1.0]):
+            note(state, v, loss)
         end_step(state)
-    assert state.K[s.K_GRADED] == 2
-    assert ends == [100 * UNIT, 75 * UNIT, 50 * UNIT, 25 * UNIT]
-    for grade, where in [(0, 100), (1, 75), (2, 25), (2, 0), (2, 0)]:  # the last is more than ever
-        state.V[0, s.GRADE] = grade
-        find_home(state, 0)
-        assert state.V[0, s.HOME] == where * UNIT
+        # of 8 units: 3 the lowest eighth, then 0, 1 (3 units), 2 (3 units); homes in the middles
+        assert state.G[:, s.G_HOME].tolist() == [n / 16 * 100 * UNIT for n in (3, 7, 13, 1)]
+    assert not state.K[s.K_FEW]
+    assert home_of(state, 0) == int(3 / 16 * 100) * UNIT
+    assert home_of(state, 2) == int(7 / 16 * 100) // 2 * 2 * UNIT  # a multiple of its bytes
 
 
-def test_before_a_step_has_ended_and_for_the_large_two_ends_serve() -> None:
-    """High what is no dearer than the cheapest tenth, else low."""
-    state = _state(100 * UNIT)
-    found = []
-    for grade, units in [(1, 1), (0, 1), (1, 1), (2, 1), (0, 1)]:
-        state.V[0, [s.GRADE, s.BYTES]] = grade, units * UNIT
-        find_home(state, 0)
-        found.append(int(state.V[0, s.HOME]))
-    assert found == [s.HIGH_END, s.HIGH_END, s.LOW_END, s.LOW_END, s.HIGH_END]
+def test_grades_that_cost_the_same_lie_in_the_order_of_their_numbers() -> None:
+    state = _state(100 * UNIT, [0, 1, 2], [1, 1, 1])
+    for v in range(3):
+        note(state, v, 7.0)
     end_step(state)
-    for units, at_home in [(3, True), (4, False)]:
-        state.V[0, [s.GRADE, s.BYTES]] = 2, units * UNIT
-        find_home(state, 0)
-        assert (state.V[0, s.HOME] >= 0) == at_home
-        assert state.V[0, s.HOME] % (units * UNIT) == 0 if at_home else state.V[0, s.HOME] == s.LOW_END
+    assert np.argsort(state.G[:, s.G_HOME]).tolist() == [2, 1, 0]
+
+
+def test_large_values_and_grades_never_passed_have_no_home() -> None:
+    state = _state(96 * UNIT, [0, 1, 2], [3, 4, 1])
+    assert home_of(state, 0) == s.NO_HOME  # before a step has ended
+    note(state, 0, 1.0)
+    note(state, 1, 1.0)
+    end_step(state)
+    assert home_of(state, 0) != s.NO_HOME
+    assert home_of(state, 1) == s.NO_HOME  # more than a thirty-second
+    assert home_of(state, 2) == s.NO_HOME  # never passed
+
+
+def test_where_large_values_have_most_bytes_nothing_has_a_home() -> None:
+    """Sixty percent is not yet too much."""
+    for small, few in [(8, False), (7, True)]:
+        state = _state(320 * UNIT, [0, 1], [small, 12])
+        note(state, 0, 1.0)
+        note(state, 1, 1.0)
+        end_step(state)
+        assert bool(state.K[s.K_FEW]) == few
+
+
+def test_what_cannot_be_evicted_is_not_noted() -> None:
+    state = _state(100 * UNIT, [0, 0], [1, 1])
+    state.V[1, s.EVICTABLE] = 0
+    note(state, 0, 5.0)
+    note(state, 1, -1.0)
+    assert state.G[0, s.G_BYTES] == state.G[0, s.G_LOSABLE] == UNIT
+    assert state.G[0, s.G_LOSS] == 5.0
