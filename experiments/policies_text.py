@@ -12,8 +12,9 @@ GROUPS = {
     "not tuned on before ConvNeXt was looked at": ("vit-b", "convnext-t", "efficientnet-b0", "t5-base"),
     "not tuned on before Whisper was looked at": ("regnet-y", "mobilevit-s", "whisper-small", "llama-1.1b"),
     "not tuned on before Thrift got homes": ("mobilenet-v2", "poolformer-s12", "clip-b32", "bart-base"),
-    "recorded after that, not tuned on": ("vgg-16", "mixer-b16", "segformer-b0", "wav2vec2-base"),
-    "recorded last, not tuned on": ("resnext-50", "shufflenet-v2", "albert-base", "deberta-base"),
+    "not tuned on before VGG was looked at": ("vgg-16", "mixer-b16", "segformer-b0", "wav2vec2-base"),
+    "not tuned on before homes were changed": ("resnext-50", "shufflenet-v2", "albert-base", "deberta-base"),
+    "recorded last, not tuned on": ("squeezenet", "edsr", "opt-350m", "xlm-r-base"),
 }
 DTR = ("dtr-oneflow", "dtr", "dtr-eq")  #: its published forms; the best of them counts
 OURS = {"thrift": "Thrift", "foresight": "Foresight", "foresight-offline": "Foresight, offline"}

@@ -10,7 +10,7 @@ from coopsim.capture import capture
 
 #: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
 #: tuned, four that were until Thrift was changed, four until Foresight was, four until Thrift was changed again, and
-#: eight recorded after that; and how many consecutive steps of each: no two of SPOS's are alike, nor of the mixture's.
+#: twelve recorded after that; and how many consecutive steps of each: no two of SPOS's are alike, nor of the mixture's.
 RECORDED = {
     "resnet-50": 1,
     "inception-v3": 1,
@@ -45,6 +45,10 @@ RECORDED = {
     "shufflenet-v2": 1,
     "albert-base": 1,
     "deberta-base": 1,
+    "squeezenet": 1,
+    "edsr": 1,
+    "opt-350m": 1,
+    "xlm-r-base": 1,
 }
 HERE = Path(__file__).parent
 MANIFEST = HERE / "MANIFEST.toml"

@@ -264,6 +264,7 @@ def test_committed_traces_are_known_and_small() -> None:
     recorded_later = ["bart-base", "clip-b32", "mobilenet-v2", "poolformer-s12"]
     recorded_after = ["mixer-b16", "segformer-b0", "vgg-16", "wav2vec2-base"]
     recorded_last = ["albert-base", "deberta-base", "resnext-50", "shufflenet-v2"]
+    recorded_last += ["edsr", "opt-350m", "squeezenet", "xlm-r-base"]
     names = nine + held_out + recorded_next + recorded_then + recorded_later + recorded_after + recorded_last
     assert sorted(MANIFEST) == sorted(f"{name}.parquet" for name in names)
     assert sum((TRACES / file).stat().st_size for file in MANIFEST) < 10 * 2**20

@@ -32,7 +32,7 @@ def test_the_page_says_what_is_expected(bounds: ModuleType, expected: pd.DataFra
 
 
 def test_nothing_is_below_the_bound(bounds: ModuleType, expected: pd.DataFrame) -> None:
-    assert len(expected) == len(bounds.TRACES) * len(bounds.RATIOS) == 33 * 7
+    assert len(expected) == len(bounds.TRACES) * len(bounds.RATIOS) == 37 * 7
     for policy in bounds.POLICIES:
         fits = expected[expected[policy].notna()]
         assert len(fits) > 40
