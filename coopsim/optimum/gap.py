@@ -103,8 +103,7 @@ def gap(
     called = shown(policies)
     for policy in policies:
         counter, arena = (_replay(trace, policy, kind, budget, keep_random) for kind in ("counter", "arena"))
-        if counter is not None and counter.header["outcome"] == "ok":
-            known.append(runs_of(counter))
+        known += [runs_of(s) for s in (counter, arena) if s is not None and s.header["outcome"] == "ok"]
         planned = _planned(trace, policy, budget, keep_random)
         rows.append(Row(called[policy], *_result(counter, problem), *_result(arena, problem), *planned))
         tick()

@@ -90,9 +90,10 @@ class _Search:
         if self._closed():
             return self._result()
         again = cut(p, self.budget, (p.live, costs), self._left)
-        if again is None:
+        if again is not None:
+            self._raise(p.base_cost + p.whole_cost(again), "cut")
+        elif self.best is None:
             return self._result("infeasible")
-        self._raise(p.base_cost + p.whole_cost(again), "cut")
         for runs in schedules(p, self.budget, self._left):
             self._offer(runs)
         if self._closed():
@@ -105,28 +106,28 @@ class _Search:
         return self._result("infeasible" if self._program() else None)
 
     def _program(self) -> bool:
-        """Solve the mixed-integer program. True: it has no solution."""
+        """Solve the mixed-integer program. True: it has no solution, and no schedule that fits is known."""
         model = Model(self.problem, self.budget)
         if not model.possible:
             return True
         start = model.point(needs(self.problem, self.best)) if self.best is not None else None
         relaxed = highs.minimise(model.rows, self._left() / 2, relaxed=True)
         if relaxed.infeasible:
-            return True
+            return self.best is None
         if relaxed.finished:
             self._raise(self._cost(relaxed.bound), "relaxation")
         answer = highs.minimise(model.rows, self._left(), start)
         if answer.infeasible:
-            return True
-        if answer.finished:
-            self._raise(self.problem.base_cost + int(answer.bound) * self.problem.cost_unit, "exact")
-        else:
-            self._raise(self._cost(answer.bound), "solver")
+            return self.best is None
         if answer.point is not None:
             reruns, starts = model.choice(answer.point)
             runs, failed = arrange(self.problem, self.budget, reruns, starts)
             if not failed:
                 self._offer(runs)
+        if answer.finished:
+            self._raise(self.problem.base_cost + int(answer.bound) * self.problem.cost_unit, "exact")
+        else:
+            self._raise(self._cost(answer.bound), "solver")
         return False
 
     def _left(self) -> float:
@@ -136,6 +137,8 @@ class _Search:
         return self.problem.base_cost + self.problem.whole_cost(units * self.problem.cost_unit)
 
     def _raise(self, lower: int, bound: str) -> None:
+        if bound in ("relaxation", "exact", "solver") and lower > self.best_cost:
+            return  # the solver counts with tolerances: a schedule that fits proves it wrong
         if lower > self.lower or bound == "exact":
             self.lower, self.bound = max(lower, self.lower), bound
 

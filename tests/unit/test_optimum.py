@@ -1,7 +1,9 @@
 """The optimum: small cases by hand, brute force, and no policy below it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from coopsim import policies
 from coopsim.cli.gap import describe
-from coopsim.optimum import gap, needs, problem_of, solve
+from coopsim.optimum import gap, highs, needs, problem_of, solve
 from coopsim.optimum.bounds import knapsacks
 from coopsim.optimum.gap import runs_of
 from coopsim.replay import replay
@@ -210,3 +212,26 @@ def test_a_time_limit_is_kept() -> None:
     found = solve(problem_of(trace), peak_bytes(trace) * 60 // 100, seconds=1)
     assert found.seconds < 10
     assert found.lower_bound >= 1
+
+
+def test_a_solver_that_is_proven_wrong_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound above a schedule that fits, and "no solution" where one is known."""
+    trace = make("synth:chain:12")
+    problem, nbytes = problem_of(trace), peak_bytes(trace, 512) // 2
+    right = solve(problem, nbytes)
+    assert (right.status, right.bound) == ("optimal", "exact")
+    asked = highs.minimise
+
+    def too_dear(*arguments: Any, **options: Any) -> highs.Answer:
+        answer = asked(*arguments, **options)
+        return replace(answer, bound=2 * answer.bound + 1, point=None)
+
+    def impossible(*_: Any, **__: Any) -> highs.Answer:
+        return highs.Answer(infeasible=True, finished=True, point=None, bound=0.0)
+
+    for wrong in (too_dear, impossible):
+        monkeypatch.setattr(highs, "minimise", wrong)
+        found = solve(problem, nbytes, known=[right.runs])
+        assert (found.status, found.cost_ns) == ("feasible", right.cost_ns)
+        assert found.bound in ("cut", "knapsack", "base")
+        assert found.lower_bound_ns < right.lower_bound_ns
