@@ -141,7 +141,7 @@ class Planning(StrEnum):
 
     NONE = "none"
     REPEAT = "repeat"  #: a step like the one before goes by a plan made for that one
-    OFFLINE = "offline"  #: the step is known before it runs, so the first goes by plan, too
+    OFFLINE = "offline"  #: all steps of the trace are known before they run, and go by one plan, the first, too
 
 
 class CoopsimError(Exception):

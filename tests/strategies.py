@@ -89,6 +89,28 @@ def repeating(draw: st.DrawFn) -> Trace:
     )
 
 
+def in_a_row(steps: Sequence[Trace]) -> Trace:
+    """One trace of steps that begin with the same input, storage 0, and leave nothing else behind."""
+    b = TraceBuilder()
+    b.storage(int(steps[0].bytes[0]), Role.INPUT, alive_at_start=True)
+    for k, t in enumerate(steps):
+        if k > 0:
+            b.next_step()
+        at = [0, *(b.storage(int(n), r) for n, r in zip(t.bytes[1:], t.role[1:], strict=True))]
+        for i, (name, reads, creates) in enumerate(zip(t.name, t.reads, t.creates, strict=True)):
+            cost = int(t.cost_ns[i])
+            b.op(name, reads=[at[s] for s in reads], creates=[at[s] for s in creates], cost_ns=cost)
+            for s in t.freed[t.freed_after == i].tolist():
+                b.free(at[s])
+    return b.build({"model": "steps in a row", "cost_source": "synthetic"})
+
+
+def different_steps() -> st.SearchStrategy[Trace]:
+    """Two or three steps like those of `repeating`; or one cut in two, so that the first makes what the second uses."""
+    cut = st.builds(lambda t, k: replace(t, step=1 * (np.arange(t.n_ops) >= k)), repeating(), st.integers(1, 22))
+    return st.lists(repeating(), min_size=2, max_size=3).map(in_a_row) | cut
+
+
 @st.composite
 def long_steps(draw: st.DrawFn) -> Trace:
     """A step through 64 or 80 layers, each with a handful of costs, that hardly ever add up to the same."""

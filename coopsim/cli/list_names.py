@@ -16,7 +16,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.what == "policies" and not args.choices:
         header = ("policy", "what it does", "plans", "where from")
         print(table(header, [[row[key] for key in ("policy", "summary", "plans", "source")] for row in rows]))
-        print("\nplans: goes by the step before, and needs steps that repeat. --choices shows what each is made of")
+        print("\nplans: goes by plan where steps repeat or, offline, are known. --choices shows what each is made of")
     else:
         for row in rows:
             row.pop("summary", None)

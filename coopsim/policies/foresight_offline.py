@@ -1,6 +1,7 @@
-"""Foresight for a step that is known before it runs, as from a trace recorded on the phantom GPU.
+"""Foresight for steps that are known before they run, as from a trace recorded on the phantom GPU.
 
-The first step goes by plan, too. All else is Foresight's (docs/policies-ours.md).
+The first goes by plan, too, and so do steps that differ: one plan for all that the trace has. All else is Foresight's
+(docs/policies-ours.md).
 """
 
 from dataclasses import replace
@@ -11,6 +12,6 @@ from coopsim.types import Planning
 POLICY = replace(
     FORESIGHT,
     name="foresight-offline",
-    summary="foresight where the step is known before it runs: the first goes by plan, too",
+    summary="foresight where steps are known before they run: the first, and any that differ, go by plan, too",
     planning=Planning.OFFLINE,
 )

@@ -19,7 +19,7 @@ from coopsim.trace.synth import make as synth
 from coopsim.types import Action, InPlace, Phase, Pinning
 from coopsim.validate import validate
 from tests.conftest import ROOT
-from tests.strategies import traces
+from tests.strategies import in_a_row, repeatable, traces
 
 GRANULE = 512
 
@@ -77,12 +77,48 @@ def test_offline_all_steps_are_one_plan(name: str) -> None:
     assert short.header["searches"] > 0
 
 
-def test_offline_is_thrift_where_steps_differ() -> None:
+def test_foresight_is_thrift_where_steps_differ() -> None:
     trace = load(ROOT / "traces" / "spos.parquet")
     budget = int(0.6 * peak_bytes(trace, GRANULE))
-    thrift, schedule = (replay(trace, p, "arena", budget, steps=5) for p in ("thrift", "foresight-offline"))
+    thrift, schedule = (replay(trace, p, "arena", budget, steps=5) for p in ("thrift", "foresight"))
     assert schedule.header["planned_steps"] == 0
     assert [row[:8] for row in schedule.rows()] == [row[:8] for row in thrift.rows()]
+
+
+def test_offline_steps_that_differ_are_one_plan() -> None:
+    """Each round costs what was rehearsed for its five steps, two thirds of what it costs under Thrift at most."""
+    trace = load(ROOT / "traces" / "moe.parquet")
+    budget = int(0.8 * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
+    schedule = replay(trace, "foresight-offline", "arena", budget, steps=10)
+    assert validate(schedule, trace) == []
+    assert (schedule.header["planned_steps"], schedule.header["searches"]) == (10, 0)
+    plan = make(program_of(trace), budget, _addresses(trace, budget), in_place=True)
+    assert plan is not None
+    assert schedule.header["total_cost_ns"] == 2 * (int(trace.cost_ns.sum()) + plan.cost)
+    thrift = replay(trace, "thrift", "arena", budget, steps=10)
+    assert 3 * schedule.header["recompute_cost_ns"] < 2 * thrift.header["recompute_cost_ns"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(trace=traces(), ratio=st.floats(0.4, 1.0), in_place=st.sampled_from(list(InPlace)))
+def test_what_is_used_beyond_its_step_is_planned_too(trace: Trace, ratio: float, in_place: InPlace) -> None:
+    """The judge passes every schedule. If all steps went by plan, nothing is searched for."""
+    assume(trace.n_steps > 1)
+    budget = int(ratio * peak_bytes(trace, GRANULE))
+    assume(budget >= GRANULE)
+    steps = 2 * trace.n_steps if repeatable(trace) else trace.n_steps
+    schedule = replay(trace, policies.find(f"foresight-offline:in_place={in_place}"), "arena", budget, steps=steps)
+    assert validate(schedule, trace) == []
+    if schedule.header["planned_steps"] == steps:
+        assert schedule.header["searches"] == 0
+
+
+def test_a_start_that_does_not_fit_is_out_of_memory() -> None:
+    """As under Foresight, which does not plan its first step."""
+    trace = load(ROOT / "traces" / "resnet-50.parquet")
+    schedules = [replay(trace, p, "arena", 100 << 20, steps=2) for p in ("foresight", "foresight-offline")]
+    assert [one.header["outcome"] for one in schedules] == ["oom", "oom"]
+    assert schedules[0].rows() == schedules[1].rows()
 
 
 def _addresses(trace: Trace, budget: int) -> np.ndarray:
@@ -115,6 +151,25 @@ def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -
     assert schedule.header["planned_steps"] == 0
     assert schedule.header["outcome"] == "ok"
     assert validate(schedule, trace) == []
+
+
+def test_a_surprise_ends_the_plan_until_the_next_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second step of three: of two rounds the first steps go by plan, and no others."""
+    trace = in_a_row([synth("synth:unet:4"), synth("synth:unet:5"), synth("synth:unet:4")])
+    budget = int(0.6 * peak_bytes(trace, GRANULE))
+
+    def spoiled(*args: object, **options: object) -> Plan | None:
+        plan = make(*args, **options)  # type: ignore[arg-type]
+        assert plan
+        return replace(plan, requests=plan.requests[: len(plan.requests) // 2])
+
+    monkeypatch.setattr("coopsim.replay.periodic.planner.make", spoiled)
+    schedule = replay(trace, "foresight-offline", "arena", budget, steps=6)
+    assert schedule.header["planned_steps"] == 2
+    assert schedule.header["outcome"] == "ok"
+    assert validate(schedule, trace) == []
+    searched = schedule.step[schedule.visits > 0]
+    assert set(searched.tolist()) <= {1, 2, 4, 5}
 
 
 def test_a_first_step_that_does_not_fit_begins_anew_as_coop() -> None:

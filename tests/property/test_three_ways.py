@@ -17,10 +17,10 @@ from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import Action, Dead
+from coopsim.types import Action, Dead, Planning
 from coopsim.validate import validate
 from tests import reference
-from tests.strategies import budget, dice, long_steps, policies, repeatable, repeating, traces
+from tests.strategies import budget, dice, different_steps, long_steps, policies, repeatable, repeating, traces
 from tests.strict import make_strict
 
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
@@ -113,16 +113,20 @@ def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> No
         seen.update(compare(trace, policy, data.draw(options(trace)), interpreted))
 
     agree()
-    _assert_much_happened(seen)
+    offline = policy.planning == Planning.OFFLINE  # what a plan lets go after its last use is evicted, not released
+    _assert_much_happened(seen, release=0.3 if offline else 0.6)
 
 
-@pytest.mark.parametrize("name", ["foresight", "foresight-offline"])
-def test_plans(name: str, interpreted: Callable[..., Schedule]) -> None:
-    """Steps that repeat: most go by plan, and recompute by it."""
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("foresight", repeating), ("foresight-offline", repeating), ("foresight-offline", different_steps)],
+)
+def test_plans(name: str, known: Callable[[], st.SearchStrategy[Trace]], interpreted: Callable[..., Schedule]) -> None:
+    """Steps that repeat, or differ and are known beforehand: most go by plan, and recompute by it."""
     seen: Counter[str] = Counter()
 
     @settings(TESTING, max_examples=EXAMPLES // 5)
-    @given(repeating(), st.floats(0.5, 0.95), st.integers(2, 4))
+    @given(known(), st.floats(0.5, 0.95), st.integers(2, 4))
     def agree(trace: Trace, ratio: float, steps: int) -> None:
         how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}
         seen.update(compare(trace, shipped.find(name), how, interpreted))
@@ -194,7 +198,8 @@ def _any_policy(how_many: settings) -> Counter[str]:
     return seen
 
 
-def _assert_much_happened(seen: Counter[str]) -> None:
+def _assert_much_happened(seen: Counter[str], release: float = 0.6) -> None:
     """A comparison of replays in which nothing is evicted would prove nothing."""
-    for what, share in {"evict": 0.45, "recompute": 0.3, "release": 0.6, "move": 0.25, "ok": 0.5, "oom": 0.1}.items():
+    shares = {"evict": 0.45, "recompute": 0.3, "release": release, "move": 0.25, "ok": 0.5, "oom": 0.1}
+    for what, share in shares.items():
         assert seen[what] > share * seen["examples"], (what, seen)

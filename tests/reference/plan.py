@@ -1,4 +1,4 @@
-"""A plan as specified: a decision for each gap, and the requests of a step. Only how it is followed is written anew."""
+"""A plan as specified: a decision for each gap, the requests of a round. Only how it is followed is written anew."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class Plan:
 def plan(
     trace: Trace, program: Program, policy: Any, budget: int, addresses: list[int], decide_by: str, random: str
 ) -> Plan | None:
-    """What the product plans for this step."""
+    """What the product plans for the round."""
     lowered = lower(
         trace,
         in_place=policy.in_place,

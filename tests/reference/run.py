@@ -47,7 +47,7 @@ class Replay:
         self.choices_for: Callable[[int], Any] = lambda _: policy  # of a step
         self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
         self.following: Plan | None = None  # that is being followed
-        self.offline = False  # whether the first step has a plan, too
+        self.offline = False  # whether the first round has a plan, too
         self.known_homes = Homes(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
         self.serving = -1  # the op of the program that runs, or for which others run again
 
@@ -307,7 +307,7 @@ def replay(
         state = Replay(program, first, memory, near_tie)
         state.choices_for = lambda step, first=first: later_tries(first)[sum(0 < k <= step for k in anew) % 4]
         state.offline = policy.planning == Planning.OFFLINE
-        if plans and trace.n_steps == 1:
+        if plans and (trace.n_steps == 1 or state.offline):
             state.plan_for = lambda at, program=program: plan(trace, program, policy, budget, at, decide_by, random)
         try:
             state.go(steps, overhead_limit)

@@ -11,18 +11,31 @@ from coopsim import optimum
 from coopsim.kernel import state as s
 from coopsim.replay.periodic import cut as c
 from coopsim.replay.periodic.make import make
-from coopsim.replay.periodic.rehearse import LEAVE_ONCE, rehearsal, rehearse
+from coopsim.replay.periodic.rehearse import LEAVE_ONCE, Rehearsal, rehearsal, rehearse
 from coopsim.replay.periodic.select import keep_all
 from coopsim.replay.program import Program, lower
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import InPlace, Pinning, Role
 from tests.conftest import ROOT
-from tests.strategies import repeating, traces
+from tests.strategies import in_a_row, repeating, traces
 
 
 def program_of(trace: Trace) -> Program:
     return lower(trace, in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=512)
+
+
+def fullest(R: Rehearsal, trace: Trace) -> list[int]:
+    """Of each step, the op during which most bytes are in memory if all stays."""
+    keep_all(R)
+    rehearse(R)
+    ops = [np.flatnonzero(trace.step == k) for k in range(trace.n_steps)]
+    return [int(of_step[R.peak[of_step].argmax()]) for of_step in ops]
+
+
+def least_at(R: Rehearsal, C: c.Cut, moment: int, budget: int) -> float:
+    keep_all(R)
+    return c.decide_at(R, C, moment, budget)
 
 
 def least_of_all(program: Program, moment: int, per_2048: int) -> int:
@@ -61,9 +74,12 @@ def test_no_choice_is_cheaper(trace: Trace, per_2048: int, data: st.DataObject) 
 
 
 @settings(max_examples=60, deadline=None)
-@given(trace=repeating(), ratio=st.floats(0.5, 0.9))
+@given(trace=repeating() | st.lists(repeating(), min_size=2, max_size=2).map(in_a_row), ratio=st.floats(0.5, 0.9))
 def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
-    """At the smallest of some budgets at which there is a plan; at twice the peak there always is one."""
+    """At the smallest of some budgets at which there is a plan; at twice the peak there always is one.
+
+    Of steps that leave nothing behind each has its bound, and the plan costs no less than their sum.
+    """
     program, peak = program_of(trace), peak_bytes(trace, 512)
     fixed = program.values[program.initial, s.BYTES]
     for share in np.linspace(ratio, 2.0, 12):
@@ -73,9 +89,9 @@ def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
             break
     assert plan is not None
     R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    bounds = [c.decide_at(R, C, moment, budget) for moment in range(len(program.ops) - 1)]
+    bounds = np.array([least_at(R, C, moment, budget) for moment in range(trace.n_ops)])
     assert min(bounds) >= 0  # that nothing fits is not said where something does
-    assert max(bounds) <= plan.cost * (1 + 1e-9)
+    assert sum(bounds[trace.step == k].max() for k in range(trace.n_steps)) <= plan.cost * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -86,19 +102,22 @@ def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
         ("resnet-50", 0.6, 0.01),
         ("swin-t", 0.5, 0.05),
         ("whisper-small", 0.6, 0.01),
+        ("moe", 0.5, 0.005),
+        ("spos", 0.5, 0.008),
     ],
 )
 def test_plans_are_near_the_bound(name: str, ratio: float, above: float) -> None:
-    """Without the cut, DenseNet-121's plan cost 40 % more than the least; with ties not broken, Whisper's 13 %."""
+    """Without the cut, DenseNet-121's plan cost 40 % more than the least; with ties not broken, Whisper's 13 %.
+
+    With a cut in only the fullest of its five steps, the plan for `moe` costs 3.9 % more.
+    """
     trace = load(ROOT / "traces" / f"{name}.parquet")
     program, budget = program_of(trace), int(ratio * peak_bytes(trace, 512)) // 512 * 512
     sizes = program.values[program.initial, s.BYTES]
     plan = make(program, budget, budget - np.cumsum(sizes), in_place=True)
     assert plan is not None
     R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    keep_all(R)
-    rehearse(R)
-    least = c.decide_at(R, C, int(R.peak.argmax()), budget)
+    least = sum(least_at(R, C, moment, budget) for moment in fullest(R, trace))
     assert 0 < least <= plan.cost <= (1 + above) * least
 
 
@@ -108,9 +127,7 @@ def test_two_ways_come_to_the_same_bound(name: str) -> None:
     trace = load(ROOT / "traces" / f"{name}.parquet")
     program, budget = program_of(trace), peak_bytes(trace) // 1024 * 512
     R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    keep_all(R)
-    rehearse(R)
-    least = c.decide_at(R, C, int(R.peak.argmax()), budget)
+    least = least_at(R, C, *fullest(R, trace), budget)
     problem = optimum.problem_of(trace)
     found = optimum.solve(problem, budget)
     assert found.bound == "cut"
@@ -133,6 +150,6 @@ def test_of_layers_that_are_alike_the_first_leave() -> None:
         t.free(gradient)
     program = program_of(t.build({}))
     R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    assert c.decide_at(R, C, 6, (2 + 3) * 512) == 3 * 10
+    assert least_at(R, C, 6, (2 + 3) * 512) == 3 * 10
     left = [v for v in range(len(R.V)) if R.gaps[v + R.V[v, s.USES]] == LEAVE_ONCE]
     assert R.V[left, s.PRODUCER].tolist() == [0, 1]  # a little less than enough: the rest is selected

@@ -238,27 +238,25 @@ def _push(C: Cut, source: int) -> None:
 
 @kernel
 def decide(R: Rehearsal, C: Cut, moment: int) -> None:
-    """Decisions for all gaps: those around the moment as cut; elsewhere values stay as long as they have a use left."""
+    """Decisions for the gaps around the moment, as cut."""
     for v in range(R.V.shape[0]):
-        first, last = v + R.V[v, USES], v + R.V[v, USES_END]
-        for g in range(first, last):
-            R.gaps[g] = STAY
-        R.gaps[last] = LEAVE
         if R.V[v, EVICTABLE] and R.V[v, PRODUCER] <= moment:
-            g = first
+            last = v + R.V[v, USES_END]
+            g = v + R.V[v, USES]
             while g < last and R.uses[g - v] <= moment:
                 g += 1
             if g < last:
                 R.gaps[g] = STAY if is_kept(R, C, v) or C.priced[v] < 0 else LEAVE_ONCE
-            elif is_kept(R, C, v):
-                R.gaps[g] = STAY
+            else:
+                R.gaps[g] = STAY if is_kept(R, C, v) else LEAVE
 
 
 @kernel
 def decide_at(R: Rehearsal, C: Cut, moment: int, budget: int) -> float:
     """Decisions that leave a little more than fits into the budget while op `moment` runs; what they cost at least.
 
-    The least is a lower bound in decision cost for any decisions that fit; negative if nothing fits.
+    The least is a lower bound in decision cost for any decisions that fit; negative if nothing fits. Gaps elsewhere are
+    left as they are: there, all values are to stay as long as they have a use left (select.keep_all).
     """
     draw(R, C, moment)
     cut(R, C, 0.0)

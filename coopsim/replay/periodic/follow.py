@@ -1,4 +1,4 @@
-"""What a replay asks while it follows a plan. The first surprise ends that, until the next step."""
+"""What a replay asks while it follows a plan. The first surprise ends that, until the next round."""
 
 from coopsim.allocators.at_address import carve_at
 from coopsim.kernel.jit import inlined, kernel

@@ -1,11 +1,12 @@
-"""Make a plan for a step that has been seen once."""
+"""Make a plan for a round of the trace, of one step or of several, that is known beforehand."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from coopsim.kernel.state import DECIDE, Array
+from coopsim.kernel.state import DECIDE, END_STEP, KIND, RUN, Array
 from coopsim.replay.periodic.cut import Cut, decide_at, new_cut
 from coopsim.replay.periodic.place import place
 from coopsim.replay.periodic.prune import prune
@@ -27,18 +28,18 @@ from coopsim.replay.program import NEVER, Program
 
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
-_CLOSE = 0.0025  # of the step's cost: nearer to the least, another choice is not tried
-_REHEARSALS = (500, 5_000)  # at most, for one choice; more where neither was enough, as nearly nothing fits there
+_CLOSE = 0.0025  # of the round's cost: nearer to the least, another choice is not tried
+_REHEARSALS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Decisions for all gaps, and for each request of the step, in order, its value and address."""
+    """Decisions for all gaps, and for each request of the round, in order, its value and address."""
 
     gaps: Any
     until: Array
     requests: Array
-    cost: int  # decision cost of the recomputations of a step
+    cost: int  # decision cost of the recomputations of the round
     peak: int  # most bytes in memory
     height: int  # the end of the highest of them
 
@@ -47,7 +48,7 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `fixed`, or None."""
     R, S, C = rehearsal(program, in_place=in_place), selection(program), new_cut(program)
     target = peak = budget
-    for most in _REHEARSALS:
+    for most in (n * len(program.step_cost) for n in _REHEARSALS):
         with_cut = _choose(R, S, C, target, most)
         if with_cut is not None:
             break
@@ -77,7 +78,7 @@ def make(program: Program, budget: int, fixed: Array, *, in_place: bool) -> Plan
 def _choose(R: Rehearsal, S: Selection, C: Cut, budget: int, most: int) -> bool | None:
     """Decisions that fit into the budget, rehearsed. Whether they began with a cut; None if none are found.
 
-    From what is cheapest at the moment at which most would be resident. If what the rest of the step then asks for
+    From what is cheapest at the moments at which most would be resident. If what the rest of the steps then asks for
     takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts.
     """
     least = _begin(R, C, budget, with_cut=True)
@@ -96,14 +97,27 @@ def _choose(R: Rehearsal, S: Selection, C: Cut, budget: int, most: int) -> bool 
 
 
 def _begin(R: Rehearsal, C: Cut, budget: int, *, with_cut: bool) -> float:
-    """All values stay; with a cut, but for what is cheapest where they take most. The least that then can be."""
+    """All values stay; with a cut, but for what is cheapest where each step takes most. The least that then can be.
+
+    Negative if nothing fits. It is the sum over the steps: no bound where a step needs what one before it has made.
+    """
     keep_all(R)
     rehearse(R)
-    return decide_at(R, C, int(R.peak.argmax()), budget) if with_cut else 0.0
+    if not with_cut:
+        return 0.0
+    least = [decide_at(R, C, moment, budget) for moment in _fullest(R)]
+    return sum(least) if min(least) >= 0 else min(least)
+
+
+def _fullest(R: Rehearsal) -> list[int]:
+    """Of each step, the op during which most bytes are in memory."""
+    ops_so_far = (R.E[:, KIND] == RUN).cumsum()
+    first_of_next = ops_so_far[R.E[:, KIND] == END_STEP].tolist()
+    return [a + int(R.peak[a:b].argmax()) for a, b in pairwise([0, *first_of_next])]
 
 
 def _make_fit(R: Rehearsal, S: Selection, budget: int, most: int) -> bool:
-    """Drop values until the step fits, take back what is not needed, rehearse. False: not with that many rehearsals."""
+    """Drop values until all steps fit, take back what is not needed, rehearse. False: not with that many rehearsals."""
     if select(R, S, budget, int(R.K[R_COUNT]) + most) > 0:
         return False
     prune(R, S, budget)

@@ -1,4 +1,4 @@
-"""Addresses for the stays of a rehearsed step, around those that are in memory when it starts."""
+"""Addresses for the stays of a rehearsed round, around those that are in memory when it starts."""
 
 from collections.abc import Iterator
 

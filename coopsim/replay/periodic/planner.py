@@ -1,4 +1,4 @@
-"""Run a replay whose steps follow plans, and begin anew where one runs out of memory."""
+"""Run a replay whose rounds follow plans, and begin anew where one runs out of memory."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from coopsim.types import InPlace, Phase, Planning
 
 
 class Planner:
-    """Runs a replay: the steps by plan if the trace has but one to repeat; the first as the policy does, or offline.
+    """Runs a replay, round by round as planned: offline every round, else the repetitions of a trace of one step.
 
     A step that runs out of memory begins anew with other choices (tries.py), and those after it go on with them. All
     is then run again from the start, which comes to the same; plans are kept for that.
@@ -40,23 +40,28 @@ class Planner:
 
     def run(self, state: s.State, steps: int, overhead_limit: float, choice: Callable[[Policy], Array]) -> None:
         """Like loop.run. choice: a policy as kernels know it."""
+        run(state, 0, overhead_limit)  # what is there at the start is placed
+        following = state
         for step in range(steps):
-            self._before = int(state.K[s.K_TOTAL])
-            state.choice[:] = choice(self.policy_for(step))
-            known = self.trace.n_steps == 1 and (step > 0 or self.policy.planning == Planning.OFFLINE)
-            if known and step == 0:
-                run(state, 0, overhead_limit)  # what is there at the start is placed
-            plan = self._plan_for(state) if known else None
-            following = state
-            if plan:
-                following = replace(state, gaps=plan.gaps, until=plan.until, requests=plan.requests)
-                state.K[s.K_REQUEST] = 0
-            run(following, step + 1, overhead_limit)
             if state.K[s.K_OUTCOME] != s.OK:
                 return
-            if plan and state.K[s.K_REQUEST] == len(plan.requests):
+            self._before = int(state.K[s.K_TOTAL])
+            state.choice[:] = choice(self.policy_for(step))
+            if step % self.trace.n_steps == 0:
+                following = self._begin_round(state, step)
+            run(following, step + 1, overhead_limit)
+            if state.K[s.K_OUTCOME] == s.OK and state.K[s.K_REQUEST] >= 0:
                 state.K[s.K_PLANNED] += 1
-            state.K[s.K_REQUEST] = -1
+
+    def _begin_round(self, state: s.State, step: int) -> s.State:
+        """The state, with the plan for the round that begins, if there is one."""
+        plan = self._plan_for(state) if self._is_known(step) else None
+        state.K[s.K_REQUEST] = 0 if plan else -1
+        return replace(state, gaps=plan.gaps, until=plan.until, requests=plan.requests) if plan else state
+
+    def _is_known(self, step: int) -> bool:
+        """Whether the steps of the round that begins are known: from the trace, or from the one before."""
+        return self.policy.planning == Planning.OFFLINE or (self.trace.n_steps == 1 and step > 0)
 
     def begins_anew(self, state: s.State) -> bool:
         """Whether all is to run again because a step has run out of memory and there are choices left to try it with.

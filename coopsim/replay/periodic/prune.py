@@ -1,4 +1,4 @@
-"""Take back decisions of a step that fits, as far as it fits without them and is the cheaper for it."""
+"""Take back decisions of a round that fits, as far as it fits without them and is the cheaper for it."""
 
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import BYTES, DECIDE, OUTS, PRODUCER, TEMPS, USES, USES_END

@@ -1,4 +1,4 @@
-"""Rehearse one step under decisions about each stretch of idleness: its recomputation cost, its bytes, its requests.
+"""Rehearse a round of the trace, decisions given for each stretch of idleness: what it recomputes, holds and asks for.
 
 A *gap* of a value is the time from when it is made, or from one of its uses, to its next use (or to its end). The
 gap after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout a gap (STAY),
@@ -44,7 +44,7 @@ X_COLUMNS = 7
 Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
 Q_COLUMNS = 4
 
-# K: cost, stays and op runs of the step, bytes now; a stamp for walks, how often it was rehearsed, whether results are
+# K: cost, stays and op runs of the round, bytes now; a stamp for walks, how often it was rehearsed, whether results are
 # made in place, the op now.
 R_COST, R_STAYS, R_RUNS, R_BYTES, R_STAMP, R_COUNT, R_IN_PLACE, R_NOW = range(8)
 R_SIZE = 8
@@ -100,7 +100,7 @@ def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
 
 @kernel
 def rehearse(R: Rehearsal) -> bool:
-    """Go through the step. R.K[R_COST] is the decision cost of recomputations, R.peak the bytes. False: lost."""
+    """Go through the round. R.K[R_COST] is the decision cost of recomputations, R.peak the bytes. False: lost."""
     for v in range(R.V.shape[0]):
         R.X[v, HERE] = R.X[v, HOLDS] = R.X[v, FOR_OTHERS] = 0
         R.X[v, AT] = v + R.V[v, USES]

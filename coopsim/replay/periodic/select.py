@@ -1,4 +1,4 @@
-"""Decide which values leave memory in which gaps, so that a step fits into a budget at little recomputation.
+"""Decide which values leave memory in which gaps, so that a round fits into a budget at little recomputation.
 
 Greedy: again and again the gap whose dropping costs least for each byte and op by which the budget is exceeded. What
 it costs is estimated from what would have to run again, and rehearsed before it is accepted; a gap that turns out
@@ -190,7 +190,7 @@ def _absent(R: Rehearsal, S: Selection, u: int, when: int) -> bool:
 
 @kernel
 def select(R: Rehearsal, S: Selection, budget: int, most: int) -> float:
-    """Drop values in gaps, from the decisions that there are, until the step fits. Returns the excess that is left.
+    """Drop values in gaps, from the decisions that there are, until the round fits. Returns the excess that is left.
 
     most: the number of rehearsals after which it gives up.
     """
