@@ -46,10 +46,10 @@ def room(table: pd.DataFrame, bounds: pd.DataFrame) -> str:
         mine = of_best[of_best.trace.isin(traces)].dropna(subset=["best", "foresight", "lower_bound"])
         both_fit = [(t, f"{r:.2f}") in counted for t, r in zip(mine.trace, mine.memory_ratio, strict=True)]
         mine = mine[pd.Series(both_fit, mine.index, dtype=bool)]
-        total = {c: 100 * (mine[c] - 1).sum() for c in ("best", "foresight", "lower_bound")}
         if mine.empty:
-            lines.append(f"| {name} | 0 {'| - ' * len(total)}|")
+            lines.append(f"| {name} | 0 {'| - ' * 3}|")
             continue
+        total = {c: 100 * (mine[c] - 1).sum() for c in ("best", "foresight", "lower_bound")}
         cells = [
             f"{total[c]:.1f} ({100 * (total[c] / total['best'] - 1):+.1f} %)" for c in ("foresight", "lower_bound")
         ]

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopsim import files
 from coopsim.cli.common import is_trace, note, progress
 from coopsim.text import human
 from coopsim.types import CoopsimError
@@ -18,10 +19,7 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.advise.api import count
 
     found = _of_trace(args) if is_trace(args.file) else _of_snapshot(args)
-    if args.output:
-        from coopsim.figures.output import check_formats
-
-        check_formats([Path(args.output).suffix or "png"])
+    picture = _picture(args) if args.output else None
     from coopsim.kernel.jit import is_cold
 
     if is_cold():
@@ -33,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
     policies = []
     if found["trace"]:
         policies = _recomputed(found["trace"], found["total"], fits=advice.as_recorded.fits, sizes=args.all)
-    if args.output:
-        _draw(advice, args)
+    if picture:
+        _draw(advice, args.file, picture)
     if args.json:
         print(json.dumps(_json(found, advice, policies), indent=1))
     else:
@@ -134,16 +132,24 @@ def _recomputed(trace: Any, total: int, *, fits: bool, sizes: bool) -> list["Rec
     return rows
 
 
-def _draw(advice: Any, args: argparse.Namespace) -> None:
-    from coopsim.figures import output, segments
+def _picture(args: argparse.Namespace) -> Path:
+    """The file to draw: as named, or in the folder that is named, which is made. Asked for before the work."""
+    from coopsim.figures.output import check_formats
 
     path = Path(args.output)
+    check_formats([path.suffix or "png"])
     if not path.suffix:
         path.mkdir(parents=True, exist_ok=True)
         path /= f"memory_{Path(args.file).stem}.png"
+    return files.target(path)
+
+
+def _draw(advice: Any, file: str, path: Path) -> None:
+    from coopsim.figures import output, segments
+
     f = advice.failure
     what = f"refused {human(f.requested_bytes)} of {human(f.unused_device_bytes + f.reserved_bytes)}"
-    title = f"{Path(args.file).name}: {what if f.failed else 'at the peak of what was reserved'}"
+    title = f"{Path(file).name}: {what if f.failed else 'at the peak of what was reserved'}"
     note(f"wrote {output.save(segments.draw(f, title=title), path)}")
 
 
