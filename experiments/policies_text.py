@@ -168,17 +168,20 @@ def fragmented(table: pd.DataFrame) -> str:
         if (cell.fits[policies] == cell.points[policies]).all()
     ]
     found = pd.DataFrame(rates)
-    most = 100 * found.max()
-    counts = [f"{NAMES[p]} in {(found[p] > TARGET).sum()} (at most {most[p]:.1f} %)" for p in policies]
+    counts = [f"{NAMES[p]} in {_above_target(found[p])}" for p in policies]
     return f"Fragmentation rate above {TARGET:.0%}, of {len(rates)} cells: {', '.join(counts)}."
+
+
+def _above_target(rates: pd.Series, of: str = "") -> str:
+    above = (rates > TARGET).sum()
+    return f"{above}{of} (at most {100 * rates.max():.1f} %)" if above else f"none{of}"
 
 
 def left_free(table: pd.DataFrame) -> str:
     """The same without addresses, where all free bytes can be used: what is left free as values are evicted whole."""
     parts = []
     for policy, rows in table.dropna().groupby("policy", sort=False):
-        above = (rows.rate > TARGET).sum()
-        parts.append(f"{NAMES[str(policy)]} in {above} of {len(rows)} (at most {100 * rows.rate.max():.1f} %)")
+        parts.append(f"{NAMES[str(policy)]} in {_above_target(rows.rate, of=f' of {len(rows)}')}")
     return f"The same where nothing has an address and any free byte serves: {', '.join(parts)}."
 
 

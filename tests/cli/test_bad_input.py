@@ -188,7 +188,11 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("advise", "good.parquet", "--memory", "1GiB", "--torch", ""), 2, "torch '' is not a version"),
     (("advise", "good.parquet", "--memory", "1GiB", "--torch", "9.9"), 2, "not simulated"),
     (("advise", "good.parquet", "--memory", "1GiB", "--conf", "rubbish"), 2, "unknown setting 'rubbish'"),
-    (("advise", "good.parquet", "--memory", "1GiB", "-o", "no-such/memory.png"), 2, "no-such/memory.png: no such folder"),
+    (
+        ("advise", "good.parquet", "--memory", "1GiB", "-o", "no-such/memory.png"),
+        2,
+        "no-such/memory.png: no such folder",
+    ),
     (("advise", "good.parquet", "--memory", "1GiB", "--device", "1"), 2, "a trace has one device"),
     (("advise", "good.parquet", "--memory", "1GiB", "-o", "x.bmp"), 2, "cannot draw 'bmp'"),
     (("advise", "good.parquet", "--memory", "1B"), 2, "less than one piece"),
