@@ -175,7 +175,7 @@ def test_a_surprise_ends_the_plan_until_the_next_round(monkeypatch: pytest.Monke
 def test_a_first_step_that_does_not_fit_begins_anew_as_coop() -> None:
     """Its rows are Coop's; what the first try had cost is told, and counts."""
     trace = load(ROOT / "traces" / "resnet-50.parquet")
-    budget = int(0.275 * peak_bytes(trace, GRANULE))
+    budget = int(0.28 * peak_bytes(trace, GRANULE))
     thrift, coop, schedule = (replay(trace, p, "arena", budget, steps=3) for p in ("thrift", "coop", "foresight"))
     assert (thrift.header["outcome"], coop.header["outcome"], schedule.header["outcome"]) == ("oom", "ok", "ok")
     assert validate(schedule, trace) == []
@@ -204,7 +204,7 @@ def test_a_later_step_that_does_not_fit_begins_anew() -> None:
 
 def test_no_step_begins_anew_once_parameters_are_updated() -> None:
     trace = load(ROOT / "traces" / "resnet-50.parquet")
-    budget = int(0.275 * peak_bytes(trace, GRANULE))
+    budget = int(0.28 * peak_bytes(trace, GRANULE))
     update = str(Phase.OPTIMIZER)
     for phase in ([update, *trace.phase[1:]], [trace.phase[0], *[update] * (trace.n_ops - 1)]):
         updating = replace(trace, phase=phase)
