@@ -1,7 +1,6 @@
 """Where values belong, by what losing them costs a byte and by how much of it searches pass."""
 
 from collections import defaultdict
-from collections.abc import Callable
 
 from tests.reference.values import Value
 
@@ -35,7 +34,7 @@ class Homes:
     def is_large(self, value: Value) -> bool:
         return 32 * value.bytes > self.budget
 
-    def pass_by(self, values: list[Value], cost_of_loss: Callable[[Value], float]) -> None:
+    def pass_by(self, values: list[Value], cost_of_loss: dict[Value, float]) -> None:
         for value in values:
             if value.fixed:
                 continue
@@ -44,7 +43,7 @@ class Homes:
             self.large += value.bytes * self.is_large(value)
             if value.can_go:
                 self.losable[mine] += value.bytes
-                self.loss[mine] += cost_of_loss(value)
+                self.loss[mine] += cost_of_loss[value]
 
     def home(self, value: Value) -> int | None:
         if self.few or value.fixed or self.is_large(value) or self.grade(value) not in self.of:

@@ -9,15 +9,17 @@ from tests.reference.values import Value
 
 
 class Scorer:
-    """score = cost of loss / recency / size. It remembers the random number it drew last."""
+    """score = cost of loss / recency / size. It remembers the random number it drew last, and what it said of costs."""
 
     def __init__(self, policy: Any, memory: Arena | Counter) -> None:
         self.policy, self.memory = policy, memory
         self.random = 20231210
+        self.said: dict[Value, float] = {}
 
     def score(self, v: Value, clock: int, running: int, step_clock: int) -> float:
         """`running` is the op of the program that is served; `step_clock` the clock when the step began."""
-        cost, recency = self.cost_of_loss(v), self.recency(v, clock, running, step_clock)
+        self.said[v] = cost = self.cost_of_loss(v)
+        recency = self.recency(v, clock, running, step_clock)
         return math.inf if recency == 0 else cost / recency / self.size(v)
 
     def cost_of_loss(self, v: Value) -> float:
