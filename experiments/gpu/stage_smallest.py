@@ -11,6 +11,7 @@ import gc
 import pickle
 import random
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,24 @@ _GRAIN = 2 << 20
 _KEYS = ("action", "addr", "size", "stream", "device_free")
 
 
+def _empty() -> int:
+    """Give all memory back. The bytes that stay reserved.
+
+    A thread of a backward pass that ran out of memory may let go of its tensors a moment after the exception.
+    """
+    for _ in range(10):
+        gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+        if torch.cuda.memory_reserved() == 0:
+            return 0
+        time.sleep(0.1)
+    return torch.cuda.memory_reserved()
+
+
 def attempt(model: str, batch: int | None, limit: int | None, *, history: bool = False) -> dict[str, Any]:
     """Build and train from an empty cache; whether it fits, and the peaks. `history`: write it, too."""
-    gc.collect()
-    torch._C._cuda_clearCublasWorkspaces()
-    torch.cuda.empty_cache()
-    left = torch.cuda.memory_reserved()
+    left = _empty()
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else (limit + 0.5) / total)  # is cut to bytes
     torch.cuda.reset_peak_memory_stats()
