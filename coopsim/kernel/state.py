@@ -21,9 +21,9 @@ PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(9, 19)
 V_STATIC, V_COLUMNS = 9, 19
 
 # G: a row a grade (replay/grades.py). What searches have passed of it: its bytes; those that could be evicted, and what
-# losing these would have cost. Its home: an address, or NO_HOME. And room to put grades in order.
-G_BYTES, G_LOSABLE, G_LOSS, G_HOME, G_RANK = range(5)
-G_COLUMNS = 5
+# losing these would have cost. And its home: an address, or NO_HOME.
+G_BYTES, G_LOSABLE, G_LOSS, G_HOME = range(4)
+G_COLUMNS = 4
 NO_HOME = -1
 
 # O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
@@ -157,7 +157,7 @@ class State(Bundle):
     marks: Array
     stack: Array  # ops that wait for their inputs
     visit: Array  # values that a walk has yet to visit
-    scratch: Array  # the run of pieces that a search looks at, or values on their way
+    scratch: Array  # the run of pieces that a search looks at, values on their way, or grades in order
     score: NDArray[np.float64]  # of the pieces in that run
     suffix: NDArray[np.float64]  # and their sums to the right
     log: Array
@@ -217,7 +217,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         N=np.zeros((2 * classes + 2, 3), np.int64),
         R=np.full((classes, ROOTS), -1, np.int64),
         W=np.zeros((projections, 3)),
-        G=np.full((int(V[:, GRADE].max(initial=0)) + 1, G_COLUMNS), [0.0, 0.0, 0.0, NO_HOME, 0.0]),
+        G=np.full((int(V[:, GRADE].max(initial=0)) + 1, G_COLUMNS), [0.0, 0.0, 0.0, NO_HOME]),
         edge_op=program.edge_op,
         edges=np.full(len(program.edge_op) if sets else 0, UNLISTED, np.int64),
         watchers=np.full(sets, LAST, np.int64),

@@ -17,7 +17,6 @@ from coopsim.kernel.state import (
     G_HOME,
     G_LOSABLE,
     G_LOSS,
-    G_RANK,
     GRADE,
     K_BUDGET,
     K_FEW,
@@ -25,8 +24,9 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
+from coopsim.replay.memory import ARENA
 
-ARENA, HOMES = 0, 2
+HOMES = 2
 _LARGE = 32  # a value of more than this part of the budget
 _MOST = 0.6  # of the bytes that searches pass; if large values have more, no value has a home
 
@@ -78,20 +78,19 @@ def end_step(S: State) -> None:
     S.K[K_FEW] = S.F[F_LARGE] > _MOST * total
     below = 0.0
     for k in range(n - 1, -1, -1):
-        grade = int(G[k, G_RANK])
+        grade = S.scratch[k]
         G[grade, G_HOME] = S.K[K_BUDGET] * (below + G[grade, G_BYTES] / 2) / total
         below += G[grade, G_BYTES]
 
 
 @inlined
 def _put_in_order(S: State, n: int, grade: int) -> None:
-    """Among the first n of G[:, G_RANK], which are in the order of the cost a byte, the cheapest first."""
-    G = S.G
+    """Among the first n of S.scratch, which are in the order of the cost a byte, the cheapest first."""
     k = n
-    while k > 0 and _is_dearer(S, int(G[k - 1, G_RANK]), grade):
-        G[k, G_RANK] = G[k - 1, G_RANK]
+    while k > 0 and _is_dearer(S, S.scratch[k - 1], grade):
+        S.scratch[k] = S.scratch[k - 1]
         k -= 1
-    G[k, G_RANK] = grade
+    S.scratch[k] = grade
 
 
 @inlined

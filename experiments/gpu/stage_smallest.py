@@ -36,10 +36,11 @@ def _empty() -> int:
         gc.collect()
         torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
-        if torch.cuda.memory_reserved() == 0:
-            return 0
+        left = torch.cuda.memory_reserved()
+        if left == 0:
+            break
         time.sleep(0.1)
-    return torch.cuda.memory_reserved()
+    return left
 
 
 def attempt(model: str, batch: int | None, limit: int | None, *, history: bool = False) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def _state(budget: int, grades_of: list[int], units: list[int]) -> s.State:
     for v, (grade, n) in enumerate(zip(grades_of, units, strict=True)):
         state.V[v, [s.GRADE, s.BYTES, s.EVICTABLE]] = grade, n * UNIT, 1
         state.P[v, s.VALUE] = v
-    return replace(state, G=np.full((max(grades_of) + 1, s.G_COLUMNS), [0.0, 0.0, 0.0, s.NO_HOME, 0.0]))
+    return replace(state, G=np.full((max(grades_of) + 1, s.G_COLUMNS), [0.0, 0.0, 0.0, s.NO_HOME]))
 
 
 def test_the_dearest_lie_lowest_each_grade_over_its_share() -> None:

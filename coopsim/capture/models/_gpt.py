@@ -14,10 +14,9 @@ DROPOUT = 0.1
 
 def build(setting: Setting, sequence: int, parameters: int, **shape: Any) -> Callable[[], object]:
     """One step on `batch` texts of `sequence` tokens, each to predict the next. `shape` is GPT2Config's."""
-    import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.capture.models._texts import build_language_model
 
     config = GPT2Config(
         vocab_size=VOCABULARY,
@@ -28,8 +27,4 @@ def build(setting: Setting, sequence: int, parameters: int, **shape: Any) -> Cal
         attn_implementation=setting.attention,  # type: ignore[call-arg]
         **shape,
     )
-    with torch.device("cuda"):
-        model = GPT2LMHeadModel(config).train()
-        tokens = torch.ones(setting.batch, sequence, dtype=torch.long)
-    check_parameters(model, parameters)
-    return training_step(setting, model, lambda: model(input_ids=tokens, labels=tokens).loss)
+    return build_language_model(setting, lambda: GPT2LMHeadModel(config), parameters, sequence)

@@ -10,10 +10,9 @@ PARAMETERS = 11_221_680  # of albert-base-v2 as published, with a head for maske
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 512 tokens."""
-    import torch
     from transformers import AlbertConfig, AlbertForMaskedLM
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.capture.models._texts import build_language_model
 
     config = AlbertConfig(
         vocab_size=30000,
@@ -27,11 +26,7 @@ def build(setting: Setting) -> Callable[[], object]:
         attention_probs_dropout_prob=0,
         attn_implementation=setting.attention,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = AlbertForMaskedLM(config).train()
-        tokens = torch.ones(setting.batch, SEQUENCE, dtype=torch.long)
-    check_parameters(model, PARAMETERS)
-    return training_step(setting, model, lambda: model(input_ids=tokens, labels=tokens).loss)
+    return build_language_model(setting, lambda: AlbertForMaskedLM(config), PARAMETERS, SEQUENCE)
 
 
 MODEL = Model(

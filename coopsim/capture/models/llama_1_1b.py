@@ -10,10 +10,9 @@ PARAMETERS = 1_100_048_384  # of the released TinyLlama-1.1B
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 1024 tokens."""
-    import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.capture.models._texts import build_language_model
 
     config = LlamaConfig(
         hidden_size=2048,
@@ -24,11 +23,7 @@ def build(setting: Setting) -> Callable[[], object]:
         use_cache=False,
         attn_implementation=setting.attention,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = LlamaForCausalLM(config).train()
-        tokens = torch.ones(setting.batch, TOKENS, dtype=torch.long)
-    check_parameters(model, PARAMETERS)
-    return training_step(setting, model, lambda: model(input_ids=tokens, labels=tokens).loss)
+    return build_language_model(setting, lambda: LlamaForCausalLM(config), PARAMETERS, TOKENS)
 
 
 MODEL = Model(

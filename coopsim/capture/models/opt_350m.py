@@ -11,10 +11,9 @@ PARAMETERS = 331_196_416  # of the released opt-350m, the head's weight tied to 
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 1024 tokens, each to predict the next."""
-    import torch
     from transformers import OPTConfig, OPTForCausalLM
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.capture.models._texts import build_language_model
 
     config = OPTConfig(
         vocab_size=50272,
@@ -31,11 +30,7 @@ def build(setting: Setting) -> Callable[[], object]:
         use_cache=False,
         attn_implementation=setting.attention,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = OPTForCausalLM(config).train()
-        tokens = torch.ones(setting.batch, TOKENS, dtype=torch.long)
-    check_parameters(model, PARAMETERS)
-    return training_step(setting, model, lambda: model(input_ids=tokens, labels=tokens).loss)
+    return build_language_model(setting, lambda: OPTForCausalLM(config), PARAMETERS, TOKENS)
 
 
 MODEL = Model(

@@ -11,10 +11,9 @@ PARAMETERS = 278_295_186  # of xlm-roberta-base as published, with its head for 
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 512 tokens, in train mode."""
-    import torch
     from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.capture.models._texts import build_language_model
 
     config = XLMRobertaConfig(
         vocab_size=250_002,
@@ -28,11 +27,7 @@ def build(setting: Setting) -> Callable[[], object]:
         attention_probs_dropout_prob=DROPOUT,
         attn_implementation=setting.attention,  # type: ignore[call-arg]
     )
-    with torch.device("cuda"):
-        model = XLMRobertaForMaskedLM(config).train()
-        tokens = torch.ones(setting.batch, SEQUENCE, dtype=torch.long)
-    check_parameters(model, PARAMETERS)
-    return training_step(setting, model, lambda: model(input_ids=tokens, labels=tokens).loss)
+    return build_language_model(setting, lambda: XLMRobertaForMaskedLM(config), PARAMETERS, SEQUENCE)
 
 
 MODEL = Model(
