@@ -10,8 +10,8 @@ from coopsim.text import human
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.capture.script import Report, Script
-    from coopsim.capture.script.largest import Largest
+    from coopsim.script import Report, Script
+    from coopsim.script.largest import Largest
 
 
 _TOLERANCE = 0.01  #: of the number found
@@ -20,8 +20,8 @@ _TIMES = 3  #: a range is widened so often, to four times what it was or a quart
 
 def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
     """Search, and say what was found. Exit code 3 if the lowest number does not train."""
-    from coopsim.capture.script import Script
-    from coopsim.capture.script.largest import Largest, search
+    from coopsim.script import Script
+    from coopsim.script.largest import Largest, search
 
     for option in ("fit", "snapshot", "trace", "traceback"):
         if getattr(args, option):
@@ -51,7 +51,7 @@ def _say_widened(low: int, high: int) -> None:
 
 
 def _run(script: "Script", n: int) -> "Report":
-    from coopsim.capture.script import run as run_script
+    from coopsim.script import run as run_script
 
     words = tuple(word.replace("{}", str(n)) for word in script.command)
     try:

@@ -13,15 +13,15 @@ from coopsim.phantom import profiles
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.capture.script import OutOfMemory, Report, Script
+    from coopsim.script import OutOfMemory, Report, Script
 
 #: A card on which memory does not run out, for a script that needs more than the one it is asked about.
 _ENDLESS = 4 << 40
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.capture.script import Script, record
-    from coopsim.capture.script import run as run_script
+    from coopsim.script import Script, record
+    from coopsim.script import run as run_script
 
     command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
     if not command:
@@ -73,8 +73,8 @@ def memory_of(args: argparse.Namespace) -> int | None:
 
 
 def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
-    from coopsim.capture.script import fit
-    from coopsim.capture.script import run as run_script
+    from coopsim.script import fit
+    from coopsim.script import run as run_script
 
     note("looking for the smallest memory that trains")
     enough = report

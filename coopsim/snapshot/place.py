@@ -6,7 +6,7 @@ from pathlib import PurePath
 from coopsim.snapshot.model import Frame
 
 #: What the paths of libraries' files have in them, and those of a user's own do not.
-_LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python", "/coopsim/capture/", "<")
+_LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python", "/coopsim/capture/", "/coopsim/script/", "<")
 
 
 @cache

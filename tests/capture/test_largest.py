@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopsim.capture.script import Report
-from coopsim.capture.script.largest import Largest, search
+from coopsim.script import Report
+from coopsim.script.largest import Largest, search
 from coopsim.types import CoopsimError
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coopsim import trace
-from coopsim.capture.script import search
+from coopsim.script import search
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MIB = 1 << 20

@@ -15,9 +15,9 @@ from typing import Any
 
 from coopsim import phantom
 from coopsim.capture.errors import CaptureError
-from coopsim.capture.script import search
-from coopsim.capture.script.report import OutOfMemory, Report
-from coopsim.capture.script.task import Task
+from coopsim.script import search
+from coopsim.script.report import OutOfMemory, Report
+from coopsim.script.task import Task
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 

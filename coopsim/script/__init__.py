@@ -4,7 +4,7 @@ The script runs in processes of its own. site/sitecustomize.py is found by each 
 inside.py, which waits until the script imports torch, watches (watch.py), and leaves a report when it ends.
 """
 
-from coopsim.capture.script.report import Held, OutOfMemory, Report
-from coopsim.capture.script.run import Script, fit, record, run
+from coopsim.script.report import Held, OutOfMemory, Report
+from coopsim.script.run import Script, fit, record, run
 
 __all__ = ["Held", "OutOfMemory", "Report", "Script", "fit", "record", "run"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coopsim.capture.script.report import Report
+from coopsim.script.report import Report
 from coopsim.types import CoopsimError
 
 _FASTER = 4  #: by which a stride grows, and a range

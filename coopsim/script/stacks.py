@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-_OWN = str(Path(__file__).parents[1])
+#: The packages that watch: this one, and the recorder's.
+_OWN = tuple(f"{Path(__file__).parents[1] / room}/" for room in ("script", "capture"))
 #: PyTorch's wrappers around a dispatch mode's function.
 _WRAPPERS = ("torch/_compile.py", "torch/_dynamo/eval_frame.py")
 

@@ -1,6 +1,6 @@
 """A process on the phantom GPU that makes recorded requests of PyTorch's allocator, on cards of many sizes.
 
-python -m coopsim.capture.script.probe REQUESTS LOW HIGH prints the smallest memory that serves them.
+python -m coopsim.script.probe REQUESTS LOW HIGH prints the smallest memory that serves them.
 """
 
 import os
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from coopsim.capture.script import search
 from coopsim.phantom.control import Control
+from coopsim.script import search
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
 
 def guess(card: str, requests: Path, low: int, high: int) -> int | None:
     """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be told."""
-    command = [sys.executable, "-m", "coopsim.capture.script.probe", str(requests), str(low), str(high)]
+    command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high)]
     variables = os.environ | phantom.environment(card, total_bytes=high)
     child = subprocess.run(command, env=variables, check=False, capture_output=True, text=True)  # noqa: S603
     return int(child.stdout) if child.returncode == 0 and child.stdout.strip().isdecimal() else None

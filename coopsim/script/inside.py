@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
 from typing import Any
 
-from coopsim.capture.script import places
-from coopsim.capture.script.task import FOLDER, Task
+from coopsim.script import places
+from coopsim.script.task import FOLDER, Task
 
 
 def install() -> None:
@@ -65,7 +65,7 @@ class _Session:
 
     def begin(self) -> None:
         """torch is there."""
-        from coopsim.capture.script.watch import Watch
+        from coopsim.script.watch import Watch
 
         self._watch = Watch(self._task)
 

@@ -9,8 +9,8 @@ import coopsim
 from coopsim import trace
 from coopsim.capture import assemble
 from coopsim.capture.recorder import Recorder
-from coopsim.capture.script.task import Task
 from coopsim.capture.steady import Steady
+from coopsim.script.task import Task
 
 
 class TraceOfSteps:

@@ -15,11 +15,11 @@ from coopsim.capture.costs import CostModel
 from coopsim.capture.device import Device, PhantomDevice
 from coopsim.capture.effects import tensors
 from coopsim.capture.recorder import Recorder
-from coopsim.capture.script import places, requests, stacks
-from coopsim.capture.script.task import Task
 from coopsim.capture.storages import Storage
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
+from coopsim.script import places, requests, stacks
+from coopsim.script.task import Task
 from coopsim.types import Role
 
 #: What an op may want of the device's data, which the phantom does not have.
@@ -42,7 +42,7 @@ class Watch:
         self._recorder.__enter__()  # type: ignore[no-untyped-call]
         self._recording = None
         if task.trace:
-            from coopsim.capture.script.recording import TraceOfSteps
+            from coopsim.script.recording import TraceOfSteps
 
             self._recording = TraceOfSteps(task, self._recorder)
         optimizers.register_optimizer_step_post_hook(self._stepped)
