@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from coopsim.allocators.caching import case
 from coopsim.allocators.caching.api import CachingAllocator
-from coopsim.allocators.caching.rows import STOP
+from coopsim.kernel.rows import STOP
 from coopsim.oracle import Oracle, oracle
 from tests.oracle.streams import Stream, draw
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.allocators.caching.api import CachingAllocator, Segment
-from coopsim.allocators.caching.rows import ALLOCATE, AMOUNT, FREE, KIND, NUMBER, STREAM
+from coopsim.kernel.rows import ALLOCATE, AMOUNT, FREE, KIND, NUMBER, STREAM
 from coopsim.requests.stream import RequestStream
 
 _SMALL = 1 << 20  #: bytes; larger requests never come from a segment of small blocks

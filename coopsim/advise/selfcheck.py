@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.allocators.caching.rows import ALLOCATE, AMOUNT, KIND
 from coopsim.allocators.caching.version import VERSIONS
+from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND
 from coopsim.requests.stream import RequestStream
 from coopsim.snapshot.model import Snapshot
 from coopsim.snapshot.rewind import rewind

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coopsim.capture import layout, requests
+from coopsim.capture import layout, request_order
 from coopsim.capture.recorder import Free, NextStep, Op, Recording
 from coopsim.capture.storages import Storage
 from coopsim.capture.temporaries import Entry, high_water
@@ -58,7 +58,7 @@ def assemble(
     Adds to the header how many storages leaked and were lost (see Handover), the counts of ops, how many frees the
     history has at the same op, and how memory was laid out at the start.
     """
-    temporaries, asked = high_water(list(history)), requests.by_op(history)
+    temporaries, asked = high_water(list(history)), request_order.by_op(history)
     ops = [event for event in recording.events if isinstance(event, Op)]
     appeared = [storage for op in ops for storage in op.creates]
     _name_the_rest(recording, ops)
@@ -78,7 +78,7 @@ def assemble(
                 created = [s.nbytes for s in event.creates]
                 known = table.of(event.name, event.flops, event.bytes_moved, created) if table else None
                 seen = temporaries.get(event.number, ())
-                wanted = requests.encode(asked[event.number], event.creates) if event.number in asked else ()
+                wanted = request_order.encode(asked[event.number], event.creates) if event.number in asked else ()
                 builder.op(
                     event.name,
                     reads=[number[s] for s in event.reads],
@@ -106,7 +106,7 @@ def assemble(
     }
     allocator: dict[str, Any] = {}
     if history:
-        allocator["frees_as_allocator"], allocator["frees"] = requests.agreement(recording, history)
+        allocator["frees_as_allocator"], allocator["frees"] = request_order.agreement(recording, history)
     at_start = layout.describe(recording.segments, recording.start, number)
     if at_start is not None:
         allocator["memory_at_start"] = at_start

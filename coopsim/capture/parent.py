@@ -1,4 +1,4 @@
-"""The parent's side of a capture: check the request, start the child on the phantom GPU, and listen to it."""
+"""The parent's side of a capture: check the job, start the child on the phantom GPU, and listen to it."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from typing import IO, get_args
 from coopsim import files, phantom
 from coopsim.capture import cost_table, fake, models, target, temporary_table
 from coopsim.capture.errors import CaptureError, OutOfMemory
-from coopsim.capture.request import Precision, Request, Where
+from coopsim.capture.job import Job, Precision, Where
 
 _CHOICES = {
     "precision": Precision,
@@ -62,14 +62,14 @@ def capture(
     if torch, its CUDA build or a C compiler is missing.
     """
     where = str(Path(out).absolute())
-    request = Request(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention, device)
+    job = Job(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention, device)
     costs, temporaries = (str(path.absolute()) if path else "" for path in (cost_from, temporaries_from))
-    request = replace(request, cost_from=costs, temporaries_from=temporaries, passes=passes)
-    _check(request)
+    job = replace(job, cost_from=costs, temporaries_from=temporaries, passes=passes)
+    _check(job)
     say = progress or (lambda _: None)
-    variables = os.environ | _place(request, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    variables = os.environ | _place(job, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     with tempfile.TemporaryFile("w+", errors="replace") as output:
-        code, answer = _run(request, variables, output, say)
+        code, answer = _run(job, variables, output, say)
         if answer is None:
             raise CaptureError(f"the capture's process {_manner(code)}{_last_words(output)}")
     match answer:
@@ -79,56 +79,56 @@ def capture(
             raise CaptureError(text)
 
 
-def _place(request: Request, say: Callable[[str], None]) -> dict[str, str]:
+def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
     """Prepare the place where the step will run: the variables that lead the child there."""
-    if request.device == "phantom":
+    if job.device == "phantom":
         say("preparing the phantom GPU")
         try:
-            return phantom.environment(request.card)
+            return phantom.environment(job.card)
         except phantom.NoCudaTorchError as error:
             raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
-    if request.device == "fake":
+    if job.device == "fake":
         say("preparing fake tensors")
         return fake.variables()
     return {}
 
 
-def _check(request: Request) -> None:
+def _check(job: Job) -> None:
     """What can be refused before anything runs."""
-    phantom.profiles.get(request.card)
+    phantom.profiles.get(job.card)
     for what, kind in _CHOICES.items():
-        value, known = getattr(request, what), get_args(kind)
+        value, known = getattr(job, what), get_args(kind)
         if value is not None and value not in known:
             raise CaptureError(f"unknown {what} {value!r}; it is {' or '.join(known)}")
     for what, least in (("steps", 1), ("warmup", 0)):
-        if getattr(request, what) < least:
+        if getattr(job, what) < least:
             raise CaptureError(f"{what} must be at least {least}")
-    if request.batch is not None and request.batch < 1:
+    if job.batch is not None and job.batch < 1:
         raise CaptureError("batch must be at least 1")
-    if request.is_file:
+    if job.is_file:
         for what in ("batch", "optimizer", "amp", "attention"):
-            if getattr(request, what) is not None:
+            if getattr(job, what) is not None:
                 raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
-        target.split(request.target)
-    elif models.get(request.target).attention is None and request.attention is not None:
-        raise CaptureError(f"{request.target} has no attention, so there is none to choose")
-    if request.device == "cuda" and request.cost_from:
+        target.split(job.target)
+    elif models.get(job.target).attention is None and job.attention is not None:
+        raise CaptureError(f"{job.target} has no attention, so there is none to choose")
+    if job.device == "cuda" and job.cost_from:
         raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
-    if request.device == "cuda" and request.temporaries_from:
+    if job.device == "cuda" and job.temporaries_from:
         raise CaptureError("a real GPU's temporaries are seen; a table of temporaries is for the other devices")
-    if request.cost_from:
-        cost_table.read(Path(request.cost_from))
-    if request.temporaries_from:
-        temporary_table.read(Path(request.temporaries_from))
-    files.target(request.out)
+    if job.cost_from:
+        cost_table.read(Path(job.cost_from))
+    if job.temporaries_from:
+        temporary_table.read(Path(job.temporaries_from))
+    files.target(job.out)
 
 
 def _run(
-    request: Request, variables: dict[str, str], output: IO[str], say: Callable[[str], None]
+    job: Job, variables: dict[str, str], output: IO[str], say: Callable[[str], None]
 ) -> tuple[int, dict[str, str] | None]:
     """Run the child to its end: its exit code, and its last word if it had one. Its own output goes to `output`."""
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "coopsim.capture.worker", str(writing), request.to_json()]
+    command = [sys.executable, "-m", "coopsim.capture.worker", str(writing), job.to_json()]
     with open(reading, encoding="utf-8") as messages:
         try:
             child = subprocess.Popen(  # noqa: S603

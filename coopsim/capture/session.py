@@ -17,9 +17,9 @@ from coopsim.capture import assemble, models, target
 from coopsim.capture.costs import CostModel
 from coopsim.capture.device import Device, PhantomDevice, RealDevice
 from coopsim.capture.errors import CaptureError
+from coopsim.capture.job import Job
 from coopsim.capture.measured import MeasuredCosts
 from coopsim.capture.recorder import Op, Recorder, Recording
-from coopsim.capture.request import Request
 from coopsim.capture.steady import Steady
 from coopsim.capture.temporary_table import TemporaryTable
 from coopsim.capture.timing import Timer
@@ -28,68 +28,68 @@ from coopsim.phantom import profiles
 Say = Callable[[str], None]
 
 
-def record(request: Request, say: Say) -> None:
+def record(job: Job, say: Say) -> None:
     """Record what was asked for and write it. Whatever the program raises goes through."""
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
     with contextlib.ExitStack() as stack:
-        device = _device(request, stack)
-        cost_model = _cost_model(request)
+        device = _device(job, stack)
+        cost_model = _cost_model(job)
         recorder = stack.enter_context(Recorder(device, cost_model))
         say("building the program")
-        step, about = _program(request, cost_model)
-        for i in range(request.warmup):
-            say(f"warming up, step {i + 1} of {request.warmup}")
+        step, about = _program(job, cost_model)
+        for i in range(job.warmup):
+            say(f"warming up, step {i + 1} of {job.warmup}")
             step()
         recorder.where.install()
-        if request.device == "cuda":
+        if job.device == "cuda":
             recorder.timer = Timer()
         steady = Steady(recorder)
-        for i in range(request.steps):
-            say(f"recording step {i + 1} of {request.steps}")
+        for i in range(job.steps):
+            say(f"recording step {i + 1} of {job.steps}")
             if i:
                 steady.next_step()
             step()
         recording, seen = steady.stop()
         history = device.history.stop()
         recorder.where.remove()
-        source = _measure(request, recorder, recording, step, say) if recorder.timer else cost_model.source
+        source = _measure(job, recorder, recording, step, say) if recorder.timer else cost_model.source
     about = seen | about
     say("writing the trace")
-    header = _header(request, recorder, about) | {
+    header = _header(job, recorder, about) | {
         "cost_source": source,
         "temporaries": "allocator history" if device.history.available else "none",
     }
-    table = TemporaryTable(Path(request.temporaries_from)) if request.temporaries_from else None
-    trace.save(assemble.assemble(recording, history, header, table), Path(request.out))
+    table = TemporaryTable(Path(job.temporaries_from)) if job.temporaries_from else None
+    trace.save(assemble.assemble(recording, history, header, table), Path(job.out))
 
 
-def _device(request: Request, stack: contextlib.ExitStack) -> Device:
-    if request.device == "fake":
+def _device(job: Job, stack: contextlib.ExitStack) -> Device:
+    if job.device == "fake":
         from coopsim.capture.fake.tensors import FakeDevice
 
-        return stack.enter_context(FakeDevice(request.card))
+        return stack.enter_context(FakeDevice(job.card))
     if not torch.cuda.is_available():
         raise CaptureError("torch finds no GPU here; leave out --device cuda to record on the phantom GPU")
     torch.cuda.init()  # type: ignore[no-untyped-call]
-    return PhantomDevice(profiles.get(request.card)) if request.device == "phantom" else RealDevice()
+    return PhantomDevice(profiles.get(job.card)) if job.device == "phantom" else RealDevice()
 
 
-def _cost_model(request: Request) -> CostModel:
-    card = profiles.get(request.card)
-    if request.cost_from:
-        return MeasuredCosts(card, request.precision, Path(request.cost_from))
-    return CostModel(card, request.precision)
+def _cost_model(job: Job) -> CostModel:
+    card = profiles.get(job.card)
+    if job.cost_from:
+        return MeasuredCosts(card, job.precision, Path(job.cost_from))
+    return CostModel(card, job.precision)
 
 
-def _measure(request: Request, recorder: Recorder, recording: Recording, step: target.Step, say: Say) -> str:
+def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.Step, say: Say) -> str:
     """Repeat the recorded steps for their times, and put the costs into the recording. What the header says of them."""
     timer = recorder.timer
     assert timer is not None
     timer.next_pass()
-    for i in range(request.passes - 1):
-        say(f"measuring, pass {i + 2} of {request.passes}")
-        for _ in range(request.steps):
+    for i in range(job.passes - 1):
+        say(f"measuring, pass {i + 2} of {job.passes}")
+        for _ in range(job.steps):
             step()
         timer.next_pass()
     costs, passes = timer.medians()
@@ -99,13 +99,13 @@ def _measure(request: Request, recorder: Recorder, recording: Recording, step: t
     return timer.source(passes)
 
 
-def _program(request: Request, cost_model: CostModel) -> tuple[target.Step, dict[str, Any]]:
+def _program(job: Job, cost_model: CostModel) -> tuple[target.Step, dict[str, Any]]:
     """The step, and what is known about it."""
-    if request.is_file:
-        name = Path(request.target.rpartition(":")[0]).stem
-        return target.load(request.target), {"model": name, "title": request.target.rpartition("/")[2]}
-    model = models.get(request.target)
-    setting = model.setting(request.batch, request.optimizer, request.amp, request.attention)
+    if job.is_file:
+        name = Path(job.target.rpartition(":")[0]).stem
+        return target.load(job.target), {"model": name, "title": job.target.rpartition("/")[2]}
+    model = models.get(job.target)
+    setting = model.setting(job.batch, job.optimizer, job.amp, job.attention)
     torch.backends.cuda.matmul.allow_tf32 = cost_model.precision == "tf32"
     about = {"model": model.name, "title": model.title, "source": model.source, **model.details, **setting.header}
     gc.disable()  # as the worker: it imports a library
@@ -114,16 +114,16 @@ def _program(request: Request, cost_model: CostModel) -> tuple[target.Step, dict
     return step, about
 
 
-def _header(request: Request, recorder: Recorder, about: dict[str, Any]) -> dict[str, Any]:
+def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, Any]:
     """The provenance of the trace: nothing in it differs between two runs."""
     versions = {"coopsim": coopsim.__version__, "torch": torch.__version__}
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__
     return about | {
         "versions": versions,
-        "command": request.command,
+        "command": job.command,
         **recorder.device.header,
         "precision": recorder.cost_model.precision,
-        "steps_recorded": request.steps,
-        "warmup_steps": request.warmup,
+        "steps_recorded": job.steps,
+        "warmup_steps": job.warmup,
     }

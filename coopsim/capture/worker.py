@@ -14,14 +14,14 @@ import traceback
 from typing import Any
 
 from coopsim.capture import fake, target
-from coopsim.capture.request import Request
+from coopsim.capture.job import Job
 from coopsim.phantom import profiles
 from coopsim.types import CoopsimError
 
 
 def main() -> None:
-    """Serve one request and end the process."""
-    descriptor, request = int(sys.argv[1]), Request.from_json(sys.argv[2])
+    """Do one job and end the process."""
+    descriptor, job = int(sys.argv[1]), Job.from_json(sys.argv[2])
     # The path of `-m` is the folder that we were started in; a program must not find its modules there by accident.
     if sys.path and sys.path[0] == os.getcwd():
         del sys.path[0]
@@ -32,23 +32,23 @@ def main() -> None:
         os.write(descriptor, json.dumps(message).encode() + b"\n")
 
     try:
-        if request.device == "fake":
+        if job.device == "fake":
             fake.load_guard()
         gc.disable()  # imports leave no garbage, but make it look for some: a tenth of their time
         from coopsim.capture import session
 
         gc.enable()
-        session.record(request, lambda text: send(progress=text))
+        session.record(job, lambda text: send(progress=text))
         send(done="")
     except BaseException as error:
         traceback.print_exc()
-        send(**_explain(error, request))
+        send(**_explain(error, job))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # an orderly exit can abort in autograd's threads, which Python ends while they wait
 
 
-def _explain(error: BaseException, request: Request) -> dict[str, str]:
+def _explain(error: BaseException, job: Job) -> dict[str, str]:
     if isinstance(error, ImportError) and "torch" not in sys.modules:
         return {"error": f"torch cannot be imported here, which a real GPU needs with all its libraries: {error}"}
     import torch
@@ -56,22 +56,22 @@ def _explain(error: BaseException, request: Request) -> dict[str, str]:
     if isinstance(error, CoopsimError):
         return {"error": str(error)}
     if isinstance(error, torch.OutOfMemoryError):
-        return {"out_of_memory": _out_of_memory(error, request)}
-    if request.is_file:
-        return {"error": target.blame(error, request.target)}
+        return {"out_of_memory": _out_of_memory(error, job)}
+    if job.is_file:
+        return {"error": target.blame(error, job.target)}
     first = (str(error).strip().splitlines() or [""])[0]
-    return {"error": f"{request.target} failed: {type(error).__name__}: {first}"}
+    return {"error": f"{job.target} failed: {type(error).__name__}: {first}"}
 
 
-def _out_of_memory(error: Any, request: Request) -> str:
+def _out_of_memory(error: Any, job: Job) -> str:
     """One line: what asked for how much, and what the card has."""
     import torch
 
-    card = profiles.get(request.card)
+    card = profiles.get(job.card)
     said = re.search(r"Tried to allocate (.+?)\. .*?Of the allocated memory (.+?) is allocated by PyTorch", str(error))
     detail = f"; {said[2]} were allocated when {said[1]} more were asked for" if said else ""
     total = torch.cuda.get_device_properties(0).total_memory
-    where = f" at {target.place(error, request.target)}" if request.is_file else ""
+    where = f" at {target.place(error, job.target)}" if job.is_file else ""
     return (
         f"out of memory{where}: the {card.title} has {total / 2**30:.2f} GiB, of which {card.context_mib} MiB are the "
         f"context's{detail}"

@@ -27,9 +27,9 @@ def run(args: argparse.Namespace) -> int:
     if not command:
         raise CoopsimError("name the command to run after --, as in: coopsim phantom run -- python train.py")
     if args.largest:
-        from coopsim.cli import largest
+        from coopsim.cli import phantom_largest
 
-        return largest.run(args, command, memory_of(args))
+        return phantom_largest.run(args, command, memory_of(args))
     if args.tolerance is not None:
         raise CoopsimError("--tolerance is of --largest")
     for name in (args.snapshot, args.trace):
@@ -91,7 +91,7 @@ def _text(report: "Report") -> str:
     failed = report.out_of_memory if report.outcome == "oom" else None
     rows = [
         ("GPU", f"{profiles.get(report.gpu).title} with {human(report.memory_bytes)}, imitated"),
-        ("outcome", where(failed) if failed else f"trained: {report.steps} optimizer steps"),
+        ("outcome", failed.title if failed else f"trained: {report.steps} optimizer steps"),
         ("peak allocated", human(report.peak_allocated_bytes)),
         ("peak reserved", human(report.peak_reserved_bytes)),
         ("fragmentation", f"{report.fragmentation:.1%} of the reserved memory at the peaks"),
@@ -117,12 +117,6 @@ def _text(report: "Report") -> str:
         for need in report.needs_data
     ]
     return "\n".join(lines)
-
-
-def where(failed: "OutOfMemory") -> str:
-    """Where in the script memory ran out."""
-    at = f" at {failed.place}" if failed.place else ""
-    return f"out of memory{at}, {failed.phase} of step {failed.step}"
 
 
 def _memory(failed: "OutOfMemory") -> list[tuple[str, str]]:

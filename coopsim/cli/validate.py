@@ -70,7 +70,7 @@ def _real(against: str) -> Any:
 
 def _performed(c: Any, schedule: Any, stream: Any) -> tuple[dict[str, Any], list[str]]:
     """A schedule that was made for this allocator, on a card of the budget."""
-    from coopsim.allocators.caching.rows import ALLOCATE, KIND
+    from coopsim.kernel.rows import ALLOCATE, KIND
     from coopsim.oracle.against import QUANTITIES
 
     takes = stream.rows[:, KIND] == ALLOCATE

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.allocators.caching.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, TICK
+from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, TICK
 
 _TEXT = ("a {1} {2} {3}", "f {1}", "r {1} {3}", "e", "t {2}", "d {2}")
 
@@ -15,7 +15,7 @@ _TEXT = ("a {1} {2} {3}", "f {1}", "r {1} {3}", "e", "t {2}", "d {2}")
 class RequestStream:
     """Requests in order.
 
-    rows: int64 (n, 4), as allocators/caching/rows.py has them; allocation numbers count from 0, each is allocated once.
+    rows: int64 (n, 4), as kernel/rows.py has them; allocation numbers count from 0, each is allocated once.
     source: by row, the place that it comes from (an op of a trace, a row of a schedule, an event of a history), or -1.
     labels: by allocation number, what it is, for people. prologue: how many rows at the start only restore what was
     there before the record begins.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests.stream import RequestStream
 
 

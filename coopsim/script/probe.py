@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from coopsim.phantom.control import Control
-from coopsim.script import search
+from coopsim.script import smallest
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         device.set_total(nbytes)
         return _serve(requests)
 
-    print(search.smallest(served, low, high)[0], flush=True)
+    print(smallest.smallest(served, low, high)[0], flush=True)
     os._exit(0)
 
 

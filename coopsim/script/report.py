@@ -43,6 +43,12 @@ class OutOfMemory:
         """From the process's own words."""
         return cls(**found | {"largest": [Held(**group) for group in found["largest"]]})
 
+    @property
+    def title(self) -> str:
+        """Where in the script memory ran out."""
+        at = f" at {self.place}" if self.place else ""
+        return f"out of memory{at}, {self.phase} of step {self.step}"
+
 
 @dataclass(frozen=True)
 class Report:

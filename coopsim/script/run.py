@@ -8,14 +8,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from coopsim import phantom
 from coopsim.capture.errors import CaptureError
-from coopsim.script import search
 from coopsim.script.report import OutOfMemory, Report
 from coopsim.script.task import Task
 
@@ -186,22 +184,3 @@ def _absolute(path: Path | None) -> str:
 def _path() -> str:
     """Where commands are looked for: beside our own Python first, so that `accelerate` and its like are found."""
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-
-
-def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None]) -> tuple[int, int]:
-    """The smallest memory with which the script trains, to 2 MiB, context included; and how many runs it took.
-
-    `first` is a run in which memory did not run out; `requests` is what it asked of the allocator, for a guess.
-    Then real runs decide: the script trains with the memory returned, and does not with 2 MiB less. (With less still
-    it may train again: the caching allocator is not monotone.)
-    """
-
-    def trains(nbytes: int) -> bool:
-        report = run(script.with_memory(nbytes))
-        say(f"with {nbytes >> 20} MiB: {'trains' if report.outcome == 'ok' else 'out of memory'}")
-        return report.outcome == "ok"
-
-    # Less than what was allocated at the peak cannot do; all that was taken of the card can.
-    low = first.context_bytes + first.peak_allocated_bytes
-    guess = search.guess(script.card, requests, low, first.peak_device_bytes) if requests.exists() else None
-    return search.smallest(trains, low, first.peak_device_bytes, guess)

@@ -18,7 +18,7 @@ from coopsim.capture.recorder import Recorder
 from coopsim.capture.storages import Storage
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import places, requests, stacks
+from coopsim.script import history, places, stacks
 from coopsim.script.task import Task
 from coopsim.types import Role
 
@@ -66,7 +66,7 @@ class Watch:
         if self._task.snapshot and not self._ooms:
             self._snapshot()
         if self._task.requests:
-            requests.save(self._task.requests)
+            history.save(self._task.requests)
         return found | {
             "steps": self._steps,
             "peak_allocated_bytes": stats.get("allocated_bytes.all.peak", 0),
@@ -90,7 +90,7 @@ class Watch:
         if self._task.snapshot:
             torch.cuda.memory._record_memory_history(stacks="python")
         elif self._task.requests:
-            torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=requests.LIMIT)
+            torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=history.LIMIT)
 
     def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """After Optimizer.step. The first optimizer that is seen beats the time."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopsim.allocators.caching.api import CachingAllocator
-from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import RequestStream, of_schedule
 from coopsim.schedule import Schedule
 from coopsim.types import CoopsimError

@@ -3,7 +3,6 @@
 The provenance header is JSON in the Parquet metadata, under the key `coopsim`. docs/formats.md has the columns.
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 
 from coopsim.files import replacing
 from coopsim.trace.check import TraceError, check, event_rows
-from coopsim.trace.table import SCHEMA_VERSION, Ragged, Trace
+from coopsim.trace.table import LISTS, NUMBERS, SCHEMA_VERSION, Ragged, Trace
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 _LIST = pa.list_(pa.int64())
@@ -43,22 +42,6 @@ _SCHEMA = pa.schema(
         ("random", pa.bool_()),
     ]
 )
-_NUMBERS = ("step", "stream", "cost_ns", "flops", "bytes_moved")
-_LISTS = ("reads", "mutates", "creates", "temporaries", "requests")
-
-
-def content_hash(trace: Trace) -> str:
-    """Hash of all rows, not of the header."""
-    h = hashlib.blake2b(digest_size=16)
-    for field in ("bytes", "alive_at_start", "becomes", *_NUMBERS, "random", "freed", "freed_after"):
-        h.update(np.ascontiguousarray(getattr(trace, field)).tobytes())
-    # no requests hash as before there were any, so that such a trace keeps its name
-    for field in _LISTS if len(trace.requests.values) else _LISTS[:-1]:
-        ragged: Ragged = getattr(trace, field)
-        h.update(ragged.start.tobytes() + ragged.values.tobytes())
-    for words in (trace.role, trace.name, trace.phase, trace.module):
-        h.update("\0".join(words).encode() + b"\1")
-    return "blake2b:" + h.hexdigest()
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
@@ -93,11 +76,11 @@ def save(trace: Trace, path: str | Path) -> None:
         "becomes": spread(storages, trace.becomes, pa.int32()),
         "random": spread(ops, trace.random, pa.bool_()),
     }
-    for field in _NUMBERS:
+    for field in NUMBERS:
         columns[field] = spread(ops, getattr(trace, field), _SCHEMA.field(field).type)
     for field in ("name", "phase", "module"):
         columns[field] = spread(ops, getattr(trace, field), _WORD)
-    for field in _LISTS:
+    for field in LISTS:
         ragged: Ragged = getattr(trace, field)
         columns[field] = spread(ops, pa.ListArray.from_arrays(ragged.start.astype(np.int32), ragged.values), _LIST)
     header = dict(trace.header) | {"schema_version": SCHEMA_VERSION, "content_hash": trace.content_hash}
@@ -240,8 +223,8 @@ def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
         phase=words("phase"),
         module=words("module"),
         random=flags("random"),
-        **{name: numbers(name) for name in _NUMBERS},
-        **{name: lists(name) for name in _LISTS},
+        **{name: numbers(name) for name in NUMBERS},
+        **{name: lists(name) for name in LISTS},
         freed=named[len(rows["storage"]) :],
         freed_after=np.searchsorted(rows["op"], rows["free"]) - 1,
         header={k: v for k, v in header.items() if k not in ("content_hash", "schema_version")},

@@ -6,7 +6,7 @@ from typing import Any
 
 from coopsim import snapshot
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import of_snapshot, of_trace
 from coopsim.requests.trial import attempt, smallest
 from coopsim.snapshot.rewind import rewind

@@ -96,7 +96,7 @@ def test_temporaries_at_their_most(on_phantom) -> None:
 
 REQUESTS = """
 from dataclasses import dataclass
-from coopsim.capture import requests
+from coopsim.capture import request_order
 from coopsim.capture.recorder import Free, Op, Recording
 from coopsim.capture.storages import Storage
 from coopsim.types import Phase
@@ -109,12 +109,12 @@ entries = [
 ]
 start, first, second, third = (Storage(i, 100, address) for i, address in enumerate([5, 2, 1, 3]))
 def op(number, *creates): return Op(number, "", Phase.FORWARD, "", 0, [], [], creates=list(creates))
-asked = requests.by_op(entries)
-def agree(*order): return requests.agreement(Recording([start], list(order)), entries)
+asked = request_order.by_op(entries)
+def agree(*order): return request_order.agreement(Recording([start], list(order)), entries)
 right = [Free(start), op(7, first, second), op(8, third), Free(first), Free(third)]
 answer([
-    asked, requests.encode(asked[7], [first, second]), requests.encode(asked[7], [second, first]),
-    requests.encode(asked[8], [third]), agree(*right), agree(*right[:2], right[3], right[2], right[4]),
+    asked, request_order.encode(asked[7], [first, second]), request_order.encode(asked[7], [second, first]),
+    request_order.encode(asked[8], [third]), agree(*right), agree(*right[:2], right[3], right[2], right[4]),
 ])
 """
 

@@ -208,7 +208,7 @@ def test_bad_input(options: tuple[str, ...], words: tuple[str, ...], says: str, 
 
 
 def test_what_is_known_so_far() -> None:
-    from coopsim.cli.largest import _so_far
+    from coopsim.cli.phantom_largest import _so_far
 
     assert _so_far(Largest(1, 8, {})) == "nothing is known"
     assert _so_far(Largest(1, 8, {n: report(n, 0, MIB, 4 * MIB) for n in (1, 8)})) == "1 trains, 8 does not"

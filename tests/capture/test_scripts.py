@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coopsim import trace
-from coopsim.script import search
+from coopsim.script import smallest
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MIB = 1 << 20
@@ -124,14 +124,14 @@ def test_sizes_that_depend_on_data_are_pointed_out(tmp_path: Path) -> None:
 
 @given(st.integers(1, 4000), st.integers(0, 2000), st.integers(0, 2000), st.one_of(st.none(), st.integers(-99, 9999)))
 def test_the_search_ends_at_the_edge(low: int, edge: int, room: int, guess: int | None) -> None:
-    step, asked = search.STEP, []
+    step, asked = smallest.STEP, []
     threshold = (low + edge) * step
 
     def fits(nbytes: int) -> bool:
         asked.append(nbytes)
         return nbytes >= threshold
 
-    found, count = search.smallest(fits, low * step, threshold + room * step, guess and guess * step)
+    found, count = smallest.smallest(fits, low * step, threshold + room * step, guess and guess * step)
     assert found == threshold
     assert count == len(asked) <= 30
     if guess == low + edge and edge and room:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coopsim.allocators.caching.rows import AMOUNT, KIND
+from coopsim.kernel.rows import AMOUNT, KIND
 from coopsim.replay import replay
 from coopsim.requests import of_schedule, of_snapshot
 from coopsim.schedule import save

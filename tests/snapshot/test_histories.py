@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coopsim.advise.selfcheck import Agreement, check
-from coopsim.allocators.caching.rows import ALLOCATE, DELAY, EMPTY, FREE, KIND, RECORD, TICK
+from coopsim.kernel.rows import ALLOCATE, DELAY, EMPTY, FREE, KIND, RECORD, TICK
 from coopsim.phantom import wheel
 from coopsim.requests import RequestStream, of_snapshot, of_trace
 from coopsim.requests.of_snapshot import device_bytes

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coopsim.allocators.caching.api import CachingAllocator
-from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import of_snapshot
 from coopsim.snapshot import read
 from tests.capture import test_cuda12

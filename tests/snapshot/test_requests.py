@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from coopsim.allocators.caching.api import CachingAllocator
-from coopsim.allocators.caching.rows import ALLOCATE, KIND
+from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import of_trace
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from coopsim.allocators.caching import version
 from coopsim.allocators.caching.api import LARGEST_REQUEST, CachingAllocator, Segment
-from coopsim.allocators.caching.rows import ALLOCATE, DELAY, EMPTY, FREE, RECORD, STOP, TICK
+from coopsim.kernel.rows import ALLOCATE, DELAY, EMPTY, FREE, RECORD, STOP, TICK
 from coopsim.types import CoopsimError
 
 _OPERANDS = {"a": 3, "f": 1, "r": 2, "e": 0, "t": 1, "d": 1, "F": 1, "s": 0, "p": 0}

@@ -3,7 +3,6 @@
 from coopsim.allocators.caching.events import record_stream
 from coopsim.allocators.caching.malloc import free, malloc
 from coopsim.allocators.caching.release import release_cached
-from coopsim.allocators.caching.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STREAM, TICK
 from coopsim.allocators.caching.state import (
     ADDRESS,
     K_CLOCK,
@@ -19,6 +18,7 @@ from coopsim.allocators.caching.state import (
     Caching,
 )
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STREAM, TICK
 
 # What an allocation number stands for, other than a block.
 GONE, NULL = -1, -2

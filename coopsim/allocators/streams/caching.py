@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.allocators.caching.rows import ALLOCATE, FREE
 from coopsim.allocators.caching.version import NEWEST
 from coopsim.allocators.streams.requests import Requests
 from coopsim.allocators.streams.result import OutOfMemory, Result
+from coopsim.kernel.rows import ALLOCATE, FREE
 
 
 @dataclass(frozen=True)

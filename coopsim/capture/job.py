@@ -1,4 +1,4 @@
-"""What is to be captured: the message from the parent to the child."""
+"""A job: what is to be captured; the message from the parent to the child."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "ste
 
 
 @dataclass(frozen=True)
-class Request:
+class Job:
     """A capture. `target` is a reference model's name or file.py:function.
 
     `batch`, `optimizer`, `amp` and `attention` choose for a reference model; None means the model's own. `passes` is
@@ -44,8 +44,8 @@ class Request:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Request":
-        """The request that `to_json` wrote."""
+    def from_json(cls, text: str) -> "Job":
+        """The job that `to_json` wrote."""
         return cls(**json.loads(text))
 
     @property
@@ -56,7 +56,7 @@ class Request:
     @property
     def command(self) -> str:
         """The command that asks for this, with defaults left out, and without folders and the name of the result."""
-        plain = Request(self.target, self.out)
+        plain = Job(self.target, self.out)
         words = ["coopsim capture", self.target.rpartition("/")[2]]
         for field, option in (("card", "gpu"), *((f, f) for f in OPTIONS)):
             value = getattr(self, field)

@@ -71,8 +71,6 @@ def _so_far(found: "Largest") -> str:
 
 
 def _text(script: "Script", found: "Largest") -> str:
-    from coopsim.cli.phantom import where
-
     rows = [("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated")]
     if found.value is None:
         rows.append(("largest", f"none from {found.low} on: {found.low} does not train"))
@@ -89,7 +87,7 @@ def _text(script: "Script", found: "Largest") -> str:
         peaks = f"{human(report.peak_allocated_bytes)} allocated, {human(report.peak_reserved_bytes)} reserved"
         rows.append((f"with {found.value}", f"{peaks}, {human(report.peak_device_bytes)} of the card, at the peaks"))
     if found.fails is not None and (failed := found.tried[found.fails].out_of_memory):
-        rows.append((f"with {found.fails}", where(failed)))
+        rows.append((f"with {found.fails}", failed.title))
     rows.append(("runs", f"{len(found.tried)}; assumed: a number that trains, trains below, too"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 

@@ -1,4 +1,4 @@
-"""Find the smallest memory in which a program fits: a search over multiples of 2 MiB, helped by a guess."""
+"""The smallest memory in which a script trains: a search over multiples of 2 MiB, helped by a guess."""
 
 import os
 import subprocess
@@ -7,9 +7,30 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coopsim import phantom
+from coopsim.script.report import Report
+from coopsim.script.run import Script, run
 
 #: What cudaMalloc hands out is a multiple of this.
 STEP = 2 << 20
+
+
+def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None]) -> tuple[int, int]:
+    """The smallest memory with which the script trains, to 2 MiB, context included; and how many runs it took.
+
+    `first` is a run in which memory did not run out; `requests` is what it asked of the allocator, for a guess.
+    Then real runs decide: the script trains with the memory returned, and does not with 2 MiB less. (With less still
+    it may train again: the caching allocator is not monotone.)
+    """
+
+    def trains(nbytes: int) -> bool:
+        report = run(script.with_memory(nbytes))
+        say(f"with {nbytes >> 20} MiB: {'trains' if report.outcome == 'ok' else 'out of memory'}")
+        return report.outcome == "ok"
+
+    # Less than what was allocated at the peak cannot do; all that was taken of the card can.
+    low = first.context_bytes + first.peak_allocated_bytes
+    near = guess(script.card, requests, low, first.peak_device_bytes) if requests.exists() else None
+    return smallest(trains, low, first.peak_device_bytes, near)
 
 
 def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> tuple[int, int]:

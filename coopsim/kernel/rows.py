@@ -1,4 +1,4 @@
-"""A request as a row of four numbers: what compiled code performs."""
+"""A request of an allocator as a row of four numbers: what compiled code performs."""
 
 #: What; the allocation's number; bytes, or ticks; stream (0: the default one).
 KIND, NUMBER, AMOUNT, STREAM = range(4)
