@@ -85,7 +85,7 @@ def theirs_over(theirs: dict[str, float], ours: dict[str, float]) -> float:
 def minimalloc(program: Path, instances: Path) -> None:
     """Each instance: MiniMalloc below the height that we found, and we; the time of each."""
     from coopsim.planner import plan
-    from coopsim.planner.table import read
+    from coopsim.planner.minimalloc import read
 
     for file in sorted(instances.glob("*.csv")):
         table = read(file)

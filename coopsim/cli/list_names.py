@@ -4,7 +4,7 @@ import argparse
 import json
 
 from coopsim.text import table
-from coopsim.types import CoopsimError, Planning
+from coopsim.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def _policies() -> list[dict[str, str]]:
     return [
         {"policy": p.name}
         | policies.choices(p)
-        | {"source": p.source, "summary": p.summary, "plans": "no" if p.planning == Planning.NONE else "yes"}
+        | {"source": p.source, "summary": p.summary, "plans": "yes" if p.plans else "no"}
         for p in found
     ]
 

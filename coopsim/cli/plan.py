@@ -10,12 +10,12 @@ from coopsim.text import human
 
 def run(args: argparse.Namespace) -> int:
     from coopsim import files, planner
-    from coopsim.planner import table
+    from coopsim.planner import minimalloc
     from coopsim.validate.plan import plan_faults
 
     if args.output:
         files.target(args.output)
-    read = table.read(args.file) if str(args.file).lower().endswith(".csv") else _of_trace(args.file)
+    read = minimalloc.read(args.file) if str(args.file).lower().endswith(".csv") else _of_trace(args.file)
     items = read.items
     found = planner.plan(items, planner.DEFAULT_WORK if args.work is None else args.work)
     faults = plan_faults(
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if faults:
         raise AssertionError(f"{args.file}: the planner is at fault: {faults[0]}")
     if args.output:
-        table.write(read.text(found.offset), args.output)
+        minimalloc.write(read.text(found.offset), args.output)
     if args.json:
         facts = {
             "file": args.file,
@@ -65,7 +65,7 @@ def _verdict(found: Any) -> str:
 def _of_trace(file: str) -> Any:
     """What a trace asks for, in all its recorded steps; time counts its requests."""
     from coopsim.allocators.streams.requests import GRANULE, requests_of
-    from coopsim.planner import Items, table
+    from coopsim.planner import Items, minimalloc
 
     nbytes, start, end = requests_of(load_trace(file)).lifetimes()
-    return table.from_items(Items.of(-(-nbytes // GRANULE) * GRANULE, start, end, [GRANULE] * len(nbytes)))
+    return minimalloc.from_items(Items.of(-(-nbytes // GRANULE) * GRANULE, start, end, [GRANULE] * len(nbytes)))

@@ -17,7 +17,7 @@ from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, models, register_model, unbox
 
-from coopsim.kernel.table import Table, load_word
+from coopsim.kernel.array import Table, load_word
 
 
 class Reference(types.Type):

@@ -20,8 +20,8 @@ BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, GRADE = range
 PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(9, 19)
 V_STATIC, V_COLUMNS = 9, 19
 
-# G: a row a grade (replay/grades.py). What searches have passed of it: its bytes; those that could be evicted, and what
-# losing these would have cost. And its home: an address, or NO_HOME.
+# G: a row a grade (replay/preferred.py). What searches have passed of it: its bytes; those that could be evicted, and
+# what losing these would have cost. And its home: an address, or NO_HOME.
 G_BYTES, G_LOSABLE, G_LOSS, G_HOME = range(4)
 G_COLUMNS = 4
 NO_HOME = -1
@@ -161,7 +161,7 @@ class State(Bundle):
     score: NDArray[np.float64]  # of the pieces in that run
     suffix: NDArray[np.float64]  # and their sums to the right
     log: Array
-    gaps: Array  # of a plan (replay/periodic): what leaves when, as int8
+    gaps: Array  # of a plan (replay/foresight): what leaves when, as int8
     until: Array  # and the op until which each value stays for others
     requests: Array  # and the values and addresses of its requests
     K: Array
@@ -177,7 +177,7 @@ def _aligned(rows: int, columns: int) -> Array:
 
 
 def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: Any = None) -> State:
-    """An empty memory of `budget` bytes with `program` (replay.program.Program) loaded.
+    """An empty memory of `budget` bytes with `program` (replay.lower.Program) loaded.
 
     caching: the empty state of the caching allocator, if that serves.
     """

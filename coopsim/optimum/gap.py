@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coopsim.optimum.planned import planned_step, plans
+from coopsim.optimum.planned import planned_step
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.optimum.solve import Optimum, solve
-from coopsim.policies import shown
+from coopsim.policies import find, shown
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace.table import Trace
@@ -127,7 +127,7 @@ def _replay(trace: Trace, policy: str, allocator: str, budget: int, keep_random:
 
 
 def _planned(trace: Trace, policy: str, budget: int, keep_random: bool) -> tuple[str | None, float | None]:
-    if not plans(policy) or budget < GRANULE:
+    if not find(policy).plans or budget < GRANULE:
         return None, None
     try:
         return planned_step(trace, policy, "arena", budget, random="keep" if keep_random else "recompute")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from coopsim.optimum import highs
-from coopsim.optimum.cut import Cut, moments
+from coopsim.optimum.moment import Cut, moments
 from coopsim.optimum.problem import Problem
 
 _PARTS = (1.0, 0.99, 0.97)  # of the budget for the moment: memory after it is not in its program

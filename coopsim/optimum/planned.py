@@ -2,17 +2,10 @@
 
 from typing import Any
 
-from coopsim import policies
+from coopsim.policies import LEARNS
 from coopsim.replay import measure
 from coopsim.trace.table import Trace
-from coopsim.types import Outcome, Planning
-
-_LEARNS = 2  #: rounds that a policy may take to make its plan
-
-
-def plans(policy: str) -> bool:
-    """Whether the policy goes by a plan from the second round on."""
-    return policies.find(policy).planning != Planning.NONE
+from coopsim.types import Outcome
 
 
 def planned_step(trace: Trace, policy: str, allocator: str, budget: int, **options: Any) -> tuple[str, float | None]:
@@ -21,7 +14,7 @@ def planned_step(trace: Trace, policy: str, allocator: str, budget: int, **optio
     options: of `measure`. The third round's cost is that of three rounds less that of two, which are the same.
     """
     two, three = (
-        measure(trace, policy, allocator, budget, steps=k * trace.n_steps, **options) for k in (_LEARNS, _LEARNS + 1)
+        measure(trace, policy, allocator, budget, steps=k * trace.n_steps, **options) for k in (LEARNS, LEARNS + 1)
     )
     if three["outcome"] != Outcome.OK:
         return str(three["outcome"]), None

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from coopsim.kernel.state import BYTES, COST, EVICTABLE, INS, OLDER, OUTS, PRODUCER, TEMPS
-from coopsim.replay.program import Program, lower
+from coopsim.replay.lower import Program, lower
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Pinning
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from coopsim.optimum import highs
 from coopsim.optimum.bounds import knapsacks
-from coopsim.optimum.cut import cut
 from coopsim.optimum.late import schedules
 from coopsim.optimum.model import Model
+from coopsim.optimum.moment import cut
 from coopsim.optimum.order import arrange, needs
 from coopsim.optimum.problem import Problem
 

@@ -1,10 +1,10 @@
-"""Regions of the exact search (search.py): stretches of sections that no item left to be placed crosses the ends of.
+"""Regions of the exact search (exact.py): stretches of sections that no item left to be placed crosses the ends of.
 
 Those that wait to be searched are a stack. Each has a list of items, among which are all that are left in it.
 """
 
 from coopsim.kernel.jit import inlined
-from coopsim.planner.search_state import (
+from coopsim.planner.exact_state import (
     K_POOL,
     K_REGIONS,
     K_WAITING,

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coopsim.planner.exact import FAILED, FOUND, Search
 from coopsim.planner.fit import fit, height
 from coopsim.planner.items import Ints, Items, lower_bound, quantum
 from coopsim.planner.orders import Keys, luby
-from coopsim.planner.search import FAILED, FOUND, Search
 from coopsim.planner.sections import parts, sections
 
 DEFAULT_WORK = 12_000_000  #: placements; half a minute for hundreds of items, where the bound is not met

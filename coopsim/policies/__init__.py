@@ -17,10 +17,10 @@ from pathlib import Path
 
 from coopsim.errors import unknown
 from coopsim.policies import _foreign
-from coopsim.policies._space import CHOICES, Policy
+from coopsim.policies._space import CHOICES, LEARNS, Policy
 from coopsim.types import CoopsimError
 
-__all__ = ["CHOICES", "Policy", "choices", "find", "names", "shown", "split"]
+__all__ = ["CHOICES", "LEARNS", "Policy", "choices", "find", "names", "shown", "split"]
 
 
 def _all() -> dict[str, Policy]:

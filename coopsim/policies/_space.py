@@ -19,6 +19,8 @@ from coopsim.types import (
     Search,
 )
 
+LEARNS = 2  #: iterations of a trace after which a policy that plans has its plan
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -51,6 +53,11 @@ class Policy:
         for field in ("score", "choose"):
             if getattr(self, field) is not None and not callable(getattr(self, field)):
                 raise CoopsimError(f"policy {self.name}: {field} is not a function")
+
+    @property
+    def plans(self) -> bool:
+        """Whether it goes by a plan, where it can make one."""
+        return self.planning != Planning.NONE
 
 
 CHOICES: dict[str, type[StrEnum]] = {

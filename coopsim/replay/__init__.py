@@ -1,7 +1,8 @@
 """Replay: the compiled core. docs/replay.md is the specification.
 
-Read loop.py first, then run_op.py, evict.py, search.py, score.py; memory.py hides the allocators, program.py turns a
-trace into arrays, api.py is what users call.
+Read loop.py first, then run_op.py, evict.py, search.py, score.py; loss/ is what losing a value costs, memory.py hides
+the allocators, lower.py turns a trace into arrays, foresight/ makes plans and plan.py is what a replay asks of one,
+api.py is what users call.
 """
 
 from coopsim.replay.api import measure, replay

@@ -11,9 +11,9 @@ from coopsim.allocators.caching import state as caching_state
 from coopsim.allocators.caching.conf import parse
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
+from coopsim.replay.foresight.planner import Planner
 from coopsim.replay.loop import run
-from coopsim.replay.periodic.planner import Planner
-from coopsim.replay.program import Program, lower
+from coopsim.replay.lower import Program, lower
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
 from coopsim.text import human
@@ -26,7 +26,6 @@ from coopsim.types import (
     InPlace,
     Outcome,
     Placement,
-    Planning,
     Recency,
     Release,
     Search,
@@ -125,7 +124,7 @@ def _replay(
     memory = _Caching(torch, alloc_conf, budget, len(program.values)) if kind.name == "cuda-caching" else None
 
     planner = None
-    if policy.planning != Planning.NONE and kind.name == "arena":
+    if policy.plans and kind.name == "arena":
         planner = Planner(trace, program, policy, budget)
 
     def choice(policy: Policy) -> s.Array:

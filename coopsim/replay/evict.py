@@ -35,7 +35,8 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
-from coopsim.replay.homes import has_homes, home_of
+from coopsim.replay.loss.cache import tell
+from coopsim.replay.loss.relatives import join_evicted
 from coopsim.replay.memory import (
     CACHING,
     COUNTER,
@@ -47,10 +48,9 @@ from coopsim.replay.memory import (
     settle,
     uncarve,
 )
-from coopsim.replay.periodic.follow import take_planned
-from coopsim.replay.relatives import join_evicted
+from coopsim.replay.plan import take_planned
+from coopsim.replay.preferred import has_homes, home_of
 from coopsim.replay.search import cheapest_value, cheapest_window, published_window
-from coopsim.replay.watch import tell
 from coopsim.types import Action
 
 ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)

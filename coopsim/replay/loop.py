@@ -27,13 +27,12 @@ from coopsim.kernel.state import (
     TO,
     State,
 )
-from coopsim.replay.banish import try_banish
 from coopsim.replay.evict import FREE, RELEASE, allocate, drop
-from coopsim.replay.homes import end_step, has_homes
+from coopsim.replay.loss.relatives import forget
 from coopsim.replay.memory import ARENA, log, settle
-from coopsim.replay.needed import drop_unneeded
-from coopsim.replay.periodic.follow import follows_plan, stays
-from coopsim.replay.relatives import forget
+from coopsim.replay.plan import follows_plan, stays
+from coopsim.replay.preferred import end_step, has_homes
+from coopsim.replay.release import drop_unneeded, try_banish
 from coopsim.replay.run_op import BANISH, MOVE, NEEDED, run_op
 
 EAGER = 0

@@ -31,13 +31,13 @@ from coopsim.kernel.state import (
     TEMPS,
     State,
 )
-from coopsim.replay.banish import try_banish
 from coopsim.replay.evict import EVICT, FREE, RELEASE, allocate, drop
+from coopsim.replay.loss.cache import tell
+from coopsim.replay.loss.relatives import leave_evicted
+from coopsim.replay.loss.walks import is_needed
 from coopsim.replay.memory import log, pin, settle
-from coopsim.replay.periodic.follow import follows_plan, leaves
-from coopsim.replay.relatives import leave_evicted
-from coopsim.replay.walks import is_needed
-from coopsim.replay.watch import tell
+from coopsim.replay.plan import follows_plan, leaves
+from coopsim.replay.release import try_banish
 from coopsim.types import Action
 
 COMPUTE, RECOMPUTE, MOVE = int(Action.COMPUTE), int(Action.RECOMPUTE), int(Action.MOVE)

@@ -29,10 +29,10 @@ from coopsim.kernel.state import (
     Array,
     State,
 )
-from coopsim.replay.classes import cost_of_listed, list_classes
-from coopsim.replay.projection import back_and_memory, forward
-from coopsim.replay.sets import cost_with_sets
-from coopsim.replay.walks import evicted_above, evicted_below
+from coopsim.replay.loss.classes import cost_of_listed, list_classes
+from coopsim.replay.loss.projection import back_and_memory, forward
+from coopsim.replay.loss.union_find import cost_with_sets
+from coopsim.replay.loss.walks import evicted_above, evicted_below
 
 COST_NONE, COST_OWN, COST_SET, COST_CLASSES, COST_NEIGHBOURHOOD, COST_ANCESTORS, COST_PROJECTED, COST_RANDOM = range(8)
 BY_NOTHING, BY_BYTES, BY_HOLE = range(3)

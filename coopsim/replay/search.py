@@ -4,8 +4,8 @@ import numpy as np
 
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import C_COST, FAST, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, VALUE, State
-from coopsim.replay.homes import has_homes, note
-from coopsim.replay.projection import project
+from coopsim.replay.loss.projection import project
+from coopsim.replay.preferred import has_homes, note
 from coopsim.replay.score import COST_PROJECTED, cost_of_loss, divided, is_hopeless, score, terms_of
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from coopsim.schedule import Schedule
 from coopsim.simrd import state as s
 from coopsim.simrd.loop import run
-from coopsim.simrd.program import Program, lower
+from coopsim.simrd.lower import Program, lower
 from coopsim.trace.table import Trace
 from coopsim.types import Action, CoopsimError, Outcome
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from coopsim import allocators, budget
-from coopsim.optimum.planned import plans
+from coopsim import allocators, budget, policies
 from coopsim.replay import measure
 from coopsim.sweep.feasibility_map import Scan
 from coopsim.trace.measure import peak_bytes
@@ -45,7 +44,7 @@ def from_size(
     def size(n: int) -> Size:
         return Size(budget.parse(SCAN.text(n), peak) // granule * granule, SCAN.text(n))
 
-    first = min(steps, trace.n_steps) if plans(policy) else steps
+    first = min(steps, trace.n_steps) if policies.find(policy).plans else steps
     n, stride = _PEAK, SCAN.per_step
     if fits(n, first):
         while n < SCAN.units and fits(n + stride, first):

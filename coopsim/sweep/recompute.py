@@ -6,16 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from coopsim import policies
-from coopsim.optimum.planned import plans
 from coopsim.replay import measure
-from coopsim.replay.program import lower
+from coopsim.replay.lower import lower
 from coopsim.sweep.from_size import Size, from_size
 from coopsim.trace.table import Trace
 from coopsim.types import Outcome
 
 POLICIES = ("foresight", "thrift", "coop", "dte-oneflow", "dtr-oneflow")
 STEPS = 10  #: as `coopsim replay` has it
-_LEARNS = 2  #: rounds after which a policy that plans has its plan
 
 Tick = Callable[[], None]
 
@@ -71,8 +69,8 @@ def _steps(trace: Trace) -> int:
 def _tried(trace: Trace, policy: str, nbytes: int, steps: int) -> Recomputed:
     whole = measure(trace, policy, "arena", nbytes, steps=steps)
     overhead = whole["overhead"]
-    learns = _LEARNS * trace.n_steps
-    if plans(policy) and overhead is not None and steps > learns:
+    learns = policies.LEARNS * trace.n_steps
+    if policies.find(policy).plans and overhead is not None and steps > learns:
         first = measure(trace, policy, "arena", nbytes, steps=learns)
         cost, base = (whole[key] - first[key] for key in ("total_cost_ns", "base_cost_ns"))
         overhead = cost / base if base else overhead

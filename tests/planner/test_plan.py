@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopsim.planner import Items, Plan, PlanError, lower_bound, plan
+from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, Search
 from coopsim.planner.fit import fit, height
+from coopsim.planner.minimalloc import read
 from coopsim.planner.orders import Keys
-from coopsim.planner.search import FAILED, FOUND, GAVE_UP, Search
 from coopsim.planner.sections import parts, sections
-from coopsim.planner.table import read
 from coopsim.validate.plan import plan_faults
 from tests.planner.instances import cut, least_height
 

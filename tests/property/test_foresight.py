@@ -11,8 +11,8 @@ from coopsim import policies
 from coopsim.kernel import state as s
 from coopsim.metrics import summary
 from coopsim.replay import replay
-from coopsim.replay.periodic.make import Plan, make
-from coopsim.replay.program import Program, lower
+from coopsim.replay.foresight.make import Plan, make
+from coopsim.replay.lower import Program, lower
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make as synth
@@ -146,7 +146,7 @@ def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -
             requests = requests[:middle]
         return replace(plan, requests=requests)
 
-    monkeypatch.setattr("coopsim.replay.periodic.planner.make", spoiled)
+    monkeypatch.setattr("coopsim.replay.foresight.planner.make", spoiled)
     schedule = replay(trace, "foresight", "arena", budget, steps=3)
     assert schedule.header["planned_steps"] == 0
     assert schedule.header["outcome"] == "ok"
@@ -163,7 +163,7 @@ def test_a_surprise_ends_the_plan_until_the_next_round(monkeypatch: pytest.Monke
         assert plan
         return replace(plan, requests=plan.requests[: len(plan.requests) // 2])
 
-    monkeypatch.setattr("coopsim.replay.periodic.planner.make", spoiled)
+    monkeypatch.setattr("coopsim.replay.foresight.planner.make", spoiled)
     schedule = replay(trace, "foresight-offline", "arena", budget, steps=6)
     assert schedule.header["planned_steps"] == 2
     assert schedule.header["outcome"] == "ok"

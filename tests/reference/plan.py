@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.replay.periodic.make import make
-from coopsim.replay.program import lower
+from coopsim.replay.foresight.make import make
+from coopsim.replay.lower import lower
 from coopsim.trace import Trace
 from coopsim.types import InPlace
 from tests.reference.program import Program

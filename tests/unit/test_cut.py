@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from coopsim import policies
 from coopsim.optimum import Problem, gap, highs, needs, problem_of, solve
 from coopsim.optimum.bounds import knapsacks
-from coopsim.optimum.cut import Cut, cut, least, moments
 from coopsim.optimum.late import schedules
+from coopsim.optimum.moment import Cut, cut, least, moments
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from coopsim import optimum
 from coopsim.kernel import state as s
-from coopsim.replay.periodic import cut as c
-from coopsim.replay.periodic.make import make
-from coopsim.replay.periodic.rehearse import LEAVE_ONCE, Rehearsal, rehearsal, rehearse
-from coopsim.replay.periodic.select import keep_all
-from coopsim.replay.program import Program, lower
+from coopsim.replay.foresight import cut as c
+from coopsim.replay.foresight.dry_run import Rehearsal, rehearsal, rehearse
+from coopsim.replay.foresight.make import make
+from coopsim.replay.foresight.select import keep_all
+from coopsim.replay.lower import Program, lower
+from coopsim.replay.plan import LEAVE_ONCE
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import InPlace, Pinning, Role

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from coopsim.optimum.planned import planned_step, plans
+from coopsim.optimum.planned import planned_step
+from coopsim.policies import find
 from coopsim.trace.measure import peak_bytes
 from tests.conftest import ROOT
 
@@ -26,8 +27,8 @@ def test_a_planned_step_attains_the_optimum(name: str, ratio: float, optimum: fl
 
 
 def test_who_plans() -> None:
-    assert plans("foresight")
-    assert not plans("thrift")
+    assert find("foresight").plans
+    assert not find("thrift").plans
 
 
 def test_no_step_in_too_little() -> None:

@@ -1,6 +1,7 @@
 """record_stream and the events that guard a freed block until the streams that used it have gone past them."""
 
 from coopsim.allocators.caching.free import free_block
+from coopsim.allocators.caching.hashed import empty, end_of, enter, erase
 from coopsim.allocators.caching.links import drop_link, new_link
 from coopsim.allocators.caching.state import (
     K_CLOCK,
@@ -22,7 +23,6 @@ from coopsim.allocators.caching.state import (
     USES,
     Caching,
 )
-from coopsim.allocators.caching.tables import empty, end_of, enter, erase
 from coopsim.kernel.jit import kernel
 
 

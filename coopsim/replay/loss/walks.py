@@ -2,7 +2,7 @@
 
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import INS, K_STAMP, LIVE, OUTS, OWN, PIECE, PRODUCER, STAMP, TEMPS, USES, USES_END, State
-from coopsim.replay.watch import is_evicted
+from coopsim.replay.loss.cache import is_evicted
 
 
 @kernel

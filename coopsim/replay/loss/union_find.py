@@ -13,7 +13,7 @@ from coopsim.kernel.state import (
     Array,
     State,
 )
-from coopsim.replay.watch import tell_watchers, watch
+from coopsim.replay.loss.cache import tell_watchers, watch
 
 
 @inlined

@@ -19,10 +19,10 @@ from coopsim.kernel.state import (
     USES,
     State,
 )
-from coopsim.replay.classes import join_class, leave_class
+from coopsim.replay.loss.cache import COST_CLASSES, COST_SET
+from coopsim.replay.loss.classes import join_class, leave_class
+from coopsim.replay.loss.union_find import join_set, leave_set
 from coopsim.replay.memory import pin
-from coopsim.replay.sets import join_set, leave_set
-from coopsim.replay.watch import COST_CLASSES, COST_SET
 
 
 @kernel

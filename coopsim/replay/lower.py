@@ -31,7 +31,7 @@ from coopsim.kernel.state import (
     V_STATIC,
     Array,
 )
-from coopsim.replay.grades import grades
+from coopsim.replay.preferred import grades
 from coopsim.trace.measure import round_up
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, InPlace, Pinning, Role

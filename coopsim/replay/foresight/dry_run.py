@@ -1,9 +1,6 @@
 """Rehearse a round of the trace, decisions given for each stretch of idleness: what it recomputes, holds and asks for.
 
-A *gap* of a value is the time from when it is made, or from one of its uses, to its next use (or to its end). The
-gap after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout a gap (STAY),
-is dropped as the gap begins and stays dropped until the next use (LEAVE), or is dropped and stays from when a
-recomputation of others needs it (LEAVE_ONCE). Everything else is as in a replay (docs/replay.md), without addresses.
+replay/plan.py says what can be decided. Everything else is as in a replay (docs/replay.md), without addresses.
 """
 
 from typing import Any
@@ -30,9 +27,8 @@ from coopsim.kernel.state import (
     USES_END,
     Array,
 )
-from coopsim.replay.program import NEVER
-
-STAY, LEAVE, LEAVE_ONCE = range(3)
+from coopsim.replay.lower import NEVER
+from coopsim.replay.plan import LEAVE, LEAVE_ONCE
 
 # X: a row a value. AT: its current gap. STAY_NO: the number of its stay in memory. NEED: the last op that it was an
 # input for, of its own or of one that ran again for it. SINCE: the op for which it came last.
@@ -73,7 +69,7 @@ class Rehearsal(Bundle):
 
 
 def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
-    """For the program of a replay (replay.program.Program). Stays are recorded once Q has been given rows."""
+    """For the program of a replay (replay.lower.Program). Stays are recorded once Q has been given rows."""
     values, n_ops = len(program.values), len(program.ops) - 1
     K = np.zeros(R_SIZE, np.int64)
     K[R_IN_PLACE] = in_place

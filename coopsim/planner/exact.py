@@ -21,9 +21,7 @@ work is counted in placements, never in seconds, so that the same input always g
 import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.planner.items import Ints, Items
-from coopsim.planner.regions import copied, split, wait, waits
-from coopsim.planner.search_state import (
+from coopsim.planner.exact_state import (
     AFTER,
     AT,
     CAND_END,
@@ -65,6 +63,8 @@ from coopsim.planner.search_state import (
     B,
     State,
 )
+from coopsim.planner.items import Ints, Items
+from coopsim.planner.regions import copied, split, wait, waits
 from coopsim.planner.sections import Sections, count_pairs, most_alive
 
 _MOST = 1 << 22  # rows of a list that is longer if everything overlaps

@@ -2,8 +2,8 @@
 
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import BYTES, DECIDE, OUTS, PRODUCER, TEMPS, USES, USES_END
-from coopsim.replay.periodic.rehearse import LEAVE, LEAVE_ONCE, R_COST, STAY, Rehearsal, rehearse
-from coopsim.replay.periodic.select import (
+from coopsim.replay.foresight.dry_run import R_COST, Rehearsal, rehearse
+from coopsim.replay.foresight.select import (
     C_AFTER,
     C_BEFORE,
     C_OPEN,
@@ -13,6 +13,7 @@ from coopsim.replay.periodic.select import (
     exceeds,
     take_note,
 )
+from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 
 @kernel

@@ -8,10 +8,10 @@ from typing import Any
 from coopsim.kernel import state as s
 from coopsim.kernel.state import Array
 from coopsim.policies import Policy
+from coopsim.replay.foresight.make import Plan, make
+from coopsim.replay.foresight.tries import for_first_step, for_later_steps
 from coopsim.replay.loop import run
-from coopsim.replay.periodic.make import Plan, make
-from coopsim.replay.periodic.tries import for_first_step, for_later_steps
-from coopsim.replay.program import Program
+from coopsim.replay.lower import Program
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Phase, Planning
 

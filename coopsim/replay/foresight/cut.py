@@ -31,7 +31,8 @@ from coopsim.kernel.state import (
     USES_END,
     Array,
 )
-from coopsim.replay.periodic.rehearse import LEAVE, LEAVE_ONCE, R_IN_PLACE, STAY, Rehearsal, rehearse
+from coopsim.replay.foresight.dry_run import R_IN_PLACE, Rehearsal, rehearse
+from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 _NO_LIMIT = 1 << 60
 _TILT = 0.02  # of a price, to break ties

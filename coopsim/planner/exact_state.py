@@ -1,4 +1,4 @@
-"""The state of the planner's exact search (search.py): what is placed, which choices were made, what waits."""
+"""The state of the planner's exact search (exact.py): what is placed, which choices were made, what waits."""
 
 from coopsim.kernel.reference import Bundle
 from coopsim.planner.items import Ints

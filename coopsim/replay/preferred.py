@@ -4,7 +4,13 @@ A search goes along memory anyway. So it notes of each grade the bytes that lie 
 When a step ends, grades are put in the order of that cost a byte, and each gets its share of memory by those bytes. So
 neighbours are alike, and a window that frees many bytes need take nothing dear. Values so large that they would only
 break memory up have no homes, and where most bytes are theirs nothing has.
+
+A grade is the values that ops of one name make at about the same cost a byte; grades are numbered from the cheapest.
 """
+
+from collections.abc import Sequence
+
+import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
@@ -22,13 +28,29 @@ from coopsim.kernel.state import (
     K_FEW,
     NO_HOME,
     VALUE,
+    Array,
     State,
 )
 from coopsim.replay.memory import ARENA
 
 HOMES = 2
+_SHIFT = 60  # of a cost before it is divided by bytes, so that integers tell costs a byte apart on every machine
 _LARGE = 32  # a value of more than this part of the budget
 _MOST = 0.6  # of the bytes that searches pass; if large values have more, no value has a home
+
+
+def octave(cost: int, nbytes: int) -> int:
+    """The cost a byte on a logarithmic scale, in eighths of an octave (which are not quite as long as one another)."""
+    per_byte = (cost + 1 << _SHIFT) // nbytes
+    shift = max(per_byte.bit_length() - 4, 0)
+    return 8 * shift + (per_byte >> shift)
+
+
+def grades(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[int]) -> Array:
+    """The grade of each value, given the op that makes it, what that costs, and its bytes (more than 0)."""
+    keys = [(octave(c, n), name) for name, c, n in zip(names, costs, nbytes, strict=True)]
+    number = {key: k for k, key in enumerate(sorted(set(keys)))}
+    return np.array([number[key] for key in keys], np.int64)
 
 
 @inlined

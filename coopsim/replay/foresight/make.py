@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from coopsim.kernel.state import DECIDE, END_STEP, KIND, RUN, Array
-from coopsim.replay.periodic.cut import Cut, decide_at, new_cut
-from coopsim.replay.periodic.place import place
-from coopsim.replay.periodic.prune import prune
-from coopsim.replay.periodic.rehearse import (
+from coopsim.replay.foresight.cut import Cut, decide_at, new_cut
+from coopsim.replay.foresight.dry_run import (
     NEED,
     Q_BYTES,
     Q_COLUMNS,
@@ -23,8 +21,10 @@ from coopsim.replay.periodic.rehearse import (
     rehearsal,
     rehearse,
 )
-from coopsim.replay.periodic.select import Selection, keep_all, select, selection
-from coopsim.replay.program import NEVER, Program
+from coopsim.replay.foresight.place import place
+from coopsim.replay.foresight.prune import prune
+from coopsim.replay.foresight.select import Selection, keep_all, select, selection
+from coopsim.replay.lower import NEVER, Program
 
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from coopsim.kernel.state import Array
+from coopsim.planner.exact import FOUND, Search
 from coopsim.planner.fit import fit, height
 from coopsim.planner.items import Ints, Items
 from coopsim.planner.orders import Keys
-from coopsim.planner.search import FOUND, Search
 from coopsim.planner.sections import sections
-from coopsim.replay.periodic.rehearse import Q_BYTES, Q_FROM, Q_UNTIL
+from coopsim.replay.foresight.dry_run import Q_BYTES, Q_FROM, Q_UNTIL
 
 _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
 _WORK = 1.25  # placements that a search may try for each stay: those that find something hardly turn back

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coopsim.planner import PlanError
-from coopsim.planner.table import read
+from coopsim.planner.minimalloc import read
 from tests.conftest import BERT
 
 

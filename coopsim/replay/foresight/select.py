@@ -13,19 +13,8 @@ from numpy.typing import NDArray
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.reference import Bundle
 from coopsim.kernel.state import BYTES, DECIDE, EVICTABLE, INS, OUTS, PRODUCER, TEMPS, USES, USES_END, Array
-from coopsim.replay.periodic.rehearse import (
-    FOR_OTHERS,
-    HERE,
-    LEAVE,
-    LEAVE_ONCE,
-    NEED,
-    R_COST,
-    R_COUNT,
-    R_STAMP,
-    STAY,
-    Rehearsal,
-    rehearse,
-)
+from coopsim.replay.foresight.dry_run import FOR_OTHERS, HERE, NEED, R_COST, R_COUNT, R_STAMP, Rehearsal, rehearse
+from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 # C: a row a gap. C_AFTER, C_BEFORE: the ops of the program between which it lies; the last gap of a value ends with the
 # last op that needs it, as far as that is known from the decisions so far.

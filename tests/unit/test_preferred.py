@@ -6,15 +6,15 @@ from itertools import pairwise
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.replay import homes
-from coopsim.replay.grades import grades, octave
-from coopsim.replay.program import lower
+from coopsim.replay import preferred
+from coopsim.replay.lower import lower
+from coopsim.replay.preferred import grades, octave
 from coopsim.trace.synth import make as synth
 from coopsim.types import InPlace, Pinning
 
 UNIT = 512
 # Not compiled: each would be once more in machine code.
-home_of, note, end_step = (getattr(f, "py_func", f) for f in (homes.home_of, homes.note, homes.end_step))
+home_of, note, end_step = (getattr(f, "py_func", f) for f in (preferred.home_of, preferred.note, preferred.end_step))
 
 
 def test_octaves_grow_with_the_cost_a_byte() -> None:

@@ -1,14 +1,15 @@
-"""Banishing: what the program has dropped goes for good as soon as nothing evicted could need it.
+"""When the program drops a value that could be made again: banish it, or keep it as long as it is needed.
 
-DTR's paper (ICLR 2021, appendix on deallocation) and RuntimeV1 of its simulator, whose rule this is: a value without
+Banishing is what DTR's paper (ICLR 2021, appendix on deallocation) and RuntimeV1 of its simulator do: a value without
 evicted dependents is freed and can never be made again, so what was made from it can never be evicted again. One with
 evicted dependents stays, and is tried again whenever an op that has it as input has run again.
 """
 
-from coopsim.kernel.jit import kernel
+from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     EVICTABLE,
     HELD,
+    LIVE,
     MADE,
     OUTS,
     PIECE,
@@ -18,10 +19,11 @@ from coopsim.kernel.state import (
     USES_END,
     State,
 )
-from coopsim.replay.evict import FREE, drop
+from coopsim.replay.evict import FREE, RELEASE, drop
+from coopsim.replay.loss.cache import is_evicted, tell
+from coopsim.replay.loss.relatives import leave_evicted
+from coopsim.replay.loss.walks import is_needed, resident_above
 from coopsim.replay.memory import pin
-from coopsim.replay.relatives import leave_evicted
-from coopsim.replay.watch import is_evicted, tell
 
 
 @kernel
@@ -55,3 +57,20 @@ def _hold(S: State, w: int) -> None:
     if S.V[w, EVICTABLE] and S.V[w, MADE] and not S.V[w, HELD]:
         S.V[w, HELD] = 1
         pin(S, w, 1)
+
+
+@kernel
+def drop_unneeded(S: State, v: int) -> None:
+    """Drop v, which the program has dropped, if nothing evicted needs it; if it is not there, what waited for it."""
+    if S.V[v, PIECE] >= 0:
+        _drop_unneeded(S, v)
+    elif S.V[v, MADE]:
+        n = resident_above(S, v)
+        for k in range(n):
+            _drop_unneeded(S, S.scratch[k])
+
+
+@inlined
+def _drop_unneeded(S: State, v: int) -> None:
+    if S.V[v, EVICTABLE] and S.V[v, LIVE] == 0 and S.V[v, PINS] == 0 and not is_needed(S, v):
+        drop(S, v, RELEASE)

@@ -15,7 +15,7 @@ from coopsim.kernel.state import (
     W_MEMORY,
     State,
 )
-from coopsim.replay.watch import is_evicted
+from coopsim.replay.loss.cache import is_evicted
 
 
 @kernel

@@ -1,4 +1,10 @@
-"""What a replay asks while it follows a plan. The first surprise ends that, until the next round."""
+"""What a plan decides, and what a replay asks while it follows one. The first surprise ends that, until the next round.
+
+A *gap* of a value is the time from when it is made, or from one of its uses, to its next use (or to its end). The
+gap after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout a gap (STAY),
+is dropped as the gap begins and stays dropped until the next use (LEAVE), or is dropped and stays from when a
+recomputation of others needs it (LEAVE_ONCE).
+"""
 
 from coopsim.allocators.at_address import carve_at
 from coopsim.kernel.jit import inlined, kernel
@@ -13,8 +19,8 @@ from coopsim.kernel.state import (
     USES_END,
     State,
 )
-from coopsim.replay.periodic.rehearse import LEAVE, LEAVE_ONCE
 
+STAY, LEAVE, LEAVE_ONCE = range(3)
 VALUE, AT = range(2)
 
 

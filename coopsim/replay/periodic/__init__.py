@@ -1,7 +1,0 @@
-"""Plan a round of training steps that is known beforehand, and follow the plan (docs/policies-ours.md).
-
-cut.py says what is cheapest to be without where memory is fullest, rehearse.py counts what a round costs under given
-decisions, select.py makes them fit, prune.py takes back what was too much, place.py finds the addresses, make.py puts
-them together. planner.py runs a replay by plans, follow.py is what it asks while one is followed, tries.py says with
-which choices a step begins anew.
-"""
