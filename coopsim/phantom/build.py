@@ -16,7 +16,7 @@ from pathlib import Path
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
 
-_RUNTIME = ("settings", "memory", "driver", "device", "streams", "kernels")
+_RUNTIME = ("settings", "memory", "driver", "device", "streams", "events", "graphs", "kernels", "modules")
 #: Which sources answer for which library, by the start of its name.
 _ANSWERS = {
     "libcublas.so": ("cublas",),

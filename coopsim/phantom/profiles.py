@@ -11,6 +11,9 @@ from importlib import resources
 from coopsim.errors import nearest
 from coopsim.phantom.errors import PhantomError
 
+#: Bits of the memory bus that every card claims (csrc/device.c); its clock is what gives the bandwidth.
+_MEMORY_BUS = 256
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -38,6 +41,11 @@ class Profile:
         """Device memory, the context's share included."""
         return self.memory_mib << 20
 
+    @property
+    def _lanes_per_sm(self) -> int:
+        """fp32 multiply-adds of one multiprocessor in a cycle (CUDA C++ Programming Guide, arithmetic throughput)."""
+        return 64 if self.compute_capability in ("7.0", "7.5", "8.0") else 128
+
     def variables(self) -> dict[str, str]:
         """The environment that describes this card to the stand-in runtime (csrc/phantom.h lists the names)."""
         values = {
@@ -50,6 +58,8 @@ class Profile:
             "SHARED_PER_SM": self.shared_per_sm_kib << 10,
             "SHARED_OPTIN": self.shared_optin_kib << 10,
             "L2": self.l2_kib << 10,
+            "CLOCK": round(self.fp32_tflops * 1e9 / (2 * self.sms * self._lanes_per_sm)),
+            "MEMORY_CLOCK": round(self.bandwidth_gbs * 1e6 * 8 / (2 * _MEMORY_BUS)),
         }
         return {f"COOPSIM_PHANTOM_{key}": str(value) for key, value in values.items()}
 

@@ -2,7 +2,7 @@
 #include "phantom.h"
 #include "properties.h"
 
-enum { SHARED_PER_BLOCK = 49152, REGISTERS = 65536, CONSTANT_BYTES = 65536, GRID_YZ = 65535 };
+enum { SHARED_PER_BLOCK = 49152, REGISTERS = 65536, CONSTANT_BYTES = 65536, GRID_YZ = 65535, MEMORY_BUS = 256 };
 static const int MAX_GRID_X = 0x7fffffff;
 
 /* Resident blocks of one multiprocessor (the CUDA C++ Programming Guide's table of compute capabilities). */
@@ -77,7 +77,10 @@ Status cudaDeviceGetAttribute(int *value, int attribute, UNUSED int device) {
     case 9: *value = CONSTANT_BYTES; break;
     case 10: *value = 32; break;                   /* warp size */
     case 12: case 82: *value = REGISTERS; break;   /* registers per block, per multiprocessor */
+    case 13: *value = s->clock; break;
     case 16: *value = s->sms; break;
+    case 36: *value = s->memory_clock; break;
+    case 37: *value = MEMORY_BUS; break;
     case 38: *value = s->l2; break;
     case 39: *value = s->threads_per_sm; break;
     case 41: *value = 1; break;                    /* unified addressing */
@@ -123,6 +126,9 @@ const char *cudaGetErrorString(int status) {
     case OUT_OF_MEMORY: return "out of memory";
     case INVALID_DEVICE: return "invalid device ordinal (the phantom GPU is one device)";
     case NOT_SUPPORTED: return "operation not supported by the phantom GPU";
+    case CAPTURE_UNSUPPORTED: return "operation not permitted when stream is capturing";
+    case CAPTURE_INVALIDATED: return "operation failed due to a previous error during capture";
+    case CAPTURED_EVENT: return "operation not permitted on an event last recorded in a capturing stream";
     default: return "invalid argument to the phantom GPU";
   }
 }
@@ -132,6 +138,10 @@ const char *cudaGetErrorName(int status) {
     case OUT_OF_MEMORY: return "cudaErrorMemoryAllocation";
     case INVALID_DEVICE: return "cudaErrorInvalidDevice";
     case NOT_SUPPORTED: return "cudaErrorNotSupported";
+    case ILLEGAL_STATE: return "cudaErrorIllegalState";
+    case CAPTURE_UNSUPPORTED: return "cudaErrorStreamCaptureUnsupported";
+    case CAPTURE_INVALIDATED: return "cudaErrorStreamCaptureInvalidated";
+    case CAPTURED_EVENT: return "cudaErrorCapturedEvent";
     default: return "cudaErrorInvalidValue";
   }
 }

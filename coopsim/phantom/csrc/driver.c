@@ -154,8 +154,6 @@ Status cuStreamWriteValue32(UNUSED void *stream, uint64_t address, unsigned valu
   return OK;
 }
 
-Status cuPointerGetAttribute(void *out, UNUSED int attribute, UNUSED uint64_t p) { memset(out, 0, 4); return OK; }
-
 /* --- contexts: there is one, and it is current --- */
 
 #define CONTEXT ((void *)0x10)

@@ -106,6 +106,7 @@ int phantom_charge(uint64_t bytes) {
 
 void phantom_refund(uint64_t bytes) { used -= bytes; }
 void phantom_discard(uint64_t base, uint64_t bytes) { madvise((void *)base, bytes, MADV_DONTNEED); }
+uint64_t phantom_launches(void) { return __atomic_load_n(&launches, __ATOMIC_RELAXED); }
 void phantom_count_launch(void) { __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED); }
 
 /* --- control, for tests and for coopsim itself --- */

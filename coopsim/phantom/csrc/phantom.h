@@ -13,6 +13,8 @@
  *   COOPSIM_PHANTOM_SHARED_PER_SM   bytes of shared memory of one
  *   COOPSIM_PHANTOM_SHARED_OPTIN    bytes of it that one block may ask for
  *   COOPSIM_PHANTOM_L2              bytes of L2 cache
+ *   COOPSIM_PHANTOM_CLOCK           of the multiprocessors, kHz
+ *   COOPSIM_PHANTOM_MEMORY_CLOCK    kHz, of a bus of MEMORY_BUS bits
  *   COOPSIM_PHANTOM_COPY            the largest copy into device memory that is really made, bytes (1 MiB)
  *   COOPSIM_PHANTOM_WORKSPACE       workspace that every cuDNN plan asks for, bytes (0)
  *   COOPSIM_PHANTOM_RNN_RESERVE     reserve space of a cuDNN RNN, bytes (0)
@@ -30,14 +32,17 @@
 #include <string.h>
 
 typedef int Status;  /* cudaError_t and CUresult; the values used here are the same in both */
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_SUPPORTED = 801 };
+enum {
+  OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, ILLEGAL_STATE = 401, NOT_SUPPORTED = 801,
+  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURED_EVENT = 907
+};
 
 #define UNUSED __attribute__((unused))
 #define GRANULE (2ull << 20)  /* cudaMalloc and cuMemCreate hand out multiples of 2 MiB */
 
 typedef struct {
   uint64_t total, context, copy_limit, shared_per_sm, shared_optin;
-  int sms, threads_per_sm, major, minor, l2, log;
+  int sms, threads_per_sm, major, minor, l2, clock, memory_clock, log;
   char name[256];
 } Settings;
 
@@ -46,6 +51,10 @@ Status phantom_fail(Status status);      /* remembers it for cudaGetLastError */
 int phantom_on_device(const void *p);    /* is it an address that we handed out? */
 void *phantom_handle(void);              /* a fresh opaque handle */
 void phantom_count_launch(void);
+uint64_t phantom_launches(void);
+uint64_t phantom_capture_of(void *stream);  /* the number of the capture that the stream is in; 0: none */
+Status phantom_join_capture(void *stream, uint64_t capture);
+Status phantom_wait(void *stream);       /* fails if the stream is captured */
 
 /* Address ranges of the reserved region (memory.c). The caller holds phantom_lock. */
 extern pthread_mutex_t phantom_lock;

@@ -21,6 +21,8 @@ static void read_settings(void) {
   s->sms = (int)number("SMS", 108);
   s->threads_per_sm = (int)number("THREADS_PER_SM", 2048);
   s->l2 = (int)number("L2", 40 << 20);
+  s->clock = (int)number("CLOCK", 1410000);
+  s->memory_clock = (int)number("MEMORY_CLOCK", 31859375);
   s->log = (int)number("LOG", 0);
   const char *cc = getenv("COOPSIM_PHANTOM_CC");
   if (!cc || sscanf(cc, "%d.%d", &s->major, &s->minor) != 2) s->major = 8, s->minor = 0;
