@@ -4,7 +4,7 @@ The committed traces whose step repeats, at 21 budgets from 0.9 to 0.3 of the pe
 shortest time counts (wall-clock, one core), also where no plan is found. A plan is paid for when the recomputations
 that it saves, against the second step of Thrift, have taken as long as it took to make. `empty` is what the addresses
 cost: the share of the budget that a plan which recomputes something leaves empty at its fullest moment. Writes
-results/planning.csv and the table of docs/policies-ours.md.
+results/planning.csv, and what it comes to in docs/policies-ours.md.
 """
 
 import math
@@ -94,27 +94,24 @@ def rows(files: list[Path]) -> list[dict[str, Any]]:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """The table of the page, and what it comes to."""
-    lines = [
-        "| | step, ms | planning, ms: least, median, most | longer than a step | plan found "
-        "| paid for after, steps: median, most | left empty at the peak, at most |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for r in table.itertuples():
-        times = ", ".join(f"{1000 * s:.0f}" for s in (r.least_s, r.median_s, r.most_s))
-        paid = f"{math.ceil(r.paid_median)}, {math.ceil(r.paid_most)}"
-        lines.append(
-            f"| {r.trace} | {1000 * r.step_s:.0f} | {times} | {r.longer} of {r.attempts} | {r.plans} | {paid} "
-            f"| {r.empty:.2%} |"
-        )
-    longest = (table.most_s / table.step_s).idxmax()
+    """What the table comes to."""
+    empty = table["empty"]
+    longest, emptiest = (table.most_s / table.step_s).idxmax(), empty.idxmax()
     steps = table.most_s[longest] / table.step_s[longest]
-    lines += [
-        "",
-        f"Planning takes longer than a step {table.longer.sum()} times of {table.attempts.sum()}, at most {steps:.1f} "
-        f"steps ({table.trace[longest]}): {steps / STEPS:.2f} of a step for each of a run of {STEPS}.",
-    ]
-    return "\n".join(lines)
+    medians = (f"{of.min():.0f} to {of.max():.0f}" for of in (1000 * table.median_s, table.paid_median.map(math.ceil)))
+    ms, paid = medians
+    return "\n".join(
+        [
+            f"- A plan is found in {table.plans.sum()} of {table.attempts.sum()} tries. By trace the median over "
+            f"budgets takes {ms} ms; the longest {1000 * table.most_s.max():.0f} ms.",
+            f"- Planning takes longer than a step {table.longer.sum()} times, at most {steps:.1f} steps "
+            f"({table.trace[longest]}): {steps / STEPS:.2f} of a step for each of a run of {STEPS}.",
+            f"- The recomputations that a plan saves against a step of Thrift pay for it after {paid} steps in "
+            f"the median, {math.ceil(table.paid_most.max())} at most, where next to nothing can be saved.",
+            f"- At its peak a plan leaves at most {empty[emptiest]:.2%} of the budget empty "
+            f"({table.trace[emptiest]}), elsewhere at most {empty.drop(emptiest).max():.2%}.",
+        ]
+    )
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""Thrift and Foresight beside DTR, DTE and Coop, on all committed traces: the tables of docs/policies-ours.md.
+"""Thrift and Foresight beside DTR, DTE and Coop, on all committed traces.
 
 Bands of 11 budgets within 2.5 % of the peak around 0.9 to 0.3 of it, ten steps, one arena. A replay that costs twice
 the step without a budget is given up: it is no contender, and exact DTR would go on for hours.
 
-    python experiments/policies.py [-j JOBS] [TRACE ...]    writes expected/policies*.csv and the tables
+    python experiments/policies.py [-j JOBS] [TRACE ...]    writes expected/policies*.csv and its tables in docs/
 
 14,000 replays, six minutes on two cores. It goes on where it was interrupted. At the middle of each band also what is
 left free at a search where nothing has an address (allocator `counter`), because values are evicted whole.
@@ -26,6 +26,7 @@ from coopsim.sweep import Grid, Processes, sweep
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "policies-ours.md"
+PAGE_OF_BOUNDS = HERE.parent / "docs" / "optimum.md"
 EXPECTED = HERE / "expected" / "policies.csv"
 WITHOUT_ADDRESSES = HERE / "expected" / "policies-without-addresses.csv"
 BOUNDS = HERE / "expected" / "bounds.csv"
@@ -73,9 +74,9 @@ def main() -> None:
         return
     table.to_csv(EXPECTED, index=False, float_format="%.5f")
     without_addresses(TRACES).to_csv(WITHOUT_ADDRESSES, index=False, float_format="%.5f")
-    tables_of = (pd.read_csv(file) for file in (EXPECTED, WITHOUT_ADDRESSES, BOUNDS))
-    for name, text in policies_text.sections(*tables_of).items():
-        write_section(name, text, PAGE)
+    bands, left_free, bounds = (pd.read_csv(file) for file in (EXPECTED, WITHOUT_ADDRESSES, BOUNDS))
+    write_section("policy sums", policies_text.compared(bands, left_free), PAGE)
+    write_section("policy room", policies_text.room(bands, bounds), PAGE_OF_BOUNDS)
 
 
 if __name__ == "__main__":

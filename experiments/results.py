@@ -1,6 +1,7 @@
-"""The tables of docs/results.md, from the expected results: `run.py --update` writes them, a test compares them."""
+"""Tables of the pages, from the expected results: `run.py --update` writes them, a test compares them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import arguments
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = ROOT / "docs" / "results.md"
+SENSITIVITY = ROOT / "docs" / "sensitivity.md"
+ALLOCATORS = ROOT / "docs" / "allocators-planned.md"
 HALF = 0.5
 STEPS = 10  # of overhead.toml, the default
 PLAIN = "as published"
@@ -100,7 +103,7 @@ def search() -> str:
         one = ["-" if r.fits == 0 else f"{r.search_visits / r.searches:,.0f}" for r in found]
         step = ["-" if r.fits == 0 else f"{r.search_visits / STEPS:,.0f}" for r in found]
         rows.append([m, " / ".join(one), " / ".join(step)])
-    head = ["pieces visited at half memory, DTR / DTE / Coop", "for one allocation that searches", "in a step"]
+    head = ["blocks visited at half memory, DTR / DTE / Coop", "for one allocation that searches", "in a step"]
     return table(head, rows)
 
 
@@ -124,20 +127,17 @@ def smallest() -> str:
 
 
 def ablation() -> str:
-    """Coop without each part, at half memory."""
+    """Coop without each part: overhead and fragmentation at half memory."""
     df = expected("ablation")
     names = ("coop", "coop-no-layout", "coop-no-partition", "coop-no-in-place")
     head = ["Coop", "without its window", "without two ends", "without in-place"]
-    parts = []
-    for ratio in (HALF, 0.3):
-        rows = [[m, *(percent(at(df, trace=m, policy=p, band_center=ratio)) for p in names)] for m in MODELS]
-        parts.append(table([f"overhead in % at {ratio:.0%}", *head], rows))
-    rows = []
+    overheads, rates = [], []
     for m in MODELS:
         found = [at(df, trace=m, policy=p, band_center=HALF) for p in names]
-        rows.append([m, *("does not fit" if r.fits == 0 else f"{100 * r.fragmentation_rate:.1f}" for r in found)])
-    parts.append(table(["fragmentation rate in % at 50%", *head], rows))
-    return "\n\n".join(parts)
+        overheads.append([m, *map(percent, found)])
+        rates.append([m, *("does not fit" if r.fits == 0 else f"{100 * r.fragmentation_rate:.1f}" for r in found)])
+    tables = (("overhead in % at 50%", overheads), ("fragmentation rate in % at 50%", rates))
+    return "\n\n".join(table([name, *head], rows) for name, rows in tables)
 
 
 def cases(name: str, column: str, words: Callable[[object], str]) -> str:
@@ -198,26 +198,29 @@ def gap() -> str:
     return table(["points above the optimum, median / most (fits)", "80 % of the peak", "60 %"], rows)
 
 
-def sections() -> dict[str, str]:
-    """What stands between the marks of the page, by name."""
-    return {
+def sections() -> dict[Path, dict[str, str]]:
+    """What stands between the marks of each page, by name."""
+    paper = {
         "overhead": overhead(),
         "fragmentation": fragmentation(),
         "search": search(),
         "smallest": smallest(),
         "ablation": ablation(),
+        "gap": gap(),
+    }
+    choices = {
         "cost-model": cases("cost-model", "decide_by", lambda v: case("decide_by", v)),
         "choices": cases("choices", "policy", lambda v: IN_WORDS.get(str(v), PLAIN)),
         "steps": cases("steps", "steps", lambda v: case("steps", v)),
-        "stweaver": stweaver(),
-        "gap": gap(),
     }
+    return {PAGE: paper, SENSITIVITY: choices, ALLOCATORS: {"stweaver": stweaver()}}
 
 
 def write() -> None:
-    """Write them into the page."""
-    for name, text in sections().items():
-        write_section(name, text, PAGE)
+    """Write them into the pages."""
+    for page, texts in sections().items():
+        for name, text in texts.items():
+            write_section(name, text, page)
 
 
 if __name__ == "__main__":

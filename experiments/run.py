@@ -2,7 +2,7 @@
 
     python experiments/run.py                   all: out/tables/*.parquet, out/figures/*.png and *.pdf
     python experiments/run.py overhead gap      only these
-    python experiments/run.py --update          write expected/*.csv, docs/results.md and its pictures anew
+    python experiments/run.py --update          write expected/*.csv, the tables of docs/ and its pictures anew
     python experiments/run.py --redraw          draw the tables that are in out/tables again
 
 An experiment that was cut off goes on where it was. Exit code 1 if a table is not the expected one.

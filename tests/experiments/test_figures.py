@@ -126,17 +126,18 @@ def test_a_wrong_file_is_refused(run: ModuleType, tmp_path: Path, text: str, mes
     assert "\n" not in str(error.value)
 
 
-def test_the_results_page_says_what_is_expected(run: ModuleType) -> None:
+def test_pages_say_what_is_expected(run: ModuleType) -> None:
     from readme import read_section
 
     sections = run.results.sections()
-    assert len(sections) >= 10
-    for name, text in sections.items():
-        assert read_section(name, run.results.PAGE).strip() == text.strip(), name
+    assert sum(map(len, sections.values())) >= 10
+    for page, texts in sections.items():
+        for name, text in texts.items():
+            assert read_section(name, page).strip() == text.strip(), name
 
 
-def test_the_results_page_shows_every_figure(run: ModuleType) -> None:
-    text = run.results.PAGE.read_text(encoding="utf-8")
+def test_the_pages_show_every_figure(run: ModuleType) -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (run.results.PAGE, run.results.SENSITIVITY))
     shown = set(re.findall(r"\(images/results/([\w-]+)\.png\)", text))
     drawn = {name for name, e in run.experiments().items() if e.figure["draw"] not in run.pictures.WALL_CLOCK}
     assert shown == drawn == {p.stem for p in (ROOT / "docs" / "images" / "results").iterdir()}

@@ -1,0 +1,56 @@
+"""Every link of a page to another leads to a file that is there, and to a heading of it."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+from .blocks import PAGES
+
+NOTES = sorted((ROOT / "experiments" / "notes").glob("*.md"))
+ALL = [*PAGES, *NOTES, ROOT / "CHANGELOG.md"]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_MADE = ("reference/",)  #: pages that only the site has
+
+
+def links(page: Path) -> list[str]:
+    """Targets within the repository, outside code."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [target for target in _LINK.findall(text) if "://" not in target and not target.startswith("mailto:")]
+
+
+@cache
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub and the site name them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return {anchor(title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
+def anchor(title: str) -> str:
+    """A heading as the end of a link.
+
+    >>> anchor("`coopsim requests CASE --torch V`")
+    'coopsim-requests-case---torch-v'
+    """
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in links(page):
+        file, _, heading = target.partition("#")
+        if file.startswith(_MADE):
+            continue
+        found = (page.parent / file).resolve() if file else page
+        assert found.exists(), target
+        if heading and found.suffix == ".md":
+            assert heading in headings(found), target
+
+
+def test_links_are_found() -> None:
+    """Had the pattern missed them, nothing above could fail."""
+    assert sum(len(links(page)) for page in ALL) > 200
+    assert any("#" in target for page in ALL for target in links(page))
