@@ -9,8 +9,9 @@ import arguments
 import pandas as pd
 from readme import write_section
 
-from coopsim.allocators.streams import STREAM_ALLOCATORS, Requests, Result, gmlake, planned, requests_of
+from coopsim.allocators.serving import SERVING, Result, gmlake, planned
 from coopsim.cli.common import progress
+from coopsim.requests import Requests, of_trace
 from coopsim.trace import load
 
 HERE = Path(__file__).parent
@@ -19,9 +20,9 @@ DYNAMIC = ("spos", "moe")
 STEPS = 5
 MIB = 1 << 20
 
-#: A row an allocator: those of STREAM_ALLOCATORS with their defaults, and settings that change what they do.
+#: A row an allocator: those of SERVING with their defaults, and settings that change what they do.
 ALLOCATORS = {
-    **STREAM_ALLOCATORS,
+    **SERVING,
     "gmlake, from 16 MiB": lambda requests: gmlake.run(requests, gmlake.Options(frag_limit=16 * MIB)),
     "planned, all steps": lambda requests: planned.run(requests, planned.Options(steps=STEPS)),
 }
@@ -30,7 +31,7 @@ ALLOCATORS = {
 def requests_for(name: str) -> Requests:
     """Five steps: of a dense model the recorded one five times over."""
     trace = load(HERE.parent / "traces" / f"{name}.parquet")
-    return requests_of(trace, STEPS // trace.n_steps)
+    return of_trace(trace, rounds=STEPS // trace.n_steps, layout=False)
 
 
 def row(name: str, allocator: str, requests: Requests, found: Result) -> dict[str, object]:

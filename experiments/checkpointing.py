@@ -25,12 +25,12 @@ from readme import write_section
 from results import table
 
 from coopsim import tables
+from coopsim.allocators.caching.trial import smallest
 from coopsim.capture import capture
 from coopsim.cli.common import note
 from coopsim.cli.grid import warm_up
 from coopsim.replay import measure
 from coopsim.requests.of_trace import of_trace
-from coopsim.requests.trial import smallest
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import live_bytes, peak_bytes, round_up

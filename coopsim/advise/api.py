@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from coopsim.advise.candidates import EXPANDABLE, candidates
 from coopsim.advise.failure import Failure, at_request, peak_row
+from coopsim.allocators.caching.trial import Trial, attempt, smallest
 from coopsim.allocators.caching.version import VERSIONS
-from coopsim.requests.stream import RequestStream
-from coopsim.requests.trial import Trial, attempt, smallest
+from coopsim.requests import Requests
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Advice:
 
 
 def advise(
-    stream: RequestStream, *, torch: str, conf: str, total_bytes: int, tick: Callable[[], None] = lambda: None
+    requests: Requests, *, torch: str, conf: str, total_bytes: int, tick: Callable[[], None] = lambda: None
 ) -> Advice:
     """Try everything. `torch` and `conf`: as it was recorded. `tick` is called for every one of `count` trials.
 
@@ -52,7 +52,7 @@ def advise(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def run(version: str, settings: str) -> Trial:
-            trial = attempt(stream, version, settings, total_bytes)
+            trial = attempt(requests, version, settings, total_bytes)
             tick()
             return trial
 
@@ -67,19 +67,19 @@ def advise(
     )
     recommended = first if first.fits else next((t for t in best if t.fits), None)
     row = first.failed_at
-    at = row if row is not None else peak_row(stream, torch=torch, conf=conf, total_bytes=total_bytes)
+    at = row if row is not None else peak_row(requests, torch=torch, conf=conf, total_bytes=total_bytes)
     return Advice(
         total_bytes=total_bytes,
         as_recorded=first,
-        failure=at_request(stream, at, torch=torch, conf=conf, total_bytes=total_bytes, failed=row is not None),
+        failure=at_request(requests, at, torch=torch, conf=conf, total_bytes=total_bytes, failed=row is not None),
         trials=tuple(best),
         versions=tuple(sorted([*versions, first], key=lambda t: list(VERSIONS).index(t.torch))),
         recommended=recommended,
         smallest_bytes=(
-            smallest(stream, torch, conf),
-            smallest(stream, torch, recommended.conf) if recommended else None,
+            smallest(requests, torch, conf),
+            smallest(requests, torch, recommended.conf) if recommended else None,
         ),
-        smallest_expandable_bytes=None if recommended else smallest(stream, torch, EXPANDABLE),
+        smallest_expandable_bytes=None if recommended else smallest(requests, torch, EXPANDABLE),
     )
 
 

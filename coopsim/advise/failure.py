@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from coopsim.allocators.caching.api import CachingAllocator, Segment
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, FREE, KIND, NUMBER, STREAM
-from coopsim.requests.stream import RequestStream
+from coopsim.requests import Requests
 
 _SMALL = 1 << 20  #: bytes; larger requests never come from a segment of small blocks
 
@@ -79,12 +79,12 @@ class Failure:
         return max(parts, key=lambda name: parts[name])
 
 
-def at_request(stream: RequestStream, row: int, *, torch: str, conf: str, total_bytes: int, failed: bool) -> Failure:
+def at_request(requests: Requests, row: int, *, torch: str, conf: str, total_bytes: int, failed: bool) -> Failure:
     """The state after the requests up to this row, which allocates."""
     allocator = CachingAllocator(torch, conf, total_bytes)
-    addresses, _ = allocator.run(stream.rows[: row + 1])
-    held = _held(stream, row, addresses)
-    number, requested, on = (int(stream.rows[row, column]) for column in (NUMBER, AMOUNT, STREAM))
+    addresses, _ = allocator.run(requests.rows[: row + 1])
+    held = _held(requests, row, addresses)
+    number, requested, on = (int(requests.rows[row, column]) for column in (NUMBER, AMOUNT, STREAM))
     segments = allocator.segments()
     parts: Counter[str] = Counter()
     largest = 0
@@ -117,14 +117,14 @@ def at_request(stream: RequestStream, row: int, *, torch: str, conf: str, total_
     return Failure(
         row=row,
         failed=failed,
-        label=stream.labels[number],
+        label=requests.labels[number],
         requested_bytes=requested,
         stream=on,
         **{f"{name}_bytes": parts[name] for name in ("live", "rounding", "pending", "free")},
         other_streams_bytes=parts["other_streams"],
         other_pool_bytes=parts["other_pool"],
         largest_free_block_bytes=largest,
-        floor_bytes=stream.peak_bytes(),
+        floor_bytes=requests.peak_bytes(),
         unused_device_bytes=max(total_bytes - sum(s.bytes for s in segments), 0),
         segments=tuple(segments),
         labels=tuple(labels),
@@ -140,21 +140,24 @@ def _kind_of_free(segment: Segment, stream: int, requested: int, *, failed: bool
     return "free" if segment.is_large == (requested > _SMALL) else "other_pool"
 
 
-def peak_row(stream: RequestStream, *, torch: str, conf: str, total_bytes: int) -> int:
+def peak_row(requests: Requests, *, torch: str, conf: str, total_bytes: int) -> int:
     """The first allocation after which the most is reserved."""
-    reserved = np.zeros(len(stream), np.int64)
-    CachingAllocator(torch, conf, total_bytes).run(stream.rows, reserved)
-    return int(np.argmax(np.where(stream.rows[:, KIND] == ALLOCATE, reserved, -1)))
+    reserved = np.zeros(len(requests), np.int64)
+    CachingAllocator(torch, conf, total_bytes).run(requests.rows, reserved)
+    return int(np.argmax(np.where(requests.rows[:, KIND] == ALLOCATE, reserved, -1)))
 
 
-def _held(stream: RequestStream, row: int, addresses: NDArray[np.int64]) -> dict[tuple[bool, int], str]:
+def _held(requests: Requests, row: int, addresses: NDArray[np.int64]) -> dict[tuple[bool, int], str]:
     """What is held, by whether it lies in an expandable segment, and address: an address may be of both kinds."""
     found: dict[int, int] = {}
     for kind, number, address in zip(
-        stream.rows[: row + 1, KIND].tolist(), stream.rows[: row + 1, NUMBER].tolist(), addresses.tolist(), strict=True
+        requests.rows[: row + 1, KIND].tolist(),
+        requests.rows[: row + 1, NUMBER].tolist(),
+        addresses.tolist(),
+        strict=True,
     ):
         if kind == ALLOCATE:
             found[number] = address
         elif kind == FREE:
             found.pop(number, None)
-    return {(space, a): stream.labels[n] for n, a in found.items() if a >= 0 for space in (False, True)}
+    return {(space, a): requests.labels[n] for n, a in found.items() if a >= 0 for space in (False, True)}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.version import VERSIONS
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND
-from coopsim.requests.stream import RequestStream
+from coopsim.requests import Requests
 from coopsim.snapshot.model import Snapshot
 from coopsim.snapshot.rewind import rewind
 
@@ -49,14 +49,14 @@ class Agreement:
         return f"self-check: torch {self.torch} serves the first {self.agreeing} of {self.message}"
 
 
-def check(snapshot: Snapshot, stream: RequestStream, *, torch: str, total_bytes: int | None = None) -> Agreement:
+def check(snapshot: Snapshot, requests: Requests, *, torch: str, total_bytes: int | None = None) -> Agreement:
     """Replay the recorded requests with the recorded settings, on a device of `total_bytes` (else: one without end)."""
     allocator = CachingAllocator(torch, snapshot.conf, total_bytes or ENDLESS)
-    simulated = np.zeros(len(stream), np.int64)
-    addresses, _ = allocator.run(stream.rows, simulated)
+    simulated = np.zeros(len(requests), np.int64)
+    addresses, _ = allocator.run(requests.rows, simulated)
     recorded, recorded_failed = _recorded(snapshot)
-    kinds, source = stream.rows[:, KIND], stream.source
-    at = np.flatnonzero((kinds == ALLOCATE) & (np.arange(len(stream)) >= stream.prologue))
+    kinds, source = requests.rows[:, KIND], requests.source
+    at = np.flatnonzero((kinds == ALLOCATE) & (np.arange(len(requests)) >= requests.prologue))
     same = (simulated[at] == recorded[source[at]]) & ((addresses[at] < 0) == recorded_failed[source[at]])
     agreeing = len(at) if same.all() else int(np.argmin(same))
     message = ""
@@ -68,7 +68,7 @@ def check(snapshot: Snapshot, stream: RequestStream, *, torch: str, total_bytes:
             ("served", "refused")[int(addresses[row] < 0)],
         )
         message = (
-            f"{len(at)} requests as recorded; the next, for {stream.rows[row, AMOUNT]} bytes, was {failed[0]} with "
+            f"{len(at)} requests as recorded; the next, for {requests.rows[row, AMOUNT]} bytes, was {failed[0]} with "
             f"{was} bytes reserved, and is {failed[1]} with {now} here"
         )
     return Agreement(
@@ -76,9 +76,9 @@ def check(snapshot: Snapshot, stream: RequestStream, *, torch: str, total_bytes:
     )
 
 
-def best(snapshot: Snapshot, stream: RequestStream, *, total_bytes: int | None = None) -> Agreement:
+def best(snapshot: Snapshot, requests: Requests, *, total_bytes: int | None = None) -> Agreement:
     """The newest version of PyTorch that follows the history furthest: a snapshot does not say which one wrote it."""
-    tried = [check(snapshot, stream, torch=v, total_bytes=total_bytes) for v in reversed(VERSIONS)]
+    tried = [check(snapshot, requests, torch=v, total_bytes=total_bytes) for v in reversed(VERSIONS)]
     return max(tried, key=lambda a: (a.agreeing, a.placed))
 
 

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
         note("compiling the allocator: some seconds, once")
     with progress("trials", count(found["torch"])) as tick:
         advice = advise(
-            found["stream"], torch=found["torch"], conf=found["conf"], total_bytes=found["total"], tick=tick
+            found["requests"], torch=found["torch"], conf=found["conf"], total_bytes=found["total"], tick=tick
         )
     policies = []
     if found["trace"]:
@@ -54,17 +54,17 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
         raise CoopsimError(
             f"{args.file} never ran out of memory, so it does not say how much there was; give --memory or --gpu"
         )
-    stream = of_snapshot(snapshot, total_bytes=had)
-    if not len(stream):
+    requests = of_snapshot(snapshot, total_bytes=had)
+    if not len(requests):
         raise CoopsimError(
             f"{args.file} has no history of requests: call torch.cuda.memory._record_memory_history() first thing"
         )
     if args.torch is not None:
-        agreement = check(snapshot, stream, torch=_known(args.torch), total_bytes=had)
+        agreement = check(snapshot, requests, torch=_known(args.torch), total_bytes=had)
     else:
-        agreement = best(snapshot, stream, total_bytes=had)
+        agreement = best(snapshot, requests, total_bytes=had)
     return {
-        "stream": stream,
+        "requests": requests,
         "torch": agreement.torch,
         "conf": snapshot.conf if args.conf is None else args.conf,
         "total": total,
@@ -89,7 +89,7 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
     conf = trace.header.get("allocator", {}).get("conf", "") if args.conf is None else args.conf
     plan = trace if trace.header.get("dependencies") != "unknown" else None
     return {
-        "stream": of_trace(trace, rounds=2),
+        "requests": of_trace(trace, rounds=2),
         "torch": _known(recorded if args.torch is None else args.torch),
         "conf": conf,
         "total": total,

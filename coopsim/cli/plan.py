@@ -64,8 +64,9 @@ def _verdict(found: Any) -> str:
 
 def _of_trace(file: str) -> Any:
     """What a trace asks for, in all its recorded steps; time counts its requests."""
-    from coopsim.allocators.streams.requests import GRANULE, requests_of
+    from coopsim.allocators.serving import GRANULE
     from coopsim.planner import Items, minimalloc
+    from coopsim.requests import of_trace
 
-    nbytes, start, end = requests_of(load_trace(file)).lifetimes()
+    nbytes, start, end = of_trace(load_trace(file), layout=False).lifetimes()
     return minimalloc.from_items(Items.of(-(-nbytes // GRANULE) * GRANULE, start, end, [GRANULE] * len(nbytes)))

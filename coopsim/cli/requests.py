@@ -43,10 +43,11 @@ def _answers(args: argparse.Namespace) -> Any:
 
 def _compare(args: argparse.Namespace) -> Any:
     """What each allocator reserves for the requests of a trace, without eviction."""
-    from coopsim.allocators.streams import GRANULE, caching, gmlake, planned, requests_of
+    from coopsim.allocators.serving import GRANULE, caching, gmlake, planned
+    from coopsim.requests import of_trace
 
     trace = load_trace(args.case)
-    requests = requests_of(trace, max(1, -(-(args.steps or 1) // trace.n_steps)))
+    requests = of_trace(trace, rounds=max(1, -(-(args.steps or 1) // trace.n_steps)), layout=False)
     bound = requests.peak_bytes(GRANULE)
     settings = dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ())))
     results = (

@@ -40,17 +40,17 @@ def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], l
     from coopsim.oracle.against import compare, smallest_card
     from coopsim.requests import of_schedule
 
-    stream = of_schedule(schedule)
+    requests = of_schedule(schedule)
     real = _real(args.against)
     if schedule.header["allocator"] != "cuda-caching":
         settings = _SETTINGS if args.alloc_conf is None else (args.alloc_conf,)
-        return _cards([smallest_card(stream, real, conf) for conf in settings], schedule.header["budget_bytes"])
+        return _cards([smallest_card(requests, real, conf) for conf in settings], schedule.header["budget_bytes"])
     h = schedule.header
     if args.alloc_conf is not None:
         raise CoopsimError(f"--alloc-conf: the schedule has its own settings, {h['alloc_conf'] or 'none'}")
     if real.version != h["torch"]:
         note(f"note: the schedule is of torch {h['torch']}, so that {real.version} may do otherwise")
-    return _performed(compare(stream, real, h["alloc_conf"], h["budget_bytes"]), schedule, stream)
+    return _performed(compare(requests, real, h["alloc_conf"], h["budget_bytes"]), schedule, requests)
 
 
 def _real(against: str) -> Any:
@@ -68,13 +68,13 @@ def _real(against: str) -> Any:
     return oracle(version, fetch=True)
 
 
-def _performed(c: Any, schedule: Any, stream: Any) -> tuple[dict[str, Any], list[str]]:
+def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], list[str]]:
     """A schedule that was made for this allocator, on a card of the budget."""
     from coopsim.kernel.rows import ALLOCATE, KIND
     from coopsim.oracle.against import QUANTITIES
 
-    takes = stream.rows[:, KIND] == ALLOCATE
-    planned = int((schedule.address[stream.source[takes]] < 0).sum())
+    takes = requests.rows[:, KIND] == ALLOCATE
+    planned = int((schedule.address[requests.source[takes]] < 0).sum())
     as_planned = c.agrees and c.statistics["ooms"][1] == planned
     rows = [(what, *c.statistics[key]) for key, what in QUANTITIES.items()]
     fragmentation = [1 - c.statistics["alloc.peak"][k] / c.statistics["reserved.peak"][k] for k in (0, 1)]

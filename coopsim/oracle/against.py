@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from coopsim.allocators.caching import case
+from coopsim.allocators.caching.trial import smallest
 from coopsim.oracle.gpu import Gpu
 from coopsim.oracle.run import Oracle
-from coopsim.requests.stream import RequestStream
-from coopsim.requests.trial import smallest
+from coopsim.requests import Requests
 from coopsim.types import CoopsimError
 
 #: What a statistics line names, and what it is for people.
@@ -24,7 +24,7 @@ _STEP = 2 << 20  #: bytes of the device's pages
 
 @dataclass(frozen=True)
 class Comparison:
-    """One stream of requests on one card, simulated and real.
+    """Requests on one card, simulated and real.
 
     requests: for memory. equal: how many were answered alike, up to the first that was not. first_refused: the number
     of the first request that found no memory, None if all did; as simulated, and really. statistics: by key of
@@ -50,12 +50,12 @@ class Comparison:
         return self.first_refused[1] is None
 
 
-def compare(stream: RequestStream, oracle: Oracle | Gpu, conf: str, total_bytes: int) -> Comparison:
+def compare(requests: Requests, oracle: Oracle | Gpu, conf: str, total_bytes: int) -> Comparison:
     """Perform all requests, on both. CoopsimError if torch refuses the settings.
 
     On a GPU, whose addresses are its own, an answer is that there was memory, or that there was none.
     """
-    ops = [*stream.lines(), "p"]
+    ops = [*requests.lines(), "p"]
     simulated = list(case.answer(case.Case(conf, total_bytes, ops, case.read(ops)), oracle.version))
     real = oracle.ask(conf, total_bytes, ops)
     if isinstance(oracle, Gpu):
@@ -78,7 +78,7 @@ def compare(stream: RequestStream, oracle: Oracle | Gpu, conf: str, total_bytes:
 
 @dataclass(frozen=True)
 class Smallest:
-    """The smallest card that serves a stream: as simulated, what the real allocator does on it, and 2 MiB below."""
+    """The smallest card that serves requests: as simulated, what the real allocator does on it, and 2 MiB below."""
 
     conf: str
     total_bytes: int
@@ -91,10 +91,10 @@ class Smallest:
         return self.at.serves and not self.below.serves and self.at.agrees and self.below.agrees
 
 
-def smallest_card(stream: RequestStream, oracle: Oracle | Gpu, conf: str) -> Smallest:
+def smallest_card(requests: Requests, oracle: Oracle | Gpu, conf: str) -> Smallest:
     """Find the smallest card by simulation, to 2 MiB, and ask the real allocator."""
-    total = smallest(stream, oracle.version, conf, _STEP)
-    return Smallest(conf, total, compare(stream, oracle, conf, total), compare(stream, oracle, conf, total - _STEP))
+    total = smallest(requests, oracle.version, conf, _STEP)
+    return Smallest(conf, total, compare(requests, oracle, conf, total), compare(requests, oracle, conf, total - _STEP))
 
 
 def _without_addresses(lines: list[str]) -> list[str]:

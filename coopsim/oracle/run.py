@@ -1,4 +1,4 @@
-"""Ask the real allocator: a process of its own for each stream of requests."""
+"""Ask the real allocator: a process of its own for each case."""
 
 import os
 import subprocess

@@ -3,6 +3,6 @@
 from coopsim.requests.of_schedule import of_schedule
 from coopsim.requests.of_snapshot import of_snapshot
 from coopsim.requests.of_trace import of_trace
-from coopsim.requests.stream import RequestStream
+from coopsim.requests.requests import Requests
 
-__all__ = ["RequestStream", "of_schedule", "of_snapshot", "of_trace"]
+__all__ = ["Requests", "of_schedule", "of_snapshot", "of_trace"]

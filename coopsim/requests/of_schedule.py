@@ -1,11 +1,12 @@
 """The requests of a schedule: every piece that a replay took and gave back, recomputation included."""
 
-from coopsim.requests.stream import RequestStream, Writer
+from coopsim.requests.requests import Requests
+from coopsim.requests.writer import Writer
 from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.types import Action, CoopsimError
 
 
-def of_schedule(schedule: Schedule) -> RequestStream:
+def of_schedule(schedule: Schedule) -> Requests:
     """What the schedule asks for, all on one stream, also where it was refused; `source` is its row.
 
     CoopsimError if it has no addresses.
@@ -21,4 +22,4 @@ def of_schedule(schedule: Schedule) -> RequestStream:
                 number[address] = taken
         elif action in GIVES_BACK:
             to.give_back(number.pop(address), row)
-    return to.stream()
+    return to.requests()

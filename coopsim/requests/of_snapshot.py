@@ -1,6 +1,7 @@
 """The requests of a memory snapshot's history, as far back as it goes."""
 
-from coopsim.requests.stream import RequestStream, Writer
+from coopsim.requests.requests import Requests
+from coopsim.requests.writer import Writer
 from coopsim.snapshot.model import Event, Snapshot
 from coopsim.snapshot.place import place
 from coopsim.snapshot.rewind import rewind
@@ -21,7 +22,7 @@ def device_bytes(snapshot: Snapshot) -> int | None:
     return None
 
 
-def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> RequestStream:
+def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Requests:
     """What the process asked for; `source` is the event. `total_bytes`: what the device had for it, if known.
 
     What was there before the history begins is restored first, segment by segment. A block that another stream still
@@ -66,7 +67,7 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
                 _free_later(to, freed, event.stream, served[back] + 1 - served[at] + waited, at)
         elif event.action in _RETURNS and at not in given_up and (at == 0 or events[at - 1].action not in _RETURNS):
             to.empty(at)
-    return to.stream(prologue)
+    return to.requests(prologue)
 
 
 def _free_later(to: Writer, number: int, stream: int, ticks: int, source: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE, KIND
-from coopsim.requests import RequestStream, of_schedule
+from coopsim.requests import Requests, of_schedule
 from coopsim.schedule import Schedule
 from coopsim.types import CoopsimError
 
@@ -38,19 +38,19 @@ def device_calls(schedule: Schedule) -> dict[int, DeviceCalls]:
     """
     if schedule.header.get("allocator") != "cuda-caching":
         return {}
-    stream = of_schedule(schedule)
-    asks = stream.rows[:, KIND] == ALLOCATE
-    answers, reserved = _perform(schedule, stream)
-    wrong = np.flatnonzero(asks & (answers != schedule.address[stream.source]))
+    requests = of_schedule(schedule)
+    asks = requests.rows[:, KIND] == ALLOCATE
+    answers, reserved = _perform(schedule, requests)
+    wrong = np.flatnonzero(asks & (answers != schedule.address[requests.source]))
     if len(wrong):
         raise CoopsimError(
-            f"row {stream.source[wrong[0]]} of the schedule is not what the caching allocator of PyTorch "
+            f"row {requests.source[wrong[0]]} of the schedule is not what the caching allocator of PyTorch "
             f"{schedule.header['torch']} does; was it edited, or made by another coopsim?"
         )
     called = (np.diff(reserved, prepend=0) != 0) | (asks & (answers < 0))
-    calls, found_all = _calls(schedule, stream, np.flatnonzero(called).tolist())
+    calls, found_all = _calls(schedule, requests, np.flatnonzero(called).tolist())
     # A request that gave back as much as it took leaves no such trace: then every one is looked at.
-    return calls if found_all else _calls(schedule, stream, list(range(len(stream))))[0]
+    return calls if found_all else _calls(schedule, requests, list(range(len(requests))))[0]
 
 
 def _allocator(schedule: Schedule) -> CachingAllocator:
@@ -58,32 +58,32 @@ def _allocator(schedule: Schedule) -> CachingAllocator:
     return CachingAllocator(h["torch"], h["alloc_conf"], int(h["budget_bytes"]))
 
 
-def _perform(schedule: Schedule, stream: RequestStream) -> tuple[np.ndarray, np.ndarray]:
-    reserved = np.zeros(len(stream), np.int64)
-    answers, _ = _allocator(schedule).run(stream.rows, reserved)
+def _perform(schedule: Schedule, requests: Requests) -> tuple[np.ndarray, np.ndarray]:
+    reserved = np.zeros(len(requests), np.int64)
+    answers, _ = _allocator(schedule).run(requests.rows, reserved)
     return answers, reserved
 
 
-def _calls(schedule: Schedule, stream: RequestStream, stops: list[int]) -> tuple[dict[int, DeviceCalls], bool]:
+def _calls(schedule: Schedule, requests: Requests, stops: list[int]) -> tuple[dict[int, DeviceCalls], bool]:
     """The calls of the requests in `stops`, each by itself; and whether those between them called nothing."""
     allocator = _allocator(schedule)
     found: dict[int, DeviceCalls] = {}
     before, at = [0] * len(_COUNTERS), 0
     segments: tuple[tuple[int, int], ...] = ()
-    for stop in [*stops, len(stream)]:
-        allocator.run(stream.rows[at:stop])
+    for stop in [*stops, len(requests)]:
+        allocator.run(requests.rows[at:stop])
         statistics = allocator.statistics()
         if [statistics[c] for c in _COUNTERS] != before:
             return {}, False
-        if stop == len(stream):
+        if stop == len(requests):
             break
-        allocator.run(stream.rows[stop : stop + 1])
+        allocator.run(requests.rows[stop : stop + 1])
         statistics, at = allocator.statistics(), stop + 1
         after = [statistics[c] for c in _COUNTERS]
         allocs, frees, *failed = (b - a for a, b in zip(before, after, strict=True))
         if allocs or frees or any(failed):
             if allocs or frees:
                 segments = tuple((s.address, s.bytes) for s in allocator.segments())
-            found[int(stream.source[stop])] = DeviceCalls(allocs, sum(failed), frees, segments)
+            found[int(requests.source[stop])] = DeviceCalls(allocs, sum(failed), frees, segments)
         before = after
     return found, True

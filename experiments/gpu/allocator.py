@@ -6,9 +6,9 @@ from typing import Any
 
 from coopsim import snapshot
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
+from coopsim.allocators.caching.trial import attempt, smallest
 from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import of_snapshot, of_trace
-from coopsim.requests.trial import attempt, smallest
 from coopsim.snapshot.rewind import rewind
 from coopsim.trace import Trace
 from experiments.gpu import names
@@ -30,11 +30,11 @@ def real_places(found: snapshot.Snapshot) -> list[Place]:
 
 def simulated_places(found: snapshot.Snapshot, torch: str) -> list[Place]:
     """The same, simulated; while the device has room, no segment goes, and their addresses are in the order of age."""
-    stream = of_snapshot(found)
+    requests = of_snapshot(found)
     allocator = CachingAllocator(torch, found.conf, ENDLESS)
-    answers, _ = allocator.run(stream.rows)
+    answers, _ = allocator.run(requests.rows)
     segments = [(s.address, s.bytes) for s in allocator.segments()]
-    takes = (stream.rows[:, KIND] == ALLOCATE) & (stream.source >= 0)
+    takes = (requests.rows[:, KIND] == ALLOCATE) & (requests.source >= 0)
     return [_place(address, segments) for address in answers[takes].tolist()]
 
 
@@ -44,8 +44,8 @@ def compare(model: str, folder: Path) -> dict[str, Any]:
     torch = measured["machine"]["versions"]["torch"].partition("+")[0]
     found = snapshot.read(folder / names.snapshot(model))
     real, simulated = real_places(found), simulated_places(found, torch)
-    stream = of_snapshot(found)
-    free = attempt(stream, torch, found.conf)
+    requests = of_snapshot(found)
+    free = attempt(requests, torch, found.conf)
     first = measured["tries"][0]
     differing = next((i for i, (a, b) in enumerate(zip(real, simulated, strict=True)) if a != b), None)
     return {
@@ -56,7 +56,7 @@ def compare(model: str, folder: Path) -> dict[str, Any]:
         "first_difference": differing,
         "peak_reserved_bytes": [first["peak_reserved_bytes"], free.peak_reserved_bytes],
         "peak_allocated_bytes": [first["peak_allocated_bytes"], free.peak_allocated_bytes],
-        "smallest_bytes": [measured["smallest_bytes"], smallest(stream, torch, found.conf)],
+        "smallest_bytes": [measured["smallest_bytes"], smallest(requests, torch, found.conf)],
         "confirmed": [t["fits"] for t in measured["confirmed"]] == [True, False],
         "left_bytes": max(t["left_bytes"] for t in measured["tries"]),
     }

@@ -40,7 +40,7 @@ def test_the_judge_passes_every_setting(bert: Trace, policy: str, conf: str, tor
 
 @pytest.mark.parametrize("conf", CONFS)
 def test_addresses_are_those_of_the_allocator(bert: Trace, conf: str) -> None:
-    """Without evictions a replay is a stream of requests, and the allocator alone gives the same addresses."""
+    """Without evictions a replay only makes requests, and the allocator alone gives the same addresses."""
     schedule = in_caching(bert, "dtr", 2.0, alloc_conf=conf)
     assert schedule.header["evictions"] == 0
     ops, addresses = list[str](), list[int]()

@@ -47,21 +47,21 @@ def test_as_predicted(half: Schedule, real: Oracle) -> None:
 
 
 def test_on_another_card_it_does_not(half: Schedule, real: Oracle) -> None:
-    stream = of_schedule(half)
-    found = compare(stream, real, "", half.header["budget_bytes"] + (4 << 30))
+    requests = of_schedule(half)
+    found = compare(requests, real, "", half.header["budget_bytes"] + (4 << 30))
     assert found.agrees  # simulation and reality, not the schedule
     assert found.statistics["ooms"][1] < (half.action == 7).sum()
 
 
 def test_smallest_card_of_an_arena(bert: Trace, real: Oracle) -> None:
     budget = peak_bytes(bert, 512) // 2
-    stream = of_schedule(replay(bert, "coop", "arena", budget, steps=1))
+    requests = of_schedule(replay(bert, "coop", "arena", budget, steps=1))
     for conf in ("", "expandable_segments:True"):
-        found = smallest_card(stream, real, conf)
+        found = smallest_card(requests, real, conf)
         assert found.confirmed
         assert found.at.serves
         assert not found.below.serves
-        assert found.total_bytes > stream.peak_bytes()
+        assert found.total_bytes > requests.peak_bytes()
 
 
 def test_recorded_requests(bert: Trace, real: Oracle) -> None:

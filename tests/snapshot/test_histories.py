@@ -8,7 +8,7 @@ import pytest
 from coopsim.advise.selfcheck import Agreement, check
 from coopsim.kernel.rows import ALLOCATE, DELAY, EMPTY, FREE, KIND, RECORD, TICK
 from coopsim.phantom import wheel
-from coopsim.requests import RequestStream, of_snapshot, of_trace
+from coopsim.requests import Requests, of_snapshot, of_trace
 from coopsim.requests.of_snapshot import device_bytes
 from coopsim.snapshot import Snapshot, read
 from coopsim.snapshot.to_trace import to_trace
@@ -80,24 +80,24 @@ def test_served_as_recorded(
     assert on_phantom(text, total_bytes=total, **variables)
     snapshot = read(out)
     assert snapshot.conf == conf
-    found, stream = _agreement(snapshot)
+    found, requests = _agreement(snapshot)
     assert found.whole, found.message
     assert found.requests > 500
     assert found.placed == found.requests
-    kinds = set(stream.rows[:, KIND].tolist())
+    kinds = set(requests.rows[:, KIND].tolist())
     assert kinds >= {ALLOCATE, FREE}
     assert (EMPTY in kinds) == empties
     if streams > 1:
         assert kinds >= {RECORD, TICK, DELAY}
     if total == SCARCE:
         assert any(e.action == "oom" for e in snapshot.events)
-    assert (stream.prologue > 0) == (before > 0)
+    assert (requests.prologue > 0) == (before > 0)
 
 
-def _agreement(snapshot: Snapshot) -> tuple[Agreement, RequestStream]:
+def _agreement(snapshot: Snapshot) -> tuple[Agreement, Requests]:
     total = device_bytes(snapshot)
-    stream = of_snapshot(snapshot, total_bytes=total)
-    return check(snapshot, stream, torch=wheel.find().version.partition("+")[0], total_bytes=total), stream
+    requests = of_snapshot(snapshot, total_bytes=total)
+    return check(snapshot, requests, torch=wheel.find().version.partition("+")[0], total_bytes=total), requests
 
 
 def test_trace_of_a_history(on_phantom: Runner, tmp_path: Path) -> None:

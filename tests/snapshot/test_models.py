@@ -35,12 +35,12 @@ answer(torch.__version__)
 def same_addresses(version: str, out: Path) -> None:
     """Every request at its address: cudaMalloc is first fit in units of 2 MiB, on the phantom and simulated."""
     snapshot = read(out)
-    stream = of_snapshot(snapshot)
-    assert stream.prologue == 0
+    requests = of_snapshot(snapshot)
+    assert requests.prologue == 0
     allocator = CachingAllocator(version.partition("+")[0], "", 80 << 30)
-    answers, _ = allocator.run(stream.rows)
-    takes = stream.rows[:, KIND] == ALLOCATE
-    recorded = np.array([snapshot.events[at].address for at in stream.source[takes]])
+    answers, _ = allocator.run(requests.rows)
+    takes = requests.rows[:, KIND] == ALLOCATE
+    recorded = np.array([snapshot.events[at].address for at in requests.source[takes]])
     base = min(event.address for event in snapshot.events)
     assert len(recorded) > 500
     assert np.array_equal(answers[takes], recorded - base)

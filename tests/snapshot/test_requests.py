@@ -22,11 +22,11 @@ def test_least_that_is_needed(name: str) -> None:
 
 
 def test_start_is_what_is_missing(bert: Trace) -> None:
-    stream = of_trace(bert)
-    answers, _ = CachingAllocator("2.15.0", "", 1 << 30).run(stream.rows)
-    first = next(i for i, row in enumerate(stream.rows.tolist()) if row[KIND] == ALLOCATE and answers[i] < 0)
-    assert first < stream.prologue
-    assert stream.labels[stream.rows[first, 1]] in ("what is there at the start", "parameter", "gradient", "input")
+    requests = of_trace(bert)
+    answers, _ = CachingAllocator("2.15.0", "", 1 << 30).run(requests.rows)
+    first = next(i for i, row in enumerate(requests.rows.tolist()) if row[KIND] == ALLOCATE and answers[i] < 0)
+    assert first < requests.prologue
+    assert requests.labels[requests.rows[first, 1]] in ("what is there at the start", "parameter", "gradient", "input")
 
 
 def test_rounds_follow_each_other(bert: Trace) -> None:

@@ -1,4 +1,4 @@
-"""Cases: a stream of requests with settings and a device, as JSON, and the lines that answer it.
+"""Cases: requests with settings and a device, as JSON, and the lines that answer it.
 
 The format is that of the tests' oracle, which asks the real allocator: `a ID BYTES STREAM` allocate, `f ID` free,
 `r ID STREAM` record_stream, `e` empty_cache, `t N` the device clock advances N ticks, `d N` from now on an event

@@ -1,4 +1,4 @@
-"""Perform a stream of requests."""
+"""Perform requests, one after another."""
 
 from coopsim.allocators.caching.events import record_stream
 from coopsim.allocators.caching.malloc import free, malloc

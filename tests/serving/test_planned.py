@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from coopsim.allocators.streams.plain import Held
-from coopsim.allocators.streams.planned import Lifetime, Options, Place, Planned, lay_out, run
-from coopsim.allocators.streams.requests import Requests, requests_of
-from coopsim.allocators.streams.result import OutOfMemory
+from coopsim.allocators.serving.plain import Held
+from coopsim.allocators.serving.planned import Lifetime, Options, Place, Planned, lay_out, run
+from coopsim.allocators.serving.result import OutOfMemory
+from coopsim.requests import Requests, of_trace
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.types import Phase
 from tests.conftest import ROOT
@@ -43,7 +43,7 @@ def serve(requests: Requests, allocator: Planned) -> None:
     """Serve all, and look after each request whether two have the same byte of the pool."""
     held: dict[int, Place | Held] = {}
     now = -1
-    for take, item, nbytes, stream, _, phase, number, site in requests.rows():
+    for take, item, nbytes, stream, number, phase, site in requests.memory():
         if number > now:
             now = number
             allocator.begin(number)
@@ -60,7 +60,7 @@ def serve(requests: Requests, allocator: Planned) -> None:
 
 
 def test_classes() -> None:
-    layout = lay_out(requests_of(trace((6, 8))), Options())
+    layout = lay_out(of_trace(trace((6, 8))), Options())
     assert [str(kind) for kind in layout.lifetime] == ["persistent", "group", "temporary", "group", "group"]
     assert layout.bytes_of(Lifetime.GROUP) == 18 * MIB
     assert layout.plan.height == layout.plan.lower_bound == 28 * MIB
@@ -68,21 +68,21 @@ def test_classes() -> None:
 
 
 def test_what_repeats_is_all_planned() -> None:
-    found = run(requests_of(trace((6, 8)), rounds=3))
+    found = run(of_trace(trace((6, 8)), rounds=3))
     assert found.details["planned"] == 1 + 3 * 4
     assert (found.details["reused"], found.details["borrowed"], found.details["fallback"]) == (0, 0, 0)
     assert (found.peak_reserved, found.device_allocs, found.fragmentation_allocated) == (28 * MIB, 1, 0)
 
 
 def test_smaller_than_planned_takes_the_place_of_its_site() -> None:
-    found = run(requests_of(trace((6, 8), (5, 7))))
+    found = run(of_trace(trace((6, 8), (5, 7))))
     assert found.details["planned"] == 1 + 2 * 4
     assert found.device_allocs == 1
 
 
 def test_what_was_not_planned_reuses_what_the_plan_leaves_free() -> None:
     """An op that the planned step did not have, before its large activation: above the weight and the small one."""
-    layout = lay_out(requests_of(trace((6, 8))), Options())
+    layout = lay_out(of_trace(trace((6, 8))), Options())
     allocator = Planned(layout)
     allocator.begin(0)
     weight, x = (allocator.take(n * MIB, phase=p, site=s) for n, p, s in ((10, -1, 0), (6, 0, 1)))
@@ -99,21 +99,21 @@ def test_what_was_not_planned_reuses_what_the_plan_leaves_free() -> None:
 
 
 def test_larger_than_planned_falls_back() -> None:
-    found = run(requests_of(trace((6, 8), (6, 90))))
+    found = run(of_trace(trace((6, 8), (6, 90))))
     assert found.details["fallback"] == 1
     assert found.peak_reserved == (28 + 90) * MIB
     assert found.device_allocs == 2
 
 
 def test_more_steps_are_planned_if_asked_for() -> None:
-    requests = requests_of(trace((6, 8), (6, 90), (1, 1)))
+    requests = of_trace(trace((6, 8), (6, 90), (1, 1)))
     found = run(requests, Options(steps=2))
     assert found.details["planned"] == 1 + 3 * 4  # the third step is smaller than the second
     assert found.peak_reserved == 110 * MIB
 
 
 def test_a_full_device() -> None:
-    requests = requests_of(trace((6, 8), (6, 90)))
+    requests = of_trace(trace((6, 8), (6, 90)))
     with pytest.raises(OutOfMemory):
         run(requests, Options(memory=20 * MIB))
     with pytest.raises(OutOfMemory):
@@ -128,7 +128,7 @@ def test_own_memory_is_lent_only_to_what_is_not_much_smaller() -> None:
     b.free(small)
     b.op("aten.mm.default", creates=[large])
     b.free(large)
-    layout = lay_out(requests_of(b.build({})), Options())
+    layout = lay_out(of_trace(b.build({})), Options())
     for asked, how in ((2, "fallback"), (30, "borrowed")):
         allocator = Planned(layout)
         allocator.begin(0)
@@ -141,13 +141,13 @@ def test_nothing_is_handed_out_twice(seed: int) -> None:
     """Steps that differ at random from the planned one."""
     dice = random.Random(seed)
     sizes = [(dice.choice([1, 2, 6, 8]), dice.choice([1, 5, 9, 30])) for _ in range(8)]
-    requests = requests_of(trace(*sizes))
+    requests = of_trace(trace(*sizes))
     serve(requests, Planned(lay_out(requests, Options())))
 
 
 @pytest.mark.parametrize("name", ["spos", "moe"])
 def test_recorded_dynamic_traces(name: str) -> None:
-    requests = requests_of(load(ROOT / "traces" / f"{name}.parquet"))
+    requests = of_trace(load(ROOT / "traces" / f"{name}.parquet"), layout=False)
     layout = lay_out(requests, Options())
     assert layout.plan.optimal
     allocator = Planned(layout)
@@ -157,7 +157,7 @@ def test_recorded_dynamic_traces(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["unet", "resnet-50", "inception-v3"])
 def test_recorded_static_traces_take_no_more_than_they_must(name: str) -> None:
-    requests = requests_of(load(ROOT / "traces" / f"{name}.parquet"), rounds=3)
+    requests = of_trace(load(ROOT / "traces" / f"{name}.parquet"), rounds=3, layout=False)
     found = run(requests)
     assert found.details["plan_bytes"] == found.details["plan_bound"] == requests.peak_bytes(512)
     assert found.details["fallback"] == 0

@@ -1,4 +1,4 @@
-"""PyTorch's caching allocator over a stream of requests; see coopsim/allocators/caching for what it is."""
+"""PyTorch's caching allocator over the requests of a program; see coopsim/allocators/caching for what it is."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.version import NEWEST
-from coopsim.allocators.streams.requests import Requests
-from coopsim.allocators.streams.result import OutOfMemory, Result
-from coopsim.kernel.rows import ALLOCATE, FREE
+from coopsim.allocators.serving.result import OutOfMemory, Result
+from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND
+from coopsim.requests import Requests
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,11 @@ def run(requests: Requests, options: Options | None = None) -> Result:
     """Serve all requests. OutOfMemory if the device has too little; CoopsimError for settings that torch refuses."""
     options = options or Options()
     allocator = CachingAllocator(options.torch, options.conf, options.memory)
-    kinds = np.where(requests.take, ALLOCATE, FREE)
-    rows = np.stack([kinds, requests.item, np.where(requests.take, requests.bytes, 0), requests.stream], axis=1)
-    answers, _ = allocator.run(rows)
+    answers, _ = allocator.run(requests.rows)
     s = allocator.statistics()
-    failed = np.flatnonzero(requests.take & (answers < 0))
+    failed = np.flatnonzero((requests.rows[:, KIND] == ALLOCATE) & (answers < 0))
     if len(failed):
-        raise OutOfMemory(int(requests.bytes[failed[0]]), s["reserved_bytes.current"], options.memory)
+        raise OutOfMemory(int(requests.rows[failed[0], AMOUNT]), s["reserved_bytes.current"], options.memory)
     return Result(
         f"cuda-caching ({options.conf})" if options.conf else "cuda-caching",
         s["requested_bytes.peak"],

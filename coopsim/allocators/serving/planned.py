@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.allocators.streams.plain import ROUND, Held, Pools, rounded
-from coopsim.allocators.streams.requests import GRANULE, Ints, Requests
-from coopsim.allocators.streams.result import Meter, OutOfMemory, Result
+from coopsim.allocators.serving.plain import GRANULE, ROUND, Held, Pools, rounded
+from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
 from coopsim.planner import Items, Plan, plan
+from coopsim.requests.requests import Ints, Requests
 
 #: Planned requests up to so many times larger lose their place to one that would else make the fallback grow. Chosen on
 #: the traces of SPOS and of a mixture of experts, where 1, 2 and 4 reserve up to 6 % more.
@@ -50,7 +50,7 @@ class Lifetime(StrEnum):
 
 @dataclass(frozen=True)
 class Layout:
-    """The offline plan. Planned allocations are numbered in the order of taking; times are rows of the stream.
+    """The offline plan. Planned allocations are numbered in the order of taking; times are rows of the requests.
 
     `bytes` are rounded up; `offset`, `start`, `end` say where and when. `lifetime` classes them; `plan` has the height
     of the static pool and the lower bound. `steps` is the first row of each planned step, and the end of the last.
@@ -83,14 +83,14 @@ def lay_out(requests: Requests, options: Options) -> Layout:
     found = plan(items, options.work)
     lifetime = [_class(requests, int(a), int(b), horizon) for a, b in zip(start, last, strict=True)]
     firsts = [int(np.argmax(requests.step == k)) for k in range(int(requests.step[:horizon].max(initial=-1)) + 1)]
-    phase, site = requests.phase[start], requests.site[start]
+    phase, site = requests.phase[start], requests.site[known]
     return Layout(nbytes, found.offset, start, last, phase, site, lifetime, found, [*firsts, horizon])
 
 
 def _class(requests: Requests, start: int, end: int, horizon: int) -> Lifetime:
     if end >= horizon:
         return Lifetime.PERSISTENT
-    if requests.op[start] == requests.op[end]:
+    if requests.source[start] == requests.source[end]:
         return Lifetime.TEMPORARY
     same = requests.phase[start] == requests.phase[end] and requests.step[start] == requests.step[end]
     return Lifetime.PHASE if same else Lifetime.GROUP
@@ -222,15 +222,15 @@ def run(requests: Requests, options: Options | None = None) -> Result:
     allocator = Planned(layout, options.memory)
     handles: dict[int, Place | Held] = {}
     now = -1
-    for take, item, nbytes, stream, _, phase, step, site in requests.rows():
+    for take, number, nbytes, stream, step, phase, site in requests.memory():
         if step > now:
             now = step
             allocator.begin(step)
         if take:
-            handles[item] = allocator.take(nbytes, phase, site, stream)
+            handles[number] = allocator.take(nbytes, phase, site, stream)
             allocator.meter.add("requested", nbytes)
         else:
             allocator.meter.add("requested", -nbytes)
-            allocator.give_back(handles.pop(item))
+            allocator.give_back(handles.pop(number))
     facts = {"pool_bytes": allocator.height, "plan_bytes": layout.plan.height, "plan_bound": layout.plan.lower_bound}
     return allocator.meter.result("planned", allocator.count | facts)

@@ -1,66 +1,31 @@
-"""A stream of requests, as rows of numbers that a compiled allocator performs, and what each of them was for."""
+"""Write requests one by one."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, TICK
-
-_TEXT = ("a {1} {2} {3}", "f {1}", "r {1} {3}", "e", "t {2}", "d {2}")
-
-
-@dataclass(frozen=True)
-class RequestStream:
-    """Requests in order.
-
-    rows: int64 (n, 4), as kernel/rows.py has them; allocation numbers count from 0, each is allocated once.
-    source: by row, the place that it comes from (an op of a trace, a row of a schedule, an event of a history), or -1.
-    labels: by allocation number, what it is, for people. prologue: how many rows at the start only restore what was
-    there before the record begins.
-    """
-
-    rows: NDArray[np.int64]
-    source: NDArray[np.int64]
-    labels: tuple[str, ...]
-    prologue: int
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def lines(self) -> list[str]:
-        """The requests as a case file has them."""
-        return [_TEXT[row[KIND]].format(*row) for row in self.rows.tolist()]
-
-    def peak_bytes(self) -> int:
-        """The most bytes that are held at once, as they were asked for: what no allocator can go below.
-
-        What restoring the start takes for a moment does not count.
-        """
-        held = np.zeros(self.rows[:, NUMBER].max(initial=-1) + 1, np.int64)
-        takes, gives = self.rows[:, KIND] == ALLOCATE, self.rows[:, KIND] == FREE
-        held[self.rows[takes, NUMBER]] = self.rows[takes, AMOUNT]
-        change = np.where(takes, self.rows[:, AMOUNT], 0)
-        change[gives] = -held[self.rows[gives, NUMBER]]
-        return int(np.cumsum(change)[max(self.prologue - 1, 0) :].max(initial=0))
+from coopsim.kernel.rows import ALLOCATE, DELAY, EMPTY, FREE, RECORD, TICK
+from coopsim.requests.requests import Requests
 
 
 class Writer:
-    """Builds a stream row by row."""
+    """Builds requests row by row. `step` and `phase` are of what is written from here on."""
 
     def __init__(self) -> None:
+        self.step, self.phase = 0, -1
         self._rows: list[tuple[int, int, int, int]] = []
-        self._source: list[int] = []
+        self._places: list[tuple[int, int, int]] = []  # source, step, phase
         self._labels: list[str] = []
+        self._sites: list[int] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, nbytes: int, stream: int = 0, source: int = -1, label: str = "") -> int:
+    def take(self, nbytes: int, stream: int = 0, source: int = -1, label: str = "", site: int = -1) -> int:
         """Allocate; the new allocation's number."""
         number = len(self._labels)
         self._labels.append(label)
+        self._sites.append(site)
         self._put(ALLOCATE, number, nbytes, stream, source)
         return number
 
@@ -108,14 +73,15 @@ class Writer:
             self.give_back(number)
         return numbers
 
-    def stream(self, prologue: int = 0) -> RequestStream:
+    def requests(self, prologue: int = 0) -> Requests:
         """What has been written."""
         rows = np.array(self._rows, np.int64).reshape(-1, 4)
-        return RequestStream(rows, np.array(self._source, np.int64), tuple(self._labels), prologue)
+        source, step, phase = np.array(self._places, np.int64).reshape(-1, 3).T
+        return Requests(rows, source, step, phase, tuple(self._labels), np.array(self._sites, np.int64), prologue)
 
     def _put(self, kind: int, number: int, amount: int, stream: int, source: int) -> None:
         self._rows.append((kind, number, amount, stream))
-        self._source.append(source)
+        self._places.append((source, self.step, self.phase))
 
 
 _START = "what is there at the start"

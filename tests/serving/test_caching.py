@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from coopsim.allocators.streams import STREAM_ALLOCATORS, OutOfMemory, caching, requests_of
+from coopsim.allocators.caching.trial import attempt
+from coopsim.allocators.serving import SERVING, OutOfMemory, caching
 from coopsim.requests import of_trace
-from coopsim.requests.trial import attempt
 from coopsim.trace import Trace
 from coopsim.trace.synth import make
 
@@ -16,7 +16,7 @@ from coopsim.trace.synth import make
 @pytest.mark.parametrize("conf", ["", "expandable_segments:True", "roundup_power2_divisions:4"])
 def test_same_as_request_by_request(conf: str) -> None:
     trace = make("synth:unet:4")
-    found = caching.run(requests_of(trace, 2), caching.Options(conf=conf))
+    found = caching.run(of_trace(trace, rounds=2), caching.Options(conf=conf))
     alone = attempt(of_trace(trace, rounds=2), "2.15.0", conf)
     assert (found.peak_reserved, found.peak_allocated) == (alone.peak_reserved_bytes, alone.peak_allocated_bytes)
     assert found.peak_reserved >= found.peak_allocated >= found.peak_requested > 0
@@ -24,17 +24,17 @@ def test_same_as_request_by_request(conf: str) -> None:
 
 def test_out_of_memory(bert: Trace) -> None:
     with pytest.raises(OutOfMemory):
-        caching.run(requests_of(bert), caching.Options(memory=20 << 30))
+        caching.run(of_trace(bert, layout=False), caching.Options(memory=20 << 30))
 
 
 def test_command_line_compares(coopsim: Any) -> None:
     code, out, err = coopsim("requests", "synth:unet:4", "--steps", "2", "--json")
     assert code == 0, err
     said = json.loads(out)
-    assert [r["allocator"] for r in said["allocators"]] == list(STREAM_ALLOCATORS)
+    assert [r["allocator"] for r in said["allocators"]] == list(SERVING)
     assert all(r["peak_reserved_bytes"] >= said["lower_bound_bytes"] > 0 for r in said["allocators"])
     code, out, _ = coopsim("requests", "synth:unet:4")
-    assert (code, len(out.splitlines())) == (0, 3 + len(STREAM_ALLOCATORS))
+    assert (code, len(out.splitlines())) == (0, 3 + len(SERVING))
 
 
 def test_command_line_refuses(coopsim: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an allocator made of a stream of requests, and what its authors call fragmentation."""
+"""What an allocator made of the requests, and what its authors call fragmentation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Result:
-    """Peaks in bytes, each taken by itself over the whole stream.
+    """Peaks in bytes, each taken by itself over all requests.
 
     `requested`: as asked for; `allocated`: of the blocks handed out, in this allocator's rounding; `active`: of blocks
     that cannot be handed out (with one stream, the same); `reserved`: held of the device. `device_allocs` and

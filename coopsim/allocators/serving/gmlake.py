@@ -1,4 +1,4 @@
-"""GMLake (Guo et al., ASPLOS 2024) on a stream of requests: large blocks are stitched from free ones. Own code.
+"""GMLake (Guo et al., ASPLOS 2024) on the requests of a program: large blocks are stitched from free ones. Own code.
 
 Physical memory comes in chunks of 2 MiB. A *pBlock* is a run of a segment's chunks; an *sBlock* maps the chunks of
 several pBlocks under addresses of its own, and may be handed out whenever all of them are free. Mapping costs calls,
@@ -10,9 +10,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from coopsim.allocators.streams.plain import MIB, ROUND, SMALL, Held, Pools, rounded, segment_bytes
-from coopsim.allocators.streams.requests import Requests
-from coopsim.allocators.streams.result import Meter, OutOfMemory, Result
+from coopsim.allocators.serving.plain import MIB, ROUND, SMALL, Held, Pools, rounded, segment_bytes
+from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
+from coopsim.requests import Requests
 
 CHUNK = ROUND
 GIB = 1 << 30
@@ -304,11 +304,11 @@ def run(requests: Requests, options: Options | None = None) -> Result:
     """Serve all requests; raises OutOfMemory where the device's memory ends."""
     lake = GMLake(options)
     handles: dict[int, list[PBlock] | Held] = {}
-    for take, item, nbytes, stream, *_ in requests.rows():
+    for take, number, nbytes, stream, *_ in requests.memory():
         if take:
-            handles[item] = lake.take(nbytes, stream)
+            handles[number] = lake.take(nbytes, stream)
             lake.meter.add("requested", nbytes)
         else:
             lake.meter.add("requested", -nbytes)
-            lake.give_back(handles.pop(item))
+            lake.give_back(handles.pop(number))
     return lake.meter.result("gmlake", lake.count)

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from coopsim.allocators.streams.gmlake import CHUNK, GIB, GMLake, Options, PBlock, run
-from coopsim.allocators.streams.plain import Held
-from coopsim.allocators.streams.requests import requests_of
-from coopsim.allocators.streams.result import OutOfMemory
+from coopsim.allocators.serving.gmlake import CHUNK, GIB, GMLake, Options, PBlock, run
+from coopsim.allocators.serving.plain import Held
+from coopsim.allocators.serving.result import OutOfMemory
+from coopsim.requests import of_trace
 from coopsim.trace import TraceBuilder
 
 MIB = 1 << 20
@@ -282,7 +282,7 @@ def test_a_stream() -> None:
     b.op("aten.empty.default", creates=[z])
     for storage in (wall, z):
         b.free(storage)
-    found = run(requests_of(b.build({})))
+    found = run(of_trace(b.build({})))
     assert (found.peak_reserved, found.peak_active, found.device_allocs) == (620 * MIB, 620 * MIB, 3)
     assert found.details["stitches"] == 1
-    assert run(requests_of(b.build({})), Options(frag_limit=NEVER)).peak_reserved == 1220 * MIB
+    assert run(of_trace(b.build({})), Options(frag_limit=NEVER)).peak_reserved == 1220 * MIB

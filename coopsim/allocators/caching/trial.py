@@ -7,7 +7,7 @@ import numpy as np
 
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.kernel.rows import ALLOCATE, KIND
-from coopsim.requests.stream import RequestStream
+from coopsim.requests import Requests
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class Trial:
         return row | {"fits": self.fits}
 
 
-def attempt(stream: RequestStream, torch: str, conf: str, total_bytes: int = ENDLESS) -> Trial:
+def attempt(requests: Requests, torch: str, conf: str, total_bytes: int = ENDLESS) -> Trial:
     """Perform the requests, up to the first that finds no memory."""
     allocator = CachingAllocator(torch, conf, total_bytes)
-    answers, _ = allocator.run(stream.rows)
-    failed = np.flatnonzero((stream.rows[:, KIND] == ALLOCATE) & (answers < 0))
+    answers, _ = allocator.run(requests.rows)
+    failed = np.flatnonzero((requests.rows[:, KIND] == ALLOCATE) & (answers < 0))
     at = int(failed[0]) if len(failed) else None
     if at is not None:
         allocator = CachingAllocator(torch, conf, total_bytes)
-        allocator.run(stream.rows[: at + 1])
+        allocator.run(requests.rows[: at + 1])
     found = allocator.statistics()
     return Trial(
         torch=torch,
@@ -60,16 +60,16 @@ def attempt(stream: RequestStream, torch: str, conf: str, total_bytes: int = END
     )
 
 
-def smallest(stream: RequestStream, torch: str, conf: str, step: int = 2 << 20) -> int:
+def smallest(requests: Requests, torch: str, conf: str, step: int = 2 << 20) -> int:
     """The smallest device, in bytes, on which a bisection finds that everything fits, to 2 MiB.
 
     Fitting is not strictly monotone in the memory there is: a smaller device may fit too, by luck.
     """
-    low = stream.peak_bytes() // step  # cannot fit below what is held at once
-    high = -(-attempt(stream, torch, conf).peak_reserved_bytes // step)
+    low = requests.peak_bytes() // step  # cannot fit below what is held at once
+    high = -(-attempt(requests, torch, conf).peak_reserved_bytes // step)
     while low < high:
         middle = (low + high) // 2
-        if attempt(stream, torch, conf, max(middle, 1) * step).fits:
+        if attempt(requests, torch, conf, max(middle, 1) * step).fits:
             high = middle
         else:
             low = middle + 1

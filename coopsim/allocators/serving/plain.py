@@ -7,10 +7,10 @@ address on ties; cut where the rest is worth keeping; freed neighbours in a segm
 from bisect import bisect_left, insort
 from typing import NamedTuple
 
-from coopsim.allocators.streams.requests import GRANULE
-from coopsim.allocators.streams.result import Meter, OutOfMemory
+from coopsim.allocators.serving.result import Meter, OutOfMemory
 
 MIB = 1 << 20
+GRANULE = 512  #: bytes; PyTorch's allocators round every request up to a multiple of it
 SMALL = MIB  #: largest request of the small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
 LARGE_REQUEST = 10 * MIB  #: from which a segment is made to measure

@@ -1,10 +1,11 @@
-"""What a trace asks for, in order, over several rounds; and what allocators over such streams say of themselves."""
+"""What a trace asks for, in order, over several rounds; and what allocators that serve it say of themselves."""
 
 import numpy as np
 import pytest
 
-from coopsim.allocators.streams import STREAM_ALLOCATORS, Requests, Result, requests_of
-from coopsim.allocators.streams.requests import PHASES
+from coopsim.allocators.serving import SERVING, Result
+from coopsim.requests import Requests, of_trace
+from coopsim.requests.requests import PHASES
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Phase
@@ -13,7 +14,7 @@ from tests.conftest import ROOT
 
 def written(requests: Requests) -> list[str]:
     """`+3:512` takes 512 bytes as item 3, `-3` gives them back."""
-    return [f"+{item}:{nbytes}" if take else f"-{item}" for take, item, nbytes, *_ in requests.rows()]
+    return [f"+{item}:{nbytes}" if take else f"-{item}" for take, item, nbytes, *_ in requests.memory()]
 
 
 def small() -> Trace:
@@ -32,22 +33,22 @@ def small() -> Trace:
 
 def test_order_rounds_and_heirs() -> None:
     once = ["+0:100", "+1:50", "+2:7", "+3:20", "-2", "-1", "+4:100", "+5:8", "-5", "-3", "-0"]
-    assert written(requests_of(small())) == once
+    assert written(of_trace(small())) == once
     # x is asked for again; z is w now
     again = ["+6:50", "+7:7", "+8:20", "-7", "-6", "+9:100", "+10:8", "-10", "-8", "-4"]
-    requests = requests_of(small(), rounds=2)
+    requests = of_trace(small(), rounds=2)
     assert written(requests) == once + again
     assert requests.step.tolist() == [0] * 11 + [1] * 10
-    assert requests.op.tolist()[:7] == [-1, -1, 0, 0, 0, 0, 1]
+    assert requests.source.tolist()[:7] == [-1, -1, 0, 0, 0, 0, 1]
     assert [PHASES[p] if p >= 0 else "" for p in requests.phase[[0, 2, 6]]] == ["", "forward", "optimizer"]
-    assert requests.stream.tolist()[5:8] == [0, 3, 3]
+    assert [stream for take, _, _, stream, *_ in requests.memory() if take][3:6] == [0, 3, 3]
     assert requests.peak_bytes() == 228
     assert requests.peak_bytes(512) == 4 * 512
 
 
 def test_the_same_place_of_the_program_has_the_same_site() -> None:
-    requests = requests_of(small(), rounds=2)
-    taken = [(item, site) for take, item, *_, site in requests.rows() if take]
+    requests = of_trace(small(), rounds=2)
+    taken = [(item, site) for take, item, *_, site in requests.memory() if take]
     sites = dict(taken)
     assert sites[2] == sites[7]
     assert sites[3] == sites[8] != sites[2]
@@ -57,36 +58,36 @@ def test_the_same_place_of_the_program_has_the_same_site() -> None:
 @pytest.mark.parametrize("name", ["unet", "spos", "moe"])
 def test_recorded_traces(name: str) -> None:
     trace = load(ROOT / "traces" / f"{name}.parquet")
-    requests = requests_of(trace, rounds=2)
+    requests = of_trace(trace, rounds=2, layout=False)
     nbytes, start, end = requests.lifetimes()
     assert (end > start).all()
-    assert len(nbytes) == requests.n_items
+    assert len(nbytes) == len(requests.labels)
     assert 0.95 * peak_bytes(trace, 512) < requests.peak_bytes(512) <= peak_bytes(trace, 512)
-    half = requests_of(trace)
-    assert np.array_equal(half.bytes, requests.bytes[: len(half)])
+    half = of_trace(trace, layout=False)
+    assert np.array_equal(half.rows, requests.rows[: len(half)])
 
 
 def test_no_requests() -> None:
     b = TraceBuilder()
     b.op("aten.neg.default")
-    requests = requests_of(b.build({}))
+    requests = of_trace(b.build({}))
     assert (len(requests), requests.peak_bytes()) == (0, 0)
-    for run in STREAM_ALLOCATORS.values():
+    for run in SERVING.values():
         found = run(requests)
         assert (found.peak_reserved, found.fragmentation_allocated, found.fragmentation_active) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("name", sorted(STREAM_ALLOCATORS))
+@pytest.mark.parametrize("name", sorted(SERVING))
 @pytest.mark.parametrize("trace", ["unet", "moe"])
 def test_every_allocator(name: str, trace: str) -> None:
     """What must hold of any: no less reserved than handed out, no less handed out than asked for; always the same."""
-    requests = requests_of(load(ROOT / "traces" / f"{trace}.parquet"))
-    found = STREAM_ALLOCATORS[name](requests)
+    requests = of_trace(load(ROOT / "traces" / f"{trace}.parquet"), layout=False)
+    found = SERVING[name](requests)
     assert found.allocator == name
     assert requests.peak_bytes() == found.peak_requested
     assert requests.peak_bytes(512) <= found.peak_allocated <= found.peak_active <= found.peak_reserved
     assert 0 <= found.fragmentation_active <= found.fragmentation_allocated < 0.3
-    assert STREAM_ALLOCATORS[name](requests) == found
+    assert SERVING[name](requests) == found
 
 
 def test_definitions_of_fragmentation() -> None:

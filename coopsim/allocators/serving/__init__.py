@@ -1,0 +1,22 @@
+"""Allocators that serve the requests of a program: no eviction, and no say in the order. One file each.
+
+`SERVING` is the one list of them: a name, and what serves requests and says how it went.
+"""
+
+from collections.abc import Callable, Mapping
+
+from coopsim.allocators.serving import caching, gmlake, planned
+from coopsim.allocators.serving.plain import GRANULE
+from coopsim.allocators.serving.result import OutOfMemory, Result
+from coopsim.requests import Requests
+
+__all__ = ["GRANULE", "SERVING", "OutOfMemory", "Result"]
+
+_EXPANDABLE = "expandable_segments:True"
+
+SERVING: Mapping[str, Callable[[Requests], Result]] = {
+    "cuda-caching": caching.run,
+    f"cuda-caching ({_EXPANDABLE})": lambda requests: caching.run(requests, caching.Options(conf=_EXPANDABLE)),
+    "gmlake": gmlake.run,
+    "planned": planned.run,
+}
