@@ -6,6 +6,7 @@ which frees a piece. `replay/memory.py` calls them.
 
 from dataclasses import dataclass
 
+from coopsim.kernel import codes
 from coopsim.types import CoopsimError
 
 
@@ -28,9 +29,17 @@ class Allocator:
 ALLOCATORS = {
     a.name: a
     for a in (
-        Allocator("arena", 0, 512, True, "one region; best fit, lowest address; 512 B; freed neighbours merge at once"),
-        Allocator("cuda-caching", 2, 512, True, "PyTorch's, of --torch V and --alloc-conf (docs/allocators.md)"),
-        Allocator("counter", 1, 1, False, "counts bytes, knows no addresses (DTR's simulator)"),
+        Allocator(
+            "arena",
+            codes.ARENA,
+            512,
+            True,
+            "one region; best fit, lowest address; 512 B; freed neighbours merge at once",
+        ),
+        Allocator(
+            "cuda-caching", codes.CACHING, 512, True, "PyTorch's, of --torch V and --alloc-conf (docs/allocators.md)"
+        ),
+        Allocator("counter", codes.COUNTER, 1, False, "counts bytes, knows no addresses (DTR's simulator)"),
     )
 }
 

@@ -37,6 +37,7 @@ def cache_dir() -> Path:
 def _hash_sources() -> str:
     package = Path(__file__).parent.parent
     h = hashlib.sha256()
+    h.update((package / "types.py").read_bytes())  # whose order kernel/codes.py takes
     for room in _KERNEL_ROOMS:
         for source in sorted((package / room).rglob("*.py")):
             h.update(source.read_bytes())

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.kernel import codes
 from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
@@ -71,8 +72,9 @@ FROM, TO = range(2)
 L_ACTION, L_STEP, L_OP, L_VALUE, L_ADDRESS, L_BYTES, L_TIME, L_VISITS = range(8)
 L_COLUMNS = 8
 
-# choice: the policy and the allocator, as small integers in this order.
+# choice: the policy and the allocator, as kernel/codes.py numbers what can be chosen.
 C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DEAD, C_ALLOCATOR = range(9)
+C_SIZE = 9
 
 # K: counters and registers.
 (
@@ -124,8 +126,6 @@ C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DE
 
 # F: sums of samples, and the bytes that searches have passed of values too large for a home.
 F_FREE, F_FREE_INCL, F_SCATTER, F_LARGE = range(4)
-
-OK, OOM, THRASH, LOST = range(4)  # in the order of types.Outcome
 
 
 class State(Bundle):
@@ -196,9 +196,13 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     K[K_BUDGET] = K[K_FREE] = budget
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = K[K_REQUEST] = -1
     K[K_TOP] = n_pieces - 1
+    K[K_OUTCOME] = codes.OUTCOME_OK
     K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
-    keepers = ((2,), (3,), (4, 5), (6,))  # the costs that keep something for each value
-    sets, classes, walks, projections = (n_values if choice[C_COST] in costs else 0 for costs in keepers)
+    cost = choice[C_COST]
+    sets = n_values if cost == codes.COST_SET else 0
+    classes = n_values if cost == codes.COST_CLASSES else 0
+    walks = n_values if cost in (codes.COST_NEIGHBOURHOOD, codes.COST_ANCESTORS) else 0
+    projections = n_values if cost == codes.COST_PROJECTED else 0
     return State(
         choice=choice,
         V=V,

@@ -9,6 +9,7 @@ from coopsim import allocators, policies
 from coopsim.allocators.caching import settings, version
 from coopsim.allocators.caching import state as caching_state
 from coopsim.allocators.caching.conf import parse
+from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.foresight.planner import Planner
@@ -20,20 +21,9 @@ from coopsim.text import human
 from coopsim.trace.table import Trace
 from coopsim.types import (
     CoopsimError,
-    Cost,
-    Dead,
-    Divisor,
-    InPlace,
     Outcome,
-    Placement,
-    Recency,
-    Release,
-    Search,
 )
 
-_CODES: dict[type, list[Any]] = {  # numbers as kernels know them: the order in types.py
-    kind: list(kind) for kind in (Cost, Divisor, Recency, Search, Placement, InPlace, Release, Dead)
-}
 _OUTCOMES = list(Outcome)
 _OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
 
@@ -175,23 +165,23 @@ def _run(state: s.State, steps: int, overhead_limit: float) -> None:
     part = max(1, _OPS_AT_ONCE * len(state.step_cost) // len(state.O))
     for until in range(part, steps + part, part):
         run(state, min(until, steps), overhead_limit)
-        if state.K[s.K_OUTCOME] != s.OK:
+        if state.K[s.K_OUTCOME] != codes.OUTCOME_OK:
             return
 
 
 def _choice(policy: Policy, allocator: int) -> s.Array:
     """A policy and an allocator as kernels know them."""
-    taken = (
-        policy.cost,
-        policy.divisor,
-        policy.recency,
-        policy.search,
-        policy.placement,
-        policy.in_place,
-        policy.release,
-        policy.dead,
-    )
-    return np.array([*(_CODES[type(c)].index(c) for c in taken), allocator], np.int64)
+    choice = np.zeros(s.C_SIZE, np.int64)
+    choice[s.C_COST] = codes.code(policy.cost)
+    choice[s.C_DIVISOR] = codes.code(policy.divisor)
+    choice[s.C_RECENCY] = codes.code(policy.recency)
+    choice[s.C_SEARCH] = codes.code(policy.search)
+    choice[s.C_PLACEMENT] = codes.code(policy.placement)
+    choice[s.C_IN_PLACE] = codes.code(policy.in_place)
+    choice[s.C_RELEASE] = codes.code(policy.release)
+    choice[s.C_DEAD] = codes.code(policy.dead)
+    choice[s.C_ALLOCATOR] = allocator
+    return choice
 
 
 class _Caching:

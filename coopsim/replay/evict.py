@@ -1,6 +1,7 @@
 """Find room for a value: best fit if it can be had, else evict as the policy says, then best fit."""
 
 from coopsim.allocators.at_address import carve_highest, carve_near
+from coopsim.kernel import codes
 from coopsim.kernel.call import call_search
 from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.kernel.state import (
@@ -30,32 +31,16 @@ from coopsim.kernel.state import (
     LAST_USE,
     NEXT,
     NO_HOME,
-    OOM,
     PIECE,
     VALUE,
     State,
 )
 from coopsim.replay.loss.cache import tell
 from coopsim.replay.loss.relatives import join_evicted
-from coopsim.replay.memory import (
-    CACHING,
-    COUNTER,
-    carve,
-    largest_hole,
-    list_pieces,
-    log,
-    run_needed,
-    settle,
-    uncarve,
-)
+from coopsim.replay.memory import carve, largest_hole, list_pieces, log, run_needed, settle, uncarve
 from coopsim.replay.plan import take_planned
 from coopsim.replay.preferred import has_homes, home_of
 from coopsim.replay.search import cheapest_value, cheapest_window, published_window
-from coopsim.types import Action
-
-ALLOC, EVICT, RELEASE, FREE = int(Action.ALLOC), int(Action.EVICT), int(Action.RELEASE), int(Action.FREE)
-GREEDY, WINDOW_PUBLISHED, WINDOW_THRIFTY = 0, 2, 3
-LOW = 0
 
 
 @kernel
@@ -65,11 +50,11 @@ def drop(S: State, v: int, action: int) -> None:
     uncarve(S, S.V[v, PIECE])
     S.V[v, PIECE] = -1
     tell(S, v)
-    if action == EVICT:
+    if action == codes.EVICT:
         S.K[K_EVICTIONS] += 1
-    elif action == RELEASE:
+    elif action == codes.RELEASE:
         S.K[K_RELEASES] += 1
-    if S.V[v, EVICTABLE] and action != FREE:
+    if S.V[v, EVICTABLE] and action != codes.FREE:
         join_evicted(S, v)
 
 
@@ -77,10 +62,10 @@ def drop(S: State, v: int, action: int) -> None:
 def _evict_window(S: State, need: int) -> bool:
     """Evict the cheapest window. Its values are collected first: pieces merge while they are freed."""
     piece, last = -1, -1
-    if S.choice[C_SEARCH] == WINDOW_PUBLISHED:
+    if S.choice[C_SEARCH] == codes.SEARCH_WINDOW_PUBLISHED:
         piece, last = published_window(S, need)
     else:
-        piece, last = cheapest_window(S, need, S.choice[C_SEARCH] == WINDOW_THRIFTY)
+        piece, last = cheapest_window(S, need, S.choice[C_SEARCH] == codes.SEARCH_WINDOW_THRIFTY)
     if piece < 0:
         return False
     n = 0
@@ -92,7 +77,7 @@ def _evict_window(S: State, need: int) -> bool:
             break
         piece = S.P[piece, NEXT]
     for k in range(n):
-        drop(S, S.scratch[k], EVICT)
+        drop(S, S.scratch[k], codes.EVICT)
     return True
 
 
@@ -105,7 +90,7 @@ def _carve(S: State, v: int) -> int:
         home = home_of(S, v)
         if home != NO_HOME:
             return carve_near(S, S.V[v, BYTES], home, v)
-    return carve(S, v, S.choice[C_PLACEMENT] != LOW and S.V[v, EXPENSIVE] == 0)
+    return carve(S, v, S.choice[C_PLACEMENT] != codes.PLACEMENT_LOW and S.V[v, EXPENSIVE] == 0)
 
 
 @kernel
@@ -119,22 +104,22 @@ def _make_room(S: State, v: int) -> int:
             if n <= 0:
                 break
             for k in range(n):
-                drop(S, S.scratch[k], EVICT)
+                drop(S, S.scratch[k], codes.EVICT)
             piece = _carve(S, v)
         return piece
-    one_by_one = S.choice[C_SEARCH] == GREEDY or S.choice[C_ALLOCATOR] == COUNTER
+    one_by_one = S.choice[C_SEARCH] == codes.SEARCH_GREEDY or S.choice[C_ALLOCATOR] == codes.COUNTER
     if not one_by_one:
         list_pieces(S, S.V[v, BYTES])
         if _evict_window(S, run_needed(S, v)):
             piece = _carve(S, v)
         # The caching allocator has no run of neighbours where segments are small, but gives empty ones back.
-        one_by_one = S.choice[C_ALLOCATOR] == CACHING
+        one_by_one = S.choice[C_ALLOCATOR] == codes.CACHING
     while one_by_one and piece < 0:
         list_pieces(S, -1)
         victim = cheapest_value(S)
         if victim < 0:
             break
-        drop(S, victim, EVICT)
+        drop(S, victim, codes.EVICT)
         piece = _carve(S, v)
     return piece
 
@@ -154,7 +139,7 @@ def allocate(S: State, v: int) -> bool:
         S.K[K_SEARCH_NS] += now_ns() - started
         S.K[K_SEARCHES] += 1
         if piece < 0:
-            S.K[K_OUTCOME] = OOM
+            S.K[K_OUTCOME] = codes.OUTCOME_OOM
             S.K[K_NEEDED] = S.V[v, BYTES]
             S.K[K_LARGEST] = largest_hole(S)
             return False
@@ -166,5 +151,5 @@ def allocate(S: State, v: int) -> bool:
     settle(S, v, piece)
     S.P[piece, LAST_USE] = S.K[K_CLOCK]
     tell(S, v)
-    log(S, ALLOC, v, S.K[K_VISITS] - visits_before)
+    log(S, codes.ALLOC, v, S.K[K_VISITS] - visits_before)
     return True

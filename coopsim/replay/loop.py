@@ -1,6 +1,7 @@
 """The main loop: go through the program, run its ops, drop what it drops, round after round."""
 
 from coopsim.allocators import arena
+from coopsim.kernel import codes
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import (
     C_ALLOCATOR,
@@ -23,19 +24,16 @@ from coopsim.kernel.state import (
     LIVE,
     PIECE,
     RUN,
-    THRASH,
     TO,
     State,
 )
-from coopsim.replay.evict import FREE, RELEASE, allocate, drop
+from coopsim.replay.evict import allocate, drop
 from coopsim.replay.loss.relatives import forget
-from coopsim.replay.memory import ARENA, log, settle
+from coopsim.replay.memory import log, settle
 from coopsim.replay.plan import follows_plan, stays
 from coopsim.replay.preferred import end_step, has_homes
 from coopsim.replay.release import drop_unneeded, try_banish
-from coopsim.replay.run_op import BANISH, MOVE, NEEDED, run_op
-
-EAGER = 0
+from coopsim.replay.run_op import run_op
 
 
 @kernel
@@ -57,7 +55,7 @@ def run(S: State, steps: int, overhead_limit: float) -> None:
                 if not run_op(S, S.E[event, ID]):
                     return
                 if S.K[K_TOTAL] > overhead_limit * base:
-                    S.K[K_OUTCOME] = THRASH
+                    S.K[K_OUTCOME] = codes.OUTCOME_THRASH
                     return
             elif S.E[event, KIND] == DROP:
                 _program_drops(S, S.E[event, ID])
@@ -75,7 +73,7 @@ def run(S: State, steps: int, overhead_limit: float) -> None:
 @kernel
 def _place_initial(S: State) -> bool:
     """Allocate what is alive when the sequence starts."""
-    if S.choice[C_ALLOCATOR] == ARENA:
+    if S.choice[C_ALLOCATOR] == codes.ARENA:
         arena.reset(S)
     for k in range(S.initial.shape[0]):
         if not allocate(S, S.initial[k]):
@@ -90,13 +88,13 @@ def _program_drops(S: State, v: int) -> None:
     S.V[v, LIVE] = 0
     if S.V[v, EVICTABLE] and follows_plan(S):
         if S.V[v, PIECE] >= 0 and not stays(S, v):
-            drop(S, v, RELEASE)
-    elif S.choice[C_RELEASE] == BANISH and S.V[v, EVICTABLE]:
+            drop(S, v, codes.RELEASE)
+    elif S.choice[C_RELEASE] == codes.RELEASE_BANISH and S.V[v, EVICTABLE]:
         try_banish(S, v)
-    elif S.choice[C_RELEASE] == NEEDED and S.V[v, EVICTABLE]:
+    elif S.choice[C_RELEASE] == codes.RELEASE_NEEDED and S.V[v, EVICTABLE]:
         drop_unneeded(S, v)
-    elif S.V[v, PIECE] >= 0 and (S.choice[C_RELEASE] == EAGER or not S.V[v, EVICTABLE]):
-        drop(S, v, RELEASE if S.V[v, EVICTABLE] else FREE)
+    elif S.V[v, PIECE] >= 0 and (S.choice[C_RELEASE] == codes.RELEASE_EAGER or not S.V[v, EVICTABLE]):
+        drop(S, v, codes.RELEASE if S.V[v, EVICTABLE] else codes.FREE)
 
 
 @kernel
@@ -105,7 +103,7 @@ def _end_round(S: State) -> None:
     S.K[K_OP] = -1
     for v in range(S.V.shape[0]):
         if S.V[v, PIECE] >= 0 and S.V[v, LIVE] == 0:
-            drop(S, v, FREE)
+            drop(S, v, codes.FREE)
     n = S.C.shape[0]
     for k in range(n):
         S.scratch[k] = S.V[S.C[k, FROM], PIECE]
@@ -117,5 +115,5 @@ def _end_round(S: State) -> None:
         settle(S, heir, piece)
         S.V[heir, LIVE] = 1
         if heir != S.C[k, FROM]:
-            log(S, MOVE, heir, 0)
+            log(S, codes.MOVE, heir, 0)
     forget(S)

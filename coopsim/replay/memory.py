@@ -3,6 +3,7 @@
 from coopsim.allocators import arena, counter
 from coopsim.allocators.caching import serve
 from coopsim.allocators.pieces import put_in_order
+from coopsim.kernel import codes
 from coopsim.kernel.jit import inlined
 from coopsim.kernel.state import (
     ADDRESS,
@@ -30,10 +31,6 @@ from coopsim.kernel.state import (
     VALUE,
     State,
 )
-from coopsim.types import Action
-
-ARENA, COUNTER, CACHING = range(3)
-REFUSE = int(Action.REFUSE)
 
 
 @inlined
@@ -56,12 +53,12 @@ def settle(S: State, v: int, piece: int) -> None:
 @inlined
 def carve(S: State, v: int, high: bool) -> int:
     """A piece for value v, or -1 if there is no room as things stand."""
-    if S.choice[C_ALLOCATOR] == ARENA:
+    if S.choice[C_ALLOCATOR] == codes.ARENA:
         return arena.carve(S, S.V[v, BYTES], high, v)
-    if S.choice[C_ALLOCATOR] == CACHING:
+    if S.choice[C_ALLOCATOR] == codes.CACHING:
         piece = serve.carve(S, S.V[v, BYTES], v)
         if piece < 0:  # it has given back what it could, so that being asked is an event of its own
-            log(S, REFUSE, v, 0)
+            log(S, codes.REFUSE, v, 0)
         return piece
     return counter.carve(S, S.V[v, BYTES], v)
 
@@ -70,9 +67,9 @@ def carve(S: State, v: int, high: bool) -> int:
 def uncarve(S: State, piece: int) -> None:
     """Free a piece."""
     S.P[piece, FAST] = 0
-    if S.choice[C_ALLOCATOR] == ARENA:
+    if S.choice[C_ALLOCATOR] == codes.ARENA:
         arena.uncarve(S, piece)
-    elif S.choice[C_ALLOCATOR] == CACHING:
+    elif S.choice[C_ALLOCATOR] == codes.CACHING:
         serve.uncarve(S, piece)
     else:
         counter.uncarve(S, piece)
@@ -81,9 +78,9 @@ def uncarve(S: State, piece: int) -> None:
 @inlined
 def largest_hole(S: State) -> int:
     """The largest request that would fit as things stand."""
-    if S.choice[C_ALLOCATOR] == ARENA:
+    if S.choice[C_ALLOCATOR] == codes.ARENA:
         return arena.largest_hole(S)
-    if S.choice[C_ALLOCATOR] == CACHING:
+    if S.choice[C_ALLOCATOR] == codes.CACHING:
         return serve.largest_hole(S)
     return S.K[K_FREE]
 
@@ -91,7 +88,7 @@ def largest_hole(S: State) -> int:
 @inlined
 def list_pieces(S: State, need: int) -> None:
     """Before a search: the caching allocator writes its list of pieces, if need >= 0 only those that could serve it."""
-    if S.choice[C_ALLOCATOR] == CACHING:
+    if S.choice[C_ALLOCATOR] == codes.CACHING:
         serve.list_pieces(S, need)
     else:
         put_in_order(S)
@@ -100,7 +97,7 @@ def list_pieces(S: State, need: int) -> None:
 @inlined
 def run_needed(S: State, v: int) -> int:
     """Bytes of neighbouring pieces that are enough for value v once they are free."""
-    if S.choice[C_ALLOCATOR] == CACHING:
+    if S.choice[C_ALLOCATOR] == codes.CACHING:
         return serve.block_size(S, S.V[v, BYTES])
     return S.V[v, BYTES]
 

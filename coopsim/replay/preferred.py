@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from coopsim.kernel import codes
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     BYTES,
@@ -31,9 +32,7 @@ from coopsim.kernel.state import (
     Array,
     State,
 )
-from coopsim.replay.memory import ARENA
 
-HOMES = 2
 _SHIFT = 60  # of a cost before it is divided by bytes, so that integers tell costs a byte apart on every machine
 _LARGE = 32  # a value of more than this part of the budget
 _MOST = 0.6  # of the bytes that searches pass; if large values have more, no value has a home
@@ -56,7 +55,7 @@ def grades(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[int]) ->
 @inlined
 def has_homes(S: State) -> bool:
     """Whether values may have homes: without addresses, or with an allocator that chooses them, they do not."""
-    return S.choice[C_PLACEMENT] == HOMES and S.choice[C_ALLOCATOR] == ARENA
+    return S.choice[C_PLACEMENT] == codes.PLACEMENT_HOMES and S.choice[C_ALLOCATOR] == codes.ARENA
 
 
 @inlined

@@ -5,6 +5,7 @@ evicted dependents is freed and can never be made again, so what was made from i
 evicted dependents stays, and is tried again whenever an op that has it as input has run again.
 """
 
+from coopsim.kernel import codes
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     EVICTABLE,
@@ -19,7 +20,7 @@ from coopsim.kernel.state import (
     USES_END,
     State,
 )
-from coopsim.replay.evict import FREE, RELEASE, drop
+from coopsim.replay.evict import drop
 from coopsim.replay.loss.cache import is_evicted, tell
 from coopsim.replay.loss.relatives import leave_evicted
 from coopsim.replay.loss.walks import is_needed, resident_above
@@ -44,7 +45,7 @@ def try_banish(S: State, v: int) -> None:
     pin(S, v, -V[v, HELD])
     V[v, HELD] = 0
     if V[v, PIECE] >= 0:
-        drop(S, v, FREE)
+        drop(S, v, codes.FREE)
     else:
         tell(S, v)
         leave_evicted(S, v)
@@ -73,4 +74,4 @@ def drop_unneeded(S: State, v: int) -> None:
 @inlined
 def _drop_unneeded(S: State, v: int) -> None:
     if S.V[v, EVICTABLE] and S.V[v, LIVE] == 0 and S.V[v, PINS] == 0 and not is_needed(S, v):
-        drop(S, v, RELEASE)
+        drop(S, v, codes.RELEASE)

@@ -1,5 +1,6 @@
 """Run one op of the program: bring back what it needs, make room for what it makes."""
 
+from coopsim.kernel import codes
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     C_DEAD,
@@ -20,7 +21,6 @@ from coopsim.kernel.state import (
     K_TOTAL,
     LAST_USE,
     LIVE,
-    LOST,
     MADE,
     OLDER,
     OUTS,
@@ -31,19 +31,13 @@ from coopsim.kernel.state import (
     TEMPS,
     State,
 )
-from coopsim.replay.evict import EVICT, FREE, RELEASE, allocate, drop
+from coopsim.replay.evict import allocate, drop
 from coopsim.replay.loss.cache import tell
 from coopsim.replay.loss.relatives import leave_evicted
 from coopsim.replay.loss.walks import is_needed
 from coopsim.replay.memory import log, pin, settle
 from coopsim.replay.plan import follows_plan, leaves
 from coopsim.replay.release import try_banish
-from coopsim.types import Action
-
-COMPUTE, RECOMPUTE, MOVE = int(Action.COMPUTE), int(Action.RECOMPUTE), int(Action.MOVE)
-RECOMPUTABLE = 1
-RELEASE_DEAD, KEEP_NEEDED = 0, 2
-BANISH, NEEDED = 2, 3
 
 
 @kernel
@@ -87,7 +81,7 @@ def _plan(S: State, op: int) -> bool:
             if S.V[v, PIECE] < 0:
                 producer = S.V[v, PRODUCER]
                 if producer < 0:
-                    S.K[K_OUTCOME] = LOST
+                    S.K[K_OUTCOME] = codes.OUTCOME_LOST
                     return False
                 if S.O[producer, PLANNED] == 0:
                     S.O[producer, PLANNED] = 1
@@ -106,7 +100,7 @@ def _execute(S: State, op: int, again: bool) -> bool:
         pin(S, w, 1)
         if S.V[w, PIECE] < 0 and not _takes_over(S, w) and not allocate(S, w):
             return False
-    log(S, RECOMPUTE if again else COMPUTE, -1, 0)
+    log(S, codes.RECOMPUTE if again else codes.COMPUTE, -1, 0)
 
     now = S.K[K_CLOCK]
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
@@ -131,14 +125,14 @@ def _execute(S: State, op: int, again: bool) -> bool:
 
     for k in range(S.O[op, TEMPS], S.O[op + 1, OUTS]):
         pin(S, S.outs[k], -1)
-        drop(S, S.outs[k], FREE)
+        drop(S, S.outs[k], codes.FREE)
     for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
         pin(S, S.outs[k], -1)
         _let_go(S, S.outs[k])
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
         v = S.ins[k]
         pin(S, v, -1)
-        if S.choice[C_RELEASE] == BANISH and S.V[v, LIVE] == 0 and not follows_plan(S):
+        if S.choice[C_RELEASE] == codes.RELEASE_BANISH and S.V[v, LIVE] == 0 and not follows_plan(S):
             try_banish(S, v)
         _let_go(S, v)
     if follows_plan(S):
@@ -150,17 +144,17 @@ def _execute(S: State, op: int, again: bool) -> bool:
 def _leave_by_plan(S: State, op: int, again: bool) -> None:
     for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
         if leaves(S, S.outs[k], again):
-            drop(S, S.outs[k], EVICT)
+            drop(S, S.outs[k], codes.EVICT)
     for k in range(S.O[op, INS], S.O[op + 1, INS]):
         if leaves(S, S.ins[k], again):
-            drop(S, S.ins[k], EVICT)
+            drop(S, S.ins[k], codes.EVICT)
 
 
 @inlined
 def _takes_over(S: State, w: int) -> bool:
     """Whether w, a new version, will be written over the one before: not if another pending op still needs that."""
     older = S.V[w, OLDER]
-    if older < 0 or S.choice[C_IN_PLACE] != RECOMPUTABLE:
+    if older < 0 or S.choice[C_IN_PLACE] != codes.IN_PLACE_RECOMPUTABLE:
         return False
     if S.V[older, PINS] == 1:
         return True
@@ -179,7 +173,7 @@ def _take_over(S: State, w: int, again: bool) -> None:
     tell(S, w)
     if not again:
         S.V[older, LIVE] = 0
-    log(S, MOVE, w, 0)
+    log(S, codes.MOVE, w, 0)
 
 
 @inlined
@@ -188,6 +182,6 @@ def _let_go(S: State, v: int) -> None:
     idle = S.V[v, PINS] == 0 and S.V[v, LIVE] == 0 and S.V[v, PIECE] >= 0 and S.V[v, EVICTABLE]
     if idle and not follows_plan(S):
         if S.V[v, MADE] == 0:  # banished, and made again only because its op was needed for a sibling
-            drop(S, v, FREE)
-        elif S.choice[C_DEAD] == RELEASE_DEAD or (S.choice[C_DEAD] == KEEP_NEEDED and not is_needed(S, v)):
-            drop(S, v, RELEASE)
+            drop(S, v, codes.FREE)
+        elif S.choice[C_DEAD] == codes.DEAD_RELEASE or (S.choice[C_DEAD] == codes.DEAD_NEEDED and not is_needed(S, v)):
+            drop(S, v, codes.RELEASE)

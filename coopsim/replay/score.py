@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coopsim.kernel import codes
 from coopsim.kernel.call import call_score
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
@@ -34,9 +35,6 @@ from coopsim.replay.loss.projection import back_and_memory, forward
 from coopsim.replay.loss.union_find import cost_with_sets
 from coopsim.replay.loss.walks import evicted_above, evicted_below
 
-COST_NONE, COST_OWN, COST_SET, COST_CLASSES, COST_NEIGHBOURHOOD, COST_ANCESTORS, COST_PROJECTED, COST_RANDOM = range(8)
-BY_NOTHING, BY_BYTES, BY_HOLE = range(3)
-STALENESS, NEXT_USE, ANY_TIME, DAMPED = range(4)
 _MARGIN = 1 + 1e-9
 _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same numbers with and without compilation
 
@@ -83,19 +81,20 @@ def is_hopeless(S: State, terms: Terms, piece: int, v: int, least: float) -> boo
     Sure: a score is some roundings away from cost / recency / size, which is far less than the margin. Costs that must
     be asked for, as that changes something, are not judged.
     """
-    if terms.user_score != 0 or terms.cost > COST_ANCESTORS:
+    kind = terms.cost
+    if terms.user_score != 0 or kind in (codes.COST_PROJECTED, codes.COST_RANDOM):
         return False
     known = S.P[piece, COST_OF_LOSS]
-    if known == UNKNOWN and terms.cost < COST_CLASSES:
+    if known == UNKNOWN and kind in (codes.COST_NONE, codes.COST_OWN, codes.COST_SET):
         return False
     cost = known if known != UNKNOWN else S.V[v, OWN]
     limit = least * _distance(S, terms, piece, v)
-    if terms.divisor != BY_NOTHING:
-        limit *= float(_room(S.P, piece, terms.divisor == BY_HOLE))
+    if terms.divisor != codes.DIVISOR_NOTHING:
+        limit *= float(_room(S.P, piece, terms.divisor == codes.DIVISOR_HOLE))
     limit *= _MARGIN
     if float(cost) > limit:
         return True
-    if terms.cost != COST_CLASSES or known == UNKNOWN:
+    if kind != codes.COST_CLASSES or known == UNKNOWN:
         return False
     listed = cost_of_listed(S, v)
     return listed != UNKNOWN and float(cost + listed) > limit
@@ -111,8 +110,8 @@ def divided(S: State, terms: Terms, piece: int, v: int, cost: float) -> float:
         result = call_score(terms.user_score, cost, distance, float(nbytes), float(hole))
     elif distance > 0.0:
         result = cost / distance
-        if terms.divisor != BY_NOTHING:
-            result /= float(_room(S.P, piece, terms.divisor == BY_HOLE))
+        if terms.divisor != codes.DIVISOR_NOTHING:
+            result /= float(_room(S.P, piece, terms.divisor == codes.DIVISOR_HOLE))
     return result
 
 
@@ -120,15 +119,15 @@ def divided(S: State, terms: Terms, piece: int, v: int, cost: float) -> float:
 def _distance(S: State, terms: Terms, piece: int, v: int) -> float:
     """How far away the use of v is that counts: decision cost since the last, or ops to the next (infinite: none)."""
     distance = 1.0
-    if terms.recency == STALENESS:
+    if terms.recency == codes.RECENCY_STALENESS:
         distance = float(terms.clock - S.P[piece, LAST_USE])
-    elif terms.recency == NEXT_USE:
+    elif terms.recency == codes.RECENCY_NEXT_USE:
         at = S.V[v, NEXT_AT]
         while at < S.V[v, USES_END] and S.uses[at] < terms.now:
             at += 1
         S.V[v, NEXT_AT] = at
         distance = float(S.uses[at] - terms.now) if at < S.V[v, USES_END] else np.inf
-    elif terms.recency == DAMPED:
+    elif terms.recency == codes.RECENCY_DAMPED:
         staleness, elapsed = float(terms.clock - S.P[piece, LAST_USE]), float(terms.clock - terms.step_clock)
         distance = min(staleness, 0.2 * elapsed) + 0.1 * (staleness + elapsed)
     return distance
@@ -138,7 +137,7 @@ def _distance(S: State, terms: Terms, piece: int, v: int) -> float:
 def cost_of_loss(S: State, terms: Terms, piece: int, v: int) -> float:
     """What losing v would cost, in decision cost (types.Cost). Mostly the piece knows."""
     known = S.P[piece, COST_OF_LOSS]
-    if terms.cost == COST_CLASSES and known != UNKNOWN:
+    if terms.cost == codes.COST_CLASSES and known != UNKNOWN:
         listed = cost_of_listed(S, v)
         known = UNKNOWN if listed == UNKNOWN else known + listed
     return float(known) if known != UNKNOWN else _ask(S, piece, v)
@@ -148,21 +147,21 @@ def cost_of_loss(S: State, terms: Terms, piece: int, v: int) -> float:
 def _ask(S: State, piece: int, v: int) -> float:
     """The cost of losing v as things stand. The piece keeps it, unless it is another one each time."""
     kind = S.choice[C_COST]
-    if kind == COST_PROJECTED:
+    if kind == codes.COST_PROJECTED:
         back, memory = back_and_memory(S, v)
         return forward(S, v) * back * memory
-    if kind == COST_RANDOM:
+    if kind == codes.COST_RANDOM:
         S.K[K_RANDOM] = S.K[K_RANDOM] * _LEHMER % _PRIME
         return float(S.K[K_RANDOM])
     S.K[K_ASKED] += 1
-    cost = known = 1 if kind == COST_NONE else S.V[v, OWN]
-    if kind == COST_SET:
+    cost = known = 1 if kind == codes.COST_NONE else S.V[v, OWN]
+    if kind == codes.COST_SET:
         cost = known = cost_with_sets(S, v)
-    elif kind == COST_CLASSES:
+    elif kind == codes.COST_CLASSES:
         cost += list_classes(S, v)
-    elif kind == COST_NEIGHBOURHOOD:
+    elif kind == codes.COST_NEIGHBOURHOOD:
         cost = known = cost + evicted_above(S, v) + evicted_below(S, v)
-    elif kind == COST_ANCESTORS:
+    elif kind == codes.COST_ANCESTORS:
         cost = known = cost + evicted_above(S, v)
     S.P[piece, COST_OF_LOSS] = known
     return float(cost)

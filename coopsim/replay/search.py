@@ -2,17 +2,18 @@
 
 import numpy as np
 
+from coopsim.kernel import codes
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.state import C_COST, FAST, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, VALUE, State
 from coopsim.replay.loss.projection import project
 from coopsim.replay.preferred import has_homes, note
-from coopsim.replay.score import COST_PROJECTED, cost_of_loss, divided, is_hopeless, score, terms_of
+from coopsim.replay.score import cost_of_loss, divided, is_hopeless, score, terms_of
 
 
 @kernel
 def cheapest_value(S: State) -> int:
     """The evictable value of least finite score, the lowest in memory on ties; -1 if there is none."""
-    if S.choice[C_COST] == COST_PROJECTED:
+    if S.choice[C_COST] == codes.COST_PROJECTED:
         project(S)
     best, least = -1, np.inf
     visits = scores = 0
@@ -45,7 +46,7 @@ def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
     in `suffix`, plus the sum from there on), so that no rounding piles up and an infinite score leaves no trace. Each
     piece enters and leaves once: linear. One that costs as much as the best window alone counts as a wall.
     """
-    if S.choice[C_COST] == COST_PROJECTED:
+    if S.choice[C_COST] == codes.COST_PROJECTED:
         project(S)
     first, last, least = -1, -1, np.inf
     start = middle = end = 0  # the window is run[start:end] of the pieces since the last wall
@@ -105,7 +106,7 @@ def published_window(S: State, need: int) -> tuple[int, int]:
     The loop ends when `end` leaves the memory, so the last window is not shrunk. A score of inf that enters and
     leaves makes the running sum NaN until the next wall, and windows are missed. Ties keep the lowest.
     """
-    if S.choice[C_COST] == COST_PROJECTED:
+    if S.choice[C_COST] == codes.COST_PROJECTED:
         project(S)
     first, last, least = -1, -1, np.inf
     start = end = 0  # the window is run[start:end] of the pieces since the last wall

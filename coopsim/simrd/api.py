@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from coopsim.kernel import codes
 from coopsim.schedule import Schedule
 from coopsim.simrd import state as s
 from coopsim.simrd.loop import run
@@ -115,7 +116,7 @@ def _header(trace: Trace, program: Program, state: s.State, policy: str, overhea
 def _failure(trace: Trace, program: Program, state: s.State) -> dict[str, Any] | None:
     """Where and why a replay that did not end well ended: the op, and for out of memory what stood in the way."""
     K, V = state.K, state.V[:-1]
-    if K[s.K_OUTCOME] == s.OK:
+    if K[s.K_OUTCOME] == codes.OUTCOME_OK:
         return None
     op = int(program.op[K[s.K_OP]])
     where = {
@@ -124,7 +125,7 @@ def _failure(trace: Trace, program: Program, state: s.State) -> dict[str, Any] |
         "op_name": trace.name[op] if op >= 0 else "the start of the step",
         "module": trace.module[op] if op >= 0 else "",
     }
-    if K[s.K_OUTCOME] == s.THRASH:
+    if K[s.K_OUTCOME] == codes.OUTCOME_THRASH:
         return where
     by_role: dict[str, int] = {}
     for k in np.flatnonzero((V[:, s.MATERIAL] == 1) & (V[:, s.PINNED] == 1)).tolist():

@@ -1,5 +1,6 @@
 """simrd's runtime (RuntimeV2EagerOptimized): bring back what an op lacks, evict before it runs."""
 
+from coopsim.kernel import codes
 from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.simrd.classes import found_class, join_neighbours, leave_class
 from coopsim.simrd.pool import enter, leave, lock, unlock
@@ -54,7 +55,6 @@ from coopsim.simrd.state import (
     MATERIAL,
     MEMBERS,
     NEED,
-    OOM,
     OP,
     OUTS,
     PIN,
@@ -63,13 +63,8 @@ from coopsim.simrd.state import (
     RUN,
     SPARE,
     STORAGE,
-    THRASH,
     State,
 )
-from coopsim.types import Action
-
-_COMPUTE, _RECOMPUTE, _ALLOC = int(Action.COMPUTE), int(Action.RECOMPUTE), int(Action.ALLOC)
-_EVICT, _RELEASE = int(Action.EVICT), int(Action.RELEASE)
 
 
 @kernel
@@ -79,7 +74,7 @@ def run(S: State, recompute_limit: float) -> None:
         kind, what = S.E[event, KIND], S.E[event, ID]
         if kind == RELEASE:
             if S.V[what, MATERIAL] and S.V[what, PINNED] == 0:
-                _evict(S, what, _RELEASE, 0)
+                _evict(S, what, codes.RELEASE, 0)
             continue
         if kind != PIN:
             _create(S, what)
@@ -156,7 +151,7 @@ def _materialise(S: State, tensor: int, again: bool, recompute_limit: float) -> 
         for k in range(S.O[op, ARGS], S.O[op + 1, ARGS]):
             unlock(S, S.T[S.args[k], STORAGE])
         if S.K[K_RECOMPUTE_COST] > recompute_limit:
-            S.K[K_OUTCOME] = THRASH
+            S.K[K_OUTCOME] = codes.OUTCOME_THRASH
             return False
         depth -= 1
     return True
@@ -190,14 +185,14 @@ def _make_room(S: State, op: int) -> bool:
     S.K[K_SEARCHES] += 1
     while S.K[K_USED] + need > S.K[K_BUDGET]:
         if S.K[K_HEAD] < 0:
-            S.K[K_OUTCOME] = OOM
+            S.K[K_OUTCOME] = codes.OUTCOME_OOM
             S.K[K_NEEDED] = need
             break
         scores = S.K[K_SCORES]
         victim = choose(S)
-        _evict(S, victim, _EVICT, S.K[K_SCORES] - scores)
+        _evict(S, victim, codes.EVICT, S.K[K_SCORES] - scores)
     S.K[K_SEARCH_NS] += now_ns() - started
-    return S.K[K_OUTCOME] != OOM
+    return S.K[K_OUTCOME] != codes.OUTCOME_OOM
 
 
 @kernel
@@ -213,7 +208,7 @@ def _evict(S: State, s: int, action: int, visits: int) -> None:
         S.T[S.members[k], DEFINED] = 0
     if policy == EQ_CLASS:
         join_neighbours(S, s)
-    if action == _EVICT:
+    if action == codes.EVICT:
         S.K[K_EVICTIONS] += 1
     else:
         S.K[K_RELEASES] += 1
@@ -235,8 +230,8 @@ def _compute(S: State, tensor: int, again: bool) -> None:
     n = _bring(S, tensor, n)
     S.K[K_USED] -= S.O[op, SPARE]
     for k in range(n):
-        _log(S, _ALLOC, op, S.fresh[k], 0)
-    _log(S, _RECOMPUTE if again else _COMPUTE, op, -1, 0)
+        _log(S, codes.ALLOC, op, S.fresh[k], 0)
+    _log(S, codes.RECOMPUTE if again else codes.COMPUTE, op, -1, 0)
     S.K[K_CLOCK] += S.O[op, COST]
     S.K[K_OPS] += 1
     if again:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.kernel import codes
 from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
@@ -93,8 +94,6 @@ L_COLUMNS = 6
     K_SIZE,
 ) = range(33)
 
-OK, OOM, THRASH = range(3)  # in the order of types.Outcome
-
 # Policies, by simrd's classes.
 DTR, EQ_CLASS, LOCAL, MSPS, LRU, LARGEST = range(6)
 UPWARD, BOTH = 1, 2
@@ -132,6 +131,7 @@ def new_state(program: Any, policy: int, budget: int, log_rows: int) -> State:
     K[K_REGIONS] = {DTR: BOTH, MSPS: UPWARD}.get(policy, 0)
     K[K_STALENESS] = policy not in (MSPS, LARGEST)
     K[K_BUDGET] = budget
+    K[K_OUTCOME] = codes.OUTCOME_OK
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = K[K_SINCE] = -1
     K[K_CLOCK] = 1  # simrd's clock starts there
     K[K_CLASSES] = n + 1

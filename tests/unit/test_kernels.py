@@ -27,7 +27,7 @@ def test_an_edit_in_any_kernel_file_gives_another_cache(tmp_path: Path) -> None:
         ).stdout.strip()
 
     assert hash_now() == jit.SOURCES_HASH
-    for name in ("replay/score.py", "allocators/arena.py", "kernel/state.py"):
+    for name in ("replay/score.py", "allocators/arena.py", "kernel/state.py", "types.py"):
         file = copy / name
         file.write_text(file.read_text() + "\n# edited\n")
         assert hash_now() != jit.SOURCES_HASH

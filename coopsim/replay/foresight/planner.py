@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.state import Array
 from coopsim.policies import Policy
@@ -43,14 +44,14 @@ class Planner:
         run(state, 0, overhead_limit)  # what is there at the start is placed
         following = state
         for step in range(steps):
-            if state.K[s.K_OUTCOME] != s.OK:
+            if state.K[s.K_OUTCOME] != codes.OUTCOME_OK:
                 return
             self._before = int(state.K[s.K_TOTAL])
             state.choice[:] = choice(self.policy_for(step))
             if step % self.trace.n_steps == 0:
                 following = self._begin_round(state, step)
             run(following, step + 1, overhead_limit)
-            if state.K[s.K_OUTCOME] == s.OK and state.K[s.K_REQUEST] >= 0:
+            if state.K[s.K_OUTCOME] == codes.OUTCOME_OK and state.K[s.K_REQUEST] >= 0:
                 state.K[s.K_PLANNED] += 1
 
     def _begin_round(self, state: s.State, step: int) -> s.State:
@@ -70,7 +71,7 @@ class Planner:
         """
         step = int(state.K[s.K_STEP])
         tries = len(for_later_steps(self.policy) if step else for_first_step(self.policy))
-        out_of_memory = state.K[s.K_OUTCOME] == s.OOM
+        out_of_memory = state.K[s.K_OUTCOME] == codes.OUTCOME_OOM
         if not out_of_memory or self._may_have_updated(state) or self._begun_anew.count(step) + 1 == tries:
             return False
         self._begun_anew.append(step)

@@ -5,6 +5,7 @@ A search asks hundreds of pieces for a cost that rarely changes between two sear
 scores are the same as if all were asked anew each time, and so are the paths that OneFlow's union-find shortens.
 """
 
+from coopsim.kernel import codes
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     C_COST,
@@ -28,8 +29,6 @@ from coopsim.kernel.state import (
     Array,
     State,
 )
-
-COST_SET, COST_CLASSES, COST_NEIGHBOURHOOD, COST_ANCESTORS = 2, 3, 4, 5
 
 
 @inlined
@@ -56,19 +55,19 @@ def _ask_outputs(S: State, op: int) -> None:
 def tell(S: State, v: int) -> None:
     """v has come or gone: whoever counts it must ask again."""
     kind = S.choice[C_COST]
-    if kind in (COST_SET, COST_CLASSES):
+    if kind in (codes.COST_SET, codes.COST_CLASSES):
         for u in range(S.V[v, USES], S.V[v, USES_END]):
             _ask_outputs(S, S.uses[u])
         op = S.V[v, PRODUCER]
-        if op >= 0 and kind == COST_SET:
+        if op >= 0 and kind == codes.COST_SET:
             _ask_outputs(S, op)
         elif op >= 0:
             for k in range(S.O[op, INS], S.O[op + 1, INS]):
                 ask_again(S, S.ins[k])
-    elif kind in (COST_NEIGHBOURHOOD, COST_ANCESTORS) and S.V[v, EVICTABLE]:
+    elif kind in (codes.COST_NEIGHBOURHOOD, codes.COST_ANCESTORS) and S.V[v, EVICTABLE]:
         S.K[K_MARKING] = S.K[K_ASKED] + 1  # another round: what earlier ones marked may be known again
         _mark_below(S, v)
-        if kind == COST_NEIGHBOURHOOD:
+        if kind == codes.COST_NEIGHBOURHOOD:
             _mark_above(S, v)
 
 

@@ -1,5 +1,6 @@
 """What the absence of a value means to its relatives. Of the costs of loss (types.Cost) each keeps what it needs."""
 
+from coopsim.kernel import codes
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.state import (
     C_COST,
@@ -19,7 +20,6 @@ from coopsim.kernel.state import (
     USES,
     State,
 )
-from coopsim.replay.loss.cache import COST_CLASSES, COST_SET
 from coopsim.replay.loss.classes import join_class, leave_class
 from coopsim.replay.loss.union_find import join_set, leave_set
 from coopsim.replay.memory import pin
@@ -28,18 +28,18 @@ from coopsim.replay.memory import pin
 @kernel
 def join_evicted(S: State, v: int) -> None:
     """v has gone, and can be made again."""
-    if S.choice[C_COST] == COST_SET:
+    if S.choice[C_COST] == codes.COST_SET:
         join_set(S, v)
-    elif S.choice[C_COST] == COST_CLASSES:
+    elif S.choice[C_COST] == codes.COST_CLASSES:
         join_class(S, v)
 
 
 @inlined
 def leave_evicted(S: State, v: int) -> None:
     """v is back, or banished."""
-    if S.choice[C_COST] == COST_SET:
+    if S.choice[C_COST] == codes.COST_SET:
         leave_set(S, v)
-    elif S.choice[C_COST] == COST_CLASSES:
+    elif S.choice[C_COST] == codes.COST_CLASSES:
         leave_class(S, v)
 
 
