@@ -1,4 +1,6 @@
-"""Record the committed traces again, and write down what they are: python traces/record.py [MODEL ...]"""
+"""Record the committed traces again, and write down what they are: python traces/record.py [MODEL ...]
+
+In the folder above this one."""
 
 import hashlib
 import sys
@@ -6,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from coopsim import trace
-from coopsim.capture import capture
+from coopsim.capture import capture, models
 
 #: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
 #: tuned, four that were until Thrift was changed, four until Foresight was, four until Thrift was changed again, and
@@ -54,12 +56,19 @@ HERE = Path(__file__).parent
 MANIFEST = HERE / "MANIFEST.toml"
 
 
+def target(name: str) -> str:
+    """What is captured: a reference model, or one that is only for experiments."""
+    file = name.replace("-", "_").replace(".", "_")
+    return name if name in models.names() else f"experiments/models/{file}.py:step"
+
+
 def entry(name: str) -> dict[str, str]:
     """What the manifest says of one trace."""
     file = HERE / f"{name}.parquet"
     loaded = trace.load(file)
+    steps = [f"--steps {RECORDED[name]}"] if RECORDED[name] > 1 else []
     return {
-        "command": f"{loaded.header['command']} -o traces/{file.name}",
+        "command": " ".join(["coopsim capture", target(name), *steps, f"-o traces/{file.name}"]),
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "content_hash": loaded.content_hash,
         **loaded.header["versions"],
@@ -74,7 +83,7 @@ def main(names: list[str]) -> None:
         def say(line: str, name: str = name) -> None:
             print(f"{name}: {line}", file=sys.stderr)
 
-        capture(name, HERE / f"{name}.parquet", steps=RECORDED[name], progress=say)
+        capture(target(name), HERE / f"{name}.parquet", steps=RECORDED[name], progress=say)
         known[f"{name}.parquet"] = entry(name)
     blocks = []
     for file, fields in sorted(known.items()):

@@ -252,7 +252,12 @@ def test_committed_trace(file: str, tmp_path: Path) -> None:
     for package, here in (("torch", wheel.find().version), ("transformers", _version("transformers"))):
         if here != entry.get(package, here):
             pytest.skip(f"recorded with {package} {entry[package]}, here is {here}")
-    capture(file.removesuffix(".parquet"), tmp_path / file, steps=committed.header["steps_recorded"])
+    target = entry["command"].split()[2]
+    capture(
+        str(TRACES.parent / target) if ".py:" in target else target,
+        tmp_path / file,
+        steps=committed.header["steps_recorded"],
+    )
     assert load(tmp_path / file).content_hash == entry["content_hash"]
 
 

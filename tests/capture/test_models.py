@@ -1,12 +1,14 @@
-"""The reference models are the published ones, and train as was chosen."""
+"""The reference models, and those of experiments/models, are the published ones, and train as was chosen."""
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from coopsim.capture import capture, models
 from coopsim.trace import load
+from tests.conftest import ROOT
 
 #: torchvision 0.29 (ResNets, ResNeXt, Inception V3, Swin-T, DenseNet, ViT, ConvNeXt, EfficientNet, VGG, ShuffleNet,
 #: SqueezeNet), timm (Inception V4, MLP-Mixer), the released checkpoint (GPT-2), transformers (SegFormer),
@@ -113,13 +115,20 @@ def spos_parameters() -> int:
 
 BUILD = """
 import gc
+import importlib
+import pathlib
+import sys
 from coopsim.capture import models
 from coopsim.capture.roles import Objects
-found = {}
-for name in models.names():
-    step = models.get(name).build(models.get(name).setting(batch=2))
+folder = pathlib.Path("{experiments}")
+sys.path.insert(0, str(folder))
+known = [models.get(name) for name in models.names()]
+known += [importlib.import_module(file.stem).MODEL for file in sorted(folder.glob("[a-z]*.py"))]
+found = {{}}
+for model in known:
+    step = model.build(model.setting(batch=2))
     step()
-    found[name] = sum(p.numel() for p in Objects.now().parameters())
+    found[model.name] = sum(p.numel() for p in Objects.now().parameters())
     del step
     gc.collect()
 answer(found)
@@ -127,7 +136,28 @@ answer(found)
 
 
 def test_parameters_are_the_published(on_phantom) -> None:
-    assert on_phantom(BUILD) == PUBLISHED | {"spos": spos_parameters()}
+    found = on_phantom(BUILD.format(experiments=ROOT / "experiments" / "models"))
+    assert found == PUBLISHED | {"spos": spos_parameters()}
+
+
+def test_what_only_served_experiments_is_no_reference_model() -> None:
+    apart = {file.stem.replace("_", "-") for file in (ROOT / "experiments" / "models").glob("[a-z]*.py")}
+    assert len(apart) == 26
+    assert not apart & set(models.names())
+
+
+def test_a_step_is_built_at_the_first_call() -> None:
+    calls: list[object] = []
+
+    def build(setting: models.Setting) -> Callable[[], object]:
+        calls.append(setting.batch)
+        return lambda: calls.append("step")
+
+    step = models.Model("m", "", 3, "", build).step
+    assert calls == []
+    step()
+    step()
+    assert calls == [3, "step", "step"]
 
 
 def test_batches_are_the_authors() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 Attention = Literal["eager", "sdpa"]
@@ -67,3 +68,11 @@ class Model:
         kind, options = OPTIMIZERS[optimizer or self.optimizer]
         own = self.optimizer_options if optimizer in (None, self.optimizer) else {}
         return Setting(batch or self.batch, kind, {**options, **own}, amp, attention or self.attention)
+
+    def step(self) -> object:
+        """Train once, as the defaults say; built when it is first called. For files: `step = MODEL.step`."""
+        return self._built()
+
+    @cached_property
+    def _built(self) -> Callable[[], object]:
+        return self.build(self.setting())

@@ -32,3 +32,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS, "dropout": DROPOUT},
 )
+step = MODEL.step

@@ -34,3 +34,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS},
 )
+step = MODEL.step

@@ -43,3 +43,4 @@ MODEL = Model(
     attention="eager",
     details={"read": READ, "written": WRITTEN, "dropout": DROPOUT},
 )
+step = MODEL.step

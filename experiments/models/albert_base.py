@@ -38,3 +38,4 @@ MODEL = Model(
     attention="eager",
     details={"sequence": SEQUENCE},
 )
+step = MODEL.step

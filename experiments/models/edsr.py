@@ -1,4 +1,8 @@
-"""EDSR-baseline, which doubles an image's size: residual blocks without any norm, all of them at full resolution."""
+"""EDSR-baseline, which doubles an image's size: residual blocks without any norm, all of them at full resolution.
+
+The shift by the mean colour is left out: two fixed convolutions of 12 numbers in EDSR-PyTorch, here, as in the paper,
+part of what is done to the images beforehand.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,3 +66,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS, "scale": SCALE},
 )
+step = MODEL.step

@@ -15,3 +15,4 @@ MODEL = Model(
     build=partial(_resnet.build, depths=(3, 8, 36, 3), parameters=PARAMETERS),
     details={"pixels": _resnet.PIXELS},
 )
+step = MODEL.step

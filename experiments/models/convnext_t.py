@@ -31,3 +31,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS, "drop_path": DROP_PATH},
 )
+step = MODEL.step

@@ -86,3 +86,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS, "dropout": 0.2},
 )
+step = MODEL.step

@@ -69,3 +69,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS},
 )
+step = MODEL.step

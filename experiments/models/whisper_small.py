@@ -44,3 +44,4 @@ MODEL = Model(
     attention="eager",
     details={"frames": FRAMES, "written": WRITTEN},
 )
+step = MODEL.step

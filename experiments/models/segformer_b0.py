@@ -16,10 +16,9 @@ PARAMETERS = 3_752_694  # of the released segformer-b0-finetuned-ade-512-512
 def network(attention: Attention | None) -> Any:
     """Mix Transformer B0, whose patches overlap, and the decoder: its four outputs joined at the first one's size."""
     import torch
+    from _attention import Heads
     from torch import nn
     from torch.nn import functional
-
-    from coopsim.capture.models._attention import Heads
 
     def tokens(x: torch.Tensor) -> torch.Tensor:
         return x.flatten(2).transpose(1, 2)
@@ -113,3 +112,4 @@ MODEL = Model(
     attention="eager",
     details={"pixels": PIXELS, "dropout": DROPOUT, "drop_path": DROP_PATH},
 )
+step = MODEL.step

@@ -31,3 +31,4 @@ MODEL = Model(
     attention="eager",
     details={"pixels": PIXELS},
 )
+step = MODEL.step

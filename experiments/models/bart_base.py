@@ -47,3 +47,4 @@ MODEL = Model(
     attention="eager",
     details={"read": READ, "written": WRITTEN, "dropout": DROPOUT},
 )
+step = MODEL.step

@@ -33,3 +33,4 @@ MODEL = Model(
     attention="eager",
     details={"pixels": PIXELS, "tokens": TOKENS},
 )
+step = MODEL.step

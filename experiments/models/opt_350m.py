@@ -42,3 +42,4 @@ MODEL = Model(
     attention="eager",
     details={"tokens": TOKENS, "dropout": DROPOUT},
 )
+step = MODEL.step

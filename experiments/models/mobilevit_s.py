@@ -31,3 +31,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS, "dropout": DROPOUT},
 )
+step = MODEL.step

@@ -64,3 +64,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS},
 )
+step = MODEL.step

@@ -16,11 +16,10 @@ PARAMETERS = 94_396_320  # of the released wav2vec2-base-960h
 def network(attention: Attention | None) -> Any:
     """Norms after each layer. The convolutions over sound are not trained on, as in the paper."""
     import torch
+    from _attention import Heads
     from torch import nn
     from torch.nn import functional
     from torch.nn.utils.parametrizations import weight_norm
-
-    from coopsim.capture.models._attention import Heads
 
     class Layer(nn.Module):
         def __init__(self) -> None:
@@ -98,3 +97,4 @@ MODEL = Model(
     attention="eager",
     details={"samples": SAMPLES, "written": WRITTEN, "dropout": DROPOUT},
 )
+step = MODEL.step

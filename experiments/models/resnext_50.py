@@ -66,3 +66,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS},
 )
+step = MODEL.step

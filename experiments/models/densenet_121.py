@@ -70,3 +70,4 @@ MODEL = Model(
     build=build,
     details={"pixels": PIXELS},
 )
+step = MODEL.step

@@ -45,3 +45,4 @@ MODEL = Model(
     build=build,
     details={"sequence": SEQUENCE, "dropout": DROPOUT},
 )
+step = MODEL.step
