@@ -174,7 +174,7 @@ def stweaver() -> str:
     rows.append(["**mean**", "", *(f"**{total / len(names):.1f}**" for total in sums.values())])
     head = [
         "trace",
-        "fragmentation of PyTorch's allocator, %",
+        "reserved but unallocated by PyTorch's allocator, %",
         "less with expandable segments, %",
         "less with a plan, %",
         "less with a plan of all steps, %",

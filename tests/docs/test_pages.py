@@ -1,6 +1,7 @@
 """Every code block of every page is run, or read by what would read it: pages cannot promise what does not work."""
 
 import json
+import re
 import shlex
 import tomllib
 from collections.abc import Callable
@@ -112,6 +113,19 @@ def test_steps_can_be_recorded(block: Block, room: Path, coopsim: Caller) -> Non
     answer = coopsim("capture", "train.py:step", "-o", "mine.parquet")
     assert answer.code == 0, answer.err
     assert json.loads(coopsim("info", "mine.parquet", "--json").out)["ops"] > 5
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_the_tour_says_what_its_step_costs(room: Path, coopsim: Caller) -> None:
+    page = ROOT / "docs" / "tour.md"
+    said = re.search(r"costs ([\d.]+) % more time under Coop\s+and ([\d.]+) % under Foresight", page.read_text("utf-8"))
+    assert said is not None
+    Path("train.py").write_text(next(b.text for b in blocks(page) if b.is_step), encoding="utf-8")
+    assert coopsim("capture", "train.py:step", "-o", "mine.parquet").code == 0
+    for policy, percent in zip(("coop", "foresight"), said.groups(), strict=True):
+        answer = coopsim("replay", "mine.parquet", "--policy", policy, "--budget", "50%", "--json")
+        assert f"{100 * (json.loads(answer.out)['overhead'] - 1):.1f}" == percent
+    assert coopsim("replay", "mine.parquet", "--policy", "coop", "--budget", "30%").code == 3
 
 
 def test_all_kinds_occur() -> None:
