@@ -14,6 +14,11 @@ def human(nbytes: float) -> str:
     return f"{nbytes / 1024**power:.4g} {['KiB', 'MiB', 'GiB', 'TiB'][power - 1]}"
 
 
+def overhead(cost: float) -> str:
+    """What a step costs, in steps without eviction, as overhead in %: 1.106 is 10.6 %."""
+    return f"{100 * (cost - 1):.1f} %"
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Plain columns under a line: figures to the right, words to the left."""
     cells = [[str(c) for c in row] for row in rows]

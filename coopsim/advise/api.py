@@ -4,12 +4,15 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal
 
 from coopsim.advise.candidates import EXPANDABLE, candidates
 from coopsim.advise.failure import Failure, at_request, peak_row
 from coopsim.allocators.caching.trial import Trial, attempt, smallest
 from coopsim.allocators.caching.version import VERSIONS
 from coopsim.requests import Requests
+
+Verdict = Literal["fits", "fits with other settings", "does not fit"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,13 @@ class Advice:
     recommended: Trial | None
     smallest_bytes: tuple[int, int | None]
     smallest_expandable_bytes: int | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Does it fit?"""
+        if self.recommended is None:
+            return "does not fit"
+        return "fits" if self.as_recorded.fits else "fits with other settings"
 
     @property
     def more_bytes(self) -> int:

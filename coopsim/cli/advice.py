@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from coopsim.advise.candidates import EXPANDABLE
-from coopsim.text import human, table
+from coopsim.text import human, overhead, table
 
 if TYPE_CHECKING:
     from coopsim.sweep.recompute import Recomputed
@@ -15,7 +15,7 @@ fits from: the smallest budget, in percent of the peak, with which it fits and w
 tried (every 0.5 %, at the edge 0.05 %). One between them may fail, and smaller ones may fit: see coopsim map"""
 _WHY = {
     "size": "size: more is needed at once than there is, whatever the allocator does",
-    "fragmentation": "fragmentation: there is room, but in pieces that live tensors keep apart",
+    "fragmentation": "fragmentation: there is room, but in blocks that live tensors keep apart",
     "other-streams": "other streams: the room is in segments of other streams, which keep what they once had",
     "pending": "other streams still use what was freed (record_stream)",
     "rounding": "rounding: blocks are larger than what was asked for",
@@ -25,7 +25,13 @@ _WHY = {
 
 def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, all_trials: bool) -> str:
     """All of it. all_trials: every setting that was tried in the table."""
-    parts = [_columns(_state(found, advice)), "", _trials(advice, all_trials=all_trials)]
+    parts = [
+        _verdict(advice, policies, ends=found["ends"]),
+        "",
+        _columns(_state(found, advice)),
+        "",
+        _trials(advice, all_trials=all_trials),
+    ]
     if policies and all(p.outcome == "ok" and p.overhead == 1.0 and not p.searched for p in policies):
         parts += ["", "recomputation: not needed; in one arena of that size no policy recomputes anything"]
     elif policies:
@@ -34,6 +40,25 @@ def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, al
     if advice.recommended is None:
         return "\n".join([*parts, "", "What would help:", _columns(_help(found, advice, policies))])
     return "\n".join([*parts, "", _conclusion(advice, ends=found["ends"])])
+
+
+def _verdict(advice: Any, policies: list["Recomputed"], *, ends: bool) -> str:
+    """The first line. ends: the history ends with the request that failed."""
+    has, (least, with_it) = human(advice.total_bytes), advice.smallest_bytes
+    fits = "Gets past the request that failed" if ends else "Fits"
+    if advice.verdict == "fits":
+        return f"{fits}: needs {human(least)}, has {has}"
+    if advice.verdict == "fits with other settings":
+        return f"{fits} with other settings: needs {human(with_it)} with them, {human(least)} as recorded, has {has}"
+    if ends:
+        return f"Does not fit: has {has}, and needs at least {human(advice.more_bytes)} more to pass this request"
+    needs = f"Does not fit: needs {human(advice.total_bytes + advice.more_bytes)}, has {has}"
+    best = next((p for p in policies if p.outcome == "ok"), None)
+    return needs if best is None else f"{needs}; with recomputation it would ({_policy(best)})"
+
+
+def _policy(p: "Recomputed") -> str:
+    return p.policy if p.overhead is None else f"{p.policy}, overhead {overhead(p.overhead)}"
 
 
 def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
@@ -53,7 +78,7 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
     state = [
         f"{human(f.live_bytes)} live",
         f"{human(f.rounding_bytes)} rounding and unsplit remainders",
-        f"{human(f.free_bytes)} free in pieces of at most {human(f.largest_free_block_bytes)}",
+        f"{human(f.free_bytes)} free in blocks of at most {human(f.largest_free_block_bytes)}",
         f"{human(f.other_streams_bytes)} free of other streams",
         f"{human(f.other_pool_bytes)} free of the other pool",
         f"{human(f.pending_bytes)} waiting for other streams",
@@ -66,6 +91,8 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
     else:
         lines.append(("it fits", f"{human(first.peak_reserved_bytes)} reserved at the peak, {first.retries} retries"))
         lines.append(("at the peak", ", ".join(part for part in state if not part.startswith("0 B"))))
+    if f.cause == "size":
+        return lines
     return lines + [
         ("in the way", f"{human(p.free_bytes)} of {human(p.nbytes)} free, held by {', '.join(p.holders)}")
         for p in f.pinned[:3]
@@ -110,11 +137,11 @@ def _policies(policies: list["Recomputed"]) -> str:
     searched = policies[0].searched
     rows = []
     for p in policies:
-        row = [p.policy, p.outcome, "-" if p.overhead is None else f"{p.overhead:.3f}x"]
+        row = [p.policy, p.outcome, "-" if p.overhead is None else overhead(p.overhead)]
         if searched:
             row += [p.fits_from.budget, human(p.fits_from.nbytes)] if p.fits_from else ["never fits", "-"]
         rows.append(row)
-    header = ("policy", "outcome", "cost of a step", "fits from", "in memory")
+    header = ("policy", "outcome", "overhead", "fits from", "in memory")
     if not searched:
         return f"{table(header[:3], rows)}\n--all searches from which size on each fits"
     return f"{table(header, rows)}\n{_FITS_FROM}"
@@ -127,13 +154,15 @@ def _steps(n: int) -> str:
 def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> list[tuple[str, str]]:
     """What would, where no settings do."""
     least, expandable = advice.smallest_bytes[0], advice.smallest_expandable_bytes
-    lines = [
-        (
-            "more memory",
-            f"{human(advice.more_bytes)} more"
-            + (f", with {EXPANDABLE}" if expandable is not None and expandable < least else ""),
-        )
-    ]
+    settings = f", with {EXPANDABLE}" if expandable is not None and expandable < least else ""
+    more = f"{human(advice.more_bytes)} more{settings}"
+    if found["ends"]:
+        lines = [
+            ("more memory", f"at least {more}, to pass this request; the history does not say what comes after it"),
+            ("", "`coopsim phantom run --fit -- python train.py` finds what all of it needs, without a GPU"),
+        ]
+    else:
+        lines = [("more memory", more)]
     largest = "`coopsim phantom run --largest` finds the largest batch that trains"
     if found["trace"] is None:
         lines.append(("smaller batch", largest))
@@ -156,8 +185,7 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
         lines.append(("smaller batch", f"{human(grow)} of the peak depend on it; {largest}"))
     best = policies[0]
     if best.outcome == "ok":
-        cost = "" if best.overhead is None else f", at {best.overhead:.3f} times the cost of a step"
-        lines.append(("recomputation", f"{best.policy}{cost}"))
+        lines.append(("recomputation", _policy(best)))
     else:
         sizes = [(p.fits_from, p.policy) for p in policies if p.fits_from]
         size, policy = min(sizes, default=(None, ""), key=lambda s: s[0].nbytes)

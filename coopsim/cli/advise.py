@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli.advice import text
 
         print(text(found, advice, policies, all_trials=args.all))
-    return 0 if advice.recommended or any(p.outcome == "ok" for p in policies) else 3
+    return 0 if advice.recommended else 3
 
 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
@@ -163,6 +163,7 @@ def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> d
         "torch": found["torch"],
         "conf": advice.as_recorded.conf,
         "self_check": None if check is None else vars(check) | {"whole": check.whole},
+        "verdict": advice.verdict,
         "fits": advice.as_recorded.fits,
         "cause": f.cause,
         "state": state | {"reserved_bytes": f.reserved_bytes, "pinned": [vars(p) for p in f.pinned[:20]]},
@@ -174,6 +175,7 @@ def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> d
         "smallest_bytes_recommended": advice.smallest_bytes[1],
         "smallest_bytes_expandable": advice.smallest_expandable_bytes,
         "more_bytes": advice.more_bytes,
+        "history_ends_at_failure": found["ends"],
         "policies": [_row(p) for p in policies],
     }
 

@@ -1,17 +1,42 @@
 """The line of a stack that a user wants to see."""
 
+import re
 from functools import cache
 from pathlib import PurePath
 
 from coopsim.snapshot.model import Frame
 
 #: What the paths of libraries' files have in them, and those of a user's own do not.
-_LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python", "/coopsim/capture/", "/coopsim/script/", "<")
+_LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python")
+_OURS = ("/coopsim/capture/", "/coopsim/script/")
+#: Frames of C++, which PyTorch's snapshots have unless they are asked not to: a node of a backward pass, and an op.
+_NODE = re.compile(r"(?:^|::)(\w+Backward\w*)::apply\(")
+_OP = re.compile(r"(?:^| )at::_ops::(\w+)::")
 
 
 @cache
 def place(frames: tuple[Frame, ...]) -> str:
-    """The innermost line that is of the user's own, as file:line function; or of whatever there is."""
-    own = next((f for f in frames if not any(part in f.file for part in _LIBRARIES)), None)
-    own = own or (frames[0] if frames else None)
-    return f"{PurePath(own.file).name}:{own.line} {own.name}" if own is not None else ""
+    """The innermost line of Python that is of the user's own, as file:line function.
+
+    If there is none, as in the threads of a backward pass, the node of autograd that ran and the op that it called; if
+    none of these either, the innermost line of a library; "" if the stack has no line of Python.
+    """
+    python = [f for f in frames if _is_python(f) and not any(part in f.file for part in _OURS)]
+    own = next((f for f in python if not any(part in f.file for part in _LIBRARIES)), None)
+    line = own or (python[0] if python else None)
+    ran = "" if own else _backward(frames)
+    return ran or (f"{PurePath(line.file).name}:{line.line} {line.name}" if line is not None else "")
+
+
+def _is_python(frame: Frame) -> bool:
+    return frame.file.endswith(".py") or frame.file.startswith("<ipython-input")
+
+
+def _backward(frames: tuple[Frame, ...]) -> str:
+    op = ""
+    for frame in frames:
+        if node := _NODE.search(frame.name):
+            return f"{node[1]}, {op}" if op else node[1]
+        if called := _OP.search(frame.name):
+            op = called[1]
+    return ""

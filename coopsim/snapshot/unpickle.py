@@ -22,12 +22,16 @@ class SnapshotError(CoopsimError):
     """Not a snapshot, or not one that can be read; the message says why."""
 
 
+class _NotPlainError(Exception):
+    """The pickle asks for more than plain data."""
+
+
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it wants {module}.{name}, and a snapshot is plain data")
+        raise _NotPlainError(f"it wants {module}.{name}, and a snapshot is plain data")
 
     def persistent_load(self, _pid: object) -> NoReturn:
-        raise pickle.UnpicklingError("it refers to objects outside of itself")
+        raise _NotPlainError("it refers to objects outside of itself")
 
 
 def load(path: str | Path) -> Any:
@@ -43,14 +47,10 @@ def load(path: str | Path) -> Any:
         raise SnapshotError(f"{path}: {error.strerror or error}") from None
     except MemoryError:
         raise SnapshotError(f"{path}: not read: it would take more memory than a snapshot of its size can") from None
-    except pickle.UnpicklingError as error:
-        raise SnapshotError(f"{path}: not a memory snapshot: {_line(error)}") from None
-    except Exception as error:  # a damaged pickle may raise nearly anything
-        raise SnapshotError(f"{path}: not a memory snapshot: damaged ({_line(error)})") from None
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    except _NotPlainError as error:
+        raise SnapshotError(f"{path}: not a memory snapshot: {str(error)[:200]}") from None
+    except Exception:  # a damaged pickle may raise nearly anything, and says nothing that helps
+        raise SnapshotError(f"{path}: not a memory snapshot: not a pickle, or a damaged one") from None
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 
 from coopsim.phantom import profiles
 from coopsim.replay import measure
+from coopsim.text import human
 from coopsim.trace import TraceBuilder, load, save
 from coopsim.trace.measure import bytes_at_peak, live_bytes, peak_bytes
 from tests.conftest import BERT
@@ -65,16 +66,30 @@ def test_how_much_memory(options: tuple[str, ...], says: str, step: Path, coopsi
 def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:
     code, out, _ = coopsim("advise", step, "--memory", "200MB", "--json")
     advice = json.loads(out)
-    assert (code, advice["memory_bytes"], advice["cause"], advice["recommended"]) == (0, 200 * 10**6, "size", None)
+    assert (code, advice["memory_bytes"], advice["cause"], advice["recommended"]) == (3, 200 * 10**6, "size", None)
+    assert (advice["verdict"], advice["fits"]) == ("does not fit", False)
     assert advice["more_bytes"] == min(advice["smallest_bytes"], advice["smallest_bytes_expandable"]) - 200 * 10**6
     text = coopsim("advise", step, "--memory", "200MB").out
     assert f"{len(advice['trials']) + 1} settings and 7 versions of PyTorch tried, none fits (--all shows them)" in text
+    needs = human(min(advice["smallest_bytes"], advice["smallest_bytes_expandable"]))
+    assert text.startswith(f"Does not fit: needs {needs}, has 190.7 MiB; with recomputation it would (")
+    assert "in the way" not in text
     assert "max_split_size_mb" not in text
     assert "expandable_segments:True" in text.partition("would fit in")[2]
     help_ = text.partition("What would help:\n")[2].splitlines()
     assert [line.split("  ")[0] for line in help_[:3]] == ["more memory", "smaller batch", "recomputation"]
     everything = coopsim("advise", step, "--memory", "200MB", "--all").out
     assert everything.count("out of memory  ") == len(advice["trials"]) + 1
+
+
+def test_the_verdict_comes_first(step: Path, coopsim: Any) -> None:
+    code, out, _ = coopsim("advise", step, "--gpu", "rtx-3060")
+    assert code == 0
+    assert out.startswith("Fits: needs ")
+    code, out, _ = coopsim("advise", step, "--memory", "100MiB")
+    assert code == 3
+    assert out.startswith("Does not fit: needs ")
+    assert "recomputation it would" not in out.splitlines()[0]
 
 
 def test_from_which_size_on_recomputation_works(step: Path, coopsim: Any) -> None:
@@ -160,4 +175,9 @@ def test_a_snapshot_says_what_a_trace_would_add(tmp_path: Path, coopsim: Any) ->
     (tmp_path / "s.pickle").write_bytes(pickle.dumps(snapshot))
     code, out, err = coopsim("advise", tmp_path / "s.pickle", "--memory", "65MiB")
     assert code == 3, err
+    assert out.startswith("Does not fit: has 65 MiB, and needs at least 63 MiB more to pass this request\n")
+    assert "more memory    at least 63 MiB more, to pass this request; the history does not say what comes after" in out
+    assert "`coopsim phantom run --fit -- python train.py` finds what all of it needs" in out
     assert "recomputation  not tried: a snapshot does not say what could be recomputed. Record a trace" in out
+    found = json.loads(coopsim("advise", tmp_path / "s.pickle", "--memory", "65MiB", "--json").out)
+    assert (found["history_ends_at_failure"], found["more_bytes"]) == (True, 63 * MIB)

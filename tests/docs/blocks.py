@@ -6,6 +6,7 @@ A fence names its language, and may say more (Markdown shows no more than the la
     python file=F     is written to F; one that defines a `step` for cuda is recorded by a test of its own
     python not-run    must compile; it needs what a test has not
     sh                every `coopsim` line is run and must succeed
+    sh exit=3         the same, with this exit code
     sh parsed         every `coopsim` line is read by the real parser: it would take long, or needs a GPU
     json, toml        must be read
     text, csv, sql    shown: a drawing, what a command prints or reads, a query to another program
@@ -40,6 +41,11 @@ class Block(NamedTuple):
     def file(self) -> str | None:
         """The file that it is to be written to."""
         return next((o.removeprefix("file=") for o in self.options if o.startswith("file=")), None)
+
+    @property
+    def exit_code(self) -> int:
+        """Of its commands."""
+        return int(next((o.removeprefix("exit=") for o in self.options if o.startswith("exit=")), 0))
 
     @property
     def is_step(self) -> bool:

@@ -63,13 +63,13 @@ def run(command: str, block: Block, coopsim: Caller, monkeypatch: pytest.MonkeyP
         while "=" in words[0]:
             environment.setenv(*words.pop(0).split("=", 1))
         answer = coopsim(*words[1:])
-    assert answer.code == 0, (block.where, command, answer.err)
+    assert answer.code == block.exit_code, (block.where, command, answer.err)
 
 
 @pytest.mark.parametrize("block", ALL, ids=lambda b: b.where)
 def test_fences_are_known(block: Block) -> None:
     assert block.language in LANGUAGES, "a fence names its language: tests/docs/blocks.py"
-    unknown = {o for o in block.options if not o.startswith("file=")} - OPTIONS.get(block.language, set())
+    unknown = {o for o in block.options if not o.startswith(("file=", "exit="))} - OPTIONS.get(block.language, set())
     assert not unknown
 
 

@@ -104,6 +104,9 @@ def test_foreign_opcodes(kind: str, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError) as caught:
         read(written(tmp_path, OPCODES[kind]))
     assert "\n" not in str(caught.value)
+    said = str(caught.value).rpartition("s.pickle: ")[2].lower()
+    assert said
+    assert not any(word in said for word in ("memo value", "opcode", "unpickl"))
 
 
 def test_truncated_anywhere(tmp_path: Path) -> None:
