@@ -1,7 +1,7 @@
 """The README's table: BERT-Large at half memory under DTR, DTE and Coop, in the headline setting and variations of it.
 
-The headline setting was fixed before any of these numbers were seen: A100-80GB roofline with TF32 products, policies
-decide by that same cost, all memory in one arena, gradients where the step puts them and dropped at its end, 10 steps
+The headline setting was fixed before any of these numbers were seen: A100-80GB roofline with TF32 products, which
+is the cost model of the policies too, all memory in one arena, gradients where the step puts them and dropped at its end, 10 steps
 in one memory, copy on write for DTR and DTE, all three parts on for Coop. A variation changes one of these. Every
 figure is a band over 11 neighbouring budgets within 2.5 % of the nominal one; smallest budgets are from a map of every
 half percent, refined to 0.05 % where the outcome changes.
@@ -32,9 +32,9 @@ TF32, FP32 = 0.6 * 156e12, 0.9 * 19.5e12
 SETTINGS: tuple[tuple[str, dict[str, object], tuple[str, ...]], ...] = (
     ("headline setting", {}, POLICIES),
     ("FP32 products instead of TF32", {"trace": "fp32"}, POLICIES),
-    ("policies decide by bytes moved", {"decide_by": "bytes"}, POLICIES),
-    ("policies decide by operations", {"decide_by": "flops"}, POLICIES),
-    ("policies decide by op count", {"decide_by": "unit"}, POLICIES),
+    ("cost model: bytes moved", {"decide_by": "bytes"}, POLICIES),
+    ("cost model: operations", {"decide_by": "flops"}, POLICIES),
+    ("cost model: op count", {"decide_by": "unit"}, POLICIES),
     ("recomputed dead values kept", {}, tuple(f"{p}:dead=keep" for p in POLICIES)),
     ("in-place for all", {}, tuple(f"{p}:in_place=recomputable" for p in POLICIES)),
     ("copy on write for all", {}, tuple(f"{p}:in_place=copy" for p in POLICIES)),

@@ -35,8 +35,8 @@ SETTINGS: dict[str, dict[str, tuple[str, ...]] | str] = {
     "L40S": dict.fromkeys(MODELS, ("--gpu", "l40s")),
     "FP32 products": dict.fromkeys(MODELS, ("--precision", "fp32")),
     "half the batch": {"bert-large": ("--batch", "8"), "resnet-50": ("--batch", "58")},
-    "decided by bytes moved": "bytes",
-    "decided by operations": "flops",
+    "cost model: bytes moved": "bytes",
+    "cost model: operations": "flops",
 }
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     warm_up()
     found = []
     for name, what in SETTINGS.items():
-        slug = name.replace(" ", "-")
+        slug = name.replace(": ", "-").replace(" ", "-")
         files = [str(HERE.parent / "traces" / f"{model}.parquet") for model in MODELS]
         options: dict[str, object] = {"overhead_limit": LIMIT}
         if isinstance(what, str):
