@@ -1,10 +1,10 @@
 """The README's table: BERT-Large at half memory under DTR, DTE and Coop, in the headline setting and variations of it.
 
-The headline setting was fixed before any of these numbers were seen: A100-80GB roofline with TF32 products, which
-is the cost model of the policies too, all memory in one arena, gradients where the step puts them and dropped at its end, 10 steps
-in one memory, copy on write for DTR and DTE, all three parts on for Coop. A variation changes one of these. Every
-figure is a band over 11 neighbouring budgets within 2.5 % of the nominal one; smallest budgets are from a map of every
-half percent, refined to 0.05 % where the outcome changes.
+The headline setting was chosen before any of these numbers were seen: A100-80GB roofline with TF32 products, which is
+the cost model of the policies too, all memory in one arena, gradients where the step puts them and dropped at its end,
+10 steps in one memory, copy on write for DTR and DTE, all three parts on for Coop. A variation changes one of these.
+Every figure is a band over 11 neighbouring budgets within 2.5 % of the nominal one; smallest budgets are from a map of
+every half percent, refined to 0.05 % where the outcome changes.
 
     python experiments/headline.py        writes expected/headline.csv, expected/smallest.csv and the README's section
 """
