@@ -17,14 +17,14 @@ Array = NDArray[np.int64]
 # V: a row a value (one version of one storage). The first nine columns never change in a replay. The ops that have
 # value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
 # them. HELD: one of the pins is there because something that v was made from is banished.
-BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, GRADE = range(9)
+BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, COST_CLASS = range(9)
 PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(9, 19)
 V_STATIC, V_COLUMNS = 9, 19
 
-# G: a row a grade (replay/preferred.py). What searches have passed of it: its bytes; those that could be evicted, and
-# what losing these would have cost. And its home: an address, or NO_HOME.
-G_BYTES, G_LOSABLE, G_LOSS, G_HOME = range(4)
-G_COLUMNS = 4
+# cost_classes: a row per cost class (replay/preferred.py). What searches have passed of it: its bytes; those that could
+# be evicted, and what losing these would have cost. And its home: an address, or NO_HOME.
+CC_BYTES, CC_LOSABLE, CC_LOSS, CC_HOME = range(4)
+CC_COLUMNS = 4
 NO_HOME = -1
 
 # O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
@@ -33,9 +33,9 @@ COST, DECIDE, INS, OUTS, TEMPS, PLANNED = range(6)
 O_COLUMNS = 6
 
 # P: a row a piece of memory, used or free, linked in address order (in a counter: in the order of allocation). A search
-# goes along it, so it has all that a score needs, in one cache line: FAST, more than 0 if what lies there cannot be
+# goes along it, so it has all that a score needs, in one cache line: LOCKED, more than 0 if what lies there cannot be
 # evicted now (its pins, and 1 if it never can); LAST_USE of it on the clock; COST of losing it, or UNKNOWN until asked.
-ADDRESS, LENGTH, PREV, NEXT, VALUE, FAST, LAST_USE, COST_OF_LOSS = range(8)
+ADDRESS, LENGTH, PREV, NEXT, VALUE, LOCKED, LAST_USE, COST_OF_LOSS = range(8)
 P_COLUMNS = 8
 WALL = -2  # VALUE of a piece of no bytes between neighbours in the list that are none in memory; -1: free
 UNKNOWN = -1
@@ -65,7 +65,7 @@ W_BACK, W_MEMORY, W_FORWARD = range(3)
 KIND, ID = range(2)
 RUN, DROP, END_STEP = range(3)
 
-# C: at the end of a round value FROM becomes value TO.
+# carry: at the end of a round value FROM becomes value TO.
 FROM, TO = range(2)
 
 # A: the log, a row an action.
@@ -142,7 +142,7 @@ class State(Bundle):
     initial: Array
     E: Array
     step_cost: Array
-    C: Array
+    carry: Array
     P: Array
     H: Array
     spare: Array  # rows of P on their way
@@ -150,7 +150,7 @@ class State(Bundle):
     N: Array
     R: Array
     W: NDArray[np.float64]
-    G: NDArray[np.float64]
+    cost_classes: NDArray[np.float64]
     edge_op: Array
     edges: Array
     watchers: Array
@@ -161,7 +161,7 @@ class State(Bundle):
     score: NDArray[np.float64]  # of the pieces in that run
     suffix: NDArray[np.float64]  # and their sums to the right
     log: Array
-    gaps: Array  # of a plan (replay/foresight): what leaves when, as int8
+    decisions: Array  # of a plan (replay/plan.py): what leaves when, as int8
     until: Array  # and the op until which each value stays for others
     requests: Array  # and the values and addresses of its requests
     K: Array
@@ -213,7 +213,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         initial=program.initial,
         E=program.events,
         step_cost=program.step_cost,
-        C=program.carry,
+        carry=program.carry,
         P=P,
         H=np.zeros((H_ROWS, n_values + 2), np.int64),
         spare=_aligned(n_pieces if caching is None else 0, P_COLUMNS),
@@ -221,7 +221,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         N=np.zeros((2 * classes + 2, 3), np.int64),
         R=np.full((classes, ROOTS), -1, np.int64),
         W=np.zeros((projections, 3)),
-        G=np.full((int(V[:, GRADE].max(initial=0)) + 1, G_COLUMNS), [0.0, 0.0, 0.0, NO_HOME]),
+        cost_classes=np.full((int(V[:, COST_CLASS].max(initial=0)) + 1, CC_COLUMNS), [0.0, 0.0, 0.0, NO_HOME]),
         edge_op=program.edge_op,
         edges=np.full(len(program.edge_op) if sets else 0, UNLISTED, np.int64),
         watchers=np.full(sets, LAST, np.int64),
@@ -232,7 +232,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         score=np.zeros(n_pieces),
         suffix=np.zeros(n_pieces),
         log=np.zeros((log_rows, L_COLUMNS), np.int64),
-        gaps=np.zeros(0, np.int8),
+        decisions=np.zeros(0, np.int8),
         until=np.zeros(0, np.int64),
         requests=np.zeros((0, 2), np.int64),
         K=K,

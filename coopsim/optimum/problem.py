@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from coopsim.kernel.state import BYTES, COST, EVICTABLE, INS, OLDER, OUTS, PRODUCER, TEMPS
+from coopsim.kernel import state as s
 from coopsim.replay.lower import Program, lower
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Pinning
@@ -130,17 +130,17 @@ class _Reader:
         program = self.program
         values, ops, ins, outs = (x.tolist() for x in (program.values, program.ops, program.ins, program.outs))
         spans = list(itertools.pairwise(ops))
-        made = [outs[a[OUTS] : a[TEMPS]] for a, _ in spans]
-        kept = [v for v, s in enumerate(program.storage.tolist()) if s >= 0]
+        made = [outs[a[s.OUTS] : a[s.TEMPS]] for a, _ in spans]
+        kept = [v for v, storage in enumerate(program.storage.tolist()) if storage >= 0]
         return Problem(
-            ins=[ins[a[INS] : b[INS]] for a, b in spans],
+            ins=[ins[a[s.INS] : b[s.INS]] for a, b in spans],
             outs=made,
-            pairs=[[(values[w][OLDER], w) for w in row if values[w][OLDER] >= 0] for row in made],
-            inside=[sum(values[x][BYTES] for x in outs[a[TEMPS] : b[OUTS]]) for a, b in spans],
-            cost=[a[COST] for a, _ in spans],
-            size={v: values[v][BYTES] for v in kept},
-            producer={v: values[v][PRODUCER] for v in kept},
+            pairs=[[(values[w][s.OLDER], w) for w in row if values[w][s.OLDER] >= 0] for row in made],
+            inside=[sum(values[x][s.BYTES] for x in outs[a[s.TEMPS] : b[s.OUTS]]) for a, b in spans],
+            cost=[a[s.COST] for a, _ in spans],
+            size={v: values[v][s.BYTES] for v in kept},
+            producer={v: values[v][s.PRODUCER] for v in kept},
             dropped={v: int(program.dropped[v]) for v in kept},
-            fixed=frozenset(v for v in kept if not values[v][EVICTABLE]),
+            fixed=frozenset(v for v in kept if not values[v][s.EVICTABLE]),
             begins=tuple(np.searchsorted(trace.step, range(trace.n_steps)).tolist()),
         )

@@ -21,48 +21,7 @@ work is counted in placements, never in seconds, so that the same input always g
 import numpy as np
 
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.planner.exact_state import (
-    AFTER,
-    AT,
-    CAND_END,
-    CAND_NEXT,
-    HIGHEST,
-    HULL_A,
-    HULL_B,
-    ITEM,
-    K_CAP,
-    K_HULL_A,
-    K_HULL_B,
-    K_JUMP,
-    K_LIMIT,
-    K_PARTIAL,
-    K_POOL,
-    K_REGIONS,
-    K_TRAIL,
-    K_WAITING,
-    K_WORK,
-    LIST,
-    LIST_END,
-    LISTED,
-    PARENT,
-    POOL,
-    R_A,
-    R_AFTER,
-    R_AT,
-    R_B,
-    R_LIST,
-    R_LIST_END,
-    R_NEXT,
-    R_PARENT,
-    REGIONS,
-    REST,
-    T_ITEM,
-    T_LOW,
-    TRAIL,
-    A,
-    B,
-    State,
-)
+from coopsim.planner import exact_state as s
 from coopsim.planner.items import Ints, Items
 from coopsim.planner.regions import copied, split, wait, waits
 from coopsim.planner.sections import Sections, count_pairs, most_alive
@@ -95,10 +54,10 @@ class Search:
         """
         n, m = len(self.items), self.sections.count
         K = np.zeros(11, np.int64)
-        K[K_CAP], K[K_LIMIT], K[K_JUMP], K[K_POOL] = height, limit, jump, n
+        K[s.K_CAP], K[s.K_LIMIT], K[s.K_JUMP], K[s.K_POOL] = height, limit, jump, n
         pool = np.empty(min(n * n, _MOST) + n, np.int64)
         pool[:n] = np.arange(n)
-        state = State(
+        state = s.State(
             nbytes=self.items.bytes[order],
             first=self.sections.first[order],
             last=self.sections.last[order],
@@ -121,209 +80,209 @@ class Search:
         outcome = int(_search(state))
         offset, blame = np.zeros(n, np.int64), np.zeros(n, np.int64)
         offset[order], blame[order] = state.offset, state.blame
-        return outcome, int(K[K_WORK]), offset, blame
+        return outcome, int(K[s.K_WORK]), offset, blame
 
 
 @kernel
-def _search(s: State) -> int:
+def _search(S: s.State) -> int:
     """FAILED, FOUND or GAVE_UP; the offsets are in the state."""
-    s.K[K_WAITING] = -1
-    wait(s, 0, len(s.left), 0, len(s.low), 0, -1, -1)
+    S.K[s.K_WAITING] = -1
+    wait(S, 0, len(S.left), 0, len(S.low), 0, -1, -1)
     f = -1
-    while s.K[K_WAITING] >= 0:
+    while S.K[s.K_WAITING] >= 0:
         f += 1
-        _open(s, f)
-        while not _advance(s, f):
-            if s.K[K_WORK] >= s.K[K_LIMIT]:
+        _open(S, f)
+        while not _advance(S, f):
+            if S.K[s.K_WORK] >= S.K[s.K_LIMIT]:
                 return GAVE_UP
-            if s.F[f, LISTED] == 1 and s.F[f, CAND_NEXT] == s.F[f, CAND_END]:
-                parent = _culprit(s, f)
+            if S.F[f, s.LISTED] == 1 and S.F[f, s.CAND_NEXT] == S.F[f, s.CAND_END]:
+                parent = _culprit(S, f)
                 if parent < 0:
-                    return GAVE_UP if s.K[K_PARTIAL] > 0 else FAILED
+                    return GAVE_UP if S.K[s.K_PARTIAL] > 0 else FAILED
                 while f > parent:
-                    if s.F[f, ITEM] >= 0:
-                        _lift(s, f)
+                    if S.F[f, s.ITEM] >= 0:
+                        _lift(S, f)
                     f -= 1
     return FOUND
 
 
 @inlined
-def _culprit(s: State, f: int) -> int:
+def _culprit(S: s.State, f: int) -> int:
     """The choice to vary after all that f could place has failed, or -1; it inherits where that was."""
-    a, b = s.F[f, HULL_A], s.F[f, HULL_B]
-    parent = s.F[f, PARENT]
-    while s.K[K_JUMP] > 0 and parent >= 0:
-        i = s.F[parent, ITEM]
-        if s.first[i] < b and s.last[i] > a:
+    a, b = S.F[f, s.HULL_A], S.F[f, s.HULL_B]
+    parent = S.F[f, s.PARENT]
+    while S.K[s.K_JUMP] > 0 and parent >= 0:
+        i = S.F[parent, s.ITEM]
+        if S.first[i] < b and S.last[i] > a:
             break
-        parent = s.F[parent, PARENT]
-        s.K[K_PARTIAL] = 1
+        parent = S.F[parent, s.PARENT]
+        S.K[s.K_PARTIAL] = 1
     if parent >= 0:
-        s.F[parent, HULL_A], s.F[parent, HULL_B] = min(s.F[parent, HULL_A], a), max(s.F[parent, HULL_B], b)
+        S.F[parent, s.HULL_A], S.F[parent, s.HULL_B] = min(S.F[parent, s.HULL_A], a), max(S.F[parent, s.HULL_B], b)
     return parent
 
 
 @inlined
-def _open(s: State, f: int) -> None:
+def _open(S: s.State, f: int) -> None:
     """Make choice f in the first region that waits, and find what it may place first."""
-    region = s.K[K_WAITING]
-    s.F[f, A], s.F[f, B] = s.R[region, R_A], s.R[region, R_B]
-    s.F[f, AT], s.F[f, AFTER] = s.R[region, R_AT], s.R[region, R_AFTER]
-    s.F[f, PARENT], s.F[f, REST] = s.R[region, R_PARENT], s.R[region, R_NEXT]
-    s.F[f, REGIONS], s.F[f, TRAIL], s.F[f, ITEM] = s.K[K_REGIONS], s.K[K_TRAIL], -1
-    a, b, at, after = s.F[f, A], s.F[f, B], s.F[f, AT], s.F[f, AFTER]
+    region = S.K[s.K_WAITING]
+    S.F[f, s.A], S.F[f, s.B] = S.R[region, s.R_A], S.R[region, s.R_B]
+    S.F[f, s.AT], S.F[f, s.AFTER] = S.R[region, s.R_AT], S.R[region, s.R_AFTER]
+    S.F[f, s.PARENT], S.F[f, s.REST] = S.R[region, s.R_PARENT], S.R[region, s.R_NEXT]
+    S.F[f, s.REGIONS], S.F[f, s.TRAIL], S.F[f, s.ITEM] = S.K[s.K_REGIONS], S.K[s.K_TRAIL], -1
+    a, b, at, after = S.F[f, s.A], S.F[f, s.B], S.F[f, s.AT], S.F[f, s.AFTER]
     # the lowest of the items left lies no higher than this: the fullest section must hold the rest of it above, and
     # no other item may fit below
     most = 0
     for section in range(a, b):
-        most = max(most, s.left[section])
-    highest = s.K[K_CAP] - most
+        most = max(most, S.left[section])
+    highest = S.K[s.K_CAP] - most
     fullest = a
-    while fullest + 1 < b and s.left[fullest] < most:
+    while fullest + 1 < b and S.left[fullest] < most:
         fullest += 1
-    s.F[f, HULL_A], s.F[f, HULL_B] = fullest, fullest + 1
-    begin, end = s.R[region, R_LIST], s.R[region, R_LIST_END]
+    S.F[f, s.HULL_A], S.F[f, s.HULL_B] = fullest, fullest + 1
+    begin, end = S.R[region, s.R_LIST], S.R[region, s.R_LIST_END]
     alive, best = 0, -1
     for k in range(begin, end):
-        i = s.pool[k]
-        if waits(s, i, a, b):
+        i = S.pool[k]
+        if waits(S, i, a, b):
             alive += 1
-            low = s.low[i]
-            under = low + s.nbytes[i] - 1
+            low = S.low[i]
+            under = low + S.nbytes[i] - 1
             if under < highest:
                 highest = under
-                s.F[f, HULL_A], s.F[f, HULL_B] = s.first[i], s.last[i]
-            if (low > at or (low == at and i > after)) and (best < 0 or low < s.low[best]):
+                S.F[f, s.HULL_A], S.F[f, s.HULL_B] = S.first[i], S.last[i]
+            if (low > at or (low == at and i > after)) and (best < 0 or low < S.low[best]):
                 best = i
-    if 2 * alive < end - begin and s.K[K_POOL] + alive <= len(s.pool):
-        begin, end = copied(s, begin, end, a, b)
-    s.F[f, LIST], s.F[f, LIST_END], s.F[f, POOL] = begin, end, s.K[K_POOL]
-    s.F[f, HIGHEST] = highest
-    start = s.F[f - 1, CAND_END] if f > 0 else 0
-    s.F[f, CAND_NEXT] = s.F[f, CAND_END] = start
-    s.F[f, LISTED] = best < 0 or s.low[best] > highest
-    if s.F[f, LISTED] == 0:
-        s.cand[start] = best
-        s.F[f, CAND_END] += 1
+    if 2 * alive < end - begin and S.K[s.K_POOL] + alive <= len(S.pool):
+        begin, end = copied(S, begin, end, a, b)
+    S.F[f, s.LIST], S.F[f, s.LIST_END], S.F[f, s.POOL] = begin, end, S.K[s.K_POOL]
+    S.F[f, s.HIGHEST] = highest
+    start = S.F[f - 1, s.CAND_END] if f > 0 else 0
+    S.F[f, s.CAND_NEXT] = S.F[f, s.CAND_END] = start
+    S.F[f, s.LISTED] = best < 0 or S.low[best] > highest
+    if S.F[f, s.LISTED] == 0:
+        S.cand[start] = best
+        S.F[f, s.CAND_END] += 1
 
 
 @inlined
-def _list_candidates(s: State, f: int) -> None:
+def _list_candidates(S: s.State, f: int) -> None:
     """List what choice f may place after the first, which has failed: nothing if there is no room to."""
-    a, b, at, after, n = s.F[f, A], s.F[f, B], s.F[f, AT], s.F[f, AFTER], s.F[f, CAND_END]
-    s.F[f, LISTED] = 1
-    if n + 2 * len(s.low) > len(s.cand):  # each of the following choices needs a row, too
-        s.K[K_PARTIAL] = 1
+    a, b, at, after, n = S.F[f, s.A], S.F[f, s.B], S.F[f, s.AT], S.F[f, s.AFTER], S.F[f, s.CAND_END]
+    S.F[f, s.LISTED] = 1
+    if n + 2 * len(S.low) > len(S.cand):  # each of the following choices needs a row, too
+        S.K[s.K_PARTIAL] = 1
         return
-    first = s.cand[n - 1]
-    for k in range(s.F[f, LIST], s.F[f, LIST_END]):
-        i = s.pool[k]
-        low = s.low[i]
-        if low <= s.F[f, HIGHEST] and (low > at or (low == at and i > after)) and i != first and waits(s, i, a, b):
-            s.cand[n] = i
+    first = S.cand[n - 1]
+    for k in range(S.F[f, s.LIST], S.F[f, s.LIST_END]):
+        i = S.pool[k]
+        low = S.low[i]
+        if low <= S.F[f, s.HIGHEST] and (low > at or (low == at and i > after)) and i != first and waits(S, i, a, b):
+            S.cand[n] = i
             n += 1
-    s.F[f, CAND_END] = n
+    S.F[f, s.CAND_END] = n
 
 
 @inlined
-def _advance(s: State, f: int) -> bool:
+def _advance(S: s.State, f: int) -> bool:
     """Let choice f place its next item, if it has one, and see whether the rest may still fit."""
-    if s.F[f, ITEM] >= 0:
-        _lift(s, f)
-    while s.K[K_TRAIL] > s.F[f, TRAIL]:
-        s.K[K_TRAIL] -= 1
-        t = s.K[K_TRAIL]
-        s.low[s.T[t, T_ITEM]] = s.T[t, T_LOW]
-    s.K[K_REGIONS], s.K[K_POOL] = s.F[f, REGIONS], s.F[f, POOL]
-    if s.F[f, LISTED] == 0 and s.F[f, CAND_NEXT] == s.F[f, CAND_END]:
-        _list_candidates(s, f)
-    if s.F[f, CAND_NEXT] == s.F[f, CAND_END] or s.K[K_WORK] >= s.K[K_LIMIT]:
+    if S.F[f, s.ITEM] >= 0:
+        _lift(S, f)
+    while S.K[s.K_TRAIL] > S.F[f, s.TRAIL]:
+        S.K[s.K_TRAIL] -= 1
+        t = S.K[s.K_TRAIL]
+        S.low[S.T[t, s.T_ITEM]] = S.T[t, s.T_LOW]
+    S.K[s.K_REGIONS], S.K[s.K_POOL] = S.F[f, s.REGIONS], S.F[f, s.POOL]
+    if S.F[f, s.LISTED] == 0 and S.F[f, s.CAND_NEXT] == S.F[f, s.CAND_END]:
+        _list_candidates(S, f)
+    if S.F[f, s.CAND_NEXT] == S.F[f, s.CAND_END] or S.K[s.K_WORK] >= S.K[s.K_LIMIT]:
         return False
-    s.K[K_WORK] += 1
-    i = _lowest(s, f)
-    s.F[f, CAND_NEXT] += 1
-    s.F[f, ITEM] = i
-    s.offset[i] = s.low[i]
-    first, last = s.first[i], s.last[i]
+    S.K[s.K_WORK] += 1
+    i = _lowest(S, f)
+    S.F[f, s.CAND_NEXT] += 1
+    S.F[f, s.ITEM] = i
+    S.offset[i] = S.low[i]
+    first, last = S.first[i], S.last[i]
     for section in range(first, last):
-        s.left[section] -= s.nbytes[i]
+        S.left[section] -= S.nbytes[i]
     for section in range(first, last - 1):
-        s.crossing[section] -= 1
-    if not _raise(s, f, i):
-        s.F[f, HULL_A] = min(s.F[f, HULL_A], s.K[K_HULL_A])
-        s.F[f, HULL_B] = max(s.F[f, HULL_B], s.K[K_HULL_B])
+        S.crossing[section] -= 1
+    if not _raise(S, f, i):
+        S.F[f, s.HULL_A] = min(S.F[f, s.HULL_A], S.K[s.K_HULL_A])
+        S.F[f, s.HULL_B] = max(S.F[f, s.HULL_B], S.K[s.K_HULL_B])
         return False
-    split(s, f, i)
+    split(S, f, i)
     return True
 
 
 @inlined
-def _lowest(s: State, f: int) -> int:
+def _lowest(S: s.State, f: int) -> int:
     """The next item that choice f may place, exchanged to where the next is expected."""
-    following = s.F[f, CAND_NEXT]
+    following = S.F[f, s.CAND_NEXT]
     least = following
-    for k in range(following + 1, s.F[f, CAND_END]):
-        i, j = s.cand[k], s.cand[least]
-        if s.low[i] < s.low[j] or (s.low[i] == s.low[j] and i < j):
+    for k in range(following + 1, S.F[f, s.CAND_END]):
+        i, j = S.cand[k], S.cand[least]
+        if S.low[i] < S.low[j] or (S.low[i] == S.low[j] and i < j):
             least = k
-    i = s.cand[least]
-    s.cand[least] = s.cand[following]
-    s.cand[following] = i
+    i = S.cand[least]
+    S.cand[least] = S.cand[following]
+    S.cand[following] = i
     return i
 
 
 @inlined
-def _lift(s: State, f: int) -> None:
+def _lift(S: s.State, f: int) -> None:
     """Take the item of choice f out again."""
-    i = s.F[f, ITEM]
-    first, last = s.first[i], s.last[i]
+    i = S.F[f, s.ITEM]
+    first, last = S.first[i], S.last[i]
     for section in range(first, last):
-        s.left[section] += s.nbytes[i]
+        S.left[section] += S.nbytes[i]
     for section in range(first, last - 1):
-        s.crossing[section] += 1
-    s.offset[i] = -1
-    s.F[f, ITEM] = -1
+        S.crossing[section] += 1
+    S.offset[i] = -1
+    S.F[f, s.ITEM] = -1
 
 
 @kernel
-def _raise(s: State, f: int, i: int) -> bool:
+def _raise(S: s.State, f: int, i: int) -> bool:
     """Raise the lowest offsets of what overlaps item i, just placed; false if a section cannot hold the rest then."""
-    cap, top = s.K[K_CAP], s.offset[i] + s.nbytes[i]
-    first, last = s.first[i], s.last[i]
-    a, b = len(s.left), 0
-    for k in range(s.F[f, LIST], s.F[f, LIST_END]):  # what overlaps an item in time and waits is in its region
-        j = s.pool[k]
-        if s.low[j] >= top or s.offset[j] >= 0 or s.first[j] >= last or first >= s.last[j]:
+    cap, top = S.K[s.K_CAP], S.offset[i] + S.nbytes[i]
+    first, last = S.first[i], S.last[i]
+    a, b = len(S.left), 0
+    for k in range(S.F[f, s.LIST], S.F[f, s.LIST_END]):  # what overlaps an item in time and waits is in its region
+        j = S.pool[k]
+        if S.low[j] >= top or S.offset[j] >= 0 or S.first[j] >= last or first >= S.last[j]:
             continue
         low = top
-        if s.alignment[j] > 1:
-            low = -(-top // s.alignment[j]) * s.alignment[j]
-        s.T[s.K[K_TRAIL], T_ITEM], s.T[s.K[K_TRAIL], T_LOW] = j, s.low[j]
-        s.K[K_TRAIL] += 1
-        s.low[j] = low
-        if low + s.nbytes[j] > cap:
-            s.blame[j] += 1
-            s.K[K_HULL_A], s.K[K_HULL_B] = s.first[j], s.last[j]
+        if S.alignment[j] > 1:
+            low = -(-top // S.alignment[j]) * S.alignment[j]
+        S.T[S.K[s.K_TRAIL], s.T_ITEM], S.T[S.K[s.K_TRAIL], s.T_LOW] = j, S.low[j]
+        S.K[s.K_TRAIL] += 1
+        S.low[j] = low
+        if low + S.nbytes[j] > cap:
+            S.blame[j] += 1
+            S.K[s.K_HULL_A], S.K[s.K_HULL_B] = S.first[j], S.last[j]
             return False
-        a, b = min(a, s.first[j]), max(b, s.last[j])
+        a, b = min(a, S.first[j]), max(b, S.last[j])
     for section in range(a, b):
-        if s.left[section] > 0 and not _holds(s, section):
-            s.K[K_HULL_A], s.K[K_HULL_B] = section, section + 1
+        if S.left[section] > 0 and not _holds(S, section):
+            S.K[s.K_HULL_A], S.K[s.K_HULL_B] = section, section + 1
             return False
     return True
 
 
 @inlined
-def _holds(s: State, section: int) -> bool:
+def _holds(S: s.State, section: int) -> bool:
     """Whether the lowest offset left in this section leaves room for all that is left; else its items are blamed."""
-    highest = s.K[K_CAP] - s.left[section]
-    j = s.low_one[section]
-    for _ in range(len(s.low)):
-        if s.low[j] <= highest and s.offset[j] < 0 and s.first[j] <= section < s.last[j]:
-            s.low_one[section] = j
+    highest = S.K[s.K_CAP] - S.left[section]
+    j = S.low_one[section]
+    for _ in range(len(S.low)):
+        if S.low[j] <= highest and S.offset[j] < 0 and S.first[j] <= section < S.last[j]:
+            S.low_one[section] = j
             return True
-        j = j + 1 if j + 1 < len(s.low) else 0
-    for j in range(len(s.low)):
-        if s.offset[j] < 0 and s.first[j] <= section < s.last[j]:
-            s.blame[j] += 1
+        j = j + 1 if j + 1 < len(S.low) else 0
+    for j in range(len(S.low)):
+        if S.offset[j] < 0 and S.first[j] <= section < S.last[j]:
+            S.blame[j] += 1
     return False

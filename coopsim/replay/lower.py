@@ -9,28 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coopsim.kernel.state import (
-    BYTES,
-    COST,
-    DECIDE,
-    DROP,
-    END_STEP,
-    EVICTABLE,
-    EXPENSIVE,
-    GRADE,
-    INS,
-    O_COLUMNS,
-    OLDER,
-    OUTS,
-    OWN,
-    PRODUCER,
-    RUN,
-    TEMPS,
-    USES,
-    USES_END,
-    V_STATIC,
-    Array,
-)
+from coopsim.kernel import state as s
 from coopsim.replay.preferred import grades
 from coopsim.trace.measure import round_up
 from coopsim.trace.table import Trace
@@ -56,23 +35,23 @@ DECIDE_BY = ("cost", "bytes", "flops", "unit")
 class Program:
     """Read-only arrays for the kernels (kernel/state.py names their columns), and the names of the values."""
 
-    values: Array
-    ops: Array
-    ins: Array
-    outs: Array
-    uses: Array
-    initial: Array
-    events: Array
-    step_cost: Array
-    carry: Array
-    edge_op: Array  # the op of each input, then of each output
-    storage: Array  # of each value; -1 for a temporary
-    version: Array  # of each value; for a temporary its number within its op
+    values: s.Array
+    ops: s.Array
+    ins: s.Array
+    outs: s.Array
+    uses: s.Array
+    initial: s.Array
+    events: s.Array
+    step_cost: s.Array
+    carry: s.Array
+    edge_op: s.Array  # the op of each input, then of each output
+    storage: s.Array  # of each value; -1 for a temporary
+    version: s.Array  # of each value; for a temporary its number within its op
     used_up: int  # a storage that the sequence uses from its start and that is not there again at its end; -1: none
-    dropped: Array  # the op after which the program drops each value; the number of ops if it never does
+    dropped: s.Array  # the op after which the program drops each value; the number of ops if it never does
 
 
-def decision_cost(trace: Trace, decide_by: str) -> Array:
+def decision_cost(trace: Trace, decide_by: str) -> s.Array:
     """The cost that policies go by, per op: recorded cost, bytes moved, operations (else elements moved), or 1."""
     if decide_by == "cost":
         return trace.cost_ns
@@ -105,7 +84,7 @@ def lower(
     return programs[key]
 
 
-def _flat(rows: Iterable[list[int]]) -> Array:
+def _flat(rows: Iterable[list[int]]) -> s.Array:
     return np.array([x for row in rows for x in row], np.int64)
 
 
@@ -130,7 +109,9 @@ class _Lowering:
         self.temps: list[list[int]] = []
         self.drops: list[tuple[int, int]] = []  # (op it comes after, value), in program order
         self.initial = [
-            self._value(s, 0, -1, -1) for s in np.flatnonzero(trace.alive_at_start).tolist() if self.size[s] > 0
+            self._value(storage, 0, -1, -1)
+            for storage in np.flatnonzero(trace.alive_at_start).tolist()
+            if self.size[storage] > 0
         ]
         self._name_values()
         self._hand_on()
@@ -153,16 +134,16 @@ class _Lowering:
         for op in range(-1, trace.n_ops):
             if op >= 0:
                 reads, mutates, creates, temporaries = next(lists)
-                changed = [s for s in dict.fromkeys(mutates) if size[s] > 0]
-                made = [s for s in dict.fromkeys(creates) if size[s] > 0]
-                used = [s for s in dict.fromkeys(reads + mutates) if size[s] > 0]
-                self.ins.append([self.current[s] for s in used])
-                if made or not all(buffers[s] for s in changed):
-                    changed = [s for s in changed if not buffers[s]]  # statistics on the side
-                olds = [self.current[s] for s in changed]
+                changed = [storage for storage in dict.fromkeys(mutates) if size[storage] > 0]
+                made = [storage for storage in dict.fromkeys(creates) if size[storage] > 0]
+                used = [storage for storage in dict.fromkeys(reads + mutates) if size[storage] > 0]
+                self.ins.append([self.current[storage] for storage in used])
+                if made or not all(buffers[storage] for storage in changed):
+                    changed = [storage for storage in changed if not buffers[storage]]  # statistics on the side
+                olds = [self.current[storage] for storage in changed]
                 self.outs.append(
-                    [self._value(s, self.version[u] + 1, op, u) for s, u in zip(changed, olds, strict=True)]
-                    + [self._value(s, 0, op, -1) for s in made]
+                    [self._value(storage, self.version[u] + 1, op, u) for storage, u in zip(changed, olds, strict=True)]
+                    + [self._value(storage, 0, op, -1) for storage in made]
                 )
                 self.temps.append([self._temporary(op, k, n) for k, n in enumerate(temporaries) if n > 0])
                 self.drops += [(op, u) for u in olds]
@@ -183,15 +164,17 @@ class _Lowering:
         """What is alive at the end becomes a value of the start, or is dropped after the last op."""
         first = {self.storage[v]: v for v in self.initial}
         becomes = self.trace.becomes.tolist()
-        self.carry = [(v, first[becomes[s]]) for s, v in sorted(self.current.items()) if becomes[s] >= 0]
-        self.drops += [(self.trace.n_ops - 1, v) for s, v in sorted(self.current.items()) if becomes[s] < 0]
+        self.carry = [
+            (v, first[becomes[storage]]) for storage, v in sorted(self.current.items()) if becomes[storage] >= 0
+        ]
+        self.drops += [(self.trace.n_ops - 1, v) for storage, v in sorted(self.current.items()) if becomes[storage] < 0]
 
     def _used_up(self) -> int:
         trace = self.trace
         heirs = set(trace.becomes.tolist())
         used = set(trace.reads.values.tolist()) | set(trace.mutates.values.tolist())
         alive = np.flatnonzero(trace.alive_at_start & (trace.bytes > 0)).tolist()
-        return next((s for s in alive if s in used and s not in heirs), -1)
+        return next((storage for storage in alive if storage in used and storage not in heirs), -1)
 
     def _fixed(self) -> list[bool]:
         """Which values no search may choose."""
@@ -199,8 +182,8 @@ class _Lowering:
         kept_role = [r in _KEPT_ROLES for r in trace.role]
         random = trace.random.tolist()
         fixed = [
-            p < 0 or s < 0 or kept_role[s] or (self.keep_random and random[p])
-            for s, p in zip(self.storage, self.producer, strict=True)
+            p < 0 or storage < 0 or kept_role[storage] or (self.keep_random and random[p])
+            for storage, p in zip(self.storage, self.producer, strict=True)
         ]
         for v, _ in self.carry:
             fixed[v] = True
@@ -240,45 +223,47 @@ class _Lowering:
         k = 0
         for op in range(-1, self.trace.n_ops):
             if op >= 0:
-                events.append((RUN, op))
+                events.append((s.RUN, op))
             while k < len(due) and due[k][0] == op:
-                events.append((DROP, self.drops[due[k][1]][1]))
+                events.append((s.DROP, self.drops[due[k][1]][1]))
                 k += 1
             if op >= 0 and (op == self.trace.n_ops - 1 or steps[op + 1] != steps[op]):
-                events.append((END_STEP, steps[op]))
+                events.append((s.END_STEP, steps[op]))
         return events
 
     def program(self) -> Program:
         trace, n_ops = self.trace, self.trace.n_ops
         fixed = self._fixed()
         expensive = [name.startswith(_EXPENSIVE) for name in trace.name]
-        values = np.zeros((len(self.storage), V_STATIC), np.int64)
+        values = np.zeros((len(self.storage), s.V_STATIC), np.int64)
         users: list[list[int]] = [[] for _ in self.storage]
         for op, row in enumerate(self.ins):
             for v in row:
                 users[v].append(op)
-        values[:, USES_END] = np.cumsum([len(row) for row in users])
-        values[1:, USES] = values[:-1, USES_END]
+        values[:, s.USES_END] = np.cumsum([len(row) for row in users])
+        values[1:, s.USES] = values[:-1, s.USES_END]
         producer = np.array(self.producer, np.int64)
         made = producer >= 0
-        values[:, BYTES] = self.nbytes
-        values[:, PRODUCER] = producer
-        values[:, EVICTABLE] = [not f for f in fixed]
-        values[:, EXPENSIVE] = [
-            p >= 0 and s >= 0 and expensive[p] for s, p in zip(self.storage, self.producer, strict=True)
+        values[:, s.BYTES] = self.nbytes
+        values[:, s.PRODUCER] = producer
+        values[:, s.EVICTABLE] = [not f for f in fixed]
+        values[:, s.EXPENSIVE] = [
+            p >= 0 and storage >= 0 and expensive[p] for storage, p in zip(self.storage, self.producer, strict=True)
         ]
-        values[:, OLDER] = self.older
-        values[made, OWN] = self.decide[producer[made]]
-        movable = np.flatnonzero(values[:, EVICTABLE])
+        values[:, s.OLDER] = self.older
+        values[made, s.OWN] = self.decide[producer[made]]
+        movable = np.flatnonzero(values[:, s.EVICTABLE])
         names = [trace.name[p] for p in producer[movable].tolist()]
-        values[movable, GRADE] = grades(names, values[movable, OWN].tolist(), values[movable, BYTES].tolist())
-        ops = np.zeros((n_ops + 1, O_COLUMNS), np.int64)
-        ops[:n_ops, COST] = trace.cost_ns
-        ops[:n_ops, DECIDE] = self.decide
+        values[movable, s.COST_CLASS] = grades(
+            names, values[movable, s.OWN].tolist(), values[movable, s.BYTES].tolist()
+        )
+        ops = np.zeros((n_ops + 1, s.O_COLUMNS), np.int64)
+        ops[:n_ops, s.COST] = trace.cost_ns
+        ops[:n_ops, s.DECIDE] = self.decide
         n_ins, n_outs, n_temps = ([len(row) for row in rows] for rows in (self.ins, self.outs, self.temps))
-        ops[1:, INS] = np.cumsum(n_ins)
-        ops[1:, OUTS] = np.cumsum(n_outs) + np.cumsum(n_temps)
-        ops[:n_ops, TEMPS] = ops[:n_ops, OUTS] + n_outs
+        ops[1:, s.INS] = np.cumsum(n_ins)
+        ops[1:, s.OUTS] = np.cumsum(n_outs) + np.cumsum(n_temps)
+        ops[:n_ops, s.TEMPS] = ops[:n_ops, s.OUTS] + n_outs
         dropped = np.full(len(self.storage), n_ops, np.int64)
         for op, v in self.drops:
             dropped[v] = op

@@ -1,62 +1,52 @@
 """What a plan decides, and what a replay asks while it follows one. The first surprise ends that, until the next round.
 
-A *gap* of a value is the time from when it is made, or from one of its uses, to its next use (or to its end). The
-gap after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout a gap (STAY),
-is dropped as the gap begins and stays dropped until the next use (LEAVE), or is dropped and stays from when a
+An *idle interval* of a value is the time from when it is made, or from one of its uses, to its next use (or to its
+end). The one after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout it
+(STAY), is dropped as it begins and stays dropped until the next use (LEAVE), or is dropped and stays from when a
 recomputation of others needs it (LEAVE_ONCE).
 """
 
 from coopsim.allocators.at_address import carve_at
+from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.state import (
-    BYTES,
-    EVICTABLE,
-    K_NOW,
-    K_REQUEST,
-    NEXT_AT,
-    PIECE,
-    PINS,
-    USES_END,
-    State,
-)
 
 STAY, LEAVE, LEAVE_ONCE = range(3)
-VALUE, AT = range(2)
+REQUEST_VALUE, REQUEST_ADDRESS = range(2)
 
 
 @kernel
-def take_planned(S: State, v: int) -> int:
+def take_planned(S: s.State, v: int) -> int:
     """The piece that the plan has for v, the next value asked for; -1, and no plan any more, if it does not hold."""
-    n = S.K[K_REQUEST]
+    n = S.K[s.K_REQUEST]
     piece = -1
-    if n < S.requests.shape[0] and S.requests[n, VALUE] == v:
-        piece = carve_at(S, S.V[v, BYTES], S.requests[n, AT], v)
-    S.K[K_REQUEST] = n + 1 if piece >= 0 else -1
+    if n < S.requests.shape[0] and S.requests[n, REQUEST_VALUE] == v:
+        piece = carve_at(S, S.V[v, s.BYTES], S.requests[n, REQUEST_ADDRESS], v)
+    S.K[s.K_REQUEST] = n + 1 if piece >= 0 else -1
     return piece
 
 
 @inlined
-def leaves(S: State, v: int, again: bool) -> bool:
+def leaves(S: s.State, v: int, again: bool) -> bool:
     """Whether the plan has v leave now that it has been used or made (again)."""
     V = S.V
-    if V[v, PIECE] < 0 or V[v, PINS] > 0 or V[v, EVICTABLE] == 0:
+    if V[v, s.PIECE] < 0 or V[v, s.PINS] > 0 or V[v, s.EVICTABLE] == 0:
         return False
-    at = V[v, NEXT_AT]
-    while at < V[v, USES_END] and (S.uses[at] < S.K[K_NOW] or (S.uses[at] == S.K[K_NOW] and not again)):
+    at = V[v, s.NEXT_AT]
+    while at < V[v, s.USES_END] and (S.uses[at] < S.K[s.K_NOW] or (S.uses[at] == S.K[s.K_NOW] and not again)):
         at += 1
-    V[v, NEXT_AT] = at
-    decision = S.gaps[v + at]
-    waits = at == V[v, USES_END]  # for no use of its own
+    V[v, s.NEXT_AT] = at
+    decision = S.decisions[v + at]
+    waits = at == V[v, s.USES_END]  # for no use of its own
     return decision == LEAVE or (decision == LEAVE_ONCE and not again) or (waits and not stays(S, v))
 
 
 @inlined
-def follows_plan(S: State) -> bool:
+def follows_plan(S: s.State) -> bool:
     """Whether a plan is followed: then it decides what leaves."""
-    return S.K[K_REQUEST] >= 0
+    return S.K[s.K_REQUEST] >= 0
 
 
 @inlined
-def stays(S: State, v: int) -> bool:
+def stays(S: s.State, v: int) -> bool:
     """Whether the plan has v stay, for which the program has no more use, to make others from it."""
-    return S.until[v] > S.K[K_NOW]
+    return S.until[v] > S.K[s.K_NOW]

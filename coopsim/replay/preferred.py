@@ -13,25 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from coopsim.kernel import codes
+from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.state import (
-    BYTES,
-    C_ALLOCATOR,
-    C_PLACEMENT,
-    EVICTABLE,
-    F_LARGE,
-    G_BYTES,
-    G_HOME,
-    G_LOSABLE,
-    G_LOSS,
-    GRADE,
-    K_BUDGET,
-    K_FEW,
-    NO_HOME,
-    VALUE,
-    Array,
-    State,
-)
 
 _SHIFT = 60  # of a cost before it is divided by bytes, so that integers tell costs a byte apart on every machine
 _LARGE = 32  # a value of more than this part of the budget
@@ -45,7 +28,7 @@ def octave(cost: int, nbytes: int) -> int:
     return 8 * shift + (per_byte >> shift)
 
 
-def grades(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[int]) -> Array:
+def grades(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[int]) -> s.Array:
     """The grade of each value, given the op that makes it, what that costs, and its bytes (more than 0)."""
     keys = [(octave(c, n), name) for name, c, n in zip(names, costs, nbytes, strict=True)]
     number = {key: k for k, key in enumerate(sorted(set(keys)))}
@@ -53,59 +36,59 @@ def grades(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[int]) ->
 
 
 @inlined
-def has_homes(S: State) -> bool:
+def has_homes(S: s.State) -> bool:
     """Whether values may have homes: without addresses, or with an allocator that chooses them, they do not."""
-    return S.choice[C_PLACEMENT] == codes.PLACEMENT_HOMES and S.choice[C_ALLOCATOR] == codes.ARENA
+    return S.choice[s.C_PLACEMENT] == codes.PLACEMENT_HOMES and S.choice[s.C_ALLOCATOR] == codes.ARENA
 
 
 @inlined
-def _is_large(S: State, v: int) -> bool:
-    return S.V[v, BYTES] * _LARGE > S.K[K_BUDGET]
+def _is_large(S: s.State, v: int) -> bool:
+    return S.V[v, s.BYTES] * _LARGE > S.K[s.K_BUDGET]
 
 
 @inlined
-def home_of(S: State, v: int) -> int:
+def home_of(S: s.State, v: int) -> int:
     """The address at which v belongs, a multiple of its bytes, or NO_HOME: too large, or of a grade never passed."""
-    home = S.G[S.V[v, GRADE], G_HOME]
+    home = S.cost_classes[S.V[v, s.COST_CLASS], s.CC_HOME]
     if home < 0 or _is_large(S, v):
-        return NO_HOME
-    return int(home) // S.V[v, BYTES] * S.V[v, BYTES]
+        return s.NO_HOME
+    return int(home) // S.V[v, s.BYTES] * S.V[v, s.BYTES]
 
 
 @inlined
-def note(S: State, piece: int, loss: float) -> None:
+def note(S: s.State, piece: int, loss: float) -> None:
     """A search passes this piece. loss: what losing what is there would cost; negative if it cannot be evicted now."""
-    v = S.P[piece, VALUE]
-    if v >= 0 and S.V[v, EVICTABLE]:
-        grade, nbytes = S.V[v, GRADE], S.V[v, BYTES]
-        S.G[grade, G_BYTES] += nbytes
+    v = S.P[piece, s.VALUE]
+    if v >= 0 and S.V[v, s.EVICTABLE]:
+        grade, nbytes = S.V[v, s.COST_CLASS], S.V[v, s.BYTES]
+        S.cost_classes[grade, s.CC_BYTES] += nbytes
         if _is_large(S, v):
-            S.F[F_LARGE] += nbytes
+            S.F[s.F_LARGE] += nbytes
         if loss >= 0.0:
-            S.G[grade, G_LOSABLE] += nbytes
-            S.G[grade, G_LOSS] += loss
+            S.cost_classes[grade, s.CC_LOSABLE] += nbytes
+            S.cost_classes[grade, s.CC_LOSS] += loss
 
 
 @kernel
-def end_step(S: State) -> None:
+def end_step(S: s.State) -> None:
     """Give grades their homes, by what has been noted so far."""
-    G = S.G
+    G = S.cost_classes
     n, total = 0, 0.0
     for grade in range(G.shape[0]):
-        if G[grade, G_BYTES] > 0:
+        if G[grade, s.CC_BYTES] > 0:
             _put_in_order(S, n, grade)
             n += 1
-            total += G[grade, G_BYTES]
-    S.K[K_FEW] = S.F[F_LARGE] > _MOST * total
+            total += G[grade, s.CC_BYTES]
+    S.K[s.K_FEW] = S.F[s.F_LARGE] > _MOST * total
     below = 0.0
     for k in range(n - 1, -1, -1):
         grade = S.scratch[k]
-        G[grade, G_HOME] = S.K[K_BUDGET] * (below + G[grade, G_BYTES] / 2) / total
-        below += G[grade, G_BYTES]
+        G[grade, s.CC_HOME] = S.K[s.K_BUDGET] * (below + G[grade, s.CC_BYTES] / 2) / total
+        below += G[grade, s.CC_BYTES]
 
 
 @inlined
-def _put_in_order(S: State, n: int, grade: int) -> None:
+def _put_in_order(S: s.State, n: int, grade: int) -> None:
     """Among the first n of S.scratch, which are in the order of the cost a byte, the cheapest first."""
     k = n
     while k > 0 and _is_dearer(S, S.scratch[k - 1], grade):
@@ -115,9 +98,12 @@ def _put_in_order(S: State, n: int, grade: int) -> None:
 
 
 @inlined
-def _is_dearer(S: State, one: int, other: int) -> bool:
+def _is_dearer(S: s.State, one: int, other: int) -> bool:
     """Whether losing a byte of the one grade costs more. Where nothing could be lost: more than anything."""
-    G = S.G
-    if G[other, G_LOSABLE] == 0:
+    G = S.cost_classes
+    if G[other, s.CC_LOSABLE] == 0:
         return False
-    return G[one, G_LOSABLE] == 0 or G[one, G_LOSS] / G[one, G_LOSABLE] > G[other, G_LOSS] / G[other, G_LOSABLE]
+    return (
+        G[one, s.CC_LOSABLE] == 0
+        or G[one, s.CC_LOSS] / G[one, s.CC_LOSABLE] > G[other, s.CC_LOSS] / G[other, s.CC_LOSABLE]
+    )

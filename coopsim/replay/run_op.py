@@ -1,36 +1,8 @@
 """Run one op of the program: bring back what it needs, make room for what it makes."""
 
 from coopsim.kernel import codes
+from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.state import (
-    C_DEAD,
-    C_IN_PLACE,
-    C_RELEASE,
-    COST,
-    DECIDE,
-    EVICTABLE,
-    INS,
-    K_CLOCK,
-    K_COPIES,
-    K_NOW,
-    K_OP,
-    K_OPS,
-    K_OUTCOME,
-    K_RECOMPUTE_COST,
-    K_RECOMPUTES,
-    K_TOTAL,
-    LAST_USE,
-    LIVE,
-    MADE,
-    OLDER,
-    OUTS,
-    PIECE,
-    PINS,
-    PLANNED,
-    PRODUCER,
-    TEMPS,
-    State,
-)
 from coopsim.replay.evict import allocate, drop
 from coopsim.replay.loss.cache import tell
 from coopsim.replay.loss.relatives import leave_evicted
@@ -41,9 +13,9 @@ from coopsim.replay.release import try_banish
 
 
 @kernel
-def run_op(S: State, op: int) -> bool:
+def run_op(S: s.State, op: int) -> bool:
     """Run op of the program, and first, depth first, those that make its missing inputs. False: the replay is over."""
-    S.K[K_NOW] = op
+    S.K[s.K_NOW] = op
     if not _plan(S, op):
         return False
     stack, depth = S.stack, 1
@@ -51,12 +23,12 @@ def run_op(S: State, op: int) -> bool:
     while depth > 0:
         p = stack[depth - 1]
         missing = -1
-        for k in range(S.O[p, INS], S.O[p + 1, INS]):
-            if S.V[S.ins[k], PIECE] < 0:
+        for k in range(S.O[p, s.INS], S.O[p + 1, s.INS]):
+            if S.V[S.ins[k], s.PIECE] < 0:
                 missing = S.ins[k]
                 break
         if missing >= 0:
-            stack[depth] = S.V[missing, PRODUCER]
+            stack[depth] = S.V[missing, s.PRODUCER]
             depth += 1
         else:
             if not _execute(S, p, depth > 1):
@@ -66,73 +38,73 @@ def run_op(S: State, op: int) -> bool:
 
 
 @kernel
-def _plan(S: State, op: int) -> bool:
+def _plan(S: s.State, op: int) -> bool:
     """Pin the inputs of op and of every op that must run again for it. False if one of them has no producer: lost."""
     stack, depth = S.stack, 1
     stack[0] = op
-    S.O[op, PLANNED] = 1
-    S.K[K_OP] = op
+    S.O[op, s.PLANNED] = 1
+    S.K[s.K_OP] = op
     while depth > 0:
         depth -= 1
         p = stack[depth]
-        for k in range(S.O[p, INS], S.O[p + 1, INS]):
+        for k in range(S.O[p, s.INS], S.O[p + 1, s.INS]):
             v = S.ins[k]
             pin(S, v, 1)
-            if S.V[v, PIECE] < 0:
-                producer = S.V[v, PRODUCER]
+            if S.V[v, s.PIECE] < 0:
+                producer = S.V[v, s.PRODUCER]
                 if producer < 0:
-                    S.K[K_OUTCOME] = codes.OUTCOME_LOST
+                    S.K[s.K_OUTCOME] = codes.OUTCOME_LOST
                     return False
-                if S.O[producer, PLANNED] == 0:
-                    S.O[producer, PLANNED] = 1
+                if S.O[producer, s.PLANNED] == 0:
+                    S.O[producer, s.PLANNED] = 1
                     stack[depth] = producer
                     depth += 1
     return True
 
 
 @kernel
-def _execute(S: State, op: int, again: bool) -> bool:
+def _execute(S: s.State, op: int, again: bool) -> bool:
     """Run op, whose inputs are resident and pinned. False: out of memory."""
-    S.K[K_OP] = op
-    S.O[op, PLANNED] = 0
-    for k in range(S.O[op, OUTS], S.O[op + 1, OUTS]):
+    S.K[s.K_OP] = op
+    S.O[op, s.PLANNED] = 0
+    for k in range(S.O[op, s.OUTS], S.O[op + 1, s.OUTS]):
         w = S.outs[k]
         pin(S, w, 1)
-        if S.V[w, PIECE] < 0 and not _takes_over(S, w) and not allocate(S, w):
+        if S.V[w, s.PIECE] < 0 and not _takes_over(S, w) and not allocate(S, w):
             return False
     log(S, codes.RECOMPUTE if again else codes.COMPUTE, -1, 0)
 
-    now = S.K[K_CLOCK]
-    for k in range(S.O[op, INS], S.O[op + 1, INS]):
-        S.P[S.V[S.ins[k], PIECE], LAST_USE] = now
-    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+    now = S.K[s.K_CLOCK]
+    for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
+        S.P[S.V[S.ins[k], s.PIECE], s.LAST_USE] = now
+    for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         w = S.outs[k]
-        if S.V[w, PIECE] < 0:
+        if S.V[w, s.PIECE] < 0:
             _take_over(S, w, again)
-        S.P[S.V[w, PIECE], LAST_USE] = now
-        if S.V[w, EVICTABLE]:
+        S.P[S.V[w, s.PIECE], s.LAST_USE] = now
+        if S.V[w, s.EVICTABLE]:
             leave_evicted(S, w)
         if not again:
-            S.V[w, LIVE] = 1
-            S.V[w, MADE] = 1
+            S.V[w, s.LIVE] = 1
+            S.V[w, s.MADE] = 1
 
-    S.K[K_OPS] += 1
-    S.K[K_CLOCK] += S.O[op, DECIDE]
-    S.K[K_TOTAL] += S.O[op, COST]
+    S.K[s.K_OPS] += 1
+    S.K[s.K_CLOCK] += S.O[op, s.DECIDE]
+    S.K[s.K_TOTAL] += S.O[op, s.COST]
     if again:
-        S.K[K_RECOMPUTES] += 1
-        S.K[K_RECOMPUTE_COST] += S.O[op, COST]
+        S.K[s.K_RECOMPUTES] += 1
+        S.K[s.K_RECOMPUTE_COST] += S.O[op, s.COST]
 
-    for k in range(S.O[op, TEMPS], S.O[op + 1, OUTS]):
+    for k in range(S.O[op, s.TEMPS], S.O[op + 1, s.OUTS]):
         pin(S, S.outs[k], -1)
         drop(S, S.outs[k], codes.FREE)
-    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+    for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         pin(S, S.outs[k], -1)
         _let_go(S, S.outs[k])
-    for k in range(S.O[op, INS], S.O[op + 1, INS]):
+    for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
         v = S.ins[k]
         pin(S, v, -1)
-        if S.choice[C_RELEASE] == codes.RELEASE_BANISH and S.V[v, LIVE] == 0 and not follows_plan(S):
+        if S.choice[s.C_RELEASE] == codes.RELEASE_BANISH and S.V[v, s.LIVE] == 0 and not follows_plan(S):
             try_banish(S, v)
         _let_go(S, v)
     if follows_plan(S):
@@ -141,47 +113,49 @@ def _execute(S: State, op: int, again: bool) -> bool:
 
 
 @kernel
-def _leave_by_plan(S: State, op: int, again: bool) -> None:
-    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+def _leave_by_plan(S: s.State, op: int, again: bool) -> None:
+    for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         if leaves(S, S.outs[k], again):
             drop(S, S.outs[k], codes.EVICT)
-    for k in range(S.O[op, INS], S.O[op + 1, INS]):
+    for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
         if leaves(S, S.ins[k], again):
             drop(S, S.ins[k], codes.EVICT)
 
 
 @inlined
-def _takes_over(S: State, w: int) -> bool:
+def _takes_over(S: s.State, w: int) -> bool:
     """Whether w, a new version, will be written over the one before: not if another pending op still needs that."""
-    older = S.V[w, OLDER]
-    if older < 0 or S.choice[C_IN_PLACE] != codes.IN_PLACE_RECOMPUTABLE:
+    older = S.V[w, s.OLDER]
+    if older < 0 or S.choice[s.C_IN_PLACE] != codes.IN_PLACE_RECOMPUTABLE:
         return False
-    if S.V[older, PINS] == 1:
+    if S.V[older, s.PINS] == 1:
         return True
-    S.K[K_COPIES] += 1
+    S.K[s.K_COPIES] += 1
     return False
 
 
 @inlined
-def _take_over(S: State, w: int, again: bool) -> None:
+def _take_over(S: s.State, w: int, again: bool) -> None:
     """w takes the place of the version before it, which is thereby evicted (recomputable in-place, docs/replay.md)."""
-    older = S.V[w, OLDER]
-    piece = S.V[older, PIECE]
-    S.V[older, PIECE] = -1
+    older = S.V[w, s.OLDER]
+    piece = S.V[older, s.PIECE]
+    S.V[older, s.PIECE] = -1
     settle(S, w, piece)
     tell(S, older)
     tell(S, w)
     if not again:
-        S.V[older, LIVE] = 0
+        S.V[older, s.LIVE] = 0
     log(S, codes.MOVE, w, 0)
 
 
 @inlined
-def _let_go(S: State, v: int) -> None:
+def _let_go(S: s.State, v: int) -> None:
     """A recomputed value that nobody holds goes with its last pin, if the policy says so; a banished one always."""
-    idle = S.V[v, PINS] == 0 and S.V[v, LIVE] == 0 and S.V[v, PIECE] >= 0 and S.V[v, EVICTABLE]
+    idle = S.V[v, s.PINS] == 0 and S.V[v, s.LIVE] == 0 and S.V[v, s.PIECE] >= 0 and S.V[v, s.EVICTABLE]
     if idle and not follows_plan(S):
-        if S.V[v, MADE] == 0:  # banished, and made again only because its op was needed for a sibling
+        if S.V[v, s.MADE] == 0:  # banished, and made again only because its op was needed for a sibling
             drop(S, v, codes.FREE)
-        elif S.choice[C_DEAD] == codes.DEAD_RELEASE or (S.choice[C_DEAD] == codes.DEAD_NEEDED and not is_needed(S, v)):
+        elif S.choice[s.C_DEAD] == codes.DEAD_RELEASE or (
+            S.choice[s.C_DEAD] == codes.DEAD_NEEDED and not is_needed(S, v)
+        ):
             drop(S, v, codes.RELEASE)

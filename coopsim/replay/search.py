@@ -3,39 +3,39 @@
 import numpy as np
 
 from coopsim.kernel import codes
+from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
-from coopsim.kernel.state import C_COST, FAST, K_HEAD, K_SCORES, K_VISITS, LENGTH, NEXT, VALUE, State
 from coopsim.replay.loss.projection import project
 from coopsim.replay.preferred import has_homes, note
 from coopsim.replay.score import cost_of_loss, divided, is_hopeless, score, terms_of
 
 
 @kernel
-def cheapest_value(S: State) -> int:
+def cheapest_value(S: s.State) -> int:
     """The evictable value of least finite score, the lowest in memory on ties; -1 if there is none."""
-    if S.choice[C_COST] == codes.COST_PROJECTED:
+    if S.choice[s.C_COST] == codes.COST_PROJECTED:
         project(S)
     best, least = -1, np.inf
     visits = scores = 0
     terms = terms_of(S)
-    piece = S.K[K_HEAD]
+    piece = S.K[s.K_HEAD]
     while piece >= 0:
         visits += 1
-        v = S.P[piece, VALUE]
-        if v >= 0 and S.P[piece, FAST] == 0:
+        v = S.P[piece, s.VALUE]
+        if v >= 0 and S.P[piece, s.LOCKED] == 0:
             scores += 1
             if not is_hopeless(S, terms, piece, v, least):
-                s = score(S, terms, piece, v)
-                if s < least:
-                    best, least = v, s
-        piece = S.P[piece, NEXT]
-    S.K[K_VISITS] += visits
-    S.K[K_SCORES] += scores
+                this = score(S, terms, piece, v)
+                if this < least:
+                    best, least = v, this
+        piece = S.P[piece, s.NEXT]
+    S.K[s.K_VISITS] += visits
+    S.K[s.K_SCORES] += scores
     return best
 
 
 @kernel
-def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
+def cheapest_window(S: s.State, need: int, thrifty: bool) -> tuple[int, int]:
     """First and last piece of the cheapest run of neighbours that holds `need` bytes; (-1, -1) if there is none.
 
     thrifty: by the sum of scores / the run's bytes, of the runs that would not hold `need` without their first piece,
@@ -46,7 +46,7 @@ def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
     in `suffix`, plus the sum from there on), so that no rounding piles up and an infinite score leaves no trace. Each
     piece enters and leaves once: linear. One that costs as much as the best window alone counts as a wall.
     """
-    if S.choice[C_COST] == codes.COST_PROJECTED:
+    if S.choice[s.C_COST] == codes.COST_PROJECTED:
         project(S)
     first, last, least = -1, -1, np.inf
     start = middle = end = 0  # the window is run[start:end] of the pieces since the last wall
@@ -55,16 +55,16 @@ def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
     terms = terms_of(S)
     notes = has_homes(S)
     run = S.scratch
-    piece = S.K[K_HEAD]
+    piece = S.K[s.K_HEAD]
     while piece >= 0:
         visits += 1
-        s, loss = 0.0, -1.0
-        wall = S.P[piece, FAST] > 0
-        if not wall and S.P[piece, VALUE] >= 0:
+        this, loss = 0.0, -1.0
+        wall = S.P[piece, s.LOCKED] > 0
+        if not wall and S.P[piece, s.VALUE] >= 0:
             scores += 1
-            loss = cost_of_loss(S, terms, piece, S.P[piece, VALUE])
-            s = divided(S, terms, piece, S.P[piece, VALUE], loss)
-            wall = not thrifty and first >= 0 and s >= least  # no window with this piece is cheaper than the best
+            loss = cost_of_loss(S, terms, piece, S.P[piece, s.VALUE])
+            this = divided(S, terms, piece, S.P[piece, s.VALUE], loss)
+            wall = not thrifty and first >= 0 and this >= least  # no window with this piece is cheaper than the best
         if notes:
             note(S, piece, loss)
         if wall:
@@ -72,12 +72,12 @@ def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
             nbytes, right = 0, 0.0
         else:
             run[end] = piece
-            S.score[end] = s
+            S.score[end] = this
             end += 1
-            nbytes += S.P[piece, LENGTH]
-            right += s
-            while nbytes - S.P[run[start], LENGTH] >= need:
-                nbytes -= S.P[run[start], LENGTH]
+            nbytes += S.P[piece, s.LENGTH]
+            right += this
+            while nbytes - S.P[run[start], s.LENGTH] >= need:
+                nbytes -= S.P[run[start], s.LENGTH]
                 start += 1
                 if start > middle:
                     middle, right = end, 0.0
@@ -93,20 +93,20 @@ def cheapest_window(S: State, need: int, thrifty: bool) -> tuple[int, int]:
                     cost /= float(nbytes)
                 if cost < least or first < 0:
                     first, last, least = run[start], piece, cost
-        piece = S.P[piece, NEXT]
-    S.K[K_VISITS] += visits
-    S.K[K_SCORES] += scores
+        piece = S.P[piece, s.NEXT]
+    S.K[s.K_VISITS] += visits
+    S.K[s.K_SCORES] += scores
     return first, last
 
 
 @kernel
-def published_window(S: State, need: int) -> tuple[int, int]:
+def published_window(S: s.State, need: int) -> tuple[int, int]:
     """The same search as OneFlow's code has it (EvictAndFindPieceOnce), with its quirks (docs/replay.md).
 
     The loop ends when `end` leaves the memory, so the last window is not shrunk. A score of inf that enters and
     leaves makes the running sum NaN until the next wall, and windows are missed. Ties keep the lowest.
     """
-    if S.choice[C_COST] == codes.COST_PROJECTED:
+    if S.choice[s.C_COST] == codes.COST_PROJECTED:
         project(S)
     first, last, least = -1, -1, np.inf
     start = end = 0  # the window is run[start:end] of the pieces since the last wall
@@ -114,32 +114,32 @@ def published_window(S: State, need: int) -> tuple[int, int]:
     visits = scores = 0
     terms = terms_of(S)
     run = S.scratch
-    piece = S.K[K_HEAD]
+    piece = S.K[s.K_HEAD]
     while piece >= 0:
         visits += 1
         if nbytes < need:
-            v = S.P[piece, VALUE]
-            if S.P[piece, FAST] > 0:
+            v = S.P[piece, s.VALUE]
+            if S.P[piece, s.LOCKED] > 0:
                 start = end = 0
                 nbytes, cost = 0, 0.0
-                piece = S.P[piece, NEXT]
+                piece = S.P[piece, s.NEXT]
                 continue
-            s = 0.0
+            this = 0.0
             if v >= 0:
                 scores += 1
-                s = score(S, terms, piece, v)
+                this = score(S, terms, piece, v)
             run[end] = piece
-            S.score[end] = s
+            S.score[end] = this
             end += 1
-            nbytes += S.P[piece, LENGTH]
-            cost += s
-            piece = S.P[piece, NEXT]
+            nbytes += S.P[piece, s.LENGTH]
+            cost += this
+            piece = S.P[piece, s.NEXT]
         else:
-            nbytes -= S.P[run[start], LENGTH]
+            nbytes -= S.P[run[start], s.LENGTH]
             cost -= S.score[start]
             start += 1
         if nbytes >= need and cost < least:
             first, last, least = run[start], run[end - 1], cost
-    S.K[K_VISITS] += visits
-    S.K[K_SCORES] += scores
+    S.K[s.K_VISITS] += visits
+    S.K[s.K_SCORES] += scores
     return first, last

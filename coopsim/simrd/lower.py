@@ -13,31 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.simrd.state import (
-    ARGS,
-    AT,
-    BYTES,
-    BYTES_OF,
-    CHILDREN,
-    CONSTANT,
-    COST,
-    CREATED,
-    MEMBERS,
-    NEED,
-    O_COLUMNS,
-    OP,
-    OUTS,
-    PARENTS,
-    PIN,
-    RELEASE,
-    RUN,
-    SINCE,
-    SPARE,
-    STORAGE,
-    T_COLUMNS,
-    V_COLUMNS,
-    Array,
-)
+from coopsim.simrd import state as s
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError
 
@@ -49,16 +25,16 @@ _LARGEST = 1 << 52  # bytes and nanoseconds up to here are exact in doubles, twi
 class Program:
     """Read-only arrays for the kernels (state.py names their columns), and what they are in the trace."""
 
-    storages: Array
-    tensors: Array
-    ops: Array
-    edges: Array
-    events: Array
-    args: Array
-    members: Array
-    op: Array  # of the trace; -1 for one that only brings a constant of the start
-    owner: Array  # the trace's storage, for each storage here
-    version: Array  # and its version: above 0 for copies made by in-place ops
+    storages: s.Array
+    tensors: s.Array
+    ops: s.Array
+    edges: s.Array
+    events: s.Array
+    args: s.Array
+    members: s.Array
+    op: s.Array  # of the trace; -1 for one that only brings a constant of the start
+    owner: s.Array  # the trace's storage, for each storage here
+    version: s.Array  # and its version: above 0 for copies made by in-place ops
     base_cost_ns: int
     trace_hash: str
     mixed_view: int  # an op that makes a view of one storage from several; -1 if there is none
@@ -105,8 +81,8 @@ class _Lowering:
 
     def program(self) -> Program:
         trace = self.trace
-        for s in np.flatnonzero(trace.alive_at_start).tolist():
-            self._op(-1, CONSTANT, [], [s], 0, 0)
+        for x in np.flatnonzero(trace.alive_at_start).tolist():
+            self._op(-1, s.CONSTANT, [], [x], 0, 0)
         reads, mutates, creates = trace.reads.rows(), trace.mutates.rows(), trace.creates.rows()
         temporaries, cost = trace.temporaries.rows(), trace.cost_ns.tolist()
         frees, after = trace.freed.tolist(), trace.freed_after.tolist()
@@ -114,35 +90,35 @@ class _Lowering:
         for op in range(-1, trace.n_ops):
             if op >= 0:
                 imported_constant = bool(self.facts) and trace.name[op] == "constant" and not reads[op]
-                kind = CONSTANT if imported_constant else RUN
+                kind = s.CONSTANT if imported_constant else s.RUN
                 spare = sum(temporaries[op])
                 if self.facts:
                     names = self._arguments(reads[op])
                 else:
                     names = list(dict.fromkeys(reads[op] + mutates[op]))
                 made = [*mutates[op], *creates[op]] or [NOTHING]
-                old = [self.storage[self.current[s]] for s in mutates[op]]
-                self._op(op, kind, [self.current[s] for s in names], made, cost[op], spare)
-                self.events += [(RELEASE, s) for s in old]
+                old = [self.storage[self.current[x]] for x in mutates[op]]
+                self._op(op, kind, [self.current[x] for x in names], made, cost[op], spare)
+                self.events += [(s.RELEASE, x) for x in old]
                 if made == [NOTHING]:
-                    self.events.append((RELEASE, self.storage[self.current.pop(NOTHING)]))
+                    self.events.append((s.RELEASE, self.storage[self.current.pop(NOTHING)]))
             while k < len(frees) and after[k] == op:
-                self.events.append((RELEASE, self.storage[self.current[frees[k]]]))
+                self.events.append((s.RELEASE, self.storage[self.current[frees[k]]]))
                 k += 1
         # At the end simrd brings back what the program still holds, and pins it.
         freed = set(frees)
-        kept = self.facts["kept"] if self.facts else [s for s in self.current if s not in freed]
-        self.events += [(PIN, self.current[s]) for s in kept]
+        kept = self.facts["kept"] if self.facts else [x for x in self.current if x not in freed]
+        self.events += [(s.PIN, self.current[x]) for x in kept]
         return self._arrays()
 
     def _arguments(self, reads: list[int]) -> list[int]:
         """What the op was called with: its reads without the owners of views, which the importer appended."""
         owners: dict[int, None] = {}
-        for k, s in enumerate(reads):
+        for k, x in enumerate(reads):
             if k + len(owners) == len(reads):
                 return reads[:k]
-            if s in self.view_of:
-                owners[self.view_of[s]] = None
+            if x in self.view_of:
+                owners[self.view_of[x]] = None
         return reads
 
     def _op(self, op: int, kind: int, args: list[int], made: list[int], cost: int, spare: int) -> None:
@@ -152,19 +128,19 @@ class _Lowering:
         self.cost.append(cost)
         self.spare.append(spare)
         self.outs.append(len(made))
-        for s in made:
-            tensor, root = len(self.storage), self.view_of.get(s, -1)
+        for x in made:
+            tensor, root = len(self.storage), self.view_of.get(x, -1)
             if root >= 0:
                 storage = self.storage[self.current[root]]
                 if any(self.storage[a] != storage for a in args):
                     self.mixed_view = op
             else:
                 storage = len(self.owner)
-                old = self.current.get(s, -1)
-                self.owner.append(s)
+                old = self.current.get(x, -1)
+                self.owner.append(x)
                 self.version.append(0 if old < 0 else self.version[self.storage[old]] + 1)
                 self.members.append([])
-            self.current[s] = tensor
+            self.current[x] = tensor
             self.storage.append(storage)
             self.maker.append(number)
             self.is_view.append(root >= 0)
@@ -174,30 +150,30 @@ class _Lowering:
     def _arrays(self) -> Program:
         n, n_tensors, n_ops = len(self.owner), len(self.storage), len(self.op)
         nbytes = np.append(self.trace.bytes, 0)[self.owner]  # the last is NOTHING's
-        tensors = np.zeros((n_tensors, T_COLUMNS), np.int64)
-        tensors[:, STORAGE] = self.storage
-        tensors[:, OP] = self.maker
-        tensors[:, BYTES_OF] = np.where(self.is_view, 0, nbytes[self.storage])
-        ops = np.zeros((n_ops + 1, O_COLUMNS), np.int64)
-        ops[:n_ops, COST] = self.cost
-        ops[1:, ARGS] = np.cumsum([len(a) for a in self.args])
-        ops[1:, OUTS] = np.cumsum(self.outs)
-        ops[:n_ops, SPARE] = self.spare
-        np.add.at(ops[:, NEED], tensors[:, OP], tensors[:, BYTES_OF])
-        ops[:, NEED] += ops[:, SPARE]
-        storages = np.zeros((n + 1, V_COLUMNS), np.int64)
-        storages[:n, BYTES] = nbytes
-        storages[:, CREATED] = -1
-        storages[1:, MEMBERS] = np.cumsum([len(m) for m in self.members])
+        tensors = np.zeros((n_tensors, s.T_COLUMNS), np.int64)
+        tensors[:, s.STORAGE] = self.storage
+        tensors[:, s.OP] = self.maker
+        tensors[:, s.BYTES_OF] = np.where(self.is_view, 0, nbytes[self.storage])
+        ops = np.zeros((n_ops + 1, s.O_COLUMNS), np.int64)
+        ops[:n_ops, s.COST] = self.cost
+        ops[1:, s.ARGS] = np.cumsum([len(a) for a in self.args])
+        ops[1:, s.OUTS] = np.cumsum(self.outs)
+        ops[:n_ops, s.SPARE] = self.spare
+        np.add.at(ops[:, s.NEED], tensors[:, s.OP], tensors[:, s.BYTES_OF])
+        ops[:, s.NEED] += ops[:, s.SPARE]
+        storages = np.zeros((n + 1, s.V_COLUMNS), np.int64)
+        storages[:n, s.BYTES] = nbytes
+        storages[:, s.CREATED] = -1
+        storages[1:, s.MEMBERS] = np.cumsum([len(m) for m in self.members])
         parents, children = self._neighbours(n)
         edges = [edge for rows in (parents, children) for row in rows for edge in row]
         ends = np.cumsum([len(row) for row in parents + children])
-        storages[1:, PARENTS] = ends[:n]
-        storages[0, CHILDREN] = ends[n - 1]
-        storages[1:, CHILDREN] = ends[n:]
+        storages[1:, s.PARENTS] = ends[:n]
+        storages[0, s.CHILDREN] = ends[n - 1]
+        storages[1:, s.CHILDREN] = ends[n:]
         table = np.zeros((len(edges), 2), np.int64)
         if edges:
-            table[:, [AT, SINCE]] = edges
+            table[:, [s.END, s.SINCE]] = edges
         return Program(
             storages=storages,
             tensors=tensors,
@@ -228,5 +204,5 @@ class _Lowering:
         return [list(p.items()) for p in parents], [list(c.items()) for c in children]
 
 
-def _flat(rows: Iterable[list[int]]) -> Array:
+def _flat(rows: Iterable[list[int]]) -> s.Array:
     return np.array([x for row in rows for x in row], np.int64)

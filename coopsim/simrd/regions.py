@@ -17,146 +17,114 @@ Where a view is made of arguments in several storages, simrd's sets are not cons
 """
 
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.simrd import state as s
 from coopsim.simrd.eager import absorb_now, restore_now
-from coopsim.simrd.state import (
-    ARGS,
-    AT,
-    BOTH,
-    CHILDREN,
-    DOWN,
-    DOWN_STALE,
-    EVICTED,
-    K_BORN,
-    K_EAGER,
-    K_EVICTED,
-    K_LACKED,
-    K_NEW,
-    K_OP,
-    K_REGIONS,
-    K_RESTORED,
-    K_STAMP,
-    MARK,
-    MATERIAL,
-    PARENTS,
-    PINNED,
-    QUEUED_EVICTED,
-    QUEUED_RESTORED,
-    RESTORED,
-    SEES_NEW,
-    SINCE,
-    STALE,
-    STORAGE,
-    UP,
-    UP_STALE,
-    Array,
-    State,
-)
 from coopsim.simrd.walk import edge, new_stamp
 
 
 @kernel
-def settle(S: State) -> None:
+def settle(S: s.State) -> None:
     """Mark the regions that the queued events have touched; more than these may be marked, never less.
 
     One walk from all events together: where a storage on the way has come back since, it is in the queue itself.
     """
-    if S.K[K_RESTORED] > 0:
-        _mark_around(S, S.K[K_RESTORED], RESTORED, QUEUED_RESTORED, CHILDREN)
-        if S.K[K_REGIONS] == BOTH:
-            _mark_around(S, S.K[K_RESTORED], RESTORED, QUEUED_RESTORED, PARENTS)
-        S.K[K_RESTORED] = 0
-    if S.K[K_EVICTED] > 0:
-        _mark_around(S, S.K[K_EVICTED], EVICTED, QUEUED_EVICTED, CHILDREN)
-        if S.K[K_REGIONS] == BOTH:
-            _mark_around(S, S.K[K_EVICTED], EVICTED, QUEUED_EVICTED, PARENTS)
-        S.K[K_EVICTED] = 0
+    if S.K[s.K_RESTORED] > 0:
+        _mark_around(S, S.K[s.K_RESTORED], s.RESTORED, s.QUEUED_RESTORED, s.CHILDREN)
+        if S.K[s.K_REGIONS] == s.BOTH:
+            _mark_around(S, S.K[s.K_RESTORED], s.RESTORED, s.QUEUED_RESTORED, s.PARENTS)
+        S.K[s.K_RESTORED] = 0
+    if S.K[s.K_EVICTED] > 0:
+        _mark_around(S, S.K[s.K_EVICTED], s.EVICTED, s.QUEUED_EVICTED, s.CHILDREN)
+        if S.K[s.K_REGIONS] == s.BOTH:
+            _mark_around(S, S.K[s.K_EVICTED], s.EVICTED, s.QUEUED_EVICTED, s.PARENTS)
+        S.K[s.K_EVICTED] = 0
 
 
 @kernel
-def _mark_around(S: State, n: int, queue: int, queued: int, first: int) -> None:
+def _mark_around(S: s.State, n: int, queue: int, queued: int, first: int) -> None:
     """Mark as stale what lies in memory around the regions of the first n of a queue, in the direction of `first`."""
     V, G, stack = S.V, S.G, S.stack
     stamp = new_stamp(S)
     for source in range(n):
         x = S.queue[source, queue]
-        V[x, STALE] &= ~queued
-        if V[x, MARK] == stamp and V[x, MATERIAL] == 0:
+        V[x, s.STALE] &= ~queued
+        if V[x, s.MARK] == stamp and V[x, s.MATERIAL] == 0:
             continue
-        V[x, MARK] = stamp
+        V[x, s.MARK] = stamp
         stack[0] = x
         depth = 1
         while depth > 0:
             depth -= 1
             x = stack[depth]
             for k in range(V[x, first], V[x + 1, first]):
-                if G[k, SINCE] > S.K[K_OP]:
+                if G[k, s.SINCE] > S.K[s.K_OP]:
                     break
-                y = G[k, AT]
-                if V[y, MARK] == stamp:
+                y = G[k, s.END]
+                if V[y, s.MARK] == stamp:
                     continue
-                V[y, MARK] = stamp
-                if V[y, MATERIAL] == 0:
+                V[y, s.MARK] = stamp
+                if V[y, s.MATERIAL] == 0:
                     stack[depth] = y
                     depth += 1
-                elif V[y, PINNED] == 0:
-                    V[y, STALE] |= UP_STALE if first == CHILDREN else DOWN_STALE
-                    if queue == RESTORED:
-                        V[y, UP if first == CHILDREN else DOWN] = 0
+                elif V[y, s.PINNED] == 0:
+                    V[y, s.STALE] |= s.UP_STALE if first == s.CHILDREN else s.DOWN_STALE
+                    if queue == s.RESTORED:
+                        V[y, s.UP if first == s.CHILDREN else s.DOWN] = 0
 
 
 @inlined
-def _enqueue(S: State, s: int, queue: int, queued: int, count: int) -> None:
-    if S.V[s, STALE] & queued == 0:
-        S.V[s, STALE] |= queued
-        S.queue[S.K[count], queue] = s
+def _enqueue(S: s.State, v: int, queue: int, queued: int, count: int) -> None:
+    if S.V[v, s.STALE] & queued == 0:
+        S.V[v, s.STALE] |= queued
+        S.queue[S.K[count], queue] = v
         S.K[count] += 1
 
 
 @kernel
-def absorb(S: State, x: int) -> None:
+def absorb(S: s.State, x: int) -> None:
     """x is about to be evicted: the regions of the storages in memory around it grow. Call while it is in memory."""
-    if S.K[K_EAGER]:
+    if S.K[s.K_EAGER]:
         absorb_now(S, x)
         return
-    if S.V[x, STALE] & SEES_NEW:
-        for k in range(edge(S, x, PARENTS)):
-            S.V[S.edge[k], STALE] |= SEES_NEW | DOWN_STALE
-    _enqueue(S, x, EVICTED, QUEUED_EVICTED, K_EVICTED)
+    if S.V[x, s.STALE] & s.SEES_NEW:
+        for k in range(edge(S, x, s.PARENTS)):
+            S.V[S.edge[k], s.STALE] |= s.SEES_NEW | s.DOWN_STALE
+    _enqueue(S, x, s.EVICTED, s.QUEUED_EVICTED, s.K_EVICTED)
 
 
 @kernel
-def restore(S: State, op: int, n: int) -> None:
+def restore(S: s.State, op: int, n: int) -> None:
     """op has run again and brought back the n storages in S.fresh: their regions, and those around, are summed anew."""
     V = S.V
-    if S.K[K_EAGER]:
+    if S.K[s.K_EAGER]:
         for k in range(n):
             restore_now(S, S.fresh[k])
         return
     for k in range(n):
-        # UP is 0, as all arguments are in memory. It counts as stale all the same: while s is queued as evicted before,
+        # UP is 0, as all arguments are in memory. It counts as stale all the same: while v is queued as evicted before,
         # `settle` does not mark it for evictions since.
-        V[S.fresh[k], UP] = V[S.fresh[k], DOWN] = 0
-        V[S.fresh[k], STALE] |= UP_STALE | DOWN_STALE
-        _enqueue(S, S.fresh[k], RESTORED, QUEUED_RESTORED, K_RESTORED)
-    if S.K[K_REGIONS] == BOTH and S.K[K_NEW] < S.K[K_BORN]:
-        edge(S, S.K[K_NEW], PARENTS)
-        stamp = S.K[K_STAMP]
+        V[S.fresh[k], s.UP] = V[S.fresh[k], s.DOWN] = 0
+        V[S.fresh[k], s.STALE] |= s.UP_STALE | s.DOWN_STALE
+        _enqueue(S, S.fresh[k], s.RESTORED, s.QUEUED_RESTORED, s.K_RESTORED)
+    if S.K[s.K_REGIONS] == s.BOTH and S.K[s.K_NEW] < S.K[s.K_BORN]:
+        edge(S, S.K[s.K_NEW], s.PARENTS)
+        stamp = S.K[s.K_STAMP]
         for k in range(n):
             _see(V, S.fresh[k], stamp)
-        for k in range(S.O[op, ARGS], S.O[op + 1, ARGS]):
-            _see(V, S.T[S.args[k], STORAGE], stamp)
+        for k in range(S.O[op, s.ARGS], S.O[op + 1, s.ARGS]):
+            _see(V, S.T[S.args[k], s.STORAGE], stamp)
 
 
 @inlined
-def _see(V: Array, s: int, stamp: int) -> None:
-    if V[s, MARK] == stamp:
-        V[s, STALE] |= SEES_NEW
+def _see(V: s.Array, v: int, stamp: int) -> None:
+    if V[v, s.MARK] == stamp:
+        V[v, s.STALE] |= s.SEES_NEW
     else:
-        V[s, STALE] &= ~SEES_NEW
+        V[v, s.STALE] &= ~s.SEES_NEW
 
 
 @kernel
-def conclude(S: State, op: int, n: int) -> None:
+def conclude(S: s.State, op: int, n: int) -> None:
     """The program's own op has made the n storages in S.fresh.
 
     If it had all its arguments, no region has counted the results, and none changes. If some were missing, those of
@@ -164,10 +132,10 @@ def conclude(S: State, op: int, n: int) -> None:
     """
     V = S.V
     for k in range(n):
-        V[S.fresh[k], UP] = V[S.fresh[k], DOWN] = 0
-        V[S.fresh[k], STALE] = 0
-    if S.K[K_LACKED] and n > 0:
-        for k in range(S.O[op, ARGS], S.O[op + 1, ARGS]):
-            s = S.T[S.args[k], STORAGE]
-            V[s, DOWN] = 0
-            V[s, STALE] = (V[s, STALE] | DOWN_STALE) & ~SEES_NEW
+        V[S.fresh[k], s.UP] = V[S.fresh[k], s.DOWN] = 0
+        V[S.fresh[k], s.STALE] = 0
+    if S.K[s.K_LACKED] and n > 0:
+        for k in range(S.O[op, s.ARGS], S.O[op + 1, s.ARGS]):
+            v = S.T[S.args[k], s.STORAGE]
+            V[v, s.DOWN] = 0
+            V[v, s.STALE] = (V[v, s.STALE] | s.DOWN_STALE) & ~s.SEES_NEW

@@ -40,7 +40,7 @@ COST, ARGS, OUTS, NEED, SPARE = range(5)
 O_COLUMNS = 5
 
 # G: the neighbours of storages, a row an edge: the storage at the other end, and the op that made the edge.
-AT, SINCE = range(2)
+END, SINCE = range(2)
 
 # Q: a row an equivalence class (classes.py). SLOT: numbers of unused rows.
 Q_COST, Q_SIZE, Q_MARK, Q_SLOT = range(4)

@@ -1,49 +1,27 @@
 """Walks over the evicted neighbourhood of a storage, and the sums of its regions (regions.py) made of them."""
 
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.simrd.state import (
-    AT,
-    CHILDREN,
-    COMPUTE,
-    DOWN,
-    DOWN_STALE,
-    K_BORN,
-    K_NEW,
-    K_OP,
-    K_SINCE,
-    K_STAMP,
-    KNOWN,
-    MARK,
-    MATERIAL,
-    PARENTS,
-    PINNED,
-    SEES_NEW,
-    SINCE,
-    STALE,
-    UP,
-    UP_STALE,
-    State,
-)
+from coopsim.simrd import state as s
 
 
 @kernel
-def walk(S: State, s: int, first: int, since: int, cost: int, stamp: int) -> int:
-    """Cost (column `cost`) of the evicted storages that s reaches through neighbours of column `first`.
+def walk(S: s.State, v: int, first: int, since: int, cost: int, stamp: int) -> int:
+    """Cost (column `cost`) of the evicted storages that v reaches through neighbours of column `first`.
 
     Goes by edges up to op `since`, and past storages marked with `stamp`, with which it marks those that it counts.
     """
     V, G, stack = S.V, S.G, S.stack
     total, depth = 0, 1
-    stack[0] = s
+    stack[0] = v
     while depth > 0:
         depth -= 1
         x = stack[depth]
         for k in range(V[x, first], V[x + 1, first]):
-            if G[k, SINCE] > since:
+            if G[k, s.SINCE] > since:
                 break
-            y = G[k, AT]
-            if V[y, MATERIAL] == 0 and V[y, MARK] != stamp:
-                V[y, MARK] = stamp
+            y = G[k, s.END]
+            if V[y, s.MATERIAL] == 0 and V[y, s.MARK] != stamp:
+                V[y, s.MARK] = stamp
                 total += V[y, cost]
                 stack[depth] = y
                 depth += 1
@@ -51,59 +29,59 @@ def walk(S: State, s: int, first: int, since: int, cost: int, stamp: int) -> int
 
 
 @kernel
-def edge(S: State, s: int, first: int) -> int:
-    """Collect in S.edge the unpinned storages in memory around the region of s, and mark them; returns how many."""
+def edge(S: s.State, v: int, first: int) -> int:
+    """Collect in S.edge the unpinned storages in memory around the region of v, and mark them; returns how many."""
     V, G, stack = S.V, S.G, S.stack
     stamp = new_stamp(S)
     found, depth = 0, 1
-    stack[0] = s
-    V[s, MARK] = stamp
+    stack[0] = v
+    V[v, s.MARK] = stamp
     while depth > 0:
         depth -= 1
         x = stack[depth]
         for k in range(V[x, first], V[x + 1, first]):
-            if G[k, SINCE] > S.K[K_OP]:
+            if G[k, s.SINCE] > S.K[s.K_OP]:
                 break
-            y = G[k, AT]
-            if V[y, MARK] == stamp:
+            y = G[k, s.END]
+            if V[y, s.MARK] == stamp:
                 continue
-            V[y, MARK] = stamp
-            if V[y, MATERIAL] == 0:
+            V[y, s.MARK] = stamp
+            if V[y, s.MATERIAL] == 0:
                 stack[depth] = y
                 depth += 1
-            elif V[y, PINNED] == 0:
+            elif V[y, s.PINNED] == 0:
                 S.edge[found] = y
                 found += 1
     return found
 
 
 @inlined
-def new_stamp(S: State) -> int:
+def new_stamp(S: s.State) -> int:
     """A mark that no storage bears yet."""
-    S.K[K_STAMP] += 1
-    return S.K[K_STAMP]
+    S.K[s.K_STAMP] += 1
+    return S.K[s.K_STAMP]
 
 
 @kernel
-def refresh_down(S: State, s: int) -> None:
-    """Sum DOWN: a walk over what was there before the running op, and that op's results if s sees them."""
-    S.V[s, DOWN] = walk(S, s, CHILDREN, S.K[K_SINCE], KNOWN, new_stamp(S))
-    if S.V[s, STALE] & SEES_NEW:
-        S.V[s, DOWN] += cost_of_new(S)
-    S.V[s, STALE] &= ~DOWN_STALE
+def refresh_down(S: s.State, v: int) -> None:
+    """Sum DOWN: a walk over what was there before the running op, and that op's results if v sees them."""
+    S.V[v, s.DOWN] = walk(S, v, s.CHILDREN, S.K[s.K_SINCE], s.KNOWN, new_stamp(S))
+    if S.V[v, s.STALE] & s.SEES_NEW:
+        S.V[v, s.DOWN] += cost_of_new(S)
+    S.V[v, s.STALE] &= ~s.DOWN_STALE
 
 
 @kernel
-def refresh_up(S: State, s: int) -> None:
+def refresh_up(S: s.State, v: int) -> None:
     """Sum UP: a walk over what was there before the running op."""
-    S.V[s, UP] = walk(S, s, PARENTS, S.K[K_SINCE], KNOWN, new_stamp(S))
-    S.V[s, STALE] &= ~UP_STALE
+    S.V[v, s.UP] = walk(S, v, s.PARENTS, S.K[s.K_SINCE], s.KNOWN, new_stamp(S))
+    S.V[v, s.STALE] &= ~s.UP_STALE
 
 
 @inlined
-def cost_of_new(S: State) -> int:
+def cost_of_new(S: s.State) -> int:
     """Cost of the storages that the running op makes."""
     total = 0
-    for s in range(S.K[K_NEW], S.K[K_BORN]):
-        total += S.V[s, COMPUTE]
+    for v in range(S.K[s.K_NEW], S.K[s.K_BORN]):
+        total += S.V[v, s.COMPUTE]
     return total

@@ -60,4 +60,4 @@ def plan(
     made = make(lowered, budget, np.array(addresses, np.int64), in_place=in_place)
     if made is None:
         return None
-    return Plan(program, made.gaps.tolist(), made.until.tolist(), [tuple(row) for row in made.requests.tolist()])
+    return Plan(program, made.decisions.tolist(), made.until.tolist(), [tuple(row) for row in made.requests.tolist()])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coopsim import optimum
 from coopsim.kernel import state as s
 from coopsim.replay.foresight import cut as c
-from coopsim.replay.foresight.dry_run import Rehearsal, rehearsal, rehearse
+from coopsim.replay.foresight.dry_run import DryRun, dry_run, new_dry_run
 from coopsim.replay.foresight.make import make
 from coopsim.replay.foresight.select import keep_all
 from coopsim.replay.lower import Program, lower
@@ -26,17 +26,17 @@ def program_of(trace: Trace) -> Program:
     return lower(trace, in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=512)
 
 
-def fullest(R: Rehearsal, trace: Trace) -> list[int]:
+def fullest(D: DryRun, trace: Trace) -> list[int]:
     """Of each step, the op during which most bytes are in memory if all stays."""
-    keep_all(R)
-    rehearse(R)
+    keep_all(D)
+    dry_run(D)
     ops = [np.flatnonzero(trace.step == k) for k in range(trace.n_steps)]
-    return [int(of_step[R.peak[of_step].argmax()]) for of_step in ops]
+    return [int(of_step[D.peak[of_step].argmax()]) for of_step in ops]
 
 
-def least_at(R: Rehearsal, C: c.Cut, moment: int, budget: int) -> float:
-    keep_all(R)
-    return c.decide_at(R, C, moment, budget)
+def least_at(D: DryRun, graph: c.Cut, moment: int, budget: int) -> float:
+    keep_all(D)
+    return c.decide_at(D, graph, moment, budget)
 
 
 def least_of_all(program: Program, moment: int, per_2048: int) -> int:
@@ -67,10 +67,10 @@ def test_no_choice_is_cheaper(trace: Trace, per_2048: int, data: st.DataObject) 
     """Costs are 0 to 30, sizes 512 to 4096: at such prices one is weighed against the other."""
     program = program_of(trace)
     moment = data.draw(st.integers(0, min(len(program.ops) - 2, 9)))
-    R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    c.draw(R, C, moment)
-    c.cut(R, C, per_2048 / 2048)
-    found = 2048 * int(C.K[c.N_COST]) + per_2048 * int(C.K[c.N_BYTES])
+    D, graph = new_dry_run(program, in_place=True), c.new_cut(program)
+    c.draw(D, graph, moment)
+    c.cut(D, graph, per_2048 / 2048)
+    found = 2048 * int(graph.K[c.CUT_COST]) + per_2048 * int(graph.K[c.CUT_BYTES])
     assert found == least_of_all(program, moment, per_2048)
 
 
@@ -89,8 +89,8 @@ def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
         if plan is not None:
             break
     assert plan is not None
-    R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    bounds = np.array([least_at(R, C, moment, budget) for moment in range(trace.n_ops)])
+    D, graph = new_dry_run(program, in_place=True), c.new_cut(program)
+    bounds = np.array([least_at(D, graph, moment, budget) for moment in range(trace.n_ops)])
     assert min(bounds) >= 0  # that nothing fits is not said where something does
     assert sum(bounds[trace.step == k].max() for k in range(trace.n_steps)) <= plan.cost * (1 + 1e-9)
 
@@ -117,8 +117,8 @@ def test_plans_are_near_the_bound(name: str, ratio: float, above: float) -> None
     sizes = program.values[program.initial, s.BYTES]
     plan = make(program, budget, budget - np.cumsum(sizes), in_place=True)
     assert plan is not None
-    R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    least = sum(least_at(R, C, moment, budget) for moment in fullest(R, trace))
+    D, graph = new_dry_run(program, in_place=True), c.new_cut(program)
+    least = sum(least_at(D, graph, moment, budget) for moment in fullest(D, trace))
     assert 0 < least <= plan.cost <= (1 + above) * least
 
 
@@ -127,8 +127,8 @@ def test_two_ways_come_to_the_same_bound(name: str) -> None:
     """A maximum flow here; there, a linear program's dual prices. Sizes here are rounded up to 512 bytes."""
     trace = load(ROOT / "traces" / f"{name}.parquet")
     program, budget = program_of(trace), peak_bytes(trace) // 1024 * 512
-    R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    least = least_at(R, C, *fullest(R, trace), budget)
+    D, graph = new_dry_run(program, in_place=True), c.new_cut(program)
+    least = least_at(D, graph, *fullest(D, trace), budget)
     problem = optimum.problem_of(trace)
     found = optimum.solve(problem, budget)
     assert found.bound == "cut"
@@ -150,7 +150,7 @@ def test_of_layers_that_are_alike_the_first_leave() -> None:
         t.free(a)
         t.free(gradient)
     program = program_of(t.build({}))
-    R, C = rehearsal(program, in_place=True), c.new_cut(program)
-    assert least_at(R, C, 6, (2 + 3) * 512) == 3 * 10
-    left = [v for v in range(len(R.V)) if R.gaps[v + R.V[v, s.USES]] == LEAVE_ONCE]
-    assert R.V[left, s.PRODUCER].tolist() == [0, 1]  # a little less than enough: the rest is selected
+    D, graph = new_dry_run(program, in_place=True), c.new_cut(program)
+    assert least_at(D, graph, 6, (2 + 3) * 512) == 3 * 10
+    left = [v for v in range(len(D.V)) if D.decisions[v + D.V[v, s.USES]] == LEAVE_ONCE]
+    assert D.V[left, s.PRODUCER].tolist() == [0, 1]  # a little less than enough: the rest is selected

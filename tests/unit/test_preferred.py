@@ -38,9 +38,9 @@ def _state(budget: int, grades_of: list[int], units: list[int]) -> s.State:
     program = lower(synth("synth:chain:8"), in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=UNIT)
     state = s.new_state(program, np.zeros(9, np.int64), budget, 0)
     for v, (grade, n) in enumerate(zip(grades_of, units, strict=True)):
-        state.V[v, [s.GRADE, s.BYTES, s.EVICTABLE]] = grade, n * UNIT, 1
+        state.V[v, [s.COST_CLASS, s.BYTES, s.EVICTABLE]] = grade, n * UNIT, 1
         state.P[v, s.VALUE] = v
-    return replace(state, G=np.full((max(grades_of) + 1, s.G_COLUMNS), [0.0, 0.0, 0.0, s.NO_HOME]))
+    return replace(state, cost_classes=np.full((max(grades_of) + 1, s.CC_COLUMNS), [0.0, 0.0, 0.0, s.NO_HOME]))
 
 
 def test_the_dearest_lie_lowest_each_grade_over_its_share() -> None:
@@ -51,7 +51,7 @@ def test_the_dearest_lie_lowest_each_grade_over_its_share() -> None:
             note(state, v, loss)
         end_step(state)
         # of 8 units: 3 the lowest eighth, then 0, 1 (3 units), 2 (3 units); homes in the middles
-        assert state.G[:, s.G_HOME].tolist() == [n / 16 * 100 * UNIT for n in (3, 7, 13, 1)]
+        assert state.cost_classes[:, s.CC_HOME].tolist() == [n / 16 * 100 * UNIT for n in (3, 7, 13, 1)]
     assert not state.K[s.K_FEW]
     assert home_of(state, 0) == int(3 / 16 * 100) * UNIT
     assert home_of(state, 2) == int(7 / 16 * 100) // 2 * 2 * UNIT  # a multiple of its bytes
@@ -62,7 +62,7 @@ def test_grades_that_cost_the_same_lie_in_the_order_of_their_numbers() -> None:
     for v in range(3):
         note(state, v, 7.0)
     end_step(state)
-    assert np.argsort(state.G[:, s.G_HOME]).tolist() == [2, 1, 0]
+    assert np.argsort(state.cost_classes[:, s.CC_HOME]).tolist() == [2, 1, 0]
 
 
 def test_large_values_and_grades_never_passed_have_no_home() -> None:
@@ -91,5 +91,5 @@ def test_what_cannot_be_evicted_is_not_noted() -> None:
     state.V[1, s.EVICTABLE] = 0
     note(state, 0, 5.0)
     note(state, 1, -1.0)
-    assert state.G[0, s.G_BYTES] == state.G[0, s.G_LOSABLE] == UNIT
-    assert state.G[0, s.G_LOSS] == 5.0
+    assert state.cost_classes[0, s.CC_BYTES] == state.cost_classes[0, s.CC_LOSABLE] == UNIT
+    assert state.cost_classes[0, s.CC_LOSS] == 5.0

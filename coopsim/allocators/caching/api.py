@@ -7,25 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.allocators.caching import settings, state, version
+from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.conf import parse
 from coopsim.allocators.caching.perform import CROWDED, GONE, perform
-from coopsim.allocators.caching.state import (
-    ADDRESS,
-    ALLOCATED,
-    K_COUNT,
-    MAPPED,
-    NEXT,
-    PENDING,
-    POOL,
-    PREV,
-    REQUESTED,
-    SETS,
-    SIZE,
-    SMALL,
-    SPACE,
-    STREAM,
-    USES,
-)
 from coopsim.types import CoopsimError
 
 ENDLESS = 1 << 50  #: bytes of a device that never runs out of memory
@@ -125,19 +109,21 @@ class CachingAllocator:
     def segments(self) -> list[Segment]:
         """All memory, in address order: what torch.cuda.memory_snapshot shows."""
         A = self.state
-        free = {int(b) for which in range(SETS - 1) for b in A.sets[which, : A.K[K_COUNT + which]]}
+        free = {int(b) for which in range(c.SETS - 1) for b in A.sets[which, : A.K[c.K_COUNT + which]]}
         used = {int(b) for b in self._held if b >= 0} | {int(b) for b in A.L[_events(A), state.L_BLOCK]}
-        heads = [b for b in free | used if A.B[b, MAPPED] and (A.B[b, PREV] < 0 or not A.B[A.B[b, PREV], MAPPED])]
-        return [self._segment(b) for b in sorted(heads, key=lambda b: A.B[b, ADDRESS])]
+        heads = [
+            b for b in free | used if A.B[b, c.MAPPED] and (A.B[b, c.PREV] < 0 or not A.B[A.B[b, c.PREV], c.MAPPED])
+        ]
+        return [self._segment(b) for b in sorted(heads, key=lambda b: A.B[b, c.ADDRESS])]
 
     def _segment(self, head: int) -> Segment:
         B, blocks, b = self.state.B, list[Block](), head
-        while b >= 0 and B[b, MAPPED]:
-            mark = "A" if B[b, ALLOCATED] else "P" if B[b, PENDING] > 0 or B[b, USES] >= 0 else "f"
-            blocks.append(Block(mark, int(B[b, SIZE]), int(B[b, REQUESTED])))
-            b = int(B[b, NEXT])
-        address, stream = int(B[head, ADDRESS]), int(B[head, STREAM])
-        is_large, is_expandable = B[head, POOL] != SMALL, B[head, SPACE] >= 0
+        while b >= 0 and B[b, c.MAPPED]:
+            mark = "A" if B[b, c.ALLOCATED] else "P" if B[b, c.PENDING] > 0 or B[b, c.USES] >= 0 else "f"
+            blocks.append(Block(mark, int(B[b, c.SIZE]), int(B[b, c.REQUESTED])))
+            b = int(B[b, c.NEXT])
+        address, stream = int(B[head, c.ADDRESS]), int(B[head, c.STREAM])
+        is_large, is_expandable = B[head, c.POOL] != c.SMALL, B[head, c.SPACE] >= 0
         return Segment(address, sum(b.bytes for b in blocks), stream, bool(is_large), bool(is_expandable), blocks)
 
 

@@ -1,125 +1,100 @@
 """Blocks: rows, neighbours, and the sorted sets in which free ones wait."""
 
-from coopsim.allocators.caching.state import (
-    ADDRESS,
-    ALLOCATED,
-    BY_BLOCK,
-    BY_SEGMENT,
-    K_COUNT,
-    K_HIGHEST,
-    K_REGISTERED,
-    K_TIES,
-    K_TOP,
-    MAPPED,
-    NEXT,
-    NONE,
-    ORDER,
-    PENDING,
-    POOL,
-    PREV,
-    REQUESTED,
-    SIZE,
-    SLOT,
-    SPACE,
-    STREAM,
-    UNMAPPED,
-    USES,
-    Caching,
-)
+from coopsim.allocators.caching import state as c
 from coopsim.kernel.jit import inlined, kernel
 
 
 @inlined
-def new_block(A: Caching, stream: int, address: int, size: int, pool: int, like: int) -> int:
+def new_block(A: c.Caching, stream: int, address: int, size: int, pool: int, like: int) -> int:
     """A mapped block without neighbours, of the segment of block `like` (-1: of a new one of cudaMalloc)."""
-    A.K[K_TOP] -= 1
-    b = A.B[A.K[K_TOP], SLOT]
-    A.K[K_REGISTERED] += 1
-    A.K[K_HIGHEST] = max(A.K[K_HIGHEST], b + 1)
-    A.B[b, STREAM] = stream
-    A.B[b, SIZE] = size
-    A.B[b, ADDRESS] = address
-    A.B[b, PREV] = NONE
-    A.B[b, NEXT] = NONE
-    A.B[b, POOL] = pool
-    A.B[b, ALLOCATED] = 0
-    A.B[b, MAPPED] = 1
-    A.B[b, PENDING] = 0
-    A.B[b, USES] = NONE
-    A.B[b, REQUESTED] = 0
-    A.B[b, SPACE] = NONE if like < 0 else A.B[like, SPACE]
-    if A.K[K_TIES] == BY_BLOCK or (A.K[K_TIES] == BY_SEGMENT and like < 0):
-        A.B[b, ORDER] = A.K[K_REGISTERED]
-    elif A.K[K_TIES] == BY_SEGMENT:
-        A.B[b, ORDER] = A.B[like, ORDER]
+    A.K[c.K_TOP] -= 1
+    b = A.B[A.K[c.K_TOP], c.SLOT]
+    A.K[c.K_REGISTERED] += 1
+    A.K[c.K_HIGHEST] = max(A.K[c.K_HIGHEST], b + 1)
+    A.B[b, c.STREAM] = stream
+    A.B[b, c.SIZE] = size
+    A.B[b, c.ADDRESS] = address
+    A.B[b, c.PREV] = c.NONE
+    A.B[b, c.NEXT] = c.NONE
+    A.B[b, c.POOL] = pool
+    A.B[b, c.ALLOCATED] = 0
+    A.B[b, c.MAPPED] = 1
+    A.B[b, c.PENDING] = 0
+    A.B[b, c.USES] = c.NONE
+    A.B[b, c.REQUESTED] = 0
+    A.B[b, c.SPACE] = c.NONE if like < 0 else A.B[like, c.SPACE]
+    if A.K[c.K_TIES] == c.BY_BLOCK or (A.K[c.K_TIES] == c.BY_SEGMENT and like < 0):
+        A.B[b, c.ORDER] = A.K[c.K_REGISTERED]
+    elif A.K[c.K_TIES] == c.BY_SEGMENT:
+        A.B[b, c.ORDER] = A.B[like, c.ORDER]
     else:
-        A.B[b, ORDER] = 0
+        A.B[b, c.ORDER] = 0
     return b
 
 
 @inlined
-def drop_block(A: Caching, b: int) -> None:
+def drop_block(A: c.Caching, b: int) -> None:
     """The row may be used again."""
-    A.B[A.K[K_TOP], SLOT] = b
-    A.B[b, SIZE] = 0
-    A.K[K_TOP] += 1
+    A.B[A.K[c.K_TOP], c.SLOT] = b
+    A.B[b, c.SIZE] = 0
+    A.K[c.K_TOP] += 1
 
 
 @inlined
-def link_before(A: Caching, b: int, following: int) -> None:
+def link_before(A: c.Caching, b: int, following: int) -> None:
     """Put b into the segment right before `following`."""
-    prev = A.B[following, PREV]
-    A.B[b, PREV] = prev
-    A.B[b, NEXT] = following
-    A.B[following, PREV] = b
+    prev = A.B[following, c.PREV]
+    A.B[b, c.PREV] = prev
+    A.B[b, c.NEXT] = following
+    A.B[following, c.PREV] = b
     if prev >= 0:
-        A.B[prev, NEXT] = b
+        A.B[prev, c.NEXT] = b
 
 
 @inlined
-def link_after(A: Caching, b: int, prev: int) -> None:
+def link_after(A: c.Caching, b: int, prev: int) -> None:
     """Put b into the segment right after `prev`."""
-    following = A.B[prev, NEXT]
-    A.B[b, NEXT] = following
-    A.B[b, PREV] = prev
-    A.B[prev, NEXT] = b
+    following = A.B[prev, c.NEXT]
+    A.B[b, c.NEXT] = following
+    A.B[b, c.PREV] = prev
+    A.B[prev, c.NEXT] = b
     if following >= 0:
-        A.B[following, PREV] = b
+        A.B[following, c.PREV] = b
 
 
 @inlined
-def is_split(A: Caching, b: int) -> bool:
+def is_split(A: c.Caching, b: int) -> bool:
     """Whether b is a part of its segment."""
-    return A.B[b, PREV] >= 0 or A.B[b, NEXT] >= 0
+    return A.B[b, c.PREV] >= 0 or A.B[b, c.NEXT] >= 0
 
 
 @inlined
-def is_idle(A: Caching, b: int) -> bool:
+def is_idle(A: c.Caching, b: int) -> bool:
     """Whether b exists and nothing uses it, on any stream."""
-    return b >= 0 and A.B[b, ALLOCATED] == 0 and A.B[b, PENDING] == 0 and A.B[b, USES] < 0
+    return b >= 0 and A.B[b, c.ALLOCATED] == 0 and A.B[b, c.PENDING] == 0 and A.B[b, c.USES] < 0
 
 
 @inlined
-def set_of(A: Caching, b: int) -> int:
+def set_of(A: c.Caching, b: int) -> int:
     """The set in which b waits when it is free."""
-    return A.B[b, POOL] if A.B[b, MAPPED] else A.B[b, POOL] + UNMAPPED
+    return A.B[b, c.POOL] if A.B[b, c.MAPPED] else A.B[b, c.POOL] + c.UNMAPPED
 
 
 @inlined
-def lower_bound(A: Caching, which: int, stream: int, size: int, order: int, address: int) -> int:
+def lower_bound(A: c.Caching, which: int, stream: int, size: int, order: int, address: int) -> int:
     """Position of the first block that is not before that key; address space without memory is sorted by address."""
-    low, high = 0, A.K[K_COUNT + which]
+    low, high = 0, A.K[c.K_COUNT + which]
     while low < high:
         middle = (low + high) >> 1
         b = A.sets[which, middle]
-        if A.B[b, STREAM] != stream:
-            before = A.B[b, STREAM] < stream
-        elif which < UNMAPPED and A.B[b, SIZE] != size:
-            before = A.B[b, SIZE] < size
-        elif which < UNMAPPED and A.B[b, ORDER] != order:
-            before = A.B[b, ORDER] < order
+        if A.B[b, c.STREAM] != stream:
+            before = A.B[b, c.STREAM] < stream
+        elif which < c.UNMAPPED and A.B[b, c.SIZE] != size:
+            before = A.B[b, c.SIZE] < size
+        elif which < c.UNMAPPED and A.B[b, c.ORDER] != order:
+            before = A.B[b, c.ORDER] < order
         else:
-            before = A.B[b, ADDRESS] < address
+            before = A.B[b, c.ADDRESS] < address
         if before:
             low = middle + 1
         else:
@@ -128,51 +103,51 @@ def lower_bound(A: Caching, which: int, stream: int, size: int, order: int, addr
 
 
 @inlined
-def position(A: Caching, which: int, b: int) -> int:
+def position(A: c.Caching, which: int, b: int) -> int:
     """Where b is in that set, or would be."""
-    return lower_bound(A, which, A.B[b, STREAM], A.B[b, SIZE], A.B[b, ORDER], A.B[b, ADDRESS])
+    return lower_bound(A, which, A.B[b, c.STREAM], A.B[b, c.SIZE], A.B[b, c.ORDER], A.B[b, c.ADDRESS])
 
 
 @kernel
-def insert(A: Caching, which: int, b: int) -> None:
+def insert(A: c.Caching, which: int, b: int) -> None:
     """b waits in that set."""
     at = position(A, which, b)
-    for j in range(A.K[K_COUNT + which], at, -1):
+    for j in range(A.K[c.K_COUNT + which], at, -1):
         A.sets[which, j] = A.sets[which, j - 1]
     A.sets[which, at] = b
-    A.K[K_COUNT + which] += 1
+    A.K[c.K_COUNT + which] += 1
 
 
 @inlined
-def remove_at(A: Caching, which: int, at: int) -> None:
+def remove_at(A: c.Caching, which: int, at: int) -> None:
     """Take the block at that position out."""
-    A.K[K_COUNT + which] -= 1
-    for j in range(at, A.K[K_COUNT + which]):
+    A.K[c.K_COUNT + which] -= 1
+    for j in range(at, A.K[c.K_COUNT + which]):
         A.sets[which, j] = A.sets[which, j + 1]
 
 
 @kernel
-def remove(A: Caching, which: int, b: int) -> None:
+def remove(A: c.Caching, which: int, b: int) -> None:
     """Take b out of that set."""
     remove_at(A, which, position(A, which, b))
 
 
 @kernel
-def merge(A: Caching, b: int, neighbour: int) -> int:
+def merge(A: c.Caching, b: int, neighbour: int) -> int:
     """b, which waits in no set, absorbs that neighbour if it is idle and as mapped as b; bytes gained."""
-    if not is_idle(A, neighbour) or A.B[neighbour, MAPPED] != A.B[b, MAPPED]:
+    if not is_idle(A, neighbour) or A.B[neighbour, c.MAPPED] != A.B[b, c.MAPPED]:
         return 0
     remove(A, set_of(A, neighbour), neighbour)
-    if A.B[b, PREV] == neighbour:
-        A.B[b, ADDRESS] = A.B[neighbour, ADDRESS]
-        A.B[b, PREV] = A.B[neighbour, PREV]
-        if A.B[b, PREV] >= 0:
-            A.B[A.B[b, PREV], NEXT] = b
+    if A.B[b, c.PREV] == neighbour:
+        A.B[b, c.ADDRESS] = A.B[neighbour, c.ADDRESS]
+        A.B[b, c.PREV] = A.B[neighbour, c.PREV]
+        if A.B[b, c.PREV] >= 0:
+            A.B[A.B[b, c.PREV], c.NEXT] = b
     else:
-        A.B[b, NEXT] = A.B[neighbour, NEXT]
-        if A.B[b, NEXT] >= 0:
-            A.B[A.B[b, NEXT], PREV] = b
-    size = A.B[neighbour, SIZE]
-    A.B[b, SIZE] += size
+        A.B[b, c.NEXT] = A.B[neighbour, c.NEXT]
+        if A.B[b, c.NEXT] >= 0:
+            A.B[A.B[b, c.NEXT], c.PREV] = b
+    size = A.B[neighbour, c.SIZE]
+    A.B[b, c.SIZE] += size
     drop_block(A, neighbour)
     return size

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.numbers import stod, stoi, stoull
 from coopsim.allocators.caching.rounding import INTERVALS
 from coopsim.allocators.caching.settings import MIB, Settings
-from coopsim.allocators.caching.state import UNLIMITED
 from coopsim.allocators.caching.version import Version
 from coopsim.errors import unknown
 from coopsim.types import CoopsimError
@@ -60,18 +60,18 @@ def _is_power_of_two(n: int) -> bool:
 
 def _bytes(mib: int) -> int:
     """MiB as bytes; more than can be said in 64 bits is no limit."""
-    return min(min(mib, _MOST_MIB) * MIB, UNLIMITED)
+    return min(min(mib, _MOST_MIB) * MIB, c.UNLIMITED)
 
 
 def _split(text: str, blanks: str) -> list[str]:
     """Tokens: the four special characters, and what is between them without blanks."""
     tokens, word = list[str](), ""
-    for c in text:
-        if c in ",:[]":
-            tokens += [word, c] if word else [c]
+    for char in text:
+        if char in ",:[]":
+            tokens += [word, char] if word else [char]
             word = ""
-        elif c not in blanks:
-            word += c
+        elif char not in blanks:
+            word += char
     return [*tokens, word] if word else tokens
 
 

@@ -5,16 +5,7 @@ runtime of the tests does. Addresses of cudaMalloc count from 0, those of reserv
 range.
 """
 
-from coopsim.allocators.caching.state import (
-    D_ADDRESS,
-    D_BYTES,
-    K_DEVICE_USED,
-    K_MALLOCS,
-    K_SPACE_TOP,
-    K_TOTAL,
-    NONE,
-    Caching,
-)
+from coopsim.allocators.caching import state as c
 from coopsim.kernel.jit import inlined, kernel
 
 GRANULE = 2 << 20
@@ -28,54 +19,54 @@ def round_up(n: int, unit: int) -> int:
 
 
 @kernel
-def cuda_malloc(A: Caching, nbytes: int) -> int:
+def cuda_malloc(A: c.Caching, nbytes: int) -> int:
     """Address of that many bytes, or -1 if the device has not enough left."""
     taken = round_up(nbytes, GRANULE)
-    if A.K[K_DEVICE_USED] + taken > A.K[K_TOTAL]:
-        return NONE
-    address, at, n = 0, 0, A.K[K_MALLOCS]
-    while at < n and A.D[at, D_ADDRESS] - address < taken:
-        address = A.D[at, D_ADDRESS] + A.D[at, D_BYTES]
+    if A.K[c.K_DEVICE_USED] + taken > A.K[c.K_TOTAL]:
+        return c.NONE
+    address, at, n = 0, 0, A.K[c.K_MALLOCS]
+    while at < n and A.D[at, c.D_ADDRESS] - address < taken:
+        address = A.D[at, c.D_ADDRESS] + A.D[at, c.D_BYTES]
         at += 1
     for j in range(n, at, -1):
-        A.D[j, D_ADDRESS] = A.D[j - 1, D_ADDRESS]
-        A.D[j, D_BYTES] = A.D[j - 1, D_BYTES]
-    A.D[at, D_ADDRESS] = address
-    A.D[at, D_BYTES] = taken
-    A.K[K_MALLOCS] += 1
-    A.K[K_DEVICE_USED] += taken
+        A.D[j, c.D_ADDRESS] = A.D[j - 1, c.D_ADDRESS]
+        A.D[j, c.D_BYTES] = A.D[j - 1, c.D_BYTES]
+    A.D[at, c.D_ADDRESS] = address
+    A.D[at, c.D_BYTES] = taken
+    A.K[c.K_MALLOCS] += 1
+    A.K[c.K_DEVICE_USED] += taken
     return address
 
 
 @kernel
-def cuda_free(A: Caching, address: int) -> None:
+def cuda_free(A: c.Caching, address: int) -> None:
     """Give back what cuda_malloc gave."""
-    low, high = 0, A.K[K_MALLOCS]
+    low, high = 0, A.K[c.K_MALLOCS]
     while low < high:
         middle = (low + high) >> 1
-        if A.D[middle, D_ADDRESS] < address:
+        if A.D[middle, c.D_ADDRESS] < address:
             low = middle + 1
         else:
             high = middle
-    A.K[K_DEVICE_USED] -= A.D[low, D_BYTES]
-    A.K[K_MALLOCS] -= 1
-    for j in range(low, A.K[K_MALLOCS]):
-        A.D[j, D_ADDRESS] = A.D[j + 1, D_ADDRESS]
-        A.D[j, D_BYTES] = A.D[j + 1, D_BYTES]
+    A.K[c.K_DEVICE_USED] -= A.D[low, c.D_BYTES]
+    A.K[c.K_MALLOCS] -= 1
+    for j in range(low, A.K[c.K_MALLOCS]):
+        A.D[j, c.D_ADDRESS] = A.D[j + 1, c.D_ADDRESS]
+        A.D[j, c.D_BYTES] = A.D[j + 1, c.D_BYTES]
 
 
 @inlined
-def reserve_space(A: Caching, nbytes: int) -> int:
+def reserve_space(A: c.Caching, nbytes: int) -> int:
     """First address of that much address space, never handed out again."""
-    address = A.K[K_SPACE_TOP]
-    A.K[K_SPACE_TOP] += round_up(nbytes, SPACE_GAP) + SPACE_GAP
+    address = A.K[c.K_SPACE_TOP]
+    A.K[c.K_SPACE_TOP] += round_up(nbytes, SPACE_GAP) + SPACE_GAP
     return address
 
 
 @inlined
-def take_pages(A: Caching, nbytes: int) -> bool:
+def take_pages(A: c.Caching, nbytes: int) -> bool:
     """Physical memory, all of it or none."""
-    if A.K[K_DEVICE_USED] + nbytes > A.K[K_TOTAL]:
+    if A.K[c.K_DEVICE_USED] + nbytes > A.K[c.K_TOTAL]:
         return False
-    A.K[K_DEVICE_USED] += nbytes
+    A.K[c.K_DEVICE_USED] += nbytes
     return True

@@ -1,22 +1,9 @@
 """Perform requests, one after another."""
 
+from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.events import record_stream
 from coopsim.allocators.caching.malloc import free, malloc
 from coopsim.allocators.caching.release import release_cached
-from coopsim.allocators.caching.state import (
-    ADDRESS,
-    K_CLOCK,
-    K_DELAY,
-    K_LINKS_LEFT,
-    K_MOST_USES,
-    K_RESERVED,
-    K_TABLES,
-    K_TOP,
-    NONE,
-    QUEUES,
-    Array,
-    Caching,
-)
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STREAM, TICK
 
@@ -28,19 +15,21 @@ DONE, STOPPED, CROWDED = range(3)
 
 
 @inlined
-def has_room(A: Caching) -> bool:
+def has_room(A: c.Caching) -> bool:
     """Whether the arrays suffice for any one request.
 
     Giving back pages cuts every free block into three at most, a request maps every run of address space at most, and
     both are fewer than the blocks that there are.
     """
-    used = A.B.shape[0] - A.K[K_TOP]
-    fewest = max(A.K[K_TABLES + 2 * QUEUES], 2 * A.K[K_MOST_USES], 4)
-    return A.K[K_TOP] >= 2 * used + 8 and A.K[K_LINKS_LEFT] > 0 and A.T.shape[1] >= 8 * fewest + 8
+    used = A.B.shape[0] - A.K[c.K_TOP]
+    fewest = max(A.K[c.K_TABLES + 2 * c.QUEUES], 2 * A.K[c.K_MOST_USES], 4)
+    return A.K[c.K_TOP] >= 2 * used + 8 and A.K[c.K_LINKS_LEFT] > 0 and A.T.shape[1] >= 8 * fewest + 8
 
 
 @kernel
-def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array, reserved: Array) -> tuple[int, int]:
+def perform(
+    A: c.Caching, requests: c.Array, start: int, held: c.Array, answers: c.Array, reserved: c.Array
+) -> tuple[int, int]:
     """Perform requests from number `start`; the number of the first that is not performed, and why not.
 
     held: the block of each allocation number, -1: none, -2: a null pointer. answers: for every allocation its
@@ -57,7 +46,7 @@ def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array
             else:
                 b = malloc(A, requests[i, AMOUNT], requests[i, STREAM])
                 held[number] = b
-                answers[i] = A.B[b, ADDRESS] if b >= 0 else NONE
+                answers[i] = A.B[b, c.ADDRESS] if b >= 0 else c.NONE
         elif kind == FREE:
             b = held[number]
             if b >= 0:
@@ -69,11 +58,11 @@ def perform(A: Caching, requests: Array, start: int, held: Array, answers: Array
         elif kind == EMPTY:
             release_cached(A)
         elif kind == TICK:
-            A.K[K_CLOCK] += requests[i, AMOUNT]
+            A.K[c.K_CLOCK] += requests[i, AMOUNT]
         elif kind == DELAY:
-            A.K[K_DELAY] = requests[i, AMOUNT]
+            A.K[c.K_DELAY] = requests[i, AMOUNT]
         else:
             return i, STOPPED
         if reserved.shape[0] > 0:
-            reserved[i] = A.K[K_RESERVED]
+            reserved[i] = A.K[c.K_RESERVED]
     return requests.shape[0], DONE

@@ -1,7 +1,7 @@
 """How large a block a request gets, and how large a segment is made for it."""
 
+from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.device import round_up
-from coopsim.allocators.caching.state import K_DIVISIONS, K_LARGE_SEGMENT, LARGE, SMALL, Caching
 from coopsim.kernel.jit import inlined, kernel
 
 BLOCK_UNIT = 512
@@ -13,14 +13,14 @@ INTERVALS = 16  #: powers of two from 1 MiB, each with its own roundup_power2_di
 
 
 @kernel
-def round_size(A: Caching, nbytes: int) -> int:
+def round_size(A: c.Caching, nbytes: int) -> int:
     """Bytes of the block for a request."""
     if nbytes < BLOCK_UNIT:
         return BLOCK_UNIT
     power = 0
     while nbytes >> power > 1:
         power += 1
-    divisions = A.K[K_DIVISIONS + min(max(power - 20, 0), INTERVALS - 1)]
+    divisions = A.K[c.K_DIVISIONS + min(max(power - 20, 0), INTERVALS - 1)]
     if divisions > 1 and nbytes > BLOCK_UNIT * divisions:
         floor = 1 << power
         if nbytes == floor:
@@ -38,14 +38,14 @@ def round_size(A: Caching, nbytes: int) -> int:
 @inlined
 def pool_of(size: int) -> int:
     """The pool that serves blocks of that size."""
-    return SMALL if size <= LARGEST_SMALL else LARGE
+    return c.SMALL if size <= LARGEST_SMALL else c.LARGE
 
 
 @inlined
-def segment_size(A: Caching, size: int) -> int:
+def segment_size(A: c.Caching, size: int) -> int:
     """Bytes to cudaMalloc for a block of that size."""
     if size <= LARGEST_SMALL:
         return SMALL_SEGMENT
     if size < LARGEST_PACKED:
-        return A.K[K_LARGE_SEGMENT]
+        return A.K[c.K_LARGE_SEGMENT]
     return round_up(size, SEGMENT_UNIT)

@@ -7,113 +7,94 @@ piece of no bytes: nothing that one request needs can lie on both sides of it.
 Only a state that has a caching allocator compiles this. In others `S.caching` is None.
 """
 
+from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.malloc import free, malloc
 from coopsim.allocators.caching.perform import has_room
 from coopsim.allocators.caching.rounding import pool_of, round_size
-from coopsim.allocators.caching.state import (
-    ADDRESS,
-    D_ADDRESS,
-    K_COUNT,
-    K_DEVICE_USED,
-    K_EXPANDABLE,
-    K_HIGHEST,
-    K_MALLOCS,
-    K_TOTAL,
-    MAPPED,
-    NEXT,
-    NONE,
-    POOL,
-    PREV,
-    SCRATCH,
-    SIZE,
-    UNMAPPED,
-    Caching,
-)
 from coopsim.allocators.pieces import take_bytes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.optional import where_present
-from coopsim.kernel.state import State
 
 STREAM_OF_ALL = 0
 
 
 @kernel
-def _carve(S: State, need: int, v: int) -> int:
+def _carve(S: s.State, need: int, v: int) -> int:
     """`need` bytes for value v, or -1: out of memory."""
     A = S.caching
     if not has_room(A):
         S.K[s.K_CROWDED] = 1
-        return NONE
+        return c.NONE
     b = malloc(A, need, STREAM_OF_ALL)
     if b < 0:
-        return NONE
-    S.P[b, s.ADDRESS] = A.B[b, ADDRESS]
-    S.P[b, s.LENGTH] = A.B[b, SIZE]
+        return c.NONE
+    S.P[b, s.ADDRESS] = A.B[b, c.ADDRESS]
+    S.P[b, s.LENGTH] = A.B[b, c.SIZE]
     S.P[b, s.VALUE] = v
-    take_bytes(S, A.B[b, SIZE])
+    take_bytes(S, A.B[b, c.SIZE])
     return b
 
 
 @kernel
-def _uncarve(S: State, piece: int) -> None:
+def _uncarve(S: s.State, piece: int) -> None:
     """Free a piece."""
-    S.P[piece, s.VALUE] = NONE
+    S.P[piece, s.VALUE] = c.NONE
     S.K[s.K_FREE] += S.P[piece, s.LENGTH]
     free(S.caching, piece)
 
 
 @kernel
-def _segments(A: Caching) -> int:
+def _segments(A: c.Caching) -> int:
     """Put the first block of every mapped run into the scratch set, by address. Returns how many."""
     n = 0
-    for b in range(A.K[K_HIGHEST]):
-        if A.B[b, SIZE] == 0 or A.B[b, MAPPED] == 0:
+    for b in range(A.K[c.K_HIGHEST]):
+        if A.B[b, c.SIZE] == 0 or A.B[b, c.MAPPED] == 0:
             continue
-        prev = A.B[b, PREV]
-        if prev >= 0 and A.B[prev, MAPPED]:
+        prev = A.B[b, c.PREV]
+        if prev >= 0 and A.B[prev, c.MAPPED]:
             continue
-        if A.K[K_EXPANDABLE]:  # few
+        if A.K[c.K_EXPANDABLE]:  # few
             at = n
-            while at > 0 and A.B[A.sets[SCRATCH, at - 1], ADDRESS] > A.B[b, ADDRESS]:
-                A.sets[SCRATCH, at] = A.sets[SCRATCH, at - 1]
+            while at > 0 and A.B[A.sets[c.SCRATCH, at - 1], c.ADDRESS] > A.B[b, c.ADDRESS]:
+                A.sets[c.SCRATCH, at] = A.sets[c.SCRATCH, at - 1]
                 at -= 1
         else:  # the device has them by address
-            at, high = 0, A.K[K_MALLOCS]
+            at, high = 0, A.K[c.K_MALLOCS]
             while at < high:
                 middle = (at + high) >> 1
-                if A.D[middle, D_ADDRESS] < A.B[b, ADDRESS]:
+                if A.D[middle, c.D_ADDRESS] < A.B[b, c.ADDRESS]:
                     at = middle + 1
                 else:
                     high = middle
-        A.sets[SCRATCH, at] = b
+        A.sets[c.SCRATCH, at] = b
         n += 1
     return n
 
 
 @kernel
-def _list_pieces(S: State, need: int) -> None:
+def _list_pieces(S: s.State, need: int) -> None:
     """Write the list of pieces; only of the pool that would serve `need` bytes, unless that is negative."""
     A = S.caching
-    pool = pool_of(round_size(A, need)) if need >= 0 else NONE
-    tail, count, wall = NONE, 0, A.B.shape[0]
-    S.K[s.K_HEAD] = NONE
+    pool = pool_of(round_size(A, need)) if need >= 0 else c.NONE
+    tail, count, wall = c.NONE, 0, A.B.shape[0]
+    S.K[s.K_HEAD] = c.NONE
     for k in range(_segments(A)):
-        b = A.sets[SCRATCH, k]
-        if pool >= 0 and A.B[b, POOL] != pool:
+        b = A.sets[c.SCRATCH, k]
+        if pool >= 0 and A.B[b, c.POOL] != pool:
             continue
         if tail >= 0:
             S.P[wall, s.VALUE] = s.WALL
-            S.P[wall, s.FAST] = 1
+            S.P[wall, s.LOCKED] = 1
             S.P[wall, s.LENGTH] = 0
-            S.P[wall, s.ADDRESS] = A.B[b, ADDRESS]
+            S.P[wall, s.ADDRESS] = A.B[b, c.ADDRESS]
             S.P[tail, s.NEXT] = wall
             S.P[wall, s.PREV] = tail
             tail = wall
             wall += 1
-        while b >= 0 and A.B[b, MAPPED]:
-            S.P[b, s.ADDRESS] = A.B[b, ADDRESS]
-            S.P[b, s.LENGTH] = A.B[b, SIZE]
+        while b >= 0 and A.B[b, c.MAPPED]:
+            S.P[b, s.ADDRESS] = A.B[b, c.ADDRESS]
+            S.P[b, s.LENGTH] = A.B[b, c.SIZE]
             S.P[b, s.PREV] = tail
             if tail < 0:
                 S.K[s.K_HEAD] = b
@@ -121,33 +102,33 @@ def _list_pieces(S: State, need: int) -> None:
                 S.P[tail, s.NEXT] = b
             tail = b
             count += 1
-            b = A.B[b, NEXT]
+            b = A.B[b, c.NEXT]
     S.K[s.K_TAIL] = tail
     if tail >= 0:
-        S.P[tail, s.NEXT] = NONE
+        S.P[tail, s.NEXT] = c.NONE
     S.K[s.K_PIECES] = count
     S.K[s.K_MAX_PIECES] = max(S.K[s.K_MAX_PIECES], count)
 
 
 @kernel
-def _largest_hole(S: State) -> int:
+def _largest_hole(S: s.State) -> int:
     """The larger of the largest free block and what the device has left."""
     A = S.caching
-    largest = A.K[K_TOTAL] - A.K[K_DEVICE_USED]
-    for pool in range(UNMAPPED):
-        n = A.K[K_COUNT + pool]
+    largest = A.K[c.K_TOTAL] - A.K[c.K_DEVICE_USED]
+    for pool in range(c.UNMAPPED):
+        n = A.K[c.K_COUNT + pool]
         if n > 0:
-            largest = max(largest, A.B[A.sets[pool, n - 1], SIZE])
+            largest = max(largest, A.B[A.sets[pool, n - 1], c.SIZE])
     return largest
 
 
 @kernel
-def _block_size(S: State, need: int) -> int:
+def _block_size(S: s.State, need: int) -> int:
     """Bytes of the block for `need` bytes."""
     return round_size(S.caching, need)
 
 
-carve = where_present("caching", _carve, lambda S, need, v: NONE)  # noqa: ARG005
+carve = where_present("caching", _carve, lambda S, need, v: c.NONE)  # noqa: ARG005
 uncarve = where_present("caching", _uncarve, lambda S, piece: None)  # noqa: ARG005
 list_pieces = where_present("caching", _list_pieces, lambda S, need: None)  # noqa: ARG005
 largest_hole = where_present("caching", _largest_hole, lambda S: 0)  # noqa: ARG005

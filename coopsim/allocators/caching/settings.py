@@ -2,24 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.rounding import INTERVALS
-from coopsim.allocators.caching.state import (
-    K_DIVISIONS,
-    K_EARLY_LIMIT,
-    K_EXPANDABLE,
-    K_GARBAGE,
-    K_LARGE_SEGMENT,
-    K_LIMIT,
-    K_MAX_ROUNDING,
-    K_MAX_SPLIT,
-    K_RESERVE,
-    K_TIES,
-    K_TOTAL,
-    K_WASTES_SPACE,
-    NONE,
-    UNLIMITED,
-    Caching,
-)
 from coopsim.allocators.caching.version import Version
 
 MIB = 1 << 20
@@ -29,7 +13,7 @@ MIB = 1 << 20
 class Settings:
     """What a settings string says of device memory, in bytes."""
 
-    max_split_size: int = UNLIMITED
+    max_split_size: int = c.UNLIMITED
     max_non_split_rounding: int = 20 * MIB
     large_segment_size: int = 20 * MIB
     divisions: list[int] = field(default_factory=lambda: [0] * INTERVALS)
@@ -41,35 +25,35 @@ class Settings:
     reserve_bytes: int | None = None  #: or in bytes
 
 
-def apply(settings: Settings, version: Version, total_bytes: int, A: Caching) -> None:
+def apply(settings: Settings, version: Version, total_bytes: int, A: c.Caching) -> None:
     """Write settings into a new state of a device of that size."""
     K = A.K
-    K[K_TOTAL] = total_bytes
-    K[K_LIMIT] = K[K_GARBAGE] = K[K_EARLY_LIMIT] = NONE
-    K[K_MAX_SPLIT] = settings.max_split_size
-    K[K_MAX_ROUNDING] = settings.max_non_split_rounding
-    K[K_LARGE_SEGMENT] = settings.large_segment_size
-    K[K_EXPANDABLE] = settings.expandable_segments
-    K[K_RESERVE] = full = total_bytes + total_bytes // 8
+    K[c.K_TOTAL] = total_bytes
+    K[c.K_LIMIT] = K[c.K_GARBAGE] = K[c.K_EARLY_LIMIT] = c.NONE
+    K[c.K_MAX_SPLIT] = settings.max_split_size
+    K[c.K_MAX_ROUNDING] = settings.max_non_split_rounding
+    K[c.K_LARGE_SEGMENT] = settings.large_segment_size
+    K[c.K_EXPANDABLE] = settings.expandable_segments
+    K[c.K_RESERVE] = full = total_bytes + total_bytes // 8
     if settings.reserve is not None:
-        K[K_RESERVE] = int(min(float(full), settings.reserve * float(total_bytes)))
+        K[c.K_RESERVE] = int(min(float(full), settings.reserve * float(total_bytes)))
     if settings.reserve_bytes is not None:
-        K[K_RESERVE] = min(full, settings.reserve_bytes)
-    K[K_WASTES_SPACE] = version.wastes_space
-    K[K_TIES] = version.ties
-    K[K_DIVISIONS : K_DIVISIONS + INTERVALS] = settings.divisions
+        K[c.K_RESERVE] = min(full, settings.reserve_bytes)
+    K[c.K_WASTES_SPACE] = version.wastes_space
+    K[c.K_TIES] = version.ties
+    K[c.K_DIVISIONS : c.K_DIVISIONS + INTERVALS] = settings.divisions
     if settings.throw_on_cudamalloc_oom:
         # The fraction of the settings string counts here, not one that is set later.
-        K[K_EARLY_LIMIT] = int(settings.memory_fraction * float(total_bytes))
+        K[c.K_EARLY_LIMIT] = int(settings.memory_fraction * float(total_bytes))
     if settings.memory_fraction < 1.0:
         limit(settings, version, total_bytes, settings.memory_fraction, A)
 
 
-def limit(settings: Settings, version: Version, total_bytes: int, fraction: float, A: Caching) -> None:
+def limit(settings: Settings, version: Version, total_bytes: int, fraction: float, A: c.Caching) -> None:
     """set_per_process_memory_fraction: the limit, and from when on garbage is collected."""
     K = A.K
-    K[K_LIMIT] = K[K_GARBAGE] = NONE
+    K[c.K_LIMIT] = K[c.K_GARBAGE] = c.NONE
     if fraction < 1.0 or not version.whole_is_no_limit:
-        K[K_LIMIT] = int(fraction * float(total_bytes))
+        K[c.K_LIMIT] = int(fraction * float(total_bytes))
         if settings.garbage_collection_threshold > 0:
-            K[K_GARBAGE] = int(settings.garbage_collection_threshold * float(K[K_LIMIT]))
+            K[c.K_GARBAGE] = int(settings.garbage_collection_threshold * float(K[c.K_LIMIT]))

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from coopsim.allocators.caching.state import BY_ADDRESS, BY_BLOCK, BY_SEGMENT
+from coopsim.allocators.caching import state as c
 from coopsim.types import CoopsimError
 
 NEWEST = "2.15.0"
@@ -47,13 +47,13 @@ _KEYS_2_15 = _KEYS_2_14 | {"expandable_segments_reserve", "expandable_segments_r
 VERSIONS = {
     v.name: v
     for v in (
-        Version("2.6.0", BY_ADDRESS, False, False, False, _KEYS),
-        Version("2.9.1", BY_ADDRESS, False, False, False, _KEYS_2_9),
-        Version("2.10.0", BY_ADDRESS, True, True, False, _KEYS_2_10),
-        Version("2.11.0", BY_ADDRESS, True, True, False, _KEYS_2_11),
-        Version("2.12.1", BY_BLOCK, True, True, False, _KEYS_2_12),
-        Version("2.14.1", BY_SEGMENT, True, True, False, _KEYS_2_14),
-        Version(NEWEST, BY_SEGMENT, True, True, True, _KEYS_2_15),
+        Version("2.6.0", c.BY_ADDRESS, False, False, False, _KEYS),
+        Version("2.9.1", c.BY_ADDRESS, False, False, False, _KEYS_2_9),
+        Version("2.10.0", c.BY_ADDRESS, True, True, False, _KEYS_2_10),
+        Version("2.11.0", c.BY_ADDRESS, True, True, False, _KEYS_2_11),
+        Version("2.12.1", c.BY_BLOCK, True, True, False, _KEYS_2_12),
+        Version("2.14.1", c.BY_SEGMENT, True, True, False, _KEYS_2_14),
+        Version(NEWEST, c.BY_SEGMENT, True, True, True, _KEYS_2_15),
     )
 }
 

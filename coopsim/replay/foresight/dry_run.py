@@ -1,4 +1,4 @@
-"""Rehearse a round of the trace, decisions given for each stretch of idleness: what it recomputes, holds and asks for.
+"""A dry run of an iteration by given decisions: what it recomputes, holds and asks for.
 
 replay/plan.py says what can be decided. Everything else is as in a replay (docs/replay.md), without addresses.
 """
@@ -8,72 +8,56 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.kernel.state import (
-    BYTES,
-    DECIDE,
-    DROP,
-    EVICTABLE,
-    ID,
-    INS,
-    KIND,
-    OLDER,
-    OUTS,
-    PRODUCER,
-    RUN,
-    TEMPS,
-    USES,
-    USES_END,
-    Array,
-)
 from coopsim.replay.lower import NEVER
 from coopsim.replay.plan import LEAVE, LEAVE_ONCE
 
-# X: a row a value. AT: its current gap. STAY_NO: the number of its stay in memory. NEED: the last op that it was an
-# input for, of its own or of one that ran again for it. SINCE: the op for which it came last.
-# FOR_OTHERS: how often it was made again when it waited for no use of its own.
-HERE, HOLDS, AT, STAY_NO, NEED, SINCE, FOR_OTHERS = range(7)
+# X: a row per value. INTERVAL: its current idle interval. RESIDENCY: its number. NEED: the last op that
+# it was an input for, of its own or of one that ran again for it. SINCE: the op for which it came last. FOR_OTHERS: how
+# often it was made again when it waited for no use of its own.
+HERE, HOLDS, INTERVAL, RESIDENCY, NEED, SINCE, FOR_OTHERS = range(7)
 X_COLUMNS = 7
 
-# Q: a row a stay in memory, in the order of requests. FROM and UNTIL count op runs, two a run.
+# Q: a row per residency, in the order of requests. FROM and UNTIL count op runs, two for each.
 Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
 Q_COLUMNS = 4
 
-# K: cost, stays and op runs of the round, bytes now; a stamp for walks, how often it was rehearsed, whether results are
+# K: cost, residencies and op runs, bytes now; a stamp for walks, how many dry runs there were, whether results are
 # made in place, the op now.
-R_COST, R_STAYS, R_RUNS, R_BYTES, R_STAMP, R_COUNT, R_IN_PLACE, R_NOW = range(8)
-R_SIZE = 8
+D_COST, D_RESIDENCIES, D_RUNS, D_BYTES, D_STAMP, D_COUNT, D_IN_PLACE, D_NOW = range(8)
+D_SIZE = 8
 
 
-class Rehearsal(Bundle):
+class DryRun(Bundle):
     """The program of a replay's state, decisions, and room to count in."""
 
-    V: Array
-    O: Array  # noqa: E741
-    ins: Array
-    outs: Array
-    uses: Array
-    initial: Array
-    E: Array
-    gaps: NDArray[np.int8]  # the decisions
-    back: Array  # of each gap: the first op for which its value came back before it ended, -1: none
-    until: Array  # of each value: the op until which it may stay in its last gap
-    X: Array
-    peak: Array  # most bytes while each op of the program is served
-    spare: Array  # bytes that nothing needs from each op on: the change
-    planned: Array
-    stack: Array
-    Q: Array  # empty: stays are not recorded
-    K: Array
+    V: s.Array
+    O: s.Array  # noqa: E741
+    ins: s.Array
+    outs: s.Array
+    uses: s.Array
+    initial: s.Array
+    E: s.Array
+    decisions: NDArray[np.int8]  # of each interval
+    back: s.Array  # of each interval: the first op for which its value came back before it ended, -1: none
+    until: s.Array  # of each value: the op until which it may stay in its last interval
+    X: s.Array
+    peak: s.Array  # most bytes while each op of the program is served
+    spare: s.Array  # bytes that nothing needs from each op on: the change
+    planned: s.Array
+    stack: s.Array
+    Q: s.Array  # empty: residencies are not recorded
+    K: s.Array
 
 
-def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
-    """For the program of a replay (replay.lower.Program). Stays are recorded once Q has been given rows."""
+def new_dry_run(program: Any, *, in_place: bool) -> DryRun:
+    """For the program of a replay (replay.lower.Program). Residencies are recorded once Q has been given rows."""
     values, n_ops = len(program.values), len(program.ops) - 1
-    K = np.zeros(R_SIZE, np.int64)
-    K[R_IN_PLACE] = in_place
-    return Rehearsal(
+    K = np.zeros(D_SIZE, np.int64)
+    K[D_IN_PLACE] = in_place
+    return DryRun(
         V=program.values,
         O=program.ops,
         ins=program.ins,
@@ -81,7 +65,7 @@ def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
         uses=program.uses,
         initial=program.initial,
         E=program.events,
-        gaps=np.zeros(len(program.uses) + values, np.int8),
+        decisions=np.zeros(len(program.uses) + values, np.int8),
         back=np.zeros(len(program.uses) + values, np.int64),
         until=np.full(values, NEVER),
         X=np.zeros((values, X_COLUMNS), np.int64),
@@ -95,159 +79,159 @@ def rehearsal(program: Any, *, in_place: bool) -> Rehearsal:
 
 
 @kernel
-def rehearse(R: Rehearsal) -> bool:
-    """Go through the round. R.K[R_COST] is the decision cost of recomputations, R.peak the bytes. False: lost."""
-    for v in range(R.V.shape[0]):
-        R.X[v, HERE] = R.X[v, HOLDS] = R.X[v, FOR_OTHERS] = 0
-        R.X[v, AT] = v + R.V[v, USES]
-        R.X[v, NEED] = R.X[v, SINCE] = -1
-    for g in range(R.back.shape[0]):
-        R.back[g] = -1
-    for op in range(R.spare.shape[0]):
-        R.spare[op] = 0
-    R.K[R_COST] = R.K[R_STAYS] = R.K[R_RUNS] = R.K[R_BYTES] = 0
-    R.K[R_NOW] = -1
-    R.K[R_COUNT] += 1
-    for k in range(R.initial.shape[0]):
-        _come(R, R.initial[k])
-    for e in range(R.E.shape[0]):
-        v = R.E[e, ID]
-        if R.E[e, KIND] == RUN:
-            R.K[R_NOW] = v
-            if not _serve(R, v):
+def dry_run(D: DryRun) -> bool:
+    """Go through the iteration. D.K[D_COST] is the decision cost of recomputations, D.peak the bytes. False: lost."""
+    for v in range(D.V.shape[0]):
+        D.X[v, HERE] = D.X[v, HOLDS] = D.X[v, FOR_OTHERS] = 0
+        D.X[v, INTERVAL] = v + D.V[v, s.USES]
+        D.X[v, NEED] = D.X[v, SINCE] = -1
+    for i in range(D.back.shape[0]):
+        D.back[i] = -1
+    for op in range(D.spare.shape[0]):
+        D.spare[op] = 0
+    D.K[D_COST] = D.K[D_RESIDENCIES] = D.K[D_RUNS] = D.K[D_BYTES] = 0
+    D.K[D_NOW] = -1
+    D.K[D_COUNT] += 1
+    for k in range(D.initial.shape[0]):
+        _come(D, D.initial[k])
+    for e in range(D.E.shape[0]):
+        v = D.E[e, s.ID]
+        if D.E[e, s.KIND] == s.RUN:
+            D.K[D_NOW] = v
+            if not _serve(D, v):
                 return False
-        elif R.E[e, KIND] == DROP and R.X[v, HERE] and R.V[v, EVICTABLE] == 0:
-            _go(R, v)
-    _take_off_spare(R)
+        elif D.E[e, s.KIND] == s.DROP and D.X[v, HERE] and D.V[v, s.EVICTABLE] == 0:
+            _go(D, v)
+    _take_off_spare(D)
     return True
 
 
 @inlined
-def _take_off_spare(R: Rehearsal) -> None:
-    """Values that stayed for others, without an end to that in R.until, count up to the last op that needed them."""
-    for v in range(R.V.shape[0]):
-        if R.X[v, HERE] and R.V[v, EVICTABLE] and R.X[v, AT] == v + R.V[v, USES_END]:
-            R.spare[max(R.X[v, NEED], R.X[v, SINCE]) + 1] += R.V[v, BYTES]
+def _take_off_spare(D: DryRun) -> None:
+    """Values that stayed for others, without an end to that in D.until, count up to the last op that needed them."""
+    for v in range(D.V.shape[0]):
+        if D.X[v, HERE] and D.V[v, s.EVICTABLE] and D.X[v, INTERVAL] == v + D.V[v, s.USES_END]:
+            D.spare[max(D.X[v, NEED], D.X[v, SINCE]) + 1] += D.V[v, s.BYTES]
     spare = 0
-    for op in range(R.peak.shape[0]):
-        spare += R.spare[op]
-        R.peak[op] -= spare
+    for op in range(D.peak.shape[0]):
+        spare += D.spare[op]
+        D.peak[op] -= spare
 
 
 @inlined
-def _come(R: Rehearsal, v: int) -> None:
-    R.X[v, HERE] = 1
-    R.X[v, SINCE] = now = R.K[R_NOW]
-    if R.back[R.X[v, AT]] < 0 and now != R.V[v, PRODUCER]:
-        R.back[R.X[v, AT]] = now
-    R.K[R_BYTES] += R.V[v, BYTES]
-    stay = R.K[R_STAYS]
-    R.K[R_STAYS] += 1
-    R.X[v, STAY_NO] = stay
-    if stay < R.Q.shape[0]:
-        R.Q[stay, Q_VALUE] = v
-        R.Q[stay, Q_BYTES] = R.V[v, BYTES]
-        R.Q[stay, Q_FROM] = 2 * R.K[R_RUNS]
-        R.Q[stay, Q_UNTIL] = -1
+def _come(D: DryRun, v: int) -> None:
+    D.X[v, HERE] = 1
+    D.X[v, SINCE] = now = D.K[D_NOW]
+    if D.back[D.X[v, INTERVAL]] < 0 and now != D.V[v, s.PRODUCER]:
+        D.back[D.X[v, INTERVAL]] = now
+    D.K[D_BYTES] += D.V[v, s.BYTES]
+    residency = D.K[D_RESIDENCIES]
+    D.K[D_RESIDENCIES] += 1
+    D.X[v, RESIDENCY] = residency
+    if residency < D.Q.shape[0]:
+        D.Q[residency, Q_VALUE] = v
+        D.Q[residency, Q_BYTES] = D.V[v, s.BYTES]
+        D.Q[residency, Q_FROM] = 2 * D.K[D_RUNS]
+        D.Q[residency, Q_UNTIL] = -1
 
 
 @inlined
-def _go(R: Rehearsal, v: int) -> None:
-    R.X[v, HERE] = 0
-    R.K[R_BYTES] -= R.V[v, BYTES]
-    stay = R.X[v, STAY_NO]
-    if stay < R.Q.shape[0]:
-        R.Q[stay, Q_UNTIL] = 2 * R.K[R_RUNS] + 1
+def _go(D: DryRun, v: int) -> None:
+    D.X[v, HERE] = 0
+    D.K[D_BYTES] -= D.V[v, s.BYTES]
+    residency = D.X[v, RESIDENCY]
+    if residency < D.Q.shape[0]:
+        D.Q[residency, Q_UNTIL] = 2 * D.K[D_RUNS] + 1
 
 
 @kernel
-def _serve(R: Rehearsal, op: int) -> bool:
+def _serve(D: DryRun, op: int) -> bool:
     """Run op, and before it those that make its missing inputs, depth first (run_op.py)."""
-    if not _hold(R, op):
+    if not _hold(D, op):
         return False
-    R.peak[op] = 0
-    stack, depth = R.stack, 1
+    D.peak[op] = 0
+    stack, depth = D.stack, 1
     stack[0] = op
     while depth > 0:
         p = stack[depth - 1]
         missing = -1
-        for k in range(R.O[p, INS], R.O[p + 1, INS]):
-            if R.X[R.ins[k], HERE] == 0:
-                missing = R.ins[k]
+        for k in range(D.O[p, s.INS], D.O[p + 1, s.INS]):
+            if D.X[D.ins[k], HERE] == 0:
+                missing = D.ins[k]
                 break
         if missing >= 0:
-            stack[depth] = R.V[missing, PRODUCER]
+            stack[depth] = D.V[missing, s.PRODUCER]
             depth += 1
         else:
-            _execute(R, p, op)
+            _execute(D, p, op)
             depth -= 1
     return True
 
 
 @inlined
-def _hold(R: Rehearsal, op: int) -> bool:
-    stack, depth = R.stack, 1
+def _hold(D: DryRun, op: int) -> bool:
+    stack, depth = D.stack, 1
     stack[0] = op
-    R.planned[op] = 1
+    D.planned[op] = 1
     while depth > 0:
         depth -= 1
         p = stack[depth]
-        for k in range(R.O[p, INS], R.O[p + 1, INS]):
-            v = R.ins[k]
-            R.X[v, HOLDS] += 1
-            if R.X[v, HERE] == 0:
-                producer = R.V[v, PRODUCER]
+        for k in range(D.O[p, s.INS], D.O[p + 1, s.INS]):
+            v = D.ins[k]
+            D.X[v, HOLDS] += 1
+            if D.X[v, HERE] == 0:
+                producer = D.V[v, s.PRODUCER]
                 if producer < 0:
                     return False
-                if R.planned[producer] == 0:
-                    R.planned[producer] = 1
+                if D.planned[producer] == 0:
+                    D.planned[producer] = 1
                     stack[depth] = producer
                     depth += 1
     return True
 
 
 @kernel
-def _execute(R: Rehearsal, p: int, op: int) -> None:
+def _execute(D: DryRun, p: int, op: int) -> None:
     again = p != op
-    R.planned[p] = 0
-    R.K[R_RUNS] += 1
-    for k in range(R.O[p, OUTS], R.O[p + 1, OUTS]):
-        w = R.outs[k]
-        R.X[w, HOLDS] += 1
-        older = R.V[w, OLDER]
-        if again and R.X[w, HERE] == 0 and R.X[w, AT] == w + R.V[w, USES_END]:
-            R.X[w, FOR_OTHERS] += 1
-        if R.X[w, HERE] == 0 and (R.K[R_IN_PLACE] == 0 or older < 0 or R.X[older, HOLDS] != 1):
-            _come(R, w)
-    R.peak[op] = max(R.peak[op], R.K[R_BYTES])
-    for k in range(R.O[p, OUTS], R.O[p, TEMPS]):
-        w = R.outs[k]
-        if R.X[w, HERE] == 0:  # in place
-            older = R.V[w, OLDER]
-            R.X[older, HERE] = 0
-            R.X[w, HERE] = 1
-            R.X[w, SINCE] = op
-            R.X[w, STAY_NO] = R.X[older, STAY_NO]
+    D.planned[p] = 0
+    D.K[D_RUNS] += 1
+    for k in range(D.O[p, s.OUTS], D.O[p + 1, s.OUTS]):
+        w = D.outs[k]
+        D.X[w, HOLDS] += 1
+        older = D.V[w, s.OLDER]
+        if again and D.X[w, HERE] == 0 and D.X[w, INTERVAL] == w + D.V[w, s.USES_END]:
+            D.X[w, FOR_OTHERS] += 1
+        if D.X[w, HERE] == 0 and (D.K[D_IN_PLACE] == 0 or older < 0 or D.X[older, HOLDS] != 1):
+            _come(D, w)
+    D.peak[op] = max(D.peak[op], D.K[D_BYTES])
+    for k in range(D.O[p, s.OUTS], D.O[p, s.TEMPS]):
+        w = D.outs[k]
+        if D.X[w, HERE] == 0:  # in place
+            older = D.V[w, s.OLDER]
+            D.X[older, HERE] = 0
+            D.X[w, HERE] = 1
+            D.X[w, SINCE] = op
+            D.X[w, RESIDENCY] = D.X[older, RESIDENCY]
     if again:
-        R.K[R_COST] += R.O[p, DECIDE]
-    for k in range(R.O[p, TEMPS], R.O[p + 1, OUTS]):
-        R.X[R.outs[k], HOLDS] -= 1
-        _go(R, R.outs[k])
-    for k in range(R.O[p, OUTS], R.O[p, TEMPS]):
-        _let_go(R, R.outs[k], again)
-    for k in range(R.O[p, INS], R.O[p + 1, INS]):
-        v = R.ins[k]
+        D.K[D_COST] += D.O[p, s.DECIDE]
+    for k in range(D.O[p, s.TEMPS], D.O[p + 1, s.OUTS]):
+        D.X[D.outs[k], HOLDS] -= 1
+        _go(D, D.outs[k])
+    for k in range(D.O[p, s.OUTS], D.O[p, s.TEMPS]):
+        _let_go(D, D.outs[k], again)
+    for k in range(D.O[p, s.INS], D.O[p + 1, s.INS]):
+        v = D.ins[k]
         if not again:
-            R.X[v, AT] += 1
-        R.X[v, NEED] = op
-        _let_go(R, v, again)
+            D.X[v, INTERVAL] += 1
+        D.X[v, NEED] = op
+        _let_go(D, v, again)
 
 
 @inlined
-def _let_go(R: Rehearsal, v: int, again: bool) -> None:
-    R.X[v, HOLDS] -= 1
-    if R.X[v, HOLDS] == 0 and R.X[v, HERE] and R.V[v, EVICTABLE]:
-        decision = R.gaps[R.X[v, AT]]
-        waits = R.X[v, AT] == v + R.V[v, USES_END]  # for no use of its own
-        if decision == LEAVE or (decision == LEAVE_ONCE and not again) or (waits and R.until[v] <= R.K[R_NOW]):
-            _go(R, v)
+def _let_go(D: DryRun, v: int, again: bool) -> None:
+    D.X[v, HOLDS] -= 1
+    if D.X[v, HOLDS] == 0 and D.X[v, HERE] and D.V[v, s.EVICTABLE]:
+        decision = D.decisions[D.X[v, INTERVAL]]
+        waits = D.X[v, INTERVAL] == v + D.V[v, s.USES_END]  # for no use of its own
+        if decision == LEAVE or (decision == LEAVE_ONCE and not again) or (waits and D.until[v] <= D.K[D_NOW]):
+            _go(D, v)

@@ -1,10 +1,10 @@
-"""Addresses for the stays of a rehearsed round, around those that are in memory when it starts."""
+"""Addresses for the residencies of a dry run, around those that are in memory when it starts."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from coopsim.kernel.state import Array
+from coopsim.kernel import state as s
 from coopsim.planner.exact import FOUND, Search
 from coopsim.planner.fit import fit, height
 from coopsim.planner.items import Ints, Items
@@ -16,18 +16,18 @@ _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed fir
 _WORK = 1.25  # placements that a search may try for each stay: those that find something hardly turn back
 
 
-def place(stays: Array, fixed: Array, budget: int) -> Array | None:
-    """Addresses below the budget for all stays, the first of which have the addresses `fixed`. None: none are found."""
+def place(residencies: s.Array, fixed: s.Array, budget: int) -> s.Array | None:
+    """Addresses below the budget for all residencies, the first of which have `fixed`. None: none are found."""
     n = len(fixed)
-    free = stays[n:]
+    free = residencies[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
-    for offset in _tries(items, _blocks(fixed, stays[:n, Q_BYTES]), budget):
+    for offset in _tries(items, _blocks(fixed, residencies[:n, Q_BYTES]), budget):
         if height(items, offset) <= budget:
             return np.concatenate([fixed, offset])
     return None
 
 
-def _blocks(fixed: Array, nbytes: Array) -> Array:
+def _blocks(fixed: s.Array, nbytes: s.Array) -> s.Array:
     """What lies side by side as one: where each block begins and ends, from the lowest up."""
     order = np.argsort(fixed, kind="stable")
     begin, end = fixed[order], (fixed + nbytes)[order]
@@ -35,7 +35,7 @@ def _blocks(fixed: Array, nbytes: Array) -> Array:
     return np.stack([begin[np.append(True, apart)], end[np.append(apart, True)]], axis=1) if len(fixed) else fixed
 
 
-def _tries(items: Items, blocks: Array, budget: int) -> Iterator[Ints]:
+def _tries(items: Items, blocks: s.Array, budget: int) -> Iterator[Ints]:
     """Addresses, those that are quick to find first: greedy, then searched if there is but one hole."""
     keys = Keys(items, sections(items))
     orders = [keys.order(kind) for kind in range(3)]

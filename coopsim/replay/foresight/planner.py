@@ -7,7 +7,6 @@ from typing import Any
 
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
-from coopsim.kernel.state import Array
 from coopsim.policies import Policy
 from coopsim.replay.foresight.make import Plan, make
 from coopsim.replay.foresight.tries import for_first_step, for_later_steps
@@ -39,7 +38,7 @@ class Planner:
         choices = for_later_steps(first)
         return choices[later % len(choices)]
 
-    def run(self, state: s.State, steps: int, overhead_limit: float, choice: Callable[[Policy], Array]) -> None:
+    def run(self, state: s.State, steps: int, overhead_limit: float, choice: Callable[[Policy], s.Array]) -> None:
         """Like loop.run. choice: a policy as kernels know it."""
         run(state, 0, overhead_limit)  # what is there at the start is placed
         following = state
@@ -58,7 +57,7 @@ class Planner:
         """The state, with the plan for the round that begins, if there is one."""
         plan = self._plan_for(state) if self._is_known(step) else None
         state.K[s.K_REQUEST] = 0 if plan else -1
-        return replace(state, gaps=plan.gaps, until=plan.until, requests=plan.requests) if plan else state
+        return replace(state, decisions=plan.decisions, until=plan.until, requests=plan.requests) if plan else state
 
     def _is_known(self, step: int) -> bool:
         """Whether the steps of the round that begins are known: from the trace, or from the one before."""

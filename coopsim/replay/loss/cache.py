@@ -6,124 +6,103 @@ scores are the same as if all were asked anew each time, and so are the paths th
 """
 
 from coopsim.kernel import codes
+from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.state import (
-    C_COST,
-    COST_OF_LOSS,
-    EVICTABLE,
-    INS,
-    K_ASKED,
-    K_MARKING,
-    LAST,
-    M_DOWN,
-    M_UP,
-    MADE,
-    OUTS,
-    PIECE,
-    PRODUCER,
-    TEMPS,
-    UNKNOWN,
-    UNLISTED,
-    USES,
-    USES_END,
-    Array,
-    State,
-)
 
 
 @inlined
-def is_evicted(V: Array, v: int) -> bool:
+def is_evicted(V: s.Array, v: int) -> bool:
     """Whether v was made, is gone, and can be made again."""
-    return (V[v, PIECE] < 0) & (V[v, MADE] == 1) & (V[v, EVICTABLE] == 1)
+    return (V[v, s.PIECE] < 0) & (V[v, s.MADE] == 1) & (V[v, s.EVICTABLE] == 1)
 
 
 @inlined
-def ask_again(S: State, v: int) -> None:
+def ask_again(S: s.State, v: int) -> None:
     """The cost of losing v may have changed."""
-    piece = S.V[v, PIECE]
+    piece = S.V[v, s.PIECE]
     if piece >= 0:
-        S.P[piece, COST_OF_LOSS] = UNKNOWN
+        S.P[piece, s.COST_OF_LOSS] = s.UNKNOWN
 
 
 @inlined
-def _ask_outputs(S: State, op: int) -> None:
-    for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+def _ask_outputs(S: s.State, op: int) -> None:
+    for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         ask_again(S, S.outs[k])
 
 
 @kernel
-def tell(S: State, v: int) -> None:
+def tell(S: s.State, v: int) -> None:
     """v has come or gone: whoever counts it must ask again."""
-    kind = S.choice[C_COST]
+    kind = S.choice[s.C_COST]
     if kind in (codes.COST_SET, codes.COST_CLASSES):
-        for u in range(S.V[v, USES], S.V[v, USES_END]):
+        for u in range(S.V[v, s.USES], S.V[v, s.USES_END]):
             _ask_outputs(S, S.uses[u])
-        op = S.V[v, PRODUCER]
+        op = S.V[v, s.PRODUCER]
         if op >= 0 and kind == codes.COST_SET:
             _ask_outputs(S, op)
         elif op >= 0:
-            for k in range(S.O[op, INS], S.O[op + 1, INS]):
+            for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
                 ask_again(S, S.ins[k])
-    elif kind in (codes.COST_NEIGHBOURHOOD, codes.COST_ANCESTORS) and S.V[v, EVICTABLE]:
-        S.K[K_MARKING] = S.K[K_ASKED] + 1  # another round: what earlier ones marked may be known again
+    elif kind in (codes.COST_NEIGHBOURHOOD, codes.COST_ANCESTORS) and S.V[v, s.EVICTABLE]:
+        S.K[s.K_MARKING] = S.K[s.K_ASKED] + 1  # another round: what earlier ones marked may be known again
         _mark_below(S, v)
         if kind == codes.COST_NEIGHBOURHOOD:
             _mark_above(S, v)
 
 
 @kernel
-def _mark_below(S: State, v: int) -> None:
+def _mark_below(S: s.State, v: int) -> None:
     """All that is resident and reached from v through evicted values, downwards. Not twice through one in a round."""
     V, visit, depth = S.V, S.visit, 1
     visit[0] = v
-    S.marks[v, M_DOWN] = S.K[K_MARKING]
+    S.marks[v, s.M_DOWN] = S.K[s.K_MARKING]
     while depth > 0:
         depth -= 1
         x = visit[depth]
-        for j in range(V[x, USES], V[x, USES_END]):
+        for j in range(V[x, s.USES], V[x, s.USES_END]):
             op = S.uses[j]
-            for k in range(S.O[op, OUTS], S.O[op, TEMPS]):
+            for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
                 u = S.outs[k]
                 ask_again(S, u)
-                if is_evicted(V, u) and S.marks[u, M_DOWN] != S.K[K_MARKING]:
-                    S.marks[u, M_DOWN] = S.K[K_MARKING]
+                if is_evicted(V, u) and S.marks[u, s.M_DOWN] != S.K[s.K_MARKING]:
+                    S.marks[u, s.M_DOWN] = S.K[s.K_MARKING]
                     visit[depth] = u
                     depth += 1
 
 
 @kernel
-def _mark_above(S: State, v: int) -> None:
+def _mark_above(S: s.State, v: int) -> None:
     """The same upwards."""
     V, visit, depth = S.V, S.visit, 1
     visit[0] = v
-    S.marks[v, M_UP] = S.K[K_MARKING]
+    S.marks[v, s.M_UP] = S.K[s.K_MARKING]
     while depth > 0:
         depth -= 1
-        op = V[visit[depth], PRODUCER]
-        for k in range(S.O[op, INS], S.O[op + 1, INS]):
+        op = V[visit[depth], s.PRODUCER]
+        for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
             u = S.ins[k]
             ask_again(S, u)
-            if is_evicted(V, u) and S.marks[u, M_UP] != S.K[K_MARKING]:
-                S.marks[u, M_UP] = S.K[K_MARKING]
+            if is_evicted(V, u) and S.marks[u, s.M_UP] != S.K[s.K_MARKING]:
+                S.marks[u, s.M_UP] = S.K[s.K_MARKING]
                 visit[depth] = u
                 depth += 1
 
 
 @inlined
-def watch(S: State, edge: int, root: int) -> None:
+def watch(S: s.State, edge: int, root: int) -> None:
     """The cost of set `root` went into what the op at the edge made."""
-    if S.edges[edge] == UNLISTED:  # else it is in this list: one that changes is emptied
+    if S.edges[edge] == s.UNLISTED:  # else it is in this list: one that changes is emptied
         S.edges[edge] = S.watchers[root]
         S.watchers[root] = edge
 
 
 @kernel
-def tell_watchers(S: State, root: int) -> None:
+def tell_watchers(S: s.State, root: int) -> None:
     """The cost of set `root` has changed, or it is part of another now."""
     edge = S.watchers[root]
-    S.watchers[root] = LAST
+    S.watchers[root] = s.LAST
     while edge >= 0:
         _ask_outputs(S, S.edge_op[edge])
         following = S.edges[edge]
-        S.edges[edge] = UNLISTED
+        S.edges[edge] = s.UNLISTED
         edge = following
