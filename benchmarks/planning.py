@@ -21,7 +21,7 @@ sys.path.insert(1, str(Path(__file__).parent.parent / "experiments"))
 import arguments
 from readme import write_section
 
-from coopsim.cli.common import progress
+from coopsim.progress import progress
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace, load
@@ -44,7 +44,7 @@ def recomputed(schedule: Schedule, trace: Trace) -> float:
 
 def planned(trace: Trace, budget: int) -> dict[str, Any] | None:
     """The figures of the attempt, None if no first step fits; the time is the shortest of five."""
-    schedules = [replay(trace, "foresight", budget=budget, steps=2) for _ in range(5)]
+    schedules = [replay(trace, "foresight", budget, steps=2) for _ in range(5)]
     one = schedules[0]
     seconds = min(s.header["planning_ns"] for s in schedules) / 1e9
     if not seconds:
@@ -52,7 +52,7 @@ def planned(trace: Trace, budget: int) -> dict[str, Any] | None:
     if not one.header["planned_steps"]:
         return {"found": False, "seconds": seconds, "paid": None, "empty": 0.0}
     spent = recomputed(one, trace)
-    saved = recomputed(replay(trace, "thrift", budget=budget, steps=2), trace) - spent
+    saved = recomputed(replay(trace, "thrift", budget, steps=2), trace) - spent
     return {
         "found": True,
         "seconds": seconds,

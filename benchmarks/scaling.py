@@ -18,6 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from coopsim.files import replacing
+from coopsim.options import ReplayOptions
 from coopsim.replay import measure
 from coopsim.trace.build import TraceBuilder
 from coopsim.trace.measure import peak_bytes
@@ -61,7 +62,7 @@ def timed(trace: Trace, policy: str, runs: int) -> dict[str, Any]:
     best: dict[str, Any] = {}
     for _ in range(runs):
         began = time.process_time_ns()
-        r = measure(trace, policy, budget=budget, steps=1)
+        r = measure(trace, policy, budget, options=ReplayOptions(1))
         r["ns"] = time.process_time_ns() - began
         best = r if not best or r["ns"] < best["ns"] else best
     searches = max(1, best["searches"])

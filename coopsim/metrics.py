@@ -22,7 +22,7 @@ SUMMARY_KEYS = (
     "recompute_cost_ns",
     "fragmentation_rate",
     "fragmentation_rate_incl",
-    "scatter",
+    "external_fragmentation",
     "searches",
     "search_ns",
     "search_visits",
@@ -31,8 +31,8 @@ SUMMARY_KEYS = (
     "planning_ns",
     "lost_cost_ns",
     "copies",
-    "max_pieces",
-    "decide_by",
+    "max_blocks",
+    "cost_model",
     "random",
     "overhead_limit",
     "torch",
@@ -52,10 +52,10 @@ def summary(schedule: Schedule) -> dict[str, Any]:
     overhead: total cost / (steps x cost without recomputation), only if all steps ran; the cost of steps that were
     begun anew (docs/replay.md, Planning) is in it, but not in total_cost_ns. fragmentation_rate: mean, over
     allocations that needed eviction, of free bytes / budget once the hole is found, the new value counted as used
-    (OneFlow 2022); fragmentation_rate_incl: as free (OneFlow 2023); scatter: mean of 1 - largest hole / free bytes at
-    the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation. planned_steps,
-    planning_ns, lost_cost_ns: of a policy that plans; steps that went by plan, wall-clock time of making plans, cost
-    of steps that were begun anew. torch, alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator
+    (OneFlow 2022); fragmentation_rate_incl: as free (OneFlow 2023); external_fragmentation: mean of 1 - largest hole /
+    free bytes at the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation.
+    planned_steps, planning_ns, lost_cost_ns: of a policy that plans; steps that went by plan, wall-clock time of making
+    plans, cost of steps that were begun anew. torch, alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator
     cuda-caching.
     """
     h = schedule.header
@@ -77,7 +77,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
             "overhead": (h["total_cost_ns"] + lost) / base if h["outcome"] == "ok" and base else None,
             "fragmentation_rate": mean("free_ratio_sum"),
             "fragmentation_rate_incl": mean("free_ratio_incl_sum"),
-            "scatter": mean("scatter_sum"),
+            "external_fragmentation": mean("external_fragmentation_sum"),
             "search_ns": h.get("search_ns"),
         }
     )
@@ -94,10 +94,10 @@ def explain(r: dict[str, Any]) -> str:
         return f"thrash at {where}: total cost beyond {r['overhead_limit']:g} times the cost without recomputation"
     if r["outcome"] == "lost":
         return f"lost at {where}: it needs a value that an in-place update has destroyed; use pinning=sound"
-    fixed = sum(f["fixed_bytes"].values())
-    held = ", ".join(f"{role} {human(n)}" for role, n in sorted(f["fixed_bytes"].items(), key=lambda x: -x[1]))
+    kept = sum(f["non_evictable_bytes"].values())
+    held = ", ".join(f"{role} {human(n)}" for role, n in sorted(f["non_evictable_bytes"].items(), key=lambda x: -x[1]))
     return (
         f"out of memory at {where}: needs {human(f['needed_bytes'])}; {human(f['free_bytes'])} free, largest hole "
-        f"{human(f['largest_hole_bytes'])}; {human(fixed)} cannot be evicted ({held or 'nothing'}), "
+        f"{human(f['largest_hole_bytes'])}; {human(kept)} cannot be evicted ({held or 'nothing'}), "
         f"{human(f['pinned_bytes'])} in use by the op"
     )

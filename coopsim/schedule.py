@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from coopsim.renamed import with_new_keys
 from coopsim.trace.check import TraceError
 from coopsim.trace.file import read_parquet, write_parquet
 from coopsim.types import Action
@@ -108,4 +109,4 @@ def load(path: str | Path) -> Schedule:
         columns = {c: table.column(c).cast(pa.int64()).to_numpy() for c in COLUMNS}
     except (pa.ArrowException, ValueError, TypeError) as e:
         raise TraceError(f"{path}: malformed: {str(e).splitlines()[0]}") from None
-    return Schedule(action=action, **columns, header=header)
+    return Schedule(action=action, **columns, header=with_new_keys(header))

@@ -7,7 +7,7 @@ from coopsim.feasibility import Feasibility, Tried, feasibility
 
 _SETTING = ["trace", "policy", "allocator"]
 _LEGEND = "mean±spread over the budgets of a band that fit; (2/3): two of three did; -: none did"
-_VARIANTS = ["torch", "alloc_conf", "steps", "decide_by", "random", "overhead_limit"]
+_VARIANTS = ["torch", "alloc_conf", "steps", "cost_model", "random", "overhead_limit"]
 
 
 def bands(df: Any) -> Any:

@@ -144,5 +144,21 @@ class Planning(StrEnum):
     OFFLINE = "offline"  #: all steps of the trace are known before they run, and go by one plan, the first, too
 
 
+class CostModel(StrEnum):
+    """The cost that a policy decides with; what is reported is always the trace's."""
+
+    COST = "cost"  #: the trace's own, nanoseconds
+    BYTES = "bytes"  #: bytes that the op moves
+    FLOPS = "flops"  #: its floating-point operations
+    UNIT = "unit"  #: 1 for every op
+
+
+class RandomOps(StrEnum):
+    """What is done with evicted results of ops that draw random numbers."""
+
+    RECOMPUTE = "recompute"  #: the op runs again with the generator's state saved
+    KEEP = "keep"  #: they are never evicted
+
+
 class CoopsimError(Exception):
     """Bad input: one line that says what is wrong and how to mend it. The command line exits with 2."""

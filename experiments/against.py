@@ -19,9 +19,10 @@ import arguments
 import pandas as pd
 from readme import write_section
 
-from coopsim.cli.common import progress
+from coopsim.allocators import cuda_caching
 from coopsim.oracle import oracle
 from coopsim.oracle.against import compare, smallest_card
+from coopsim.progress import progress
 from coopsim.replay import replay
 from coopsim.requests import of_schedule
 from coopsim.sweep import Grid
@@ -48,17 +49,17 @@ def points(grid: Grid, policy: str) -> list[Point]:
 
 def row(trace: Trace, point: Point, *, cards: bool) -> dict[str, Any]:
     """One model under one policy, at one budget; cards: the smallest that serve the arena's schedule, too."""
-    policy, budget, steps = point.setting.policy, point.budget_bytes, point.setting.steps
+    policy, budget, steps = point.setting.policy, point.budget_bytes, point.setting.options.steps
     found: dict[str, Any] = {"trace": trace.label, "policy": policy, "budget_bytes": budget, "steps": steps}
     found |= {"card_default": None, "card_expandable": None}
-    arena = replay(trace, policy, "arena", budget, steps=steps)
+    arena = replay(trace, policy, budget, steps=steps)
     found |= {"arena": arena.header["outcome"], "arena_overhead": _overhead(arena)}
     real = oracle(TORCH, fetch=True)
     if cards and arena.header["outcome"] == "ok":
         for name, conf in (("default", ""), ("expandable", "expandable_segments:True")):
             card = smallest_card(of_schedule(arena), real, conf)
             found |= {f"card_{name}": card.total_bytes, f"card_{name}_confirmed": card.confirmed}
-    caching = replay(trace, policy, "cuda-caching", budget, steps=steps, torch=TORCH)
+    caching = replay(trace, policy, budget, cuda_caching(torch=TORCH), steps=steps)
     performed = compare(of_schedule(caching), real, "", caching.header["budget_bytes"])
     refused = int((caching.action == Action.REFUSE).sum())
     found |= {"caching": caching.header["outcome"], "caching_overhead": _overhead(caching)}

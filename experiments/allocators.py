@@ -10,7 +10,7 @@ import pandas as pd
 from readme import write_section
 
 from coopsim.allocators.serving import SERVING, Result, gmlake, planned
-from coopsim.cli.common import progress
+from coopsim.progress import progress
 from coopsim.requests import Requests, of_trace
 from coopsim.trace import load
 

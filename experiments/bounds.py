@@ -20,8 +20,8 @@ from policies_text import DTR, room
 from readme import write_section
 
 from coopsim import optimum
-from coopsim.cli.common import progress
-from coopsim.cli.grid import warm_up
+from coopsim.progress import progress
+from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import load
 from coopsim.types import Outcome

@@ -27,9 +27,9 @@ from results import table
 from coopsim import tables
 from coopsim.allocators.caching.trial import smallest
 from coopsim.capture import capture
-from coopsim.cli.common import note
-from coopsim.cli.grid import warm_up
-from coopsim.replay import measure
+from coopsim.options import ReplayOptions
+from coopsim.progress import note
+from coopsim.replay import measure, warm_up
 from coopsim.requests.of_trace import of_trace
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
@@ -61,7 +61,7 @@ def least_arena(trace: Trace) -> int:
     low, high = (peak - 1) // MIB, 2 * peak // MIB
     while high - low > 1:
         middle = (low + high) // 2
-        found = measure(trace, "coop", "arena", middle * MIB, steps=3)
+        found = measure(trace, "coop", middle * MIB, options=ReplayOptions(3))
         low, high = (low, middle) if found["outcome"] == "ok" and not found["evictions"] else (middle, high)
     return high * MIB
 

@@ -68,8 +68,8 @@ class Experiment:
     def perform(self, output: Path, jobs: int) -> Any:
         """Replay the grid, as `coopsim sweep` or `coopsim map` would. Returns the table. CoopsimError as they do."""
         from coopsim.cli import grid
-        from coopsim.cli.common import watch
         from coopsim.cli.parser import build
+        from coopsim.progress import watch
         from coopsim.sweep import Scan, feasibility_map, grid_file, sweep
 
         verb, keys = ("map", grid_file.MAP_KEYS) if self.is_map else ("sweep", grid_file.KEYS)

@@ -11,7 +11,8 @@ import pandas as pd
 from readme import write_section
 
 from coopsim import optimum, policies
-from coopsim.cli.common import load_trace, progress
+from coopsim.progress import progress
+from coopsim.trace import load_trace
 from coopsim.trace.measure import peak_bytes
 
 HERE = Path(__file__).parent

@@ -19,8 +19,8 @@ import pandas as pd
 from readme import write_section
 
 from coopsim import tables
-from coopsim.cli.common import progress
-from coopsim.cli.grid import warm_up
+from coopsim.progress import progress
+from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, Scan, feasibility_map, sweep
 from coopsim.trace import Trace, load, save
 
@@ -32,9 +32,9 @@ TF32, FP32 = 0.6 * 156e12, 0.9 * 19.5e12
 SETTINGS: tuple[tuple[str, dict[str, object], tuple[str, ...]], ...] = (
     ("headline setting", {}, POLICIES),
     ("FP32 products instead of TF32", {"trace": "fp32"}, POLICIES),
-    ("cost model: bytes moved", {"decide_by": "bytes"}, POLICIES),
-    ("cost model: operations", {"decide_by": "flops"}, POLICIES),
-    ("cost model: op count", {"decide_by": "unit"}, POLICIES),
+    ("cost model: bytes moved", {"cost_model": "bytes"}, POLICIES),
+    ("cost model: operations", {"cost_model": "flops"}, POLICIES),
+    ("cost model: op count", {"cost_model": "unit"}, POLICIES),
     ("recomputed dead values kept", {}, tuple(f"{p}:dead=keep" for p in POLICIES)),
     ("in-place for all", {}, tuple(f"{p}:in_place=recomputable" for p in POLICIES)),
     ("copy on write for all", {}, tuple(f"{p}:in_place=copy" for p in POLICIES)),

@@ -32,7 +32,7 @@ IN_WORDS = {
 def cases(table: Any) -> "Figure":
     """Bands of overhead at one nominal budget: a panel a trace, a row a case of what varies beside the policy."""
     found = tables.bands(table)
-    varying = next((c for c in ("decide_by", "steps") if c in found.columns), None)
+    varying = next((c for c in ("cost_model", "steps") if c in found.columns), None)
     rows = []
     for r in found.itertuples():
         base, _, change = r.policy.partition(":")

@@ -15,9 +15,8 @@ import arguments
 import pandas as pd
 from readme import write_section
 
-from coopsim.cli.common import load_trace
 from coopsim.optimum.planned import planned_step
-from coopsim.trace import Trace
+from coopsim.trace import Trace, load_trace
 from coopsim.trace.measure import peak_bytes
 
 HERE = Path(__file__).parent
@@ -42,7 +41,7 @@ def main() -> None:
     for best in optima().itertuples():
         trace = trace_of(best.trace)
         budget = int(best.memory_ratio * peak_bytes(trace))
-        found = {policy: planned_step(trace, policy, "arena", budget)[1] for policy in POLICIES}
+        found = {policy: planned_step(trace, policy, budget)[1] for policy in POLICIES}
         if found["foresight"] is not None:
             rows.append({"trace": best.trace, "memory_ratio": best.memory_ratio, "optimum": best.optimum} | found)
     table = pd.DataFrame(rows)

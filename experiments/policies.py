@@ -19,9 +19,8 @@ from policies_text import COMPARED, GROUPS
 from readme import write_section
 
 from coopsim import tables
-from coopsim.cli.common import progress
-from coopsim.cli.grid import warm_up
-from coopsim.replay import replay
+from coopsim.progress import progress
+from coopsim.replay import replay, warm_up
 from coopsim.sweep import Grid, Processes, sweep
 
 HERE = Path(__file__).parent
@@ -55,7 +54,7 @@ def without_addresses(files: list[str]) -> pd.DataFrame:
             grid = Grid([file], ("dtr-oneflow", "thrift"), budgets=RATIOS, allocators=["counter"])
             ((_, trace),) = grid.loaded
             for point in grid.points():
-                of = replay(trace, point.setting.policy, "counter", point.budget_bytes, overhead_limit=LIMIT).header
+                of = replay(trace, point.setting.policy, point.budget_bytes, "counter", overhead_limit=LIMIT).header
                 rate = of["free_ratio_sum"] / of["searches"] if of["outcome"] == "ok" and of["searches"] else None
                 about = {"trace": trace.label, "policy": point.setting.policy, "band_center": point.band_center}
                 rows.append(about | {"rate": rate})

@@ -20,8 +20,8 @@ from policies import COLUMNS, HERE, LIMIT, PAGE
 from readme import write_section
 
 from coopsim import tables
-from coopsim.cli.common import progress
-from coopsim.cli.grid import warm_up
+from coopsim.progress import progress
+from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, sweep
 
 FOLDER = HERE.parent / "out" / "policies-elsewhere"
@@ -52,7 +52,7 @@ def main() -> None:
         files = [str(HERE.parent / "traces" / f"{model}.parquet") for model in MODELS]
         options: dict[str, object] = {"overhead_limit": LIMIT}
         if isinstance(what, str):
-            options["decide_by"] = what
+            options["cost_model"] = what
         else:
             files = [str(_recorded(model, what[model], slug)) for model in MODELS]
         grid = Grid(files, COMPARED, budgets=list(RATIOS), band=11, options=options)

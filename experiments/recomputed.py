@@ -13,7 +13,7 @@ import pandas as pd
 from experiment import EXPECTED
 from policies import LIMIT
 
-from coopsim.cli.common import progress
+from coopsim.progress import progress
 from coopsim.replay import replay
 from coopsim.trace import Trace, load
 from coopsim.types import Action, Outcome
@@ -46,7 +46,7 @@ def rows(trace: Trace, budget: int) -> list[dict[str, Any]]:
     """A row a policy that fits and a kind: the time of its recomputations, of that of a round without any."""
     found = []
     for policy in POLICIES:
-        schedule = replay(trace, policy, "arena", budget, steps=3 * trace.n_steps, overhead_limit=LIMIT)
+        schedule = replay(trace, policy, budget, steps=3 * trace.n_steps, overhead_limit=LIMIT)
         if schedule.header["outcome"] == Outcome.OK:
             third = (schedule.step >= 2 * trace.n_steps) & (schedule.action == Action.RECOMPUTE)
             spent = dict.fromkeys(KINDS, 0)

@@ -209,7 +209,7 @@ def sections() -> dict[Path, dict[str, str]]:
         "gap": gap(),
     }
     choices = {
-        "cost-model": cases("cost-model", "decide_by", lambda v: case("decide_by", v)),
+        "cost-model": cases("cost-model", "cost_model", lambda v: case("cost_model", v)),
         "choices": cases("choices", "policy", lambda v: IN_WORDS.get(str(v), PLAIN)),
         "steps": cases("steps", "steps", lambda v: case("steps", v)),
     }

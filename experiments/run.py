@@ -20,9 +20,9 @@ import pictures
 import results
 from experiment import EXPECTED, ROOT, Experiment, experiments
 
-from coopsim.cli.common import note
 from coopsim.errors import unknown
 from coopsim.files import replacing
+from coopsim.progress import note
 from coopsim.sweep import WALL_CLOCK_COLUMNS
 from coopsim.types import CoopsimError
 

@@ -54,5 +54,5 @@ def expect(trace: Trace, policy: Policy, units: int, text: str, outcome: str = O
     expected = "".join(f"{i:04d} {verb:<9} {rest}\n" for i, (verb, rest) in enumerate(words))
     assert (schedule.text(), got) == (expected, outcome)
     assert validate(schedule, trace) == []
-    core = replay(trace, policy, "arena", units * UNIT, **how)
+    core = replay(trace, policy, units * UNIT, **how)
     assert (core.text(), core.header["outcome"]) == (expected, outcome)

@@ -4,7 +4,7 @@ An allocator gives two kernels over the state: `carve`, which finds bytes for a 
 which frees a piece. `replay/memory.py` calls them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coopsim.kernel import codes
 from coopsim.types import CoopsimError
@@ -26,22 +26,36 @@ class Allocator:
             raise CoopsimError(f"{budget} is less than one piece of {self.name} ({self.granule} B)")
 
 
-ALLOCATORS = {
-    a.name: a
-    for a in (
-        Allocator(
-            "arena",
-            codes.ARENA,
-            512,
-            True,
-            "one region; best fit, lowest address; 512 B; freed neighbours merge at once",
-        ),
-        Allocator(
-            "cuda-caching", codes.CACHING, 512, True, "PyTorch's, of --torch V and --alloc-conf (docs/allocators.md)"
-        ),
-        Allocator("counter", codes.COUNTER, 1, False, "counts bytes, knows no addresses (DTR's simulator)"),
-    )
-}
+@dataclass(frozen=True)
+class CudaCaching(Allocator):
+    """PyTorch's caching allocator: of a version, under settings."""
+
+    torch: str = ""
+    conf: str = ""
+
+
+def cuda_caching(torch: str = "", conf: str = "") -> CudaCaching:
+    """PyTorch's caching allocator as an allocator of replays, whose budget is then the memory of the card.
+
+    torch: a version from 2.6 to 2.15 (default: the newest). conf: what PYTORCH_CUDA_ALLOC_CONF holds. CoopsimError for
+    a version that is not simulated, or settings that it refuses.
+    """
+    from coopsim.allocators.caching.conf import parse
+    from coopsim.allocators.caching.version import NEWEST, find
+
+    for name, value in (("torch", torch), ("alloc_conf", conf)):
+        if not isinstance(value, str):
+            raise CoopsimError(f'{name}: {value!r} is not text; write it in quotes, as "{value}"')
+    parse(conf, find(torch or NEWEST))
+    return replace(_CUDA_CACHING, torch=torch or NEWEST, conf=conf)
+
+
+ARENA = Allocator("arena", codes.ARENA, 512, True, "one region; best fit, lowest address; 512 B; freed neighbours merge at once")
+COUNTER = Allocator("counter", codes.COUNTER, 1, False, "counts bytes, knows no addresses (DTR's simulator)")
+_CUDA_CACHING = CudaCaching(
+    "cuda-caching", codes.CACHING, 512, True, "PyTorch's, of --torch V and --alloc-conf (docs/allocators.md)"
+)
+ALLOCATORS: dict[str, Allocator] = {a.name: a for a in (ARENA, _CUDA_CACHING, COUNTER)}
 
 
 def names() -> list[str]:
@@ -49,10 +63,15 @@ def names() -> list[str]:
     return sorted(ALLOCATORS)
 
 
-def find(name: str) -> Allocator:
-    """The allocator of that name; CoopsimError with near matches if there is none."""
+def find(name: "str | Allocator") -> Allocator:
+    """The allocator of that name (of cuda-caching the newest, without settings), or the one that is given.
+
+    CoopsimError with near matches if there is none of that name.
+    """
     from coopsim.errors import unknown
 
+    if isinstance(name, Allocator):
+        return name
     if name not in ALLOCATORS:
         raise unknown("allocator", name, ALLOCATORS)
-    return ALLOCATORS[name]
+    return cuda_caching() if name == _CUDA_CACHING.name else ALLOCATORS[name]

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import files
-from coopsim.cli.common import is_trace, note, progress
+from coopsim.cli.common import is_trace
+from coopsim.progress import note, progress
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -76,8 +77,8 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
-    from coopsim.cli.common import load_trace
     from coopsim.requests import of_trace
+    from coopsim.trace import load_trace
 
     trace = load_trace(args.file)
     if args.device is not None:

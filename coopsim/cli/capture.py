@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from coopsim.cli.common import note
+from coopsim.progress import note
 
 
 def run(args: argparse.Namespace) -> int:

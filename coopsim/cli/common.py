@@ -1,29 +1,9 @@
-"""What several verbs share: reading traces, progress, notes."""
+"""What several verbs share."""
 
 import argparse
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from coopsim.types import CoopsimError
-
-
-def load_trace(spec: str) -> Any:
-    """A trace file, or a synthetic trace `synth:NAME[:SIZE]`."""
-    if spec.startswith("synth:"):
-        from coopsim.trace.synth import make
-
-        return make(spec)
-    from coopsim.trace import load
-
-    path = Path(spec)
-    if not path.suffix and not path.exists() and (near := Path("traces", f"{spec}.parquet")).exists():
-        raise CoopsimError(f"{spec}: no such file; did you mean {near}?")
-    return load(spec)
 
 
 def is_trace(path: str) -> bool:
@@ -44,89 +24,3 @@ def timeline_params(args: argparse.Namespace) -> Any:
     from coopsim.timeline import load_params
 
     return load_params(args.timeline_params)
-
-
-class Tick(Protocol):
-    """Called once for each piece of work done."""
-
-    def __call__(self) -> None: ...
-
-
-@contextmanager
-def watch(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress on stderr, with an estimate of the time left; a line every tenth where stderr is no terminal.
-
-    Gives a function report(done, total), to be called first with what is done already, which does not count as speed.
-    """
-    if not sys.stderr.isatty():
-        yield _Lines(what).report
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        tasks: list[Any] = []
-
-        def report(done: int, total: int) -> None:
-            if tasks:
-                bar.update(tasks[0], completed=done, total=total)
-            else:
-                tasks.append(bar.add_task(what, completed=done, total=total))
-
-        yield report
-
-
-class _Lines:
-    """Progress as plain lines, one a second at most."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self.start: tuple[float, int] | None = None
-        self.tenth, self.said = 0, 0.0
-
-    def report(self, done: int, total: int) -> None:
-        """A line at the start, and when a tenth more is done."""
-        now, tenth = time.monotonic(), done * 10 // max(total, 1)
-        if self.start is None:
-            self.start = now, done
-            before = f", {done} done before" if done else ""
-            note(f"{self.what}: {total - done} to do{before}")
-            self.said = now
-        elif tenth > self.tenth and now > self.said + 1:
-            began, first = self.start
-            left = (now - began) / (done - first) * (total - done)
-            note(f"{self.what}: {done * 100 // total} %" + (f", about {_duration(left)} left" if done < total else ""))
-            self.tenth, self.said = tenth, now
-
-
-def _duration(seconds: float) -> str:
-    """As people say it.
-
-    >>> _duration(0.2), _duration(95), _duration(4000)
-    ('1 s', '95 s', '67 min')
-    """
-    if seconds < 120:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Tick]:
-    """As `watch`, for work that is done from its beginning, a piece at a time, also by several threads."""
-    done, lock = 0, threading.Lock()
-    with watch(what) as report:
-        report(0, total)
-
-        def tick() -> None:
-            nonlocal done
-            with lock:
-                done += 1
-                report(done, total)
-
-        yield tick
-
-
-def note(text: str) -> None:
-    """A line for people, on stderr."""
-    print(text, file=sys.stderr, flush=True)

@@ -2,8 +2,9 @@
 
 import argparse
 
-from coopsim.cli.common import note, timeline_params
+from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import trace_of
+from coopsim.progress import note
 from coopsim.types import CoopsimError
 
 

@@ -4,8 +4,9 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.cli.common import load_trace, note, progress
+from coopsim.progress import note, progress
 from coopsim.text import human, table
+from coopsim.trace import load_trace
 
 _STATUS = {
     "feasible": "not proven: the best schedule found costs {overhead}, none less than {lower}",

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coopsim.cli.values import percent, positive, positives
+from coopsim.cli.values import Renamed, percent, positive, positives
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
     )
     p.add_argument("--steps", type=positives, metavar="N,N", help="training steps in one memory (default: 10)")
     p.add_argument(
-        "--decide-by", metavar="C,C", help="cost that policies go by: cost, bytes, flops, unit (default: cost)"
+        "--cost-model", metavar="C,C", help="what policies decide with: cost, bytes, flops, unit (default: cost)"
     )
+    p.add_argument("--decide-by", action=Renamed, dest="cost_model")
     p.add_argument("--random", metavar="R,R", help="results of random ops: recompute, keep (default: recompute)")
     p.add_argument("--overhead-limit", type=float, metavar="X", help="beyond: thrash (default: 10)")
 
@@ -82,7 +83,7 @@ def of(args: argparse.Namespace, keys: tuple[str, ...]) -> tuple["Grid", dict[st
         "allocators": ("allocator", _words),
         "budgets": ("budget", budget.parse_list),
         "torch": ("torch", _words),
-        "decide_by": ("decide_by", _words),
+        "cost_model": ("cost_model", _words),
         "random": ("random", _words),
     }
     for key in keys:
@@ -120,8 +121,9 @@ def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | N
     """Where replays are to run; compiles the core first, so that processes find the machine code."""
     import os
 
-    from coopsim.cli.common import note
     from coopsim.kernel.jit import is_cold
+    from coopsim.progress import note
+    from coopsim.replay import warm_up
     from coopsim.sweep import workers as known
 
     found = known.find(args.executor, min(args.jobs or os.cpu_count() or 1, points))
@@ -132,15 +134,3 @@ def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | N
         for allocator in grid.allocators:
             warm_up(allocator)
     return found
-
-
-def warm_up(allocator: str = "arena") -> None:
-    """Compile in this process, so that workers find the machine code."""
-    from coopsim.replay import measure
-    from coopsim.trace.build import TraceBuilder
-
-    b = TraceBuilder()
-    x, y = b.storage(512, "input", alive_at_start=True), b.storage(512)
-    b.op("aten.relu.default", reads=[x], creates=[y], cost_ns=1)
-    b.free(y)
-    measure(b.build({}), "coop", allocator, 32 << 20, steps=1)

@@ -3,8 +3,8 @@
 import argparse
 import json
 
-from coopsim.cli.common import load_trace
 from coopsim.text import human
+from coopsim.trace import load_trace
 
 
 def run(args: argparse.Namespace) -> int:

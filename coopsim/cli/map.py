@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from coopsim.cli import grid
-from coopsim.cli.common import note, watch
+from coopsim.progress import note, watch
 
 if TYPE_CHECKING:
     from coopsim.feasibility import Feasibility, Tried

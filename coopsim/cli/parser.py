@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from coopsim import __version__
 from coopsim.cli import grid
-from coopsim.cli.values import natural, percent, positive, span, tolerance
+from coopsim.cli.values import Renamed, natural, percent, positive, span, tolerance
+from coopsim.types import CostModel
 
 _PARAMS_HELP = "other prices and queues for the simulation in time (docs/timeline.md)"
 _ALLOCATORS_HELP = (
@@ -17,6 +18,7 @@ _ALLOCATORS_HELP = (
     "first step get their places from a plan, in one reserved block, and what was not planned goes to an allocator "
     "beside it"
 )
+COST_MODELS = tuple(str(model) for model in CostModel)
 BUDGET_HELP = "6GiB, 4096MiB, 24GB (of 10^9), 123456B, or 60%% of the peak without eviction"
 
 
@@ -179,11 +181,12 @@ def _info(p: Parser) -> None:
 def _common(p: Parser) -> None:
     p.add_argument("--steps", type=positive, default=10, help="training steps in one memory (default: 10)")
     p.add_argument(
-        "--decide-by",
-        choices=("cost", "bytes", "flops", "unit"),
+        "--cost-model",
+        choices=COST_MODELS,
         default="cost",
-        help="the cost that the policy goes by (default: cost); the reported cost is the trace's",
+        help="the cost that the policy decides with (default: cost); the reported cost is the trace's",
     )
+    p.add_argument("--decide-by", action=Renamed, dest="cost_model", choices=COST_MODELS, default="cost")
     p.add_argument("--random", choices=("recompute", "keep"), default="recompute", help="results of random ops")
     p.add_argument("--overhead-limit", type=float, default=10.0, metavar="X", help="beyond: thrash (default: 10)")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import budget, files, text
-from coopsim.cli.common import note
 from coopsim.phantom import profiles
+from coopsim.progress import note
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:

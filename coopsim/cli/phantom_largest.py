@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coopsim.cli.common import note
+from coopsim.progress import note
 from coopsim.text import human
 from coopsim.types import CoopsimError
 

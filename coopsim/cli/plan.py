@@ -4,8 +4,8 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.cli.common import load_trace
 from coopsim.text import human
+from coopsim.trace import load_trace
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,8 +7,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from coopsim.cli.common import note, timeline_params
+from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import trace_of
+from coopsim.progress import note
 from coopsim.trace.file import read_parquet
 from coopsim.types import CoopsimError
 

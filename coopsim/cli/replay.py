@@ -7,10 +7,12 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
-from coopsim import files
-from coopsim.cli.common import load_trace, note, timeline_params
+from coopsim import files, renamed
+from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import remember
+from coopsim.progress import note
 from coopsim.text import human
+from coopsim.trace import load_trace
 from coopsim.types import CoopsimError
 
 EXIT_CODES = {"ok": 0, "oom": 3, "thrash": 4, "lost": 4}
@@ -43,7 +45,11 @@ def run(args: argparse.Namespace) -> int:
         save(schedule, args.output)
         remember(trace, args.trace)
         note(f"wrote {args.output}: {len(schedule)} actions")
-    print(json.dumps(result, indent=1) if args.json else describe(result))
+    if args.json:
+        renamed.warn_of_keys()
+        print(json.dumps(renamed.with_old_keys(result), indent=1))
+    else:
+        print(describe(result))
     if result["outcome"] != "ok":
         note(f"coopsim: {explain(result)}")
     return EXIT_CODES[result["outcome"]]
@@ -56,29 +62,21 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
 
     policy = replace(policies.find(args.policy), name=policies.shown([args.policy])[args.policy])
     allocator = allocators.find(args.allocator or "arena")
-    memory = {k: v for k, v in (("torch", args.torch), ("alloc_conf", args.alloc_conf)) if v is not None}
-    if memory and allocator.name != "cuda-caching":
-        raise CoopsimError(f"--torch and --alloc-conf are of the allocator cuda-caching, not of {allocator.name}")
+    if args.torch is not None or args.alloc_conf is not None:
+        if not isinstance(allocator, allocators.CudaCaching):
+            raise CoopsimError(f"--torch and --alloc-conf are of the allocator cuda-caching, not of {allocator.name}")
+        allocator = allocators.cuda_caching(args.torch or "", args.alloc_conf or "")
     peak = peak_bytes(trace, allocator.granule)
     nbytes = budget.parse(args.budget, peak, "--budget")
 
     from coopsim.kernel.jit import is_cold
-    from coopsim.replay import replay
+    from coopsim.options import ReplayOptions
+    from coopsim.replay import record
 
     if is_cold():
         note("compiling the replay core: some seconds, once")
-    schedule = replay(
-        trace,
-        policy,
-        allocator.name,
-        nbytes,
-        steps=args.steps or 10,
-        decide_by=args.decide_by,
-        overhead_limit=args.overhead_limit,
-        random=args.random,
-        **memory,
-    )
-    return schedule, peak
+    options = ReplayOptions(args.steps or 10, args.cost_model, args.random, args.overhead_limit)
+    return record(trace, policy, nbytes, allocator, options), peak
 
 
 def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
@@ -90,7 +88,7 @@ def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     fixed = {
         "--allocator counter": args.allocator in (None, "counter"),
         "--steps 1": args.steps in (None, 1),
-        "--decide-by cost": args.decide_by == "cost",
+        "--cost-model cost": args.cost_model == "cost",
         "--random recompute": args.random == "recompute",
         "no --timeline": not (args.timeline or args.timeline_params),
         "no --torch and no --alloc-conf": args.torch is None and args.alloc_conf is None,
@@ -117,7 +115,7 @@ def describe(r: dict[str, Any]) -> str:
     what = f"{n} in one memory" + ("; the figures below are of all together" if ended and n > 1 else "")
     lines = [
         ("trace", r["trace"]),
-        ("policy", f"{r['policy']} in {r['allocator']}, deciding by {r['decide_by']}"),
+        ("policy", f"{r['policy']} in {r['allocator']}, cost model {r['cost_model']}"),
         ("budget", f"{human(r['budget_bytes'])}, {r['memory_ratio']:.1%} of the peak without eviction"),
         ("outcome", r["outcome"]),
         ("steps", what if ended else f"{what}; the figures below are of what ran"),

@@ -4,12 +4,14 @@ import argparse
 import sys
 from contextlib import redirect_stdout
 
-from coopsim.cli.common import load_trace, note, progress
+from coopsim.progress import note, progress
+from coopsim.trace import load_trace
 
 
 def run(args: argparse.Namespace) -> int:
     from coopsim import budget, files, policies, report
     from coopsim.kernel.jit import is_cold
+    from coopsim.options import ReplayOptions
 
     files.target(args.output)
     names = policies.split(args.policy)
@@ -20,12 +22,7 @@ def run(args: argparse.Namespace) -> int:
         budgets=budget.parse_list(args.budget),
         band=args.band,
         band_width=args.band_width,
-        options={
-            "steps": args.steps,
-            "decide_by": args.decide_by,
-            "overhead_limit": args.overhead_limit,
-            "random": args.random,
-        },
+        options=ReplayOptions(args.steps, args.cost_model, args.random, args.overhead_limit),
     )
     traces = [load_trace(name) for name in args.traces]
     total = sum(ask.replays(trace) for trace in traces)

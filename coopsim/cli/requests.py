@@ -4,8 +4,10 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.cli.common import is_trace, load_trace, note
+from coopsim.cli.common import is_trace
+from coopsim.progress import note
 from coopsim.text import human, table
+from coopsim.trace import load_trace
 from coopsim.types import CoopsimError
 
 

@@ -3,7 +3,7 @@
 import argparse
 
 from coopsim.cli import grid
-from coopsim.cli.common import note, watch
+from coopsim.progress import note, watch
 
 
 def run(args: argparse.Namespace) -> int:

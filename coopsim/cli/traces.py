@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import files
-from coopsim.cli.common import load_trace
+from coopsim.trace import load_trace
 from coopsim.types import CoopsimError
 
 

@@ -4,8 +4,8 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.cli.common import note
 from coopsim.cli.traces import trace_of
+from coopsim.progress import note
 from coopsim.text import human, table
 from coopsim.types import CoopsimError
 

@@ -1,6 +1,10 @@
 """Values of options, as argparse checks them."""
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from coopsim import renamed
 
 _MOST = 1_000_000  #: steps, neighbours, processes
 
@@ -46,3 +50,16 @@ def percent(text: str) -> float:
     if not (text.endswith("%") and 0 < value < 1):
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0% and 100%")
     return value
+
+
+class Renamed(argparse.Action):
+    """The old name of an option, understood for one release with a line on stderr."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **how: Any) -> None:
+        super().__init__(option_strings, dest, **how | {"help": argparse.SUPPRESS})
+
+    def __call__(
+        self, _parser: object, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        renamed.warn(str(option), f"--{self.dest.replace('_', '-')}")
+        setattr(namespace, self.dest, values)

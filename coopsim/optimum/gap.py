@@ -7,11 +7,12 @@ from typing import Any
 from coopsim.optimum.planned import planned_step
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.optimum.solve import Optimum, solve
+from coopsim.options import ReplayOptions
 from coopsim.policies import find, shown
-from coopsim.replay import replay
+from coopsim.replay import record
 from coopsim.schedule import Schedule
 from coopsim.trace.table import Trace
-from coopsim.types import Action, CoopsimError
+from coopsim.types import Action, CoopsimError, RandomOps
 
 GRANULE = 512  #: bytes of a piece in an arena
 
@@ -122,15 +123,18 @@ def runs_of(schedule: Schedule) -> list[int]:
 def _replay(trace: Trace, policy: str, allocator: str, budget: int, keep_random: bool) -> Schedule | None:
     if allocator == "arena" and budget < GRANULE:  # not one piece
         return None
-    random = "keep" if keep_random else "recompute"
-    return replay(trace, policy, allocator, budget, steps=trace.n_steps, random=random)
+    return record(trace, policy, budget, allocator, _options(trace, keep_random))
+
+
+def _options(trace: Trace, keep_random: bool) -> ReplayOptions:
+    return ReplayOptions(trace.n_steps, random=RandomOps.KEEP if keep_random else RandomOps.RECOMPUTE)
 
 
 def _planned(trace: Trace, policy: str, budget: int, keep_random: bool) -> tuple[str | None, float | None]:
     if not find(policy).plans or budget < GRANULE:
         return None, None
     try:
-        return planned_step(trace, policy, "arena", budget, random="keep" if keep_random else "recompute")
+        return planned_step(trace, policy, budget, _options(trace, keep_random))
     except CoopsimError:  # one round went through without complaint: the trace cannot be repeated
         return None, None
 

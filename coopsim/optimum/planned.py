@@ -1,20 +1,25 @@
 """What a step costs under a policy that plans, once it has a plan."""
 
-from typing import Any
+from dataclasses import replace
 
+from coopsim.options import ReplayOptions
 from coopsim.policies import LEARNS
 from coopsim.replay import measure
 from coopsim.trace.table import Trace
 from coopsim.types import Outcome
 
+_USUAL = ReplayOptions()
 
-def planned_step(trace: Trace, policy: str, allocator: str, budget: int, **options: Any) -> tuple[str, float | None]:
+
+def planned_step(trace: Trace, policy: str, budget: int, options: ReplayOptions = _USUAL) -> tuple[str, float | None]:
     """How three rounds of the trace in one memory end, and the overhead of the third alone; None if one fails.
 
-    options: of `measure`. The third round's cost is that of three rounds less that of two, which are the same.
+    options: their steps are not looked at. The third round's cost is that of three rounds less that of two, which are
+    the same.
     """
     two, three = (
-        measure(trace, policy, allocator, budget, steps=k * trace.n_steps, **options) for k in (LEARNS, LEARNS + 1)
+        measure(trace, policy, budget, options=replace(options, steps=k * trace.n_steps))
+        for k in (LEARNS, LEARNS + 1)
     )
     if three["outcome"] != Outcome.OK:
         return str(three["outcome"]), None

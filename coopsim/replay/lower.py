@@ -13,7 +13,7 @@ from coopsim.kernel import state as s
 from coopsim.replay.preferred import grades
 from coopsim.trace.measure import round_up
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, InPlace, Pinning, Role
+from coopsim.types import CostModel, InPlace, Pinning, Role
 
 NEVER = 1 << 62
 _KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
@@ -28,7 +28,6 @@ _EXPENSIVE = (
     "aten.baddbmm.",
     "aten.add.Tensor",
 )
-DECIDE_BY = ("cost", "bytes", "flops", "unit")
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,15 @@ class Program:
     dropped: s.Array  # the op after which the program drops each value; the number of ops if it never does
 
 
-def decision_cost(trace: Trace, decide_by: str) -> s.Array:
-    """The cost that policies go by, per op: recorded cost, bytes moved, operations (else elements moved), or 1."""
-    if decide_by == "cost":
+def decision_cost(trace: Trace, model: CostModel) -> s.Array:
+    """What policies decide with, per op: recorded cost, bytes moved, operations (else elements moved), or 1."""
+    if model == CostModel.COST:
         return trace.cost_ns
-    if decide_by == "bytes":
+    if model == CostModel.BYTES:
         return trace.bytes_moved
-    if decide_by == "flops":
+    if model == CostModel.FLOPS:
         return np.where(trace.flops > 0, trace.flops, trace.bytes_moved // 4)
-    if decide_by == "unit":
-        return np.ones(trace.n_ops, np.int64)
-    raise CoopsimError(f"cannot decide by {decide_by!r}; known: {', '.join(DECIDE_BY)}")
+    return np.ones(trace.n_ops, np.int64)
 
 
 _cache: "weakref.WeakKeyDictionary[Trace, dict[tuple[object, ...], Program]]" = weakref.WeakKeyDictionary()
@@ -73,14 +70,14 @@ def lower(
     in_place: InPlace,
     pinning: Pinning,
     granule: int,
-    decide_by: str = "cost",
+    cost_model: CostModel = CostModel.COST,
     keep_random: bool = False,
 ) -> Program:
     """The program of a trace; kept as long as the trace is, because sweeps ask for the same ones again and again."""
-    key = (in_place, pinning, granule, decide_by, keep_random)
+    key = (in_place, pinning, granule, cost_model, keep_random)
     programs = _cache.setdefault(trace, {})
     if key not in programs:
-        programs[key] = _Lowering(trace, in_place, pinning, granule, decide_by, keep_random).program()
+        programs[key] = _Lowering(trace, in_place, pinning, granule, cost_model, keep_random).program()
     return programs[key]
 
 
@@ -92,12 +89,12 @@ class _Lowering:
     """One pass over the trace that names values, then the rules that need to look ahead or back."""
 
     def __init__(
-        self, trace: Trace, in_place: InPlace, pinning: Pinning, granule: int, decide_by: str, keep_random: bool
+        self, trace: Trace, in_place: InPlace, pinning: Pinning, granule: int, cost_model: CostModel, keep_random: bool
     ) -> None:
         self.trace, self.in_place, self.pinning, self.keep_random = trace, in_place, pinning, keep_random
         self.size = round_up(trace.bytes, granule).tolist()
         self.granule = granule
-        self.decide = decision_cost(trace, decide_by)
+        self.decide = decision_cost(trace, cost_model)
         self.storage: list[int] = []
         self.version: list[int] = []
         self.nbytes: list[int] = []

@@ -12,6 +12,7 @@ from coopsim.figures import style
 from coopsim.figures.bands import bands
 from coopsim.figures.residences import ROLES, Residences, residences
 from coopsim.metrics import SUMMARY_KEYS, WALL_CLOCK_COLUMNS, explain, summary
+from coopsim.options import ReplayOptions
 from coopsim.report.facts import facts
 from coopsim.report.stays import pack
 from coopsim.trace.measure import peak_bytes
@@ -27,14 +28,14 @@ _CURVES = ("overhead", "fragmentation_rate")
 @dataclass(frozen=True)
 class Ask:
     """Which replays. budgets: as in budget.parse, the same for each trace; each becomes `band` neighbours over
-    `band_width` of the peak for the curves. options: of replay.replay (steps, decide_by, random, overhead_limit).
+    `band_width` of the peak for the curves.
     """
 
     policies: Sequence[str]
     budgets: Sequence[str]
     band: int = 1
     band_width: float = 0.05
-    options: dict[str, Any] = field(default_factory=dict)
+    options: ReplayOptions = field(default_factory=ReplayOptions)
 
     def sizes(self, trace: "Trace") -> list[int]:
         """The budgets in bytes, smallest first, none twice. CoopsimError for one that is none."""
@@ -71,9 +72,9 @@ def collect(traces: "Sequence[Trace]", ask: Ask, tick: Callable[[], None]) -> di
     looks = style.policies(called.values())
     return {
         "coopsim": __version__,
-        "steps": ask.options["steps"],
+        "steps": ask.options.steps,
         "allocator": ALLOCATOR,
-        "decide_by": ask.options["decide_by"],
+        "cost_model": ask.options.cost_model,
         "band": ask.band,
         "band_width": ask.band_width,
         "policies": [{"name": n, **vars(looks[called[n]])} for n in style.order(names)],
@@ -106,9 +107,9 @@ def _trace(trace: "Trace", ask: Ask, names: list[str], tick: Callable[[], None])
 
 def _replay(trace: "Trace", ask: Ask, name: str, nbytes: int, tick: Callable[[], None]) -> dict[str, Any]:
     """One replay: its figures, what stood in the way if it failed, and its first and its last step."""
-    from coopsim.replay import replay
+    from coopsim.replay import record
 
-    schedule = replay(trace, name, ALLOCATOR, nbytes, **ask.options)
+    schedule = record(trace, name, nbytes, ALLOCATOR, ask.options)
     row = summary(schedule)
     steps = _steps(schedule, trace)
     tick()
@@ -141,7 +142,7 @@ def _curves(
         known = {nbytes: replay}
         for size in ask.neighbours(nbytes, trace):
             if size not in known:
-                known[size] = measure(trace, replay["policy"], ALLOCATOR, size, **ask.options)
+                known[size] = measure(trace, replay["policy"], size, ALLOCATOR, ask.options)
                 tick()
             rows.append({k: known[size][k] for k in ("outcome", *_CURVES)} | {"band_center": nbytes / peak})
     df = pd.DataFrame(rows)

@@ -87,7 +87,7 @@ def _header(trace: Trace, program: Program, state: s.State, policy: str, overhea
         "allocator": "counter",
         "granule": 1,
         "steps": 1,
-        "decide_by": "cost",
+        "cost_model": "cost",
         "random": "recompute",
         "overhead_limit": overhead_limit,
         "outcome": str(_OUTCOMES[K[s.K_OUTCOME]]),
@@ -104,11 +104,11 @@ def _header(trace: Trace, program: Program, state: s.State, policy: str, overhea
         "searches": int(K[s.K_SEARCHES]),
         "search_visits": int(K[s.K_SCORES]),
         "search_scores": int(K[s.K_SCORES]),
-        "max_pieces": int(K[s.K_MAX_POOL]),
+        "max_blocks": int(K[s.K_MAX_POOL]),
         "search_ns": int(K[s.K_SEARCH_NS]),
         "free_ratio_sum": 0.0,
         "free_ratio_incl_sum": 0.0,
-        "scatter_sum": 0.0,
+        "external_fragmentation_sum": 0.0,
         "failure": _failure(trace, program, state),
     }
 
@@ -137,7 +137,7 @@ def _failure(trace: Trace, program: Program, state: s.State) -> dict[str, Any] |
         "needed_bytes": int(K[s.K_NEEDED]),
         "free_bytes": free,
         "largest_hole_bytes": free,
-        "fixed_bytes": by_role,
+        "non_evictable_bytes": by_role,
         "pinned_bytes": int(V[locked, s.BYTES].sum()),
     }
 

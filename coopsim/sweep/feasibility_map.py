@@ -10,9 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from coopsim import allocators, budget
-from coopsim.sweep.grid import Grid, Point, Setting, key
+from coopsim import budget
+from coopsim.sweep.grid import Grid, Point, Setting
 from coopsim.sweep.journal import Journal, Row
+from coopsim.sweep.key import key
 from coopsim.sweep.run import run
 from coopsim.sweep.sweep import OnRow
 from coopsim.sweep.table import write
@@ -120,7 +121,7 @@ class _Line:
 
     def __init__(self, setting: Setting, scan: Scan) -> None:
         self.setting, self.scan = setting, scan
-        self.granule = allocators.find(setting.allocator).granule
+        self.granule = setting.allocator.granule
         self.outcomes: dict[int, str] = {}
         self.numbers: dict[Point, int] = {}
         self.waiting: dict[int, list[tuple[int, int]]] = {}  # for each budget, the intervals that it is an end of

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from coopsim import allocators, budget, policies
+from coopsim.options import ReplayOptions
 from coopsim.replay import measure
 from coopsim.sweep.feasibility_map import Scan
 from coopsim.trace.measure import peak_bytes
@@ -37,7 +38,7 @@ def from_size(
     peak = peak_bytes(trace, granule)
 
     def fits(n: int, steps: int) -> bool:
-        ends = measure(trace, policy, allocator, size(n).nbytes, steps=steps)["outcome"]
+        ends = measure(trace, policy, size(n).nbytes, allocator, ReplayOptions(steps))["outcome"]
         tick()
         return bool(ends == Outcome.OK)
 

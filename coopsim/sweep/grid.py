@@ -11,31 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from coopsim import allocators, budget, policies
+from coopsim import budget, policies
+from coopsim.allocators import Allocator
+from coopsim.options import ReplayOptions
 from coopsim.sweep.options import memories, products
-from coopsim.trace import Trace
+from coopsim.trace import Trace, load_trace
 
 
 @dataclass(frozen=True)
 class Setting:
-    """All that a replay depends on but its budget. torch, alloc_conf: of the allocator cuda-caching, else None."""
+    """All that a replay depends on but its budget."""
 
     trace_file: str
     trace_hash: str
     policy: str
-    allocator: str
-    torch: str | None
-    alloc_conf: str | None
-    steps: int
-    decide_by: str
-    random: str
-    overhead_limit: float
+    allocator: Allocator
+    options: ReplayOptions
     peak_without_eviction_bytes: int
-
-    def options(self) -> dict[str, Any]:
-        """Options of replay.measure."""
-        names = ("steps", "decide_by", "random", "overhead_limit", "torch", "alloc_conf")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 @dataclass(frozen=True)
@@ -52,8 +44,8 @@ class Point:
     def id(self) -> str:
         """Names the replay: points of one id have one row."""
         s = self.setting
-        granules = self.budget_bytes // allocators.find(s.allocator).granule
-        what = [s.trace_hash, s.policy, s.allocator, granules, sorted(s.options().items())]
+        granules = self.budget_bytes // s.allocator.granule
+        what = [s.trace_hash, s.policy, asdict(s.allocator), granules, asdict(s.options)]
         return hashlib.blake2b(json.dumps(what).encode(), digest_size=12).hexdigest()
 
 
@@ -61,12 +53,13 @@ class Point:
 class Grid:
     """What to sweep. Budgets as in budget.parse_list; each becomes `band` neighbours over `band_width`.
 
-    options: of replay.measure (steps, decide_by, random, overhead_limit, torch, alloc_conf), each one value or a list.
+    traces: files, `synth:NAME`, or traces. options: of ReplayOptions, and torch and alloc_conf of cuda-caching; each
+    one value or a list.
     """
 
-    traces: Sequence[str]
+    traces: Sequence[str | Trace]
     policies: Sequence[str]
-    allocators: Sequence[str] = ("arena",)
+    allocators: Sequence[str | Allocator] = ("arena",)
     budgets: Sequence[str] = ("50%",)
     band: int = 1
     band_width: float = 0.05
@@ -74,8 +67,8 @@ class Grid:
 
     @cached_property
     def loaded(self) -> list[tuple[str, Trace]]:
-        """The traces, each with the name of its file. CoopsimError for one that cannot be read."""
-        return [(Path(file).name, load(file)) for file in self.traces]
+        """The traces, each with the name of its file, or its label. CoopsimError for one that cannot be read."""
+        return [(t.label, t) if isinstance(t, Trace) else (Path(t).name, load_trace(t)) for t in self.traces]
 
     @cached_property
     def by_hash(self) -> dict[str, Trace]:
@@ -90,21 +83,10 @@ class Grid:
             policies.find(name)
         rest, places = products(self.options), memories(self.allocators, self.options)
         found = []
-        for (file, trace), (allocator, memory) in product(self.loaded, places):
-            content_hash, peak = trace.content_hash, peak_bytes(trace, allocators.find(allocator).granule)
+        for (file, trace), allocator in product(self.loaded, places):
+            content_hash, peak = trace.content_hash, peak_bytes(trace, allocator.granule)
             for options, policy in product(rest, self.policies):
-                found.append(
-                    Setting(
-                        trace_file=file,
-                        trace_hash=content_hash,
-                        policy=policy,
-                        allocator=allocator,
-                        torch=memory["torch"],
-                        alloc_conf=memory["alloc_conf"],
-                        peak_without_eviction_bytes=peak,
-                        **options,
-                    )
-                )
+                found.append(Setting(file, content_hash, policy, allocator, options, peak))
         return found
 
     def points(self) -> list[Point]:
@@ -113,39 +95,9 @@ class Grid:
         found = []
         for setting, text in product(self.settings(), self.budgets):
             peak = setting.peak_without_eviction_bytes
-            allocator, asked = allocators.find(setting.allocator), budget.parse(text, peak)
+            allocator, asked = setting.allocator, budget.parse(text, peak)
             allocator.needs_a_piece(asked, f"{setting.trace_file}: a budget of {text}, {asked} bytes,")
             center = asked / peak
             sizes = [max(allocator.granule, round((center + offset) * peak)) for offset in offsets]
             found += [Point(setting, text, size, round(center, 6)) for size in sizes]
         return found
-
-
-def key(*what: Any) -> str:
-    """Names what is asked for and this version of the core: rows of something else must not be mixed in.
-
-    what: settings, points, or whatever JSON can hold.
-    """
-    from coopsim import __version__
-    from coopsim.kernel.jit import SOURCES_HASH
-    from coopsim.policies._foreign import fingerprint
-    from coopsim.sweep.table import SWEEP_VERSION
-
-    def plain(thing: Any) -> Any:
-        if isinstance(thing, Setting):
-            return asdict(thing) | {"fingerprint": fingerprint(thing.policy)}
-        return asdict(thing)
-
-    text = json.dumps([__version__, SOURCES_HASH, SWEEP_VERSION, *what], default=plain)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def load(file: str) -> Trace:
-    """A trace file, or a synthetic trace `synth:NAME[:SIZE]`."""
-    if file.startswith("synth:"):
-        from coopsim.trace.synth import make
-
-        return make(file)
-    from coopsim.trace import load as load_file
-
-    return load_file(file)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coopsim import budget
+from coopsim import budget, renamed
 from coopsim.errors import unknown
 from coopsim.sweep.options import NAMES, several
 from coopsim.types import CoopsimError
@@ -42,9 +42,12 @@ def read(path: str | Path, keys: tuple[str, ...] = KEYS) -> dict[str, Any]:
 
 def _checked(found: Mapping[str, Any], folder: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for name, value in found.items():
+    for given, value in found.items():
+        name = renamed.KEYS.get(given, given)
         if name not in keys:
-            raise unknown("key", name, keys)
+            raise unknown("key", given, keys)
+        if name != given:
+            renamed.warn(given, name)
         result[name] = value
         if name in _LISTS:
             result[name] = several(value)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from coopsim import policies
+from coopsim.options import ReplayOptions
 from coopsim.replay import measure
 from coopsim.replay.lower import lower
 from coopsim.sweep.from_size import Size, from_size
@@ -60,18 +61,16 @@ def search_sizes(trace: Trace, rows: Sequence[Recomputed], tick: Tick = lambda: 
 
 def _steps(trace: Trace) -> int:
     coop = policies.find("coop")
-    program = lower(
-        trace, in_place=coop.in_place, pinning=coop.pinning, granule=512, decide_by="cost", keep_random=False
-    )
+    program = lower(trace, in_place=coop.in_place, pinning=coop.pinning, granule=512)
     return max(STEPS, trace.n_steps) if program.used_up < 0 else trace.n_steps
 
 
 def _tried(trace: Trace, policy: str, nbytes: int, steps: int) -> Recomputed:
-    whole = measure(trace, policy, "arena", nbytes, steps=steps)
+    whole = measure(trace, policy, nbytes, options=ReplayOptions(steps))
     overhead = whole["overhead"]
     learns = policies.LEARNS * trace.n_steps
     if policies.find(policy).plans and overhead is not None and steps > learns:
-        first = measure(trace, policy, "arena", nbytes, steps=learns)
+        first = measure(trace, policy, nbytes, options=ReplayOptions(learns))
         cost, base = (whole[key] - first[key] for key in ("total_cost_ns", "base_cost_ns"))
         overhead = cost / base if base else overhead
     return Recomputed(policy, steps, whole["outcome"], overhead)

@@ -103,7 +103,7 @@ def _results(
 
 def _job(point: Point) -> Job:
     s = point.setting
-    return Job(s.trace_hash, s.policy, s.allocator, point.budget_bytes, s.options(), core())
+    return Job(s.trace_hash, s.policy, s.allocator, point.budget_bytes, s.options, core())
 
 
 class _Crew:

@@ -5,8 +5,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from coopsim.sweep.grid import Grid, key
+from coopsim.sweep.grid import Grid
 from coopsim.sweep.journal import Journal
+from coopsim.sweep.key import key
 from coopsim.sweep.run import run
 from coopsim.sweep.table import write
 from coopsim.sweep.workers import Workers

@@ -10,11 +10,12 @@ from coopsim import __version__, policies
 from coopsim.metrics import SUMMARY_KEYS
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import Row
-
-SWEEP_VERSION = 3
+from coopsim.sweep.key import SWEEP_VERSION
 
 # Columns that may be empty throughout, which must not lose their type for that.
-_TYPES = dict.fromkeys(("overhead", "fragmentation_rate", "fragmentation_rate_incl", "scatter"), "float64")
+_TYPES = dict.fromkeys(
+    ("overhead", "fragmentation_rate", "fragmentation_rate_incl", "external_fragmentation"), "float64"
+)
 _TYPES |= dict.fromkeys(("torch", "alloc_conf", "failure"), "string")
 _TYPES |= dict.fromkeys(("peak_reserved_bytes", "alloc_retries"), "Int64")
 _TYPES |= dict.fromkeys(("planned_steps", "planning_ns", "lost_cost_ns"), "Int64")

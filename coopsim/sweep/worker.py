@@ -5,9 +5,10 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from coopsim import policies
+from coopsim.allocators import Allocator
+from coopsim.options import ReplayOptions
 from coopsim.policies._foreign import fingerprint
 from coopsim.sweep.journal import Row
 from coopsim.trace import Trace
@@ -22,9 +23,9 @@ class Job:
 
     trace_hash: str
     policy: str
-    allocator: str
+    allocator: Allocator
     budget_bytes: int
-    options: dict[str, Any]
+    options: ReplayOptions
     core: str
 
 
@@ -62,7 +63,7 @@ def perform(job: Job, trace: Trace | None = None) -> Row | None:
     from coopsim.replay import measure
 
     policy = _policy(job.policy, fingerprint(job.policy))
-    row = measure(_held[job.trace_hash], policy, job.allocator, job.budget_bytes, **job.options)
+    row = measure(_held[job.trace_hash], policy, job.budget_bytes, job.allocator, job.options)
     row["failure"] = json.dumps(row["failure"]) if row["failure"] else None
     return row
 

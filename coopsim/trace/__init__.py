@@ -3,6 +3,7 @@
 from coopsim.trace.build import TraceBuilder
 from coopsim.trace.check import check
 from coopsim.trace.file import load, save
+from coopsim.trace.named import load_trace
 from coopsim.trace.table import SCHEMA_VERSION, Ragged, Trace
 
-__all__ = ["SCHEMA_VERSION", "Ragged", "Trace", "TraceBuilder", "check", "load", "save"]
+__all__ = ["SCHEMA_VERSION", "Ragged", "Trace", "TraceBuilder", "check", "load", "load_trace", "save"]

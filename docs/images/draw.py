@@ -20,7 +20,7 @@ KINDS = {0: "fixed", 9: "new"} | {k: "cheap" if k % 2 else "dear" for k in range
 
 def greedy() -> list[Frame]:
     """DTR evicts until 3 MiB lie side by side."""
-    schedule = replay(TRACE, "dtr-oneflow", budget=10 * MIB, steps=1)
+    schedule = replay(TRACE, "dtr-oneflow", 10 * MIB, steps=1)
     row = strips.rows_of_searches(schedule)[0]
     frames = []
     for k, r in enumerate(r for r in range(row) if schedule.action[r] == Action.EVICT):
@@ -59,7 +59,7 @@ def window() -> list[Frame]:
         return [p.value for p in best if p.value >= 0]
 
     policy = replace(find("coop:placement=low"), name="coop", choose=search)
-    replay(TRACE, policy, budget=10 * MIB, steps=1)
+    replay(TRACE, policy, 10 * MIB, steps=1)
     return frames
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coopsim import schedule as schedules
 from coopsim import trace as traces
+from coopsim.allocators import ARENA, Allocator, cuda_caching
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
@@ -20,12 +21,11 @@ from coopsim.types import CoopsimError
 from experiments.gpu import names
 
 
-def fitting(trace: Trace, policy: str, allocator: str, torch: str) -> Schedule:
+def fitting(trace: Trace, policy: str, allocator: Allocator) -> Schedule:
     """The schedule at the smallest budget, from half the peak on, that fits. CoopsimError if none does."""
-    options = {"torch": torch} if allocator == "cuda-caching" else {}
     for percent in range(round(100 * names.RATIO), 131):
         budget = peak_bytes(trace, 512) * percent // 100
-        found = replay(trace, policy, allocator, budget, steps=names.ROUNDS, **options)
+        found = replay(trace, policy, budget, allocator, steps=names.ROUNDS)
         if found.header["outcome"] == "ok":
             return dataclasses.replace(found, header=dict(found.header) | {"percent": percent})
     raise CoopsimError(f"{trace.label} under {policy} fits in no budget up to 130 % of its peak")
@@ -43,14 +43,14 @@ def main(model: str, folder: Path) -> None:
 
     if not (folder / names.arena(model, names.PLAIN)).exists():
         budget = 2 * peak_bytes(trace, 512)
-        found = replay(trace, "coop:placement=low", "arena", budget, steps=names.ROUNDS)
+        found = replay(trace, "coop:placement=low", budget, steps=names.ROUNDS)
         save(found, names.arena(model, names.PLAIN))
     for policy in names.POLICIES:
         if not (folder / names.arena(model, policy)).exists():
-            save(fitting(trace, policy, "arena", torch), names.arena(model, policy))
+            save(fitting(trace, policy, ARENA), names.arena(model, policy))
     for policy in names.POLICIES:
         if not (folder / names.caching(model, policy)).exists():
-            save(fitting(trace, policy, "cuda-caching", torch), names.caching(model, policy))
+            save(fitting(trace, policy, cuda_caching(torch)), names.caching(model, policy))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from coopsim.trace.synth import make
 def main() -> None:
     trace = make("synth:chain:8")
     for allocator in ("arena", "cuda-caching"):
-        replay(trace, "coop", allocator, 4 * peak_bytes(trace, 512), steps=1)
+        replay(trace, "coop", 4 * peak_bytes(trace, 512), allocator, steps=1)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import records
 import report
 import runs
 
-from coopsim.cli.common import progress
+from coopsim.progress import progress
 from coopsim.text import table
 from coopsim.types import CoopsimError
 

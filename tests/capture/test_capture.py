@@ -324,7 +324,7 @@ def test_steps_of_different_lengths(record: Recorder) -> None:
     assert trace.n_steps == 3
     made = [max(trace.bytes[s] for o in np.flatnonzero(trace.step == k) for s in trace.creates[o]) for k in range(3)]
     assert [int(n) for n in made] == [4 * length * 64 * 4 for length in (128, 32, 512)]
-    schedule = replay(trace, "coop", budget=int(0.9 * measure.peak_bytes(trace, 512)), steps=7)
+    schedule = replay(trace, "coop", int(0.9 * measure.peak_bytes(trace, 512)), steps=7)
     assert schedule.header["outcome"] == "ok"
     assert validate(schedule, trace) == []
     computed = schedule.op[schedule.action == Action.COMPUTE]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coopsim.options import ReplayOptions
 from coopsim.phantom import profiles
 from coopsim.replay import measure
 from coopsim.text import human
@@ -108,7 +109,7 @@ def test_from_which_size_on_recomputation_works(step: Path, coopsim: Any) -> Non
 def test_a_policy_does_what_a_replay_says(coopsim: Any) -> None:
     """BERT-Large in 30 % of its peak under DTR: two steps fit, ten do not."""
     nbytes = 3 * peak_bytes(load(BERT), 512) // 10
-    assert measure(load(BERT), "dtr-oneflow", "arena", nbytes, steps=2)["outcome"] == "ok"
+    assert measure(load(BERT), "dtr-oneflow", nbytes, options=ReplayOptions(2))["outcome"] == "ok"
     policies = {
         p["policy"]: p for p in json.loads(coopsim("advise", BERT, "--memory", f"{nbytes}B", "--json").out)["policies"]
     }
@@ -117,7 +118,7 @@ def test_a_policy_does_what_a_replay_says(coopsim: Any) -> None:
         assert policies[name]["steps"] == row["steps"]
         assert (policies[name]["outcome"], policies[name]["overhead"]) == (row["outcome"], row["overhead"])
     assert policies["dtr-oneflow"]["outcome"] == "oom"
-    two, ten = (measure(load(BERT), "foresight", "arena", nbytes, steps=k) for k in (2, 10))
+    two, ten = (measure(load(BERT), "foresight", nbytes, options=ReplayOptions(k)) for k in (2, 10))
     planned = (ten["total_cost_ns"] - two["total_cost_ns"]) / (8 * two["base_cost_ns"] / 2)
     assert policies["foresight"]["overhead"] == pytest.approx(planned)
     assert planned < ten["overhead"]

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from coopsim.allocators import cuda_caching
 from coopsim.allocators.caching import case
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.replay import replay
@@ -24,7 +25,7 @@ CONFS = ("", "expandable_segments:True", "max_split_size_mb:32", "roundup_power2
 
 def in_caching(trace: Trace, policy: str, ratio: float, steps: int = 2, **options: str) -> Schedule:
     budget = int(ratio * peak_bytes(trace, 512))
-    return replay(trace, policy, "cuda-caching", budget, steps=steps, **options)  # type: ignore[arg-type]
+    return replay(trace, policy, budget, cuda_caching(**options), steps=steps)
 
 
 @pytest.mark.parametrize("torch", ["2.6.0", "2.12.1", "2.15.0"])
@@ -32,7 +33,7 @@ def in_caching(trace: Trace, policy: str, ratio: float, steps: int = 2, **option
 @pytest.mark.parametrize("policy", ["dtr", "coop"])
 def test_the_judge_passes_every_setting(bert: Trace, policy: str, conf: str, torch: str) -> None:
     for ratio in (1.1, 0.7, 0.4):
-        schedule = in_caching(bert, policy, ratio, torch=torch, alloc_conf=conf)
+        schedule = in_caching(bert, policy, ratio, torch=torch, conf=conf)
         assert validate(schedule, bert) == []
         assert schedule.header["peak_reserved_bytes"] <= schedule.header["budget_bytes"]
         assert (schedule.header["torch"], schedule.header["alloc_conf"]) == (torch, conf)
@@ -41,7 +42,7 @@ def test_the_judge_passes_every_setting(bert: Trace, policy: str, conf: str, tor
 @pytest.mark.parametrize("conf", CONFS)
 def test_addresses_are_those_of_the_allocator(bert: Trace, conf: str) -> None:
     """Without evictions a replay only makes requests, and the allocator alone gives the same addresses."""
-    schedule = in_caching(bert, "dtr", 2.0, alloc_conf=conf)
+    schedule = in_caching(bert, "dtr", 2.0, conf=conf)
     assert schedule.header["evictions"] == 0
     ops, addresses = list[str](), list[int]()
     at: dict[int, int] = {}
@@ -68,29 +69,27 @@ def test_interpreted_is_the_same() -> None:
         "from coopsim.kernel.reference import Bundle\nfrom tests.strict import make_strict\nmake_strict(Bundle)\n"
         "from tests.contract.test_caching import *\n"
         "for conf in CONFS:\n    for policy in ('dtr', 'coop'):\n"
-        "        print(digest(in_caching(make('synth:unet:4'), policy, 0.8, alloc_conf=conf)))"
+        "        print(digest(in_caching(make('synth:unet:4'), policy, 0.8, conf=conf)))"
     )
     env = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
     run = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
     compiled = [
-        digest(in_caching(make("synth:unet:4"), policy, 0.8, alloc_conf=conf))
-        for conf in CONFS
-        for policy in ("dtr", "coop")
+        digest(in_caching(make("synth:unet:4"), policy, 0.8, conf=conf)) for conf in CONFS for policy in ("dtr", "coop")
     ]
     assert run.stdout.split() == compiled
 
 
 def test_small_arrays_are_made_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coopsim.replay import api
+    from coopsim.replay import once
 
     wanted = digest(in_caching(make("synth:tree:4"), "coop", 0.6))
-    begin = api._Caching.__init__
+    begin = once.CachingMemory.__init__
 
-    def small(self: api._Caching, *arguments: object) -> None:
+    def small(self: once.CachingMemory, *arguments: object) -> None:
         begin(self, *arguments)  # type: ignore[arg-type]
         self.blocks = 16
 
-    monkeypatch.setattr(api._Caching, "__init__", small)
+    monkeypatch.setattr(once.CachingMemory, "__init__", small)
     assert digest(in_caching(make("synth:tree:4"), "coop", 0.6)) == wanted
 
 

@@ -21,7 +21,7 @@ SYNTHETIC = ("synth:chain:24", "synth:tree:4", "synth:unet:4", "synth:holes:12")
 def judge(trace: Trace, policy: str, allocator: str, ratio: float, steps: int) -> str:
     """Replay, judge, and give the outcome."""
     budget = int(ratio * peak_bytes(trace, allocators.find(allocator).granule))
-    schedule = replay(trace, policy, allocator, budget, steps=steps)
+    schedule = replay(trace, policy, budget, allocator, steps=steps)
     assert validate(schedule, trace) == [], (policy, allocator, ratio)
     return str(schedule.header["outcome"])
 
@@ -71,7 +71,7 @@ def test_each_choice_is_a_switch(change: str) -> None:
     name, ratio = ELSEWHERE.get(change, ("bert-large", 0.6))
     trace = load(ROOT / "traces" / f"{name}.parquet")
     budget = int(ratio * peak_bytes(trace, 512))
-    with_it, without = (replay(trace, policy, "arena", budget, steps=2) for policy in (f"coop:{change}", "coop"))
+    with_it, without = (replay(trace, policy, budget, steps=2) for policy in (f"coop:{change}", "coop"))
     assert validate(with_it, trace) == []
     columns = ("action", "storage", "address")
     assert not all(np.array_equal(getattr(with_it, c), getattr(without, c)) for c in columns)
@@ -84,10 +84,10 @@ def test_parts_make_the_whole(allocator: str, monkeypatch: pytest.MonkeyPatch) -
     for name, policy, ratio in (("spos", "coop", 0.5), ("moe", "thrift", 0.49)):
         trace = load(ROOT / "traces" / f"{name}.parquet")
         budget = int(ratio * peak_bytes(trace, 512))
-        whole = replay(trace, policy, allocator, budget, steps=7)
+        whole = replay(trace, policy, budget, allocator, steps=7)
         with monkeypatch.context() as patch:
-            patch.setattr("coopsim.replay.api._OPS_AT_ONCE", 1)
-            parts = replay(trace, policy, allocator, budget, steps=7)
+            patch.setattr("coopsim.replay.once._OPS_AT_ONCE", 1)
+            parts = replay(trace, policy, budget, allocator, steps=7)
         assert parts.rows() == whole.rows()
         assert parts.header | {"search_ns": None} == whole.header | {"search_ns": None}
         outcomes.add((whole.header["outcome"], (whole.header["failure"] or {}).get("step")))

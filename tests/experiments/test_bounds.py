@@ -51,7 +51,7 @@ def test_a_bound_and_replays_are_made_again(bounds: ModuleType, expected: pd.Dat
     assert (found.status, found.bound, found.ops) == (row.status.iloc[0], "cut", 230)
     assert found.lower_bound == pytest.approx(row.lower_bound.iloc[0], abs=1e-6)
     for policy in ("coop", "foresight"):
-        third = planned_step(load(file), policy, "arena", int(row.budget_bytes.iloc[0]))
+        third = planned_step(load(file), policy, int(row.budget_bytes.iloc[0]))
         assert third == (Outcome.OK, pytest.approx(row[policy].iloc[0], abs=1e-6))
 
 

@@ -6,6 +6,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
+from coopsim.options import ReplayOptions
 from coopsim.replay import measure
 from coopsim.trace import TraceBuilder
 from coopsim.trace.synth import make
@@ -40,9 +41,9 @@ def test_less_checkpointing_costs_less_and_needs_more() -> None:
 def test_the_least_arena_needs_no_eviction_and_less_needs_some(checkpointing: ModuleType) -> None:
     trace = make("synth:unet:4")
     least = checkpointing.least_arena(trace)
-    fits = measure(trace, "coop", "arena", least, steps=3)
+    fits = measure(trace, "coop", least, options=ReplayOptions(3))
     assert (fits["outcome"], fits["evictions"]) == ("ok", 0)
-    below = measure(trace, "coop", "arena", least - (1 << 20), steps=3)
+    below = measure(trace, "coop", least - (1 << 20), options=ReplayOptions(3))
     assert below["outcome"] != "ok" or below["evictions"] > 0
 
 

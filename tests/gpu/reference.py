@@ -172,14 +172,14 @@ def main(name: str) -> None:
     answer: dict[str, Any] = {
         "recording_is_the_training": state(keep[0]) == ends[0] and keep[1] == losses[: WARMUP + 1]
     }
-    plain = replay(trace, "coop:placement=low", "arena", 2 * peak_bytes(trace, 512), steps=ROUNDS)
+    plain = replay(trace, "coop:placement=low", 2 * peak_bytes(trace, 512), steps=ROUNDS)
     machine = execute.Machine(recorded, plain.header["budget_bytes"], CPU, torch.default_generator)
     machine.run(execute.events(plain))
     last = machine.rounds[-1]
     answer["comparisons"] = comparisons(last)
     for policy in POLICIES:
         for percent in range(50, 101, 2):
-            schedule = replay(trace, policy, "arena", peak_bytes(trace, 512) * percent // 100, steps=ROUNDS)
+            schedule = replay(trace, policy, peak_bytes(trace, 512) * percent // 100, steps=ROUNDS)
             if schedule.header["outcome"] == "ok":
                 break
         happenings = execute.events(schedule)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coopsim import phantom
+from coopsim.allocators import cuda_caching
 from coopsim.oracle import Gpu, Oracle, OracleError, available, gpu, oracle
 from coopsim.oracle.against import compare, smallest_card
 from coopsim.replay import replay
@@ -34,7 +35,7 @@ def half(real: Oracle) -> Schedule:
     from coopsim.trace import load
 
     bert = load(BERT)
-    return replay(bert, "coop", "cuda-caching", peak_bytes(bert, 512) // 2, steps=1, torch=real.version)
+    return replay(bert, "coop", peak_bytes(bert, 512) // 2, cuda_caching(torch=real.version), steps=1)
 
 
 def test_as_predicted(half: Schedule, real: Oracle) -> None:
@@ -55,7 +56,7 @@ def test_on_another_card_it_does_not(half: Schedule, real: Oracle) -> None:
 
 def test_smallest_card_of_an_arena(bert: Trace, real: Oracle) -> None:
     budget = peak_bytes(bert, 512) // 2
-    requests = of_schedule(replay(bert, "coop", "arena", budget, steps=1))
+    requests = of_schedule(replay(bert, "coop", budget, steps=1))
     for conf in ("", "expandable_segments:True"):
         found = smallest_card(requests, real, conf)
         assert found.confirmed

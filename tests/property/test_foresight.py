@@ -35,7 +35,7 @@ def test_steps_go_as_rehearsed(trace: Trace, ratio: float, in_place: InPlace) ->
     assume(trace.n_steps == 1 and set(np.flatnonzero(trace.alive_at_start)) <= set(trace.becomes[trace.becomes >= 0]))
     budget = int(ratio * peak_bytes(trace, GRANULE))
     assume(budget >= GRANULE)
-    schedule = replay(trace, policies.find(f"foresight:in_place={in_place}"), "arena", budget, steps=4)
+    schedule = replay(trace, policies.find(f"foresight:in_place={in_place}"), budget, steps=4)
     assert validate(schedule, trace) == []
     planned = schedule.header["planned_steps"]
     assert 0 <= planned <= 3
@@ -48,8 +48,8 @@ def test_steps_go_as_rehearsed(trace: Trace, ratio: float, in_place: InPlace) ->
 def test_a_planned_step_costs_what_was_rehearsed(name: str, ratio: float) -> None:
     trace = synth(name)
     budget = int(ratio * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
-    short, long = (replay(trace, "foresight", "arena", budget, steps=k) for k in (2, 3))
-    thrift = replay(trace, "thrift", "arena", budget, steps=1)
+    short, long = (replay(trace, "foresight", budget, steps=k) for k in (2, 3))
+    thrift = replay(trace, "thrift", budget, steps=1)
     assert (short.header["planned_steps"], long.header["planned_steps"]) == (1, 2)
     one_step = long.header["total_cost_ns"] - short.header["total_cost_ns"]
     assert short.header["total_cost_ns"] == thrift.header["total_cost_ns"] + one_step
@@ -67,8 +67,8 @@ def test_offline_all_steps_are_one_plan(name: str) -> None:
     """From the first on, each costs what Foresight's planned ones do; nothing is searched for."""
     trace = synth(name) if ":" in name else load(ROOT / "traces" / f"{name}.parquet")
     budget = int(0.7 * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
-    schedule = replay(trace, "foresight-offline", "arena", budget, steps=3)
-    short, long = (replay(trace, "foresight", "arena", budget, steps=k) for k in (2, 3))
+    schedule = replay(trace, "foresight-offline", budget, steps=3)
+    short, long = (replay(trace, "foresight", budget, steps=k) for k in (2, 3))
     assert validate(schedule, trace) == []
     assert (schedule.header["planned_steps"], schedule.header["searches"]) == (3, 0)
     assert schedule.header["total_cost_ns"] == 3 * (long.header["total_cost_ns"] - short.header["total_cost_ns"])
@@ -80,7 +80,7 @@ def test_offline_all_steps_are_one_plan(name: str) -> None:
 def test_foresight_is_thrift_where_steps_differ() -> None:
     trace = load(ROOT / "traces" / "spos.parquet")
     budget = int(0.6 * peak_bytes(trace, GRANULE))
-    thrift, schedule = (replay(trace, p, "arena", budget, steps=5) for p in ("thrift", "foresight"))
+    thrift, schedule = (replay(trace, p, budget, steps=5) for p in ("thrift", "foresight"))
     assert schedule.header["planned_steps"] == 0
     assert [row[:8] for row in schedule.rows()] == [row[:8] for row in thrift.rows()]
 
@@ -89,13 +89,13 @@ def test_offline_steps_that_differ_are_one_plan() -> None:
     """Each round costs what was rehearsed for its five steps, two thirds of what it costs under Thrift at most."""
     trace = load(ROOT / "traces" / "moe.parquet")
     budget = int(0.8 * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
-    schedule = replay(trace, "foresight-offline", "arena", budget, steps=10)
+    schedule = replay(trace, "foresight-offline", budget, steps=10)
     assert validate(schedule, trace) == []
     assert (schedule.header["planned_steps"], schedule.header["searches"]) == (10, 0)
     plan = make(program_of(trace), budget, _addresses(trace, budget), in_place=True)
     assert plan is not None
     assert schedule.header["total_cost_ns"] == 2 * (int(trace.cost_ns.sum()) + plan.cost)
-    thrift = replay(trace, "thrift", "arena", budget, steps=10)
+    thrift = replay(trace, "thrift", budget, steps=10)
     assert 3 * schedule.header["recompute_cost_ns"] < 2 * thrift.header["recompute_cost_ns"]
 
 
@@ -107,7 +107,7 @@ def test_what_is_used_beyond_its_step_is_planned_too(trace: Trace, ratio: float,
     budget = int(ratio * peak_bytes(trace, GRANULE))
     assume(budget >= GRANULE)
     steps = 2 * trace.n_steps if repeatable(trace) else trace.n_steps
-    schedule = replay(trace, policies.find(f"foresight-offline:in_place={in_place}"), "arena", budget, steps=steps)
+    schedule = replay(trace, policies.find(f"foresight-offline:in_place={in_place}"), budget, steps=steps)
     assert validate(schedule, trace) == []
     if schedule.header["planned_steps"] == steps:
         assert schedule.header["searches"] == 0
@@ -116,7 +116,7 @@ def test_what_is_used_beyond_its_step_is_planned_too(trace: Trace, ratio: float,
 def test_a_start_that_does_not_fit_is_out_of_memory() -> None:
     """As under Foresight, which does not plan its first step."""
     trace = load(ROOT / "traces" / "resnet-50.parquet")
-    schedules = [replay(trace, p, "arena", 100 << 20, steps=2) for p in ("foresight", "foresight-offline")]
+    schedules = [replay(trace, p, 100 << 20, steps=2) for p in ("foresight", "foresight-offline")]
     assert [one.header["outcome"] for one in schedules] == ["oom", "oom"]
     assert schedules[0].rows() == schedules[1].rows()
 
@@ -147,7 +147,7 @@ def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -
         return replace(plan, requests=requests)
 
     monkeypatch.setattr("coopsim.replay.foresight.planner.make", spoiled)
-    schedule = replay(trace, "foresight", "arena", budget, steps=3)
+    schedule = replay(trace, "foresight", budget, steps=3)
     assert schedule.header["planned_steps"] == 0
     assert schedule.header["outcome"] == "ok"
     assert validate(schedule, trace) == []
@@ -164,7 +164,7 @@ def test_a_surprise_ends_the_plan_until_the_next_round(monkeypatch: pytest.Monke
         return replace(plan, requests=plan.requests[: len(plan.requests) // 2])
 
     monkeypatch.setattr("coopsim.replay.foresight.planner.make", spoiled)
-    schedule = replay(trace, "foresight-offline", "arena", budget, steps=6)
+    schedule = replay(trace, "foresight-offline", budget, steps=6)
     assert schedule.header["planned_steps"] == 2
     assert schedule.header["outcome"] == "ok"
     assert validate(schedule, trace) == []
@@ -176,7 +176,7 @@ def test_a_first_step_that_does_not_fit_begins_anew_as_coop() -> None:
     """Its rows are Coop's; what the first try had cost is told, and counts."""
     trace = load(ROOT / "traces" / "resnet-50.parquet")
     budget = int(0.28 * peak_bytes(trace, GRANULE))
-    thrift, coop, schedule = (replay(trace, p, "arena", budget, steps=3) for p in ("thrift", "coop", "foresight"))
+    thrift, coop, schedule = (replay(trace, p, budget, steps=3) for p in ("thrift", "coop", "foresight"))
     assert (thrift.header["outcome"], coop.header["outcome"], schedule.header["outcome"]) == ("oom", "ok", "ok")
     assert validate(schedule, trace) == []
     n = int((schedule.step == 0).sum())
@@ -191,7 +191,7 @@ def test_a_later_step_that_does_not_fit_begins_anew() -> None:
     """The steps before it are as they were; what it had cost is told. Thrift runs out of memory there."""
     trace = load(ROOT / "traces" / "moe.parquet")
     budget = int(0.49 * peak_bytes(trace, GRANULE))
-    thrift, schedule = (replay(trace, p, "arena", budget, steps=5) for p in ("thrift", "foresight"))
+    thrift, schedule = (replay(trace, p, budget, steps=5) for p in ("thrift", "foresight"))
     assert thrift.header["outcome"] == "oom"
     assert thrift.header["failure"]["step"] == 3
     assert schedule.header["outcome"] == "ok"
@@ -208,5 +208,5 @@ def test_no_step_begins_anew_once_parameters_are_updated() -> None:
     update = str(Phase.OPTIMIZER)
     for phase in ([update, *trace.phase[1:]], [trace.phase[0], *[update] * (trace.n_ops - 1)]):
         updating = replace(trace, phase=phase)
-        schedule = replay(updating, "foresight", "arena", budget, steps=3)
+        schedule = replay(updating, "foresight", budget, steps=3)
         assert (schedule.header["outcome"], schedule.header["lost_cost_ns"]) == ("oom", 0)

@@ -73,7 +73,7 @@ def options(draw: st.DrawFn, trace: Trace) -> dict[str, object]:
         "allocator": allocator,
         "budget": budget(trace, reference.GRANULE[allocator], roll),
         "steps": 1 + roll.roll(4 if repeatable(trace) else trace.n_steps),
-        "decide_by": roll.pick(["cost", "cost", "bytes", "flops", "unit"]),
+        "cost_model": roll.pick(["cost", "cost", "bytes", "flops", "unit"]),
         "overhead_limit": roll.pick([10.0, 10.0, 10.0, 1.2]),
         "random": roll.pick(["recompute", "recompute", "keep"]),
     }

@@ -104,7 +104,7 @@ class Memory:
 
 def check_searches(trace: Trace, policy: str, budget: int) -> Counter[str]:
     """Replay, and look at every search: did it take the best run, or rightly find none?"""
-    schedule = replay(trace, find(policy), "arena", budget, steps=1)
+    schedule = replay(trace, find(policy), budget, steps=1)
     memory = Memory(trace, policy, budget)
     seen: Counter[str] = Counter()
     before: list[Piece] = []  # what the search found, once it has begun

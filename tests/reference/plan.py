@@ -45,7 +45,7 @@ class Plan:
 
 
 def plan(
-    trace: Trace, program: Program, policy: Any, budget: int, addresses: list[int], decide_by: str, random: str
+    trace: Trace, program: Program, policy: Any, budget: int, addresses: list[int], cost_model: Any, random: str
 ) -> Plan | None:
     """What the product plans for the round."""
     lowered = lower(
@@ -53,7 +53,7 @@ def plan(
         in_place=policy.in_place,
         pinning=policy.pinning,
         granule=512,
-        decide_by=decide_by,
+        cost_model=cost_model,
         keep_random=random == "keep",
     )
     in_place = policy.in_place == InPlace.RECOMPUTABLE

@@ -17,14 +17,14 @@ EXPENSIVE = re.compile(r"\w+\.(mm|addmm|bmm|baddbmm|(cudnn_)?convolution(_backwa
 class Program:
     """The trace in terms of values: what every op reads and makes, what is freed after it, what is handed on."""
 
-    def __init__(self, trace: Trace, policy: Any, granule: int, decide_by: str, keep_random: bool) -> None:
+    def __init__(self, trace: Trace, policy: Any, granule: int, cost_model: str, keep_random: bool) -> None:
         self.trace, self.granule = trace, granule
         self.in_place = policy.in_place == InPlace.RECOMPUTABLE
         self.initial: list[Value] = []
         self.ops: list[Op] = []
         self.current: dict[int, Value] = {}  # storage -> its value so far
         self.let_go: list[tuple[int, Value]] = []  # (op, value): the program's frees, in order
-        self.build(decide_by)
+        self.build(cost_model)
         self.handed_on = {self.current[s]: int(h) for s, h in enumerate(trace.becomes) if h >= 0 and s in self.current}
         self.let_go += [(len(self.ops) - 1, v) for _, v in sorted(self.current.items()) if v not in self.handed_on]
         self.fix(policy, keep_random)
@@ -38,7 +38,7 @@ class Program:
         self.current[storage] = value
         return value
 
-    def build(self, decide_by: str) -> None:
+    def build(self, cost_model: str) -> None:
         t = self.trace
         for s in range(t.n_storages):
             if t.alive_at_start[s] and t.bytes[s]:
@@ -52,7 +52,7 @@ class Program:
                 [s for s in dict.fromkeys(row[o]) if t.bytes[s]] for row in (t.reads, t.mutates, t.creates)
             )
             moved, flops = int(t.bytes_moved[o]), int(t.flops[o])
-            decision = {"cost": int(t.cost_ns[o]), "bytes": moved, "flops": flops or moved // 4, "unit": 1}[decide_by]
+            decision = {"cost": int(t.cost_ns[o]), "bytes": moved, "flops": flops or moved // 4, "unit": 1}[cost_model]
             expensive = EXPENSIVE.match(t.name[o]) is not None
             op = Op(o, int(t.step[o]), int(t.cost_ns[o]), decision, expensive, bool(t.random[o]))
             op.inputs = [self.current[s] for s in dict.fromkeys(reads + mutates)]

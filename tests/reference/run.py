@@ -291,7 +291,7 @@ def replay(
     allocator: str,
     budget: int,
     steps: int,
-    decide_by: str = "cost",
+    cost_model: str = "cost",
     overhead_limit: float = 10.0,
     random: str = "recompute",
     near_tie: Callable[[], None] = lambda: None,
@@ -303,13 +303,13 @@ def replay(
     anew: list[int] = []  # steps that begin anew, as often as they do
     while True:
         first = first_tries(policy)[anew.count(0)]
-        program = Program(trace, first, granule, decide_by, random == "keep")
+        program = Program(trace, first, granule, cost_model, random == "keep")
         memory = Counter(budget) if allocator == "counter" else Arena(budget, first.placement)
         state = Replay(program, first, memory, near_tie)
         state.choices_for = lambda step, first=first: later_tries(first)[sum(0 < k <= step for k in anew) % 4]
         state.offline = policy.planning == Planning.OFFLINE
         if plans and (trace.n_steps == 1 or state.offline):
-            state.plan_for = lambda at, program=program: plan(trace, program, policy, budget, at, decide_by, random)
+            state.plan_for = lambda at, program=program: plan(trace, program, policy, budget, at, cost_model, random)
         try:
             state.go(steps, overhead_limit)
         except Ended as stop:

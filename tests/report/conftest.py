@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from coopsim.options import ReplayOptions
 from coopsim.report import Ask, collect, write
 from coopsim.trace import Trace
 from coopsim.trace.synth import make
 
 from .browser import Page, browser, find
 
-OPTIONS = {"steps": 3, "decide_by": "cost", "overhead_limit": 10.0, "random": "recompute"}
+OPTIONS = ReplayOptions(3)
 ASK = Ask(["lru", "coop"], ["100%", "60%", "40%", "1KiB"], band=3, options=OPTIONS)
 MARKUP = "</script><script>window.broken=1</script><img src=x onerror='window.broken=1'>&amp;<!--"
 
@@ -55,7 +56,7 @@ def bert_page(bert: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bert") / "page.html"
     budgets = [f"{k}%" for k in range(100, 20, -10)]
     policies = ["dtr-oneflow", "dte-oneflow", "coop"]
-    write(collect([bert], Ask(policies, budgets, options=OPTIONS | {"steps": 10}), nobody), path)
+    write(collect([bert], Ask(policies, budgets, options=ReplayOptions(10)), nobody), path)
     return path
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from coopsim.figures.residences import ROLES, residences
 from coopsim.metrics import SUMMARY_KEYS, explain
-from coopsim.replay import measure, replay
+from coopsim.replay import measure, record
 from coopsim.report import Ask, collect, html
 from coopsim.report.page import _SCRIPTS
 from coopsim.report.stays import EARLIER, EVICTED, RECOMPUTED
@@ -35,7 +35,7 @@ def test_figures_are_the_replays(small: Trace, data: dict[str, Any]) -> None:
     names = [p["name"] for p in data["policies"]]
     assert sorted(names) == ["coop", "lru"]
     for shown, (name, nbytes) in zip(trace["replays"], product(names, sizes), strict=True):
-        row = measure(small, name, "arena", nbytes, **OPTIONS)
+        row = measure(small, name, nbytes, options=OPTIONS)
         for key in set(SUMMARY_KEYS) - {"search_ns", "planning_ns"}:
             assert shown[key] == row[key], key
         assert shown["explained"] == (None if row["outcome"] == "ok" else explain(row))
@@ -52,7 +52,7 @@ def test_curves_are_bands_of_neighbouring_budgets(small: Trace, data: dict[str, 
         assert [p[0] for p in points] == [b["ratio"] for b in trace["budgets"]]
         for point, b in zip(points, trace["budgets"], strict=True):
             offsets = (-0.025 * peak, 0, 0.025 * peak)
-            rows = [measure(small, name, "arena", max(512, round(b["bytes"] + o)), **OPTIONS) for o in offsets]
+            rows = [measure(small, name, max(512, round(b["bytes"] + o)), options=OPTIONS) for o in offsets]
             fit = [r for r in rows if r["outcome"] == "ok"]
             values = [r[quantity] for r in fit if r[quantity] is not None]
             assert point[1:3] == [3, len(fit)]
@@ -72,7 +72,7 @@ def test_stays_are_the_schedules(small: Trace, data: dict[str, Any]) -> None:
     (trace,) = data["traces"]
     marks = 0
     for shown in trace["replays"]:
-        schedule = replay(small, shown["policy"], budget=shown["budget_bytes"], **OPTIONS)
+        schedule = record(small, shown["policy"], shown["budget_bytes"], options=OPTIONS)
         steps = unpack(shown["stays"])
         assert len(steps) == len(shown["maps"])
         for columns, m in zip(steps, shown["maps"], strict=True):

@@ -14,7 +14,7 @@ BAD: list[tuple[list[str], str]] = [
     (["synth:unet:4", "--steps", "0"], "not a whole number from 1 to a million"),
     (["synth:unet:4", "--band", "none"], "not a whole number from 1 to a million"),
     (["synth:unet:4", "--band-width", "0%"], "not a percentage"),
-    (["synth:unet:4", "--overhead-limit", "0.5"], "overhead limit must be at least 1"),
+    (["synth:unet:4", "--overhead-limit", "0.5"], "overhead_limit: 0.5 is not a number from 1"),
 ]
 
 

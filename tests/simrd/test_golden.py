@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coopsim.options import ReplayOptions
 from coopsim.replay import measure
 from coopsim.simrd import POLICIES, import_log, measure_simrd, replay_simrd
 from coopsim.simrd.log import Call, Constant, read
@@ -104,7 +105,8 @@ def test_banishing_in_the_general_core_is_nearly_simrds(row: dict[str, str]) -> 
     """The core's clock, ties and staleness are not simrd's, and it knows no views: the same outcome, within a point."""
     policy = f"{BANISHING[row['heuristic']]}:release=banish,dead=keep"
     limit = float(row["overhead_limit"])
-    found = measure(trace_of(row["log"]), policy, "counter", int(row["budget_bytes"]), steps=1, overhead_limit=limit)
+    options = ReplayOptions(1, overhead_limit=limit)
+    found = measure(trace_of(row["log"]), policy, int(row["budget_bytes"]), "counter", options)
     assert found["outcome"] == row["status"]
     assert found["evictions"] == pytest.approx(int(row["evictions_pressure"]), rel=0.1, abs=2)
     if row["slowdown"]:

@@ -21,7 +21,7 @@ from tests.capture.conftest import Runner
 @pytest.fixture
 def exported(tmp_path: Path, coopsim: Any) -> tuple[Trace, Any, Path]:
     trace = make("synth:chain")
-    schedule = replay(trace, "coop", "arena", budget=_half(trace), steps=2)
+    schedule = replay(trace, "coop", _half(trace), steps=2)
     save(schedule, tmp_path / "s.parquet")
     save_trace(trace, tmp_path / "t.parquet")
     out = tmp_path / "out.pickle"
@@ -72,7 +72,7 @@ answer([text.count("\\n"), "cudaMalloc" in text, *map(len, shown)])
 
 def test_counter_is_refused(tmp_path: Path, coopsim: Any) -> None:
     trace = make("synth:chain")
-    save(replay(trace, "coop", "counter", budget=_half(trace), steps=1), tmp_path / "s.parquet")
+    save(replay(trace, "coop", _half(trace), "counter", steps=1), tmp_path / "s.parquet")
     save_trace(trace, tmp_path / "t.parquet")
     args = ("export", tmp_path / "s.parquet", "--trace", tmp_path / "t.parquet", "--torch-snapshot", tmp_path / "o")
     code, _, err = coopsim(*args)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from coopsim.options import ReplayOptions
 from coopsim.replay import measure
 from coopsim.sweep import Grid, Processes, Scan, feasibility_map
 from coopsim.sweep.from_size import Size, from_size
@@ -26,7 +27,7 @@ def test_it_fits_there_and_at_every_stride_above_and_not_just_below(name: str, p
     assert len(ticks) > 50
 
     def fits(nbytes: int, steps: int = 10) -> bool:
-        return bool(measure(trace, policy, "arena", nbytes, steps=steps)["outcome"] == "ok")
+        return bool(measure(trace, policy, nbytes, options=ReplayOptions(steps))["outcome"] == "ok")
 
     assert fits(size.nbytes)
     searched = 1 if policy == "foresight" else 10  # of a policy that plans, the round that goes without a plan
@@ -58,8 +59,8 @@ def test_a_plan_that_fails_costs_more_memory(monkeypatch: pytest.MonkeyPatch) ->
     trace = make("synth:chain:8")
     peak = peak_bytes(trace, 512)
 
-    def needs(_trace: object, _policy: str, _allocator: str, nbytes: int, steps: int) -> dict[str, str]:
-        return {"outcome": "ok" if nbytes >= (0.3 if steps > 1 else 0.2) * peak - 512 else "oom"}
+    def needs(_trace: object, _policy: str, nbytes: int, _allocator: str, options: ReplayOptions) -> dict[str, str]:
+        return {"outcome": "ok" if nbytes >= (0.3 if options.steps > 1 else 0.2) * peak - 512 else "oom"}
 
     monkeypatch.setattr("coopsim.sweep.from_size.measure", needs)
     assert [from_size(trace, policy) for policy in ("foresight", "coop")] == [
@@ -71,7 +72,7 @@ def test_more_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = make("synth:chain:8")
     peak = peak_bytes(trace, 512)
 
-    def needs(_trace: object, _policy: str, _allocator: str, nbytes: int, steps: int) -> dict[str, str]:
+    def needs(_trace: object, _policy: str, nbytes: int, _allocator: str, options: ReplayOptions) -> dict[str, str]:
         return {"outcome": "ok" if nbytes >= 1.2 * peak - 512 else "oom"}
 
     monkeypatch.setattr("coopsim.sweep.from_size.measure", needs)

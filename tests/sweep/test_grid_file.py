@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from coopsim import renamed
 from coopsim.sweep import Grid, sweep
 
 FILE = """
@@ -17,7 +18,7 @@ budgets = ["100%:80%:10%", "6GiB"]
 band = 3
 band_width = "2%"
 steps = [1, 3]
-decide_by = ["cost", "unit"]
+cost_model = ["cost", "unit"]
 torch = ["2.12.1", "2.15.0"]
 alloc_conf = ["", "expandable_segments:True,garbage_collection_threshold:0.8"]
 """
@@ -40,7 +41,7 @@ def test_a_file_and_flags_mean_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     flags = of(
         *("deep/traces/a.parquet", "synth:chain:8", "--policies", "lru,coop:placement=low,in_place=copy"),
         *("--allocator", "arena,cuda-caching", "--budget", "100%:80%:10%,6GiB", "--band", "3", "--band-width", "2%"),
-        *("--steps", "1,3", "--decide-by", "cost,unit", "--torch", "2.12.1,2.15.0", "--alloc-conf", ""),
+        *("--steps", "1,3", "--cost-model", "cost,unit", "--torch", "2.12.1,2.15.0", "--alloc-conf", ""),
         *("--alloc-conf", "expandable_segments:True,garbage_collection_threshold:0.8"),
     )
     assert vars(grid) == vars(flags)
@@ -103,5 +104,5 @@ def test_replay_and_sweep_say_the_same_of_the_caching_allocator(coopsim: Any, tm
     row = pd.read_parquet(output).iloc[0].to_dict()
     assert (row["torch"], row["alloc_conf"]) == ("2.9.1", "max_split_size_mb:21")
     for key, value in one.items():
-        if key not in ("search_ns", "failure"):
+        if key not in ("search_ns", "failure", *renamed.KEYS):
             assert row[key] == value or (value is None and pd.isna(row[key])), key

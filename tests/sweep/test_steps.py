@@ -53,7 +53,7 @@ def base(trace: Trace, steps: int) -> int:
 @pytest.mark.parametrize("policy", ["dtr-oneflow", "coop", "lru"])
 def test_a_replay_goes_round_the_sequence_in_one_memory(lengths: Trace, policy: str, steps: int) -> None:
     assert lengths.n_steps == 3
-    schedule = replay(lengths, policy, budget=int(0.7 * peak_bytes(lengths, 512)), steps=steps)
+    schedule = replay(lengths, policy, int(0.7 * peak_bytes(lengths, 512)), steps=steps)
     assert schedule.header["outcome"] == "ok"
     assert validate(schedule, lengths) == []
     computed = schedule.op[schedule.action == Action.COMPUTE].tolist()
@@ -74,7 +74,7 @@ def test_sweep_and_map_do_too(lengths: Trace, tmp_path: Path) -> None:
     for k in STEPS:
         row = found.loc[("lengths", k)]
         assert row.base_cost_ns == base(lengths, k)
-        alone = replay(lengths, "coop", budget=row.budget_bytes, steps=k)
+        alone = replay(lengths, "coop", row.budget_bytes, steps=k)
         assert row.total_cost_ns == alone.header["total_cost_ns"]
         assert row.overhead == row.total_cost_ns / row.base_cost_ns
         assert found.loc[("unet-3", k)].base_cost_ns == k * found.loc[("unet-3", 1)].base_cost_ns

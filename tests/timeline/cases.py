@@ -52,7 +52,7 @@ def replays(draw: st.DrawFn, streams: int = 1, allocator: str = "arena") -> tupl
     if allocator == "cuda-caching":
         nbytes = (2 << 20) * (1 + rolls.roll(3))  # segments are of 2 MiB
     steps = 1 + rolls.roll(3) if repeatable(trace) else trace.n_steps
-    schedule = replay(trace, policy, allocator, nbytes, steps=steps)
+    schedule = replay(trace, policy, nbytes, allocator, steps=steps)
     assume(len(schedule) > 0)
     return schedule, trace
 

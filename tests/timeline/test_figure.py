@@ -16,7 +16,7 @@ from coopsim.types import CoopsimError
 
 def bar(policy: str, ratio: float, allocator: str = "arena", visit_ns: float = 15) -> time.Bar:
     trace = make("synth:chain")
-    schedule = replay(trace, policy, allocator, int(ratio * peak_bytes(trace, 512)), steps=2)
+    schedule = replay(trace, policy, int(ratio * peak_bytes(trace, 512)), allocator, steps=2)
     params = changed(load_params(), search_ns_per_visit=visit_ns, segment_alloc_ns=10**6)
     found = summary(simulate(schedule, trace, params))
     return time.Bar(policy, allocator, ratio, schedule.header["outcome"], found)

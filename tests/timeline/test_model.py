@@ -40,7 +40,7 @@ def chain(layers: int = 12) -> Trace:
 
 def squeezed(policy: str = "dtr-oneflow", steps: int = 3) -> tuple[Schedule, Trace]:
     trace = chain()
-    return replay(trace, policy, budget=int(0.6 * peak_bytes(trace, 512)), steps=steps), trace
+    return replay(trace, policy, int(0.6 * peak_bytes(trace, 512)), steps=steps), trace
 
 
 @st.composite

@@ -23,14 +23,14 @@ ALLOCATORS = ("arena", "counter", "cuda-caching")
 
 
 def case(trace: Trace, allocator: str) -> tuple[Timeline, Schedule, Trace]:
-    schedule = replay(trace, "dtr-oneflow", allocator, int(0.5 * peak_bytes(trace, 512)), steps=2)
+    schedule = replay(trace, "dtr-oneflow", int(0.5 * peak_bytes(trace, 512)), allocator, steps=2)
     return simulate(schedule, trace, load_params()), schedule, trace
 
 
 def small() -> list[tuple[Timeline, Schedule, Trace]]:
     """Several streams; copies; a host that costs nothing."""
     p = changed(load_params(), copy_inputs=True, copy_on_write=True, copy_stream=True)
-    copies = replay(copying(), "dtr-oneflow", budget=1 << 20, steps=2)
+    copies = replay(copying(), "dtr-oneflow", 1 << 20, steps=2)
     streams, trace = two_streams()
     free = Params(0, 0, 0, 0, 0, 8)
     return [

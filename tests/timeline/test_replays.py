@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from coopsim.allocators import cuda_caching
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.replay import replay
 from coopsim.requests import of_schedule
@@ -106,7 +107,7 @@ def two_streams() -> tuple[Schedule, Trace]:
     b.free(x)
     b.op("i", reads=[y, z], cost_ns=10)
     trace = b.build({})
-    return replay(trace, "coop", budget=4096, steps=1), trace
+    return replay(trace, "coop", 4096, steps=1), trace
 
 
 def test_streams_by_hand() -> None:
@@ -127,10 +128,10 @@ def test_memory_of_another_stream_is_waited_for() -> None:
             b.free(x)
         b.op("g", creates=[y], cost_ns=10, stream=1)
         trace = b.build({})
-        t = simulate(replay(trace, "coop", budget=1024, steps=1), trace, FREE)
+        t = simulate(replay(trace, "coop", 1024, steps=1), trace, FREE)
         assert t.start_ns.tolist() == [0, start]
     with pytest.raises(CoopsimError, match="several streams need a schedule with addresses"):
-        simulate(replay(trace, "dtr", "counter", 512, steps=1), trace, FREE)
+        simulate(replay(trace, "dtr", 512, "counter", steps=1), trace, FREE)
 
 
 def copying() -> Trace:
@@ -145,7 +146,7 @@ def copying() -> Trace:
 
 def test_copies_by_hand() -> None:
     trace = copying()
-    schedule = replay(trace, "dtr-oneflow", budget=1 << 20, steps=2)
+    schedule = replay(trace, "dtr-oneflow", 1 << 20, steps=2)
     p = changed(FREE, copy_inputs=True, copy_on_write=True, host_to_device_gb_s=10, device_to_device_gb_s=100)
     t = simulate(schedule, trace, p)
     step = [Kind.COPY_IN, Kind.COMPUTE, Kind.COPY_ON_WRITE, Kind.COMPUTE, Kind.COMPUTE]
@@ -157,7 +158,7 @@ def test_copies_by_hand() -> None:
     assert alone.tasks.stream.tolist() == [1, 0, 1, 0, 0] * 2
     # The second step's copy overwrites the input, which the first step reads to its end.
     assert alone.start_ns.tolist() == t.start_ns.tolist()
-    in_place = simulate(replay(trace, "coop", budget=1 << 20, steps=1), trace, p)
+    in_place = simulate(replay(trace, "coop", 1 << 20, steps=1), trace, p)
     assert in_place.tasks.kind.tolist() == [Kind.COPY_IN, Kind.COMPUTE, Kind.COMPUTE, Kind.COMPUTE]
 
 
@@ -167,7 +168,7 @@ def test_a_copy_on_its_own_stream_runs_beside_ops_that_do_not_need_it() -> None:
     b.op("f", creates=[y], cost_ns=100)
     b.op("g", reads=[x, y], creates=[z], cost_ns=5)
     trace = b.build({})
-    schedule = replay(trace, "coop", budget=1 << 20, steps=1)
+    schedule = replay(trace, "coop", 1 << 20, steps=1)
     p = changed(FREE, copy_inputs=True, host_to_device_gb_s=30)
     assert simulate(schedule, trace, p).start_ns.tolist() == [0, 100, 200]
     assert simulate(schedule, trace, changed(p, copy_stream=True)).start_ns.tolist() == [0, 0, 100]
@@ -181,7 +182,7 @@ def test_cuda_free_waits_for_the_gpu() -> None:
     b.free(x)
     b.op("g", creates=[y], cost_ns=100)
     trace = b.build({})
-    schedule = replay(trace, "dtr", "cuda-caching", 50 * MIB, steps=1)
+    schedule = replay(trace, "dtr", 50 * MIB, "cuda-caching", steps=1)
     p = changed(FREE, dispatch_ns=1, segment_alloc_ns=10, segment_free_ns=20, segment_refuse_ns=40)
     t = simulate(schedule, trace, p)
     made = [(c.allocs, c.failures, c.frees) for c in t.calls.values()]
@@ -196,7 +197,7 @@ def test_cuda_free_waits_for_the_gpu() -> None:
 @pytest.mark.parametrize("conf", ["", "expandable_segments:True", "garbage_collection_threshold:0.5"])
 @pytest.mark.parametrize("ratio", [1.2, 0.5])
 def test_calls_are_those_that_the_allocator_counts(bert: Trace, conf: str, ratio: float) -> None:
-    schedule = replay(bert, "dtr", "cuda-caching", int(ratio * peak_bytes(bert, 512)), steps=2, alloc_conf=conf)
+    schedule = replay(bert, "dtr", int(ratio * peak_bytes(bert, 512)), cuda_caching(conf=conf), steps=2)
     calls = device_calls(schedule)
     alone = CachingAllocator(schedule.header["torch"], conf, schedule.header["budget_bytes"])
     alone.run(of_schedule(schedule).rows)
@@ -211,7 +212,7 @@ def test_calls_are_those_that_the_allocator_counts(bert: Trace, conf: str, ratio
 
 def test_an_edited_schedule_of_the_caching_allocator_is_refused() -> None:
     trace = make("synth:chain")
-    schedule = replay(trace, "dtr", "cuda-caching", int(0.8 * peak_bytes(trace, 512)), steps=1)
+    schedule = replay(trace, "dtr", int(0.8 * peak_bytes(trace, 512)), "cuda-caching", steps=1)
     row = int(np.flatnonzero(schedule.action == Action.ALLOC)[-1])
     address = schedule.address.copy()
     address[schedule.address == address[row]] += 512

@@ -102,7 +102,7 @@ def test_no_replay_is_cheaper(trace: Trace, roll, policy: str) -> None:
     nbytes, problem = max(budget(trace, 1, roll), 512), problem_of(trace)
     lowest = bound(problem, nbytes)
     for spec in (policy, f"{policy}:dead=keep,release=keep"):
-        schedule = replay(trace, spec, "counter", nbytes, steps=trace.n_steps)
+        schedule = replay(trace, spec, nbytes, "counter", steps=trace.n_steps)
         if schedule.header["outcome"] == "ok":
             assert lowest is not None
             assert lowest <= schedule.header["total_cost_ns"]

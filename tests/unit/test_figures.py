@@ -80,8 +80,7 @@ def chain(layers: int = 12) -> Trace:
 
 TRACE = chain()
 SQUEEZED = {
-    p: replay(TRACE, p, budget=int(0.7 * peak_bytes(TRACE, 512)), steps=3)
-    for p in ("coop", "dte-oneflow", "dtr-oneflow")
+    p: replay(TRACE, p, int(0.7 * peak_bytes(TRACE, 512)), steps=3) for p in ("coop", "dte-oneflow", "dtr-oneflow")
 }
 
 
@@ -379,7 +378,7 @@ def test_steps_add_up_and_phases_are_in_order() -> None:
 
 
 def test_schedules_without_a_map_are_refused() -> None:
-    counter = replay(TRACE, "dtr-oneflow", "counter", budget=peak_bytes(TRACE), steps=1)
+    counter = replay(TRACE, "dtr-oneflow", peak_bytes(TRACE), "counter", steps=1)
     with pytest.raises(CoopsimError, match="'counter' has no addresses"):
         memory_map.draw(counter, TRACE)
     with pytest.raises(CoopsimError, match="no step 3; it has 3"):
@@ -455,7 +454,7 @@ def test_a_map_says_what_it_shows() -> None:
 
 
 def test_a_failed_replay_has_a_map_that_says_so() -> None:
-    failed = replay(TRACE, "dtr-oneflow", budget=int(0.45 * peak_bytes(TRACE, 512)), steps=3)
+    failed = replay(TRACE, "dtr-oneflow", int(0.45 * peak_bytes(TRACE, 512)), steps=3)
     assert failed.header["outcome"] == "oom"
     figure = memory_map.draw(failed, TRACE)
     assert "out of memory in step 1 of 3" in figure.axes[0].get_title(loc="left")
@@ -463,7 +462,7 @@ def test_a_failed_replay_has_a_map_that_says_so() -> None:
 
 
 def test_budgets_that_differ_stand_in_each_row() -> None:
-    roomy = replay(TRACE, "coop", budget=peak_bytes(TRACE, 512), steps=3)
+    roomy = replay(TRACE, "coop", peak_bytes(TRACE, 512), steps=3)
     figure = memory_map.compare([SQUEEZED["coop"], roomy], TRACE)
     assert "70%" in figure.axes[0].get_title(loc="left")
     assert "100%" in figure.axes[1].get_title(loc="left")
@@ -517,7 +516,7 @@ def test_maps_are_named_after_what_was_replayed(tmp_path: Path) -> None:
     assert found[0] == "memory-map_chain_coop_70pct.png"
     large = make("synth:unet:4")
     budget = int(0.7 * peak_bytes(large, 512)) + 4096
-    odd = replay(large, "coop", "cuda-caching", budget=budget, steps=1)
+    odd = replay(large, "coop", budget, "cuda-caching", steps=1)
     assert plot_schedule(odd, large, tmp_path)[0].name == (
         f"memory-map_unet-4_coop_cuda-caching_{odd.header['budget_bytes']}B.png"
     )

@@ -53,9 +53,10 @@ def test_help_and_replay_import_nothing_heavy() -> None:
 
 def test_kernels_count_no_references(bert: Trace) -> None:
     """Reference counting made the core ten times slower; the machine code, which is all in one, must have none."""
+    from coopsim.options import ReplayOptions
     from coopsim.replay import loop, measure
 
-    measure(bert, "coop", "arena", 16 << 30, steps=1)
+    measure(bert, "coop", 16 << 30, options=ReplayOptions(1))
     assert loop.run.root.targetoptions["_nrt"] is False  # type: ignore[attr-defined]
     files = list(jit._CACHE.rglob("loop.run-*.nbc"))
     assert files

@@ -4,6 +4,7 @@ import pytest
 
 from coopsim import policies
 from coopsim.metrics import SUMMARY_KEYS, summary
+from coopsim.options import ReplayOptions
 from coopsim.replay import measure, replay
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
@@ -21,7 +22,7 @@ def test_every_documented_key_is_there() -> None:
 @pytest.mark.parametrize("policy", policies.names())
 def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
     budget = peak_bytes(bert, 512) * 6 // 10
-    schedule = replay(bert, policy, "arena", budget, steps=2)
+    schedule = replay(bert, policy, budget, steps=2)
     figures = summary(schedule)
     used = peak = total = recompute = 0
     count = dict.fromkeys(Action, 0)
@@ -57,21 +58,21 @@ def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
 
 def test_measuring_gives_the_same_figures_as_recording(bert: Trace) -> None:
     budget = peak_bytes(bert, 512) * 6 // 10
-    recorded = summary(replay(bert, "coop", "arena", budget, steps=1))
-    measured = measure(bert, "coop", "arena", budget, steps=1)
+    recorded = summary(replay(bert, "coop", budget, steps=1))
+    measured = measure(bert, "coop", budget, options=ReplayOptions(1))
     assert recorded | {"search_ns": 0} == measured | {"search_ns": 0}
     assert recorded["planned_steps"] is recorded["planning_ns"] is recorded["lost_cost_ns"] is None
 
 
 def test_who_plans_tells_of_its_plans(bert: Trace) -> None:
     budget = peak_bytes(bert, 512) * 6 // 10
-    figures = measure(bert, "foresight", "arena", budget, steps=3)
+    figures = measure(bert, "foresight", budget, options=ReplayOptions(3))
     assert (figures["planned_steps"], figures["lost_cost_ns"]) == (2, 0)
     assert figures["planning_ns"] > 0
 
 
 def test_all_the_memory_it_could_want_means_no_eviction_in_a_counter(bert: Trace) -> None:
-    figures = measure(bert, "coop", "counter", peak_bytes(bert, 1), steps=2)
+    figures = measure(bert, "coop", peak_bytes(bert, 1), "counter", ReplayOptions(2))
     assert figures["outcome"] == "ok"
     assert figures["evictions"] == figures["recomputes"] == 0
     assert figures["overhead"] == 1.0

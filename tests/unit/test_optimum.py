@@ -135,7 +135,7 @@ def test_every_replay_is_a_schedule_and_none_beats_the_bound(trace: Trace, roll,
         for allocator in ("counter", "arena"):
             if nbytes < 512:
                 continue
-            schedule = replay(trace, spec, allocator, nbytes, steps=trace.n_steps)
+            schedule = replay(trace, spec, nbytes, allocator, steps=trace.n_steps)
             if schedule.header["outcome"] == "ok":
                 assert needs(problem, runs_of(schedule)).peak <= nbytes
                 check(trace, nbytes, runs_of(schedule))

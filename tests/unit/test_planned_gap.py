@@ -22,7 +22,7 @@ CASES = [
 def test_a_planned_step_attains_the_optimum(name: str, ratio: float, optimum: float) -> None:
     """No schedule is cheaper, so this is also a check of the bound: a plan below it would show a fault of either."""
     trace = trace_of(name)
-    outcome, overhead = planned_step(trace, "foresight", "arena", int(ratio * peak_bytes(trace)))
+    outcome, overhead = planned_step(trace, "foresight", int(ratio * peak_bytes(trace)))
     assert (outcome, overhead) == ("ok", pytest.approx(optimum, abs=2e-6))
 
 
@@ -32,7 +32,7 @@ def test_who_plans() -> None:
 
 
 def test_no_step_in_too_little() -> None:
-    assert planned_step(trace_of("chain:8"), "foresight", "arena", 4096) == ("oom", None)
+    assert planned_step(trace_of("chain:8"), "foresight", 4096) == ("oom", None)
 
 
 def test_gap_shows_it(coopsim) -> None:

@@ -18,7 +18,7 @@ KINDS = {0: "fixed", 9: "new"} | {k: "cheap" if k % 2 else "dear" for k in range
 
 @pytest.fixture(scope="module")
 def dtr() -> Schedule:
-    return replay(make("synth:holes:4"), "dtr-oneflow", budget=10 * MIB, steps=1)
+    return replay(make("synth:holes:4"), "dtr-oneflow", 10 * MIB, steps=1)
 
 
 def test_what_lies_where(dtr: Schedule) -> None:
@@ -42,7 +42,7 @@ def test_pieces_fill_the_budget_at_every_row(dtr: Schedule) -> None:
 
 
 def test_a_counter_has_no_strips() -> None:
-    schedule = replay(make("synth:chain:4"), "dtr", "counter", budget=8 * MIB, steps=1)
+    schedule = replay(make("synth:chain:4"), "dtr", 8 * MIB, "counter", steps=1)
     with pytest.raises(CoopsimError, match="no addresses"):
         strips.used(schedule, len(schedule))
 

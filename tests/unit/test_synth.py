@@ -50,7 +50,7 @@ def test_holes_costs_the_greedy_more_than_the_window() -> None:
     trace = holes(24)
     lost = {}
     for policy in ("dtr-oneflow", "coop"):
-        schedule = replay(trace, policy, budget=peak_bytes(trace, 512) * 7 // 10, steps=2)
+        schedule = replay(trace, policy, peak_bytes(trace, 512) * 7 // 10, steps=2)
         assert schedule.header["outcome"] == "ok"
         assert validate(schedule, trace) == []
         lost[policy] = int(schedule.bytes[schedule.action == Action.EVICT].sum())

@@ -326,7 +326,7 @@ class TestFiles:
 
     def test_a_schedule_is_no_trace_and_a_trace_no_schedule(self, path: Path, tmp_path: Path) -> None:
         t = load(path)
-        schedules.save(replay(t, "lru", budget=int(t.bytes.sum()), steps=1), tmp_path / "s.parquet")
+        schedules.save(replay(t, "lru", int(t.bytes.sum()), steps=1), tmp_path / "s.parquet")
         self.refused(tmp_path / "s.parquet", "not a coopsim trace")
         with pytest.raises(TraceError, match="not a coopsim schedule"):
             schedules.load(path)

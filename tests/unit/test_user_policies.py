@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from coopsim import policies
+from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
 from coopsim.replay import measure, replay
 from coopsim.schedule import Schedule
@@ -44,8 +45,8 @@ def same(a: Schedule, b: Schedule) -> bool:
 def test_a_score_of_ones_own(bert: Trace, score: object) -> None:
     budget = peak_bytes(bert, 512) // 2
     mine = Policy(name="mine", summary="", source="", score=score)  # type: ignore[arg-type]
-    ours = replay(bert, "dte-oneflow", "arena", budget, steps=1)
-    found = replay(bert, mine, "arena", budget, steps=1)
+    ours = replay(bert, "dte-oneflow", budget, steps=1)
+    found = replay(bert, mine, budget, steps=1)
     assert same(found, ours)
     assert found.header["own_functions"] == {"score": "compiled" if score is dte_score else "Python"}
 
@@ -53,9 +54,9 @@ def test_a_score_of_ones_own(bert: Trace, score: object) -> None:
 def test_a_search_of_ones_own(bert: Trace) -> None:
     budget = peak_bytes(bert, 512) * 7 // 10
     mine = Policy(name="mine", summary="", source="", divisor=Divisor.BYTES, choose=least_score)
-    found = replay(bert, mine, "arena", budget, steps=1)
+    found = replay(bert, mine, budget, steps=1)
     assert found.header["evictions"] > 0
-    assert same(found, replay(bert, "dtr-oneflow", "arena", budget, steps=1))
+    assert same(found, replay(bert, "dtr-oneflow", budget, steps=1))
     assert validate(found, bert) == []
 
 
@@ -66,14 +67,17 @@ def test_exceptions_and_nonsense_end_in_one_line(bert: Trace) -> None:
     budget = peak_bytes(bert, 512) // 2
     for choose, says in ((broken, "LookupError: no idea"), (lambda *_: [0], "value 0 cannot be evicted now")):
         with pytest.raises(CoopsimError, match=says):
-            measure(bert, Policy(name="mine", summary="", source="", choose=choose), "arena", budget, steps=1)
+            measure(bert, Policy(name="mine", summary="", source="", choose=choose), budget, options=ReplayOptions(1))
 
     def no_score(cost, recency, nbytes, hole):
         return [][int(cost)]
 
     with pytest.raises(CoopsimError, match="mine"):
         measure(
-            bert, Policy(name="mine", summary="", source="", score=lambda *a: no_score(*a)), "arena", budget, steps=1
+            bert,
+            Policy(name="mine", summary="", source="", score=lambda *a: no_score(*a)),
+            budget,
+            options=ReplayOptions(1),
         )
 
 

@@ -22,7 +22,7 @@ POLICIES = ["coop", "coop-oneflow", "dte-oneflow", "dtr-oneflow", "dtr-eq", "dtr
 def test_costs_are_kept(policy: str) -> None:
     """Between two searches few values change their cost; the others are not asked again."""
     trace = load(ROOT / "traces/bert-large.parquet")
-    h = replay(trace, policy, budget=peak_bytes(trace, 512) // 2, steps=2).header
+    h = replay(trace, policy, peak_bytes(trace, 512) // 2, steps=2).header
     assert h["search_scores"] > 50_000
     assert h["costs_asked"] < 0.06 * h["search_scores"]
 
@@ -32,7 +32,7 @@ def test_work_grows_with_what_is_resident_and_no_faster(policy: str) -> None:
     headers = []
     for resident in (200, 800):
         trace = nets(4 * resident, resident)
-        headers.append(replay(trace, policy, budget=peak_bytes(trace, 512) * 9 // 10, steps=1).header)
+        headers.append(replay(trace, policy, peak_bytes(trace, 512) * 9 // 10, steps=1).header)
     for h in headers:
         searches = h["searches"] if policy.startswith("coop") else h["evictions"]  # one for each eviction
         looks = 2 if policy == "coop-oneflow" else 1  # its loop comes by twice: as a piece enters and as it leaves

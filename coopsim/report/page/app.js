@@ -133,7 +133,7 @@ function showCurvesLegend() {
 }
 
 function start() {
-  byId("made").textContent = `Made by coopsim ${DATA.coopsim}: ${counted(DATA.steps, "step")} in one memory, allocator ${DATA.allocator}, policies decide by ${DATA.decide_by}.`;
+  byId("made").textContent = `Made by coopsim ${DATA.coopsim}: ${counted(DATA.steps, "step")} in one memory, allocator ${DATA.allocator}, cost model of the policies: ${DATA.cost_model}.`;
   byId("charts").replaceChildren(...QUANTITIES.map(() => el("div", { class: "chart" })));
   byId("trace-choice").hidden = DATA.traces.length < 2;
   byId("trace").replaceChildren(...DATA.traces.map((t, k) => el("option", { value: k }, t.label)));

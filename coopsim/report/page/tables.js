@@ -30,7 +30,7 @@ function failure(replay) {
   const f = replay.failure;
   if (!f) return [];
   if (replay.outcome !== "oom") return [el("p", { class: "bad" }, replay.explained)];
-  const held = Object.entries(f.fixed_bytes).sort((a, b) => b[1] - a[1]);
+  const held = Object.entries(f.non_evictable_bytes).sort((a, b) => b[1] - a[1]);
   const list = [
     ["needed", f.needed_bytes], ["free", f.free_bytes], ["largest hole", f.largest_hole_bytes],
     ["in use by the op", f.pinned_bytes],

@@ -1,0 +1,33 @@
+"""Names of the release before: understood until the next one, each with a line on stderr that says the new name."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+KEYS = {  #: of JSON, of the columns of tables and of files of a grid
+    "decide_by": "cost_model",
+    "scatter": "external_fragmentation",
+    "max_pieces": "max_blocks",
+    "fixed_bytes": "non_evictable_bytes",
+}
+
+
+def warn(old: str, new: str) -> None:
+    """Say that a name is an old one."""
+    print(f"note: {old} is called {new} now; the old name goes with the next release", file=sys.stderr, flush=True)
+
+
+def warn_of_keys() -> None:
+    """Say which keys of JSON are old ones."""
+    warn(f"of the keys of --json, {', '.join(KEYS)}", ", ".join(KEYS.values()))
+
+
+def with_old_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with what was renamed under its old name, too, also in an object inside."""
+    whole = {key: with_old_keys(value) if isinstance(value, Mapping) else value for key, value in row.items()}
+    return whole | {old: whole[new] for old, new in KEYS.items() if new in whole}
+
+
+def with_new_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with old names renamed; for what an earlier release has written."""
+    return {KEYS.get(key, key): value for key, value in row.items()}

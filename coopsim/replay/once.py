@@ -1,0 +1,147 @@
+"""One replay: what all its tries share, and one try."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from coopsim.allocators import ARENA, Allocator, CudaCaching
+from coopsim.allocators.caching import settings, version
+from coopsim.allocators.caching import state as caching_state
+from coopsim.allocators.caching.conf import parse
+from coopsim.kernel import codes
+from coopsim.kernel import state as s
+from coopsim.options import ReplayOptions
+from coopsim.policies import Policy
+from coopsim.replay.loop import run
+from coopsim.replay.foresight.planner import Planner
+from coopsim.replay.lower import lower
+from coopsim.replay.user import Hooks
+from coopsim.text import human
+from coopsim.trace.table import Trace
+from coopsim.types import CoopsimError, CostModel, RandomOps
+
+_OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
+
+
+class Replay:
+    """A trace under a policy, in an allocator of so many bytes. CoopsimError for what makes no sense."""
+
+    def __init__(
+        self, trace: Trace, policy: Policy, budget_bytes: int, allocator: Allocator, options: ReplayOptions
+    ) -> None:
+        self.trace, self.policy, self.allocator, self.options = trace, policy, allocator, options
+        if budget_bytes <= 0:
+            raise CoopsimError(f"the budget must be positive, not {budget_bytes} bytes")
+        if trace.header.get("dependencies") == "unknown":
+            raise CoopsimError(
+                f"{trace.label} is a memory snapshot's, which does not say what could be recomputed; see coopsim advise"
+            )
+        self.program = lower(
+            trace,
+            in_place=policy.in_place,
+            pinning=policy.pinning,
+            granule=allocator.granule,
+            cost_model=CostModel(options.cost_model),
+            keep_random=options.random == RandomOps.KEEP,
+        )
+        self._check_repetition()
+        allocator.needs_a_piece(budget_bytes, f"a budget of {budget_bytes} bytes")
+        self.budget = budget_bytes // allocator.granule * allocator.granule
+        self.hooks = Hooks(policy) if policy.score or policy.choose else None
+        self.memory: CachingMemory | None = None
+        if isinstance(allocator, CudaCaching):
+            self.memory = CachingMemory(allocator, self.budget, len(self.program.values))
+        self.planner: Planner | None = None
+        if policy.plans and allocator is ARENA:
+            self.planner = Planner(trace, self.program, policy, self.budget)
+
+    def _check_repetition(self) -> None:
+        trace, used_up = self.trace, self.program.used_up
+        if self.options.steps > trace.n_steps and used_up >= 0:
+            what = f"{trace.role[used_up]}, {human(trace.bytes[used_up])}"
+            raise CoopsimError(
+                f"this trace cannot be repeated: storage {used_up} ({what}) is used up and nothing replaces it; "
+                f"give --steps {trace.n_steps} or fewer"
+            )
+
+    def run(self, *, record: bool) -> s.State:
+        """Replay, and begin anew as long as the planner does. record: log every action."""
+        state = self._once(log_rows=0)
+        while self.planner and self.planner.begins_anew(state):
+            state = self._once(log_rows=0)
+        if record:  # the last run has counted the rows; a replay is deterministic, so this one fills exactly those
+            state = self._once(log_rows=int(state.K[s.K_ROWS]))
+        return state
+
+    def _once(self, log_rows: int) -> s.State:
+        """From the start to the end, or to where it fails."""
+        while True:
+            first = self.planner.policy_for(0) if self.planner else self.policy
+            empty = self.memory.empty() if self.memory else None
+            state = s.new_state(self.program, self._choice(first), self.budget, log_rows, empty)
+            if self.hooks:
+                self.hooks.attach(state)
+            with self.hooks.listening() if self.hooks else nullcontext():
+                if self.planner:
+                    self.planner.run(state, self.options.steps, self.options.overhead_limit, self._choice)
+                else:
+                    _run(state, self.options.steps, self.options.overhead_limit)
+            if self.hooks:
+                self.hooks.check()
+            if self.memory is None or not state.K[s.K_CROWDED]:
+                return state
+            self.memory.blocks *= 2
+
+    def _choice(self, policy: Policy) -> s.Array:
+        return _choice(policy, self.allocator.code)
+
+
+def _run(state: s.State, steps: int, overhead_limit: float) -> None:
+    """Replay in parts, as Ctrl-C is not seen while the core runs."""
+    part = max(1, _OPS_AT_ONCE * len(state.step_cost) // len(state.O))
+    for until in range(part, steps + part, part):
+        run(state, min(until, steps), overhead_limit)
+        if state.K[s.K_OUTCOME] != codes.OUTCOME_OK:
+            return
+
+
+def _choice(policy: Policy, allocator: int) -> s.Array:
+    """A policy and an allocator as kernels know them."""
+    choice = np.zeros(s.C_SIZE, np.int64)
+    choice[s.C_COST] = codes.code(policy.cost)
+    choice[s.C_DIVISOR] = codes.code(policy.divisor)
+    choice[s.C_RECENCY] = codes.code(policy.recency)
+    choice[s.C_SEARCH] = codes.code(policy.search)
+    choice[s.C_PLACEMENT] = codes.code(policy.placement)
+    choice[s.C_IN_PLACE] = codes.code(policy.in_place)
+    choice[s.C_RELEASE] = codes.code(policy.release)
+    choice[s.C_DEAD] = codes.code(policy.dead)
+    choice[s.C_ALLOCATOR] = allocator
+    return choice
+
+
+class CachingMemory:
+    """What a replay needs of the caching allocator: empty ones, and what is said of a used one."""
+
+    def __init__(self, allocator: CudaCaching, total_bytes: int, values: int) -> None:
+        self.torch, self.conf, self.total_bytes = allocator.torch, allocator.conf, total_bytes
+        self.rules = version.find(self.torch)
+        self.settings = parse(self.conf, self.rules)
+        self.blocks = 8 * values + 1024
+
+    def empty(self) -> caching_state.Caching:
+        state = caching_state.new_state(self.blocks)
+        settings.apply(self.settings, self.rules, self.total_bytes, state)
+        return state
+
+    def header(self, state: s.State) -> dict[str, Any]:
+        """The version, whose rules it has, the settings; peak of reserved bytes; how often it tried again."""
+        K = state.caching.K
+        return {
+            "torch": self.torch,
+            "torch_rules": self.rules.name,
+            "alloc_conf": self.conf,
+            "peak_reserved_bytes": int(K[caching_state.K_RESERVED + 1]),
+            "alloc_retries": int(K[caching_state.K_RETRIES]),
+        }

@@ -1,0 +1,125 @@
+"""What a replay came to: its header and its log as a schedule."""
+
+from typing import Any
+
+import numpy as np
+
+from coopsim import policies
+from coopsim.kernel import state as s
+from coopsim.replay.once import Replay
+from coopsim.replay.lower import Program
+from coopsim.replay.user import Hooks
+from coopsim.schedule import Schedule
+from coopsim.trace.table import Trace
+from coopsim.types import Outcome
+
+_OUTCOMES = list(Outcome)
+
+
+def schedule_of(replay: Replay, state: s.State) -> Schedule:
+    """The schedule, with the rows that the state has logged; none if it has logged none."""
+    header = _header(replay.trace, replay.program, state) | {
+        "policy": replay.policy.name,
+        "choices": policies.choices(replay.policy),
+        "allocator": replay.allocator.name,
+        "granule": replay.allocator.granule,
+        **replay.options.as_dict(),
+        "own_functions": _own_functions(replay.hooks),
+    }
+    if replay.planner:
+        header |= replay.planner.header(state)
+    if replay.memory:
+        header |= replay.memory.header(state)
+    return _schedule(replay.program, state, header)
+
+
+def _own_functions(hooks: Hooks | None) -> dict[str, str]:
+    """Which of a user's functions took part, and whether they were compiled."""
+    if hooks is None:
+        return {}
+    found = {}
+    if hooks.policy.score:
+        found["score"] = "compiled" if hooks.compiled else "Python"
+    if hooks.policy.choose:
+        found["choose"] = "Python"
+    return found
+
+
+def _header(trace: Trace, program: Program, state: s.State) -> dict[str, Any]:
+    K, F = state.K, state.F
+    outcome = _OUTCOMES[K[s.K_OUTCOME]]
+    return {
+        "trace": trace.content_hash,
+        "model": trace.label,
+        "outcome": str(outcome),
+        "budget_bytes": int(K[s.K_BUDGET]),
+        "base_step_cost_ns": program.step_cost.tolist(),
+        "total_cost_ns": int(K[s.K_TOTAL]),
+        "recompute_cost_ns": int(K[s.K_RECOMPUTE_COST]),
+        "peak_bytes": int(K[s.K_PEAK]),
+        "evictions": int(K[s.K_EVICTIONS]),
+        "releases": int(K[s.K_RELEASES]),
+        "recomputes": int(K[s.K_RECOMPUTES]),
+        "ops_run": int(K[s.K_OPS]),
+        "copies": int(K[s.K_COPIES]),
+        "searches": int(K[s.K_SEARCHES]),
+        "search_visits": int(K[s.K_VISITS]),
+        "search_scores": int(K[s.K_SCORES]),
+        "costs_asked": int(K[s.K_ASKED]),
+        "max_blocks": int(K[s.K_MAX_PIECES]),
+        "search_ns": int(K[s.K_SEARCH_NS]),
+        "free_ratio_sum": float(F[s.F_FREE]),
+        "free_ratio_incl_sum": float(F[s.F_FREE_INCL]),
+        "external_fragmentation_sum": float(F[s.F_SCATTER]),
+        "failure": _failure(trace, program, state, outcome),
+    }
+
+
+def _failure(trace: Trace, program: Program, state: s.State, outcome: Outcome) -> dict[str, Any] | None:
+    """Where and why a replay that did not end well ended: the op, and for out of memory what stood in the way."""
+    if outcome == Outcome.OK:
+        return None
+    K, V = state.K, state.V
+    op = int(K[s.K_OP])
+    where = {
+        "step": int(K[s.K_STEP]),
+        "op": op,
+        "op_name": trace.name[op] if op >= 0 else "the start of the step",
+        "module": trace.module[op] if op >= 0 else "",
+    }
+    if outcome != Outcome.OOM:
+        return where
+    resident = V[:, s.PIECE] >= 0
+    fixed = resident & (V[:, s.EVICTABLE] == 0)
+    pinned = resident & (V[:, s.EVICTABLE] == 1) & (V[:, s.PINS] > 0)
+    by_role: dict[str, int] = {}
+    for v in np.flatnonzero(fixed).tolist():
+        role = trace.role[program.storage[v]] if program.storage[v] >= 0 else "temporary"
+        by_role[role] = by_role.get(role, 0) + int(V[v, s.BYTES])
+    return where | {
+        "needed_bytes": int(K[s.K_NEEDED]),
+        "free_bytes": int(K[s.K_FREE]),
+        "largest_hole_bytes": int(K[s.K_LARGEST]),
+        "non_evictable_bytes": by_role,
+        "pinned_bytes": int(V[pinned, s.BYTES].sum()),
+    }
+
+
+def _schedule(program: Program, state: s.State, header: dict[str, Any]) -> Schedule:
+    log = state.log
+    value = log[:, s.L_VALUE]
+    named = value >= 0
+    storage = np.where(named, program.storage[value], -1)
+    version = np.where(named, program.version[value], -1)
+    return Schedule(
+        action=log[:, s.L_ACTION].astype(np.int8),
+        step=log[:, s.L_STEP].copy(),
+        op=log[:, s.L_OP].copy(),
+        storage=storage,
+        version=version,
+        address=log[:, s.L_ADDRESS].copy(),
+        bytes=log[:, s.L_BYTES].copy(),
+        time_ns=log[:, s.L_TIME].copy(),
+        visits=log[:, s.L_VISITS].copy(),
+        header=header,
+    )

@@ -1,0 +1,28 @@
+"""What names a sweep, so that rows of another are not mixed into its journal."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from coopsim.sweep.grid import Setting
+
+SWEEP_VERSION = 4
+
+
+def key(*what: Any) -> str:
+    """Names what is asked for and this version of the core: rows of something else must not be mixed in.
+
+    what: settings, points, or whatever JSON can hold.
+    """
+    from coopsim import __version__
+    from coopsim.kernel.jit import SOURCES_HASH
+    from coopsim.policies._foreign import fingerprint
+
+    def plain(thing: Any) -> Any:
+        if isinstance(thing, Setting):
+            return asdict(thing) | {"fingerprint": fingerprint(thing.policy)}
+        return asdict(thing)
+
+    text = json.dumps([__version__, SOURCES_HASH, SWEEP_VERSION, *what], default=plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
