@@ -50,11 +50,11 @@ def cuda_caching(torch: str = "", conf: str = "") -> CudaCaching:
     return replace(_CUDA_CACHING, torch=torch or NEWEST, conf=conf)
 
 
-ARENA = Allocator("arena", codes.ARENA, 512, True, "one region; best fit, lowest address; 512 B; freed neighbours merge at once")
+_OF_ARENA = "one region; best fit, lowest address; 512 B; freed neighbours merge at once"
+_OF_PYTORCH = "PyTorch's, of --torch V and --alloc-conf (docs/allocators.md)"
+ARENA = Allocator("arena", codes.ARENA, 512, True, _OF_ARENA)
 COUNTER = Allocator("counter", codes.COUNTER, 1, False, "counts bytes, knows no addresses (DTR's simulator)")
-_CUDA_CACHING = CudaCaching(
-    "cuda-caching", codes.CACHING, 512, True, "PyTorch's, of --torch V and --alloc-conf (docs/allocators.md)"
-)
+_CUDA_CACHING = CudaCaching("cuda-caching", codes.CACHING, 512, True, _OF_PYTORCH)
 ALLOCATORS: dict[str, Allocator] = {a.name: a for a in (ARENA, _CUDA_CACHING, COUNTER)}
 
 

@@ -18,8 +18,7 @@ def planned_step(trace: Trace, policy: str, budget: int, options: ReplayOptions 
     the same.
     """
     two, three = (
-        measure(trace, policy, budget, options=replace(options, steps=k * trace.n_steps))
-        for k in (LEARNS, LEARNS + 1)
+        measure(trace, policy, budget, options=replace(options, steps=k * trace.n_steps)) for k in (LEARNS, LEARNS + 1)
     )
     if three["outcome"] != Outcome.OK:
         return str(three["outcome"]), None

@@ -13,8 +13,8 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
-from coopsim.replay.loop import run
 from coopsim.replay.foresight.planner import Planner
+from coopsim.replay.loop import run
 from coopsim.replay.lower import lower
 from coopsim.replay.user import Hooks
 from coopsim.text import human

@@ -6,8 +6,8 @@ import numpy as np
 
 from coopsim import policies
 from coopsim.kernel import state as s
-from coopsim.replay.once import Replay
 from coopsim.replay.lower import Program
+from coopsim.replay.once import Replay
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
 from coopsim.trace.table import Trace

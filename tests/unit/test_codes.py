@@ -21,9 +21,9 @@ trace = make("synth:chain:8")
 peak = peak_bytes(trace)
 for name in policies.names() + MORE:
     for allocator in ("arena", "counter", "cuda-caching"):
-        print(name, allocator, *seen(replay(trace, name, allocator, 7 * peak // 10, steps=2)))
+        print(name, allocator, *seen(replay(trace, name, 7 * peak // 10, allocator, steps=2)))
 for percent in (100, 60, 20):
-    print(*seen(replay(trace, "coop", "arena", peak * percent // 100, overhead_limit=1.01)))
+    print(*seen(replay(trace, "coop", peak * percent // 100, overhead_limit=1.01)))
     print(*seen(simrd.replay_simrd(trace, "dtr", peak * percent // 100)))
 """
 
