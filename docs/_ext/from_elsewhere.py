@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+_ELSEWHERE = re.compile(r"\[([^]]+)\]\(\.\./((?:README|experiments/notes/\w+)\.md)(?:#[^)]*)?\)")
 _DRAWN = re.compile("[─►┐┘└┴■●│]")
 
 
@@ -17,11 +18,11 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _links(_app: Any, page: str, source: list[str]) -> None:
-    """In the site, notebooks are a folder below the pages, not beside them."""
+    """In the site, notebooks are a folder below the pages, not beside them; pages that it lacks are downloads."""
     if page.startswith("notebooks/"):
         source[0] = source[0].replace("](../docs/", "](../").replace("](../experiments/", "](../../experiments/")
     else:
-        source[0] = source[0].replace("](../notebooks/", "](notebooks/")
+        source[0] = _ELSEWHERE.sub(r"{download}`\1 <../\2>`", source[0].replace("](../notebooks/", "](notebooks/"))
 
 
 def _plain_docstring(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
