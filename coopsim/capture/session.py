@@ -102,8 +102,7 @@ def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.St
 def _program(job: Job, cost_model: CostModel) -> tuple[target.Step, dict[str, Any]]:
     """The step, and what is known about it."""
     if job.is_file:
-        name = Path(job.target.rpartition(":")[0]).stem
-        return target.load(job.target), {"model": name, "title": job.target.rpartition("/")[2]}
+        return target.load(job.target), {"model": target.label(job.target), "title": job.target.rpartition("/")[2]}
     model = models.get(job.target)
     setting = model.setting(job.batch, job.optimizer, job.amp, job.attention)
     torch.backends.cuda.matmul.allow_tf32 = cost_model.precision == "tf32"

@@ -22,6 +22,12 @@ def split(target: str) -> tuple[Path, str]:
     return Path(path), function
 
 
+def label(target: str) -> str:
+    """What a trace of it is called: by its function; by its file where that is `step`, as it is in most."""
+    path, _, function = target.rpartition(":")
+    return Path(path).stem if function == "step" else function
+
+
 def load(target: str) -> Step:
     """Import the file, as a module with its folder on sys.path, and give its function.
 

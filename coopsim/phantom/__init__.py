@@ -24,11 +24,13 @@ def environment(card: str | Profile, *, total_bytes: int | None = None) -> dict[
     found = profile.variables() | {
         "LD_LIBRARY_PATH": ":".join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])),
         "CUDA_VISIBLE_DEVICES": "0",
+        "TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT": "0",  # for threads of its own that csrc/exit.c keeps waiting
     }
     if total_bytes is not None:
         found["COOPSIM_PHANTOM_TOTAL"] = str(total_bytes)
+    first = [f"{folder}/{build.EXIT}"]
     if wheel.find().has_real_libraries:
         # torch's RPATH would find NVIDIA's libraries first; what is loaded already is not looked for again.
-        ours = sorted(entry.path for entry in os.scandir(folder) if ".so" in entry.name)
-        found["LD_PRELOAD"] = ":".join(filter(None, [*ours, os.environ.get("LD_PRELOAD")]))
+        first = sorted(entry.path for entry in os.scandir(folder) if ".so" in entry.name)
+    found["LD_PRELOAD"] = ":".join(filter(None, [*first, os.environ.get("LD_PRELOAD")]))
     return found

@@ -26,6 +26,8 @@ _ANSWERS = {
     "libcudnn.so": ("cudnn", "cudnn_rnn"),
 }
 _NVML = "libnvidia-ml.so.1"
+#: What must be loaded before anything else.
+EXIT = "libcoopsim-exit.so"
 _C = ["-std=gnu11", "-O2", "-fPIC", "-fno-builtin", "-w"]
 
 
@@ -102,7 +104,7 @@ class _Build:
             (self.sources / name).write_text(text, encoding="utf-8")
         major, minor = (int(n) for n in self.torch.cuda.split(".")[:2])
         defines = [f"-DCUDA_VERSION_NUMBER={1000 * major + 10 * minor}", f"-DCUDNN_VERSION_NUMBER={self.torch.cudnn}"]
-        for name in (*_RUNTIME, *(n for names in _ANSWERS.values() for n in names), "nvml"):
+        for name in (*_RUNTIME, *(n for names in _ANSWERS.values() for n in names), "nvml", "exit"):
             self.objects[name] = self.sources / f"{name}.o"
             self._cc(*_C, *defines, "-c", f"{self.sources / name}.c", "-o", str(self.objects[name]))
         wanted = wheel.imports(self.torch.libraries)
@@ -119,6 +121,7 @@ class _Build:
             answers = next((a for start, a in _ANSWERS.items() if soname.startswith(start)), ())
             self._link(soname, symbols, answers)
         self._link(_NVML, {}, ("nvml",))
+        self._link(EXIT, {}, ("exit",))
         shutil.rmtree(self.sources)
 
     def _link(

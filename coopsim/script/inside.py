@@ -9,7 +9,6 @@ import importlib.machinery
 import json
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
@@ -61,7 +60,7 @@ class _Session:
     def __init__(self, task: Task, folder: str) -> None:
         self._task, self._folder = task, folder
         self._watch: Any = None
-        self._error: dict[str, str] | None = None
+        self._error: dict[str, Any] | None = None
 
     def begin(self) -> None:
         """torch is there."""
@@ -73,7 +72,12 @@ class _Session:
         """In place of sys.excepthook: remember what ended the script."""
         first = (str(error).strip().splitlines() or [""])[0]
         said = f"{kind.__name__}: {first}" if first else kind.__name__
-        self._error = {"place": places.of_error(error), "error": said}
+        first_failure = getattr(error, "get_first_failure", None)  # torchrun's ChildFailedError
+        if first_failure is not None:
+            rank, failure = first_failure()
+            said = f"rank {rank} ended with exit code {failure.exitcode}"
+        self._error = {"place": "" if first_failure else places.of_error(error), "error": said}
+        self._error["launcher"] = first_failure is not None
         if self._task.traceback:
             traceback.print_exception(kind, error, where)
 
@@ -96,6 +100,3 @@ class _Session:
         with open(part, "w", encoding="utf-8") as file:
             json.dump(found, file)
         os.rename(part, os.path.join(self._folder, f"{os.getpid()}.json"))
-        # Autograd's threads may still be at the tail of the last backward pass. Should they want the interpreter after
-        # its end, Python ends them in the midst of C++, which aborts the process.
-        time.sleep(0.05)

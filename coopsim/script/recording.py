@@ -45,7 +45,7 @@ class TraceOfSteps:
         task, model = self._task, self._recorder.cost_model
         history = self._recorder.device.history.stop()
         header = about | {
-            "model": Path(task.command).stem,
+            "model": _name(task.command),
             "title": task.command,
             "command": f"coopsim phantom run --gpu {task.card} -- {task.command}",
             "versions": {"coopsim": coopsim.__version__, "torch": torch.__version__},
@@ -59,3 +59,9 @@ class TraceOfSteps:
         trace.save(assemble.assemble(recording, history, header), Path(task.trace))
         gc.collect()
         self.outcome = "written"
+
+
+def _name(command: str) -> str:
+    """What the trace is called: the script, or the program if there is no file of Python."""
+    words = command.split()
+    return Path(next((word for word in words if word.endswith(".py")), words[0])).stem

@@ -118,7 +118,7 @@ def test_mlp_costs(mlp: Trace) -> None:
 
 def test_mlp_header(mlp: Trace) -> None:
     header = dict(mlp.header)
-    assert header["model"] == "program"
+    assert header["model"] == "program"  # its file; its function is only `step`
     assert header["command"] == "coopsim capture program.py:step"
     assert header["device"] == "phantom NVIDIA A100-SXM4-80GB"
     assert header["parameters"] == 64 * 128 + 128 + 128 * 32 + 32

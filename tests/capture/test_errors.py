@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.capture import CaptureError, OutOfMemory, capture
+from coopsim.capture import CaptureError, OutOfMemory, capture, target
 
 StepFile = Callable[[str], str]
 
@@ -80,3 +80,11 @@ def test_out_of_memory(tmp_path: Path, step_file: StepFile) -> None:
         "out of memory at train.py:3: the NVIDIA GeForce RTX 3060 has 11.75 GiB, of which 160 MiB are the context's; "
         "8.00 GiB were allocated when 8.00 GiB more were asked for"
     )
+
+
+@pytest.mark.parametrize(
+    ("named", "label"),
+    [("held.py:distilbert", "distilbert"), ("a/b/train.py:step", "train"), ("x.py:more", "more")],
+)
+def test_a_trace_is_called_by_its_function_or_its_file(named: str, label: str) -> None:
+    assert target.label(named) == label

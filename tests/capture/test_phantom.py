@@ -1,5 +1,6 @@
 """The phantom GPU: what it says of itself, its memory, and what happens where it cannot be had."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -221,3 +222,22 @@ def test_preloads_over_real_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     preload = phantom.environment("t4")["LD_PRELOAD"]
     assert "/libcudart.so." in preload
     assert "/libcudnn.so." in preload
+
+
+ENDS_AT_ONCE = """
+import sys
+sys.setswitchinterval(100)  # no thread gets the interpreter before its end, unless it is given away
+import torch
+x = torch.ones(4, 3, 32, 32, device="cuda")
+torch.nn.Conv2d(3, 16, 3).cuda()(x).sum().backward()
+"""
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_program_may_end_while_autograd_is_at_the_tail_of_its_last_pass() -> None:
+    """Of such runs three in four were aborted: Python ends a thread of autograd in the midst of C++."""
+    environment = os.environ | phantom.environment("t4")
+    command = [sys.executable, "-c", ENDS_AT_ONCE]
+    runs = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    ends = [(run.communicate()[1], run.returncode) for run in runs]
+    assert ends == [("", 0)] * 4

@@ -136,3 +136,27 @@ def test_the_search_ends_at_the_edge(low: int, edge: int, room: int, guess: int 
     assert count == len(asked) <= 30
     if guess == low + edge and edge and room:
         assert count == 2
+
+
+RANK = """
+import os, sys, torch
+x = torch.ones(10, device="cuda")
+if "leave" in sys.argv:
+    os._exit(7)
+x.view(3, 5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "rank.py:6: RuntimeError: shape '[3, 5]' is invalid for input of size 10"),
+        (("leave",), "rank 0 ended with exit code 7"),
+    ],
+)
+def test_a_launcher_that_fails_says_what_its_rank_said(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(RANK)
+    code, out, err = phantom_run("--", "torchrun", "--nproc-per-node", "1", tmp_path / "rank.py", *words)
+    assert (code, out) == (2, "")
+    assert says in err.splitlines()[-1]
+    assert "ChildFailedError" not in err.splitlines()[-1]
