@@ -1,7 +1,7 @@
 """Allocators: where a value goes in memory. One file of kernels each; this table is what is known without compiling.
 
 An allocator gives two kernels over the state: `carve`, which finds bytes for a value or returns -1, and `uncarve`,
-which frees a piece. `replay/memory.py` calls them.
+which frees a block. `replay/memory.py` calls them.
 """
 
 from dataclasses import dataclass, replace
@@ -20,10 +20,10 @@ class Allocator:
     has_addresses: bool
     summary: str
 
-    def needs_a_piece(self, nbytes: int, budget: str) -> None:
-        """CoopsimError if a budget of so many bytes is less than one piece. budget: what it is called."""
+    def needs_a_block(self, nbytes: int, budget: str) -> None:
+        """CoopsimError if a budget of so many bytes is less than one block. budget: what it is called."""
         if nbytes < self.granule:
-            raise CoopsimError(f"{budget} is less than one piece of {self.name} ({self.granule} B)")
+            raise CoopsimError(f"{budget} is less than one block of {self.name} ({self.granule} B)")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Follows OneFlow's rematerialisation allocator (docs/replay.md): holes are ordered by (size, address) in a sorted array.
 """
 
-from coopsim.allocators.pieces import link_after, take_bytes, unlink
+from coopsim.allocators.blocks import link_after, take_bytes, unlink
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 
@@ -13,11 +13,11 @@ _LARGEST = 1 << 62
 @inlined
 def reset(S: s.State) -> None:
     """One hole as large as the budget."""
-    piece = link_after(S, -1)
-    S.P[piece, s.ADDRESS] = 0
-    S.P[piece, s.LENGTH] = S.K[s.K_BUDGET]
+    block = link_after(S, -1)
+    S.P[block, s.ADDRESS] = 0
+    S.P[block, s.LENGTH] = S.K[s.K_BUDGET]
     if S.K[s.K_BUDGET] > 0:
-        add_hole(S, piece)
+        add_hole(S, block)
 
 
 @kernel
@@ -26,45 +26,45 @@ def carve(S: s.State, need: int, high: bool, v: int) -> int:
     at = _first_hole(S, need, -1)
     if at == S.K[s.K_HOLES]:
         return -1
-    hole = S.H[s.HOLE_PIECE, at]
+    hole = S.H[s.HOLE_BLOCK, at]
     rest = S.P[hole, s.LENGTH] - need
-    piece = hole
+    block = hole
     if rest > 0:
-        piece = link_after(S, hole if high else S.P[hole, s.PREV])
-        S.P[piece, s.ADDRESS] = S.P[hole, s.ADDRESS] + (rest if high else 0)
-        S.P[piece, s.LENGTH] = need
+        block = link_after(S, hole if high else S.P[hole, s.PREV])
+        S.P[block, s.ADDRESS] = S.P[hole, s.ADDRESS] + (rest if high else 0)
+        S.P[block, s.LENGTH] = need
         S.P[hole, s.ADDRESS] += 0 if high else need
         S.P[hole, s.LENGTH] = rest
         _change_hole(S, at, hole)
     else:
         remove_hole(S, at)
-    S.P[piece, s.VALUE] = v
+    S.P[block, s.VALUE] = v
     take_bytes(S, need)
-    return piece
+    return block
 
 
 @kernel
-def uncarve(S: s.State, piece: int) -> None:
-    """Free a piece and merge it with free neighbours."""
-    S.P[piece, s.VALUE] = -1
-    S.K[s.K_FREE] += S.P[piece, s.LENGTH]
-    following, prev = S.P[piece, s.NEXT], S.P[piece, s.PREV]
+def uncarve(S: s.State, block: int) -> None:
+    """Free a block and merge it with free neighbours."""
+    S.P[block, s.VALUE] = -1
+    S.K[s.K_FREE] += S.P[block, s.LENGTH]
+    following, prev = S.P[block, s.NEXT], S.P[block, s.PREV]
     at = -1  # of the hole that grows
     if following >= 0 and S.P[following, s.VALUE] < 0:
         at = _first_hole(S, S.P[following, s.LENGTH], S.P[following, s.ADDRESS])
-        S.P[piece, s.LENGTH] += S.P[following, s.LENGTH]
+        S.P[block, s.LENGTH] += S.P[following, s.LENGTH]
         unlink(S, following)
     if prev >= 0 and S.P[prev, s.VALUE] < 0:
         if at >= 0:
             remove_hole(S, at)
         at = _first_hole(S, S.P[prev, s.LENGTH], S.P[prev, s.ADDRESS])
-        S.P[prev, s.LENGTH] += S.P[piece, s.LENGTH]
-        unlink(S, piece)
-        piece = prev
+        S.P[prev, s.LENGTH] += S.P[block, s.LENGTH]
+        unlink(S, block)
+        block = prev
     if at >= 0:
-        _change_hole(S, at, piece)
+        _change_hole(S, at, block)
     else:
-        add_hole(S, piece)
+        add_hole(S, block)
 
 
 @inlined
@@ -91,19 +91,19 @@ def _first_hole(S: s.State, nbytes: int, address: int) -> int:
 
 
 @kernel
-def add_hole(S: s.State, piece: int) -> None:
+def add_hole(S: s.State, block: int) -> None:
     """A new hole."""
     S.K[s.K_HOLES] += 1
     at = S.K[s.K_HOLES] - 1
     S.H[s.HOLE_BYTES, at] = _LARGEST  # after all others, until it has its place
-    _change_hole(S, at, piece)
+    _change_hole(S, at, block)
 
 
 @kernel
-def _change_hole(S: s.State, at: int, piece: int) -> None:
-    """The hole at position `at` is now `piece`: it moves to where that belongs in the order."""
+def _change_hole(S: s.State, at: int, block: int) -> None:
+    """The hole at position `at` is now `block`: it moves to where that belongs in the order."""
     H = S.H
-    nbytes, address = S.P[piece, s.LENGTH], S.P[piece, s.ADDRESS]
+    nbytes, address = S.P[block, s.LENGTH], S.P[block, s.ADDRESS]
     to = _first_hole(S, nbytes, address)
     if to > at:
         to -= 1
@@ -116,7 +116,7 @@ def _change_hole(S: s.State, at: int, piece: int) -> None:
                 H[row, j] = H[row, j - 1]
     H[s.HOLE_BYTES, to] = nbytes
     H[s.HOLE_ADDRESS, to] = address
-    H[s.HOLE_PIECE, to] = piece
+    H[s.HOLE_BLOCK, to] = block
 
 
 @kernel

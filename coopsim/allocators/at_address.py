@@ -1,7 +1,7 @@
 """A place in an arena that the caller has chosen."""
 
 from coopsim.allocators.arena import add_hole, remove_hole
-from coopsim.allocators.pieces import link_after, take_bytes
+from coopsim.allocators.blocks import link_after, take_bytes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 
@@ -17,7 +17,7 @@ def carve_at(S: s.State, need: int, address: int, v: int) -> int:
         at += 1
     if at == S.K[s.K_HOLES]:
         return -1
-    hole = S.H[s.HOLE_PIECE, at]
+    hole = S.H[s.HOLE_BLOCK, at]
     remove_hole(S, at)
     before = address - S.P[hole, s.ADDRESS]
     after = S.P[hole, s.LENGTH] - before - need

@@ -1,7 +1,7 @@
 """The state of a replay: a few two-dimensional arrays whose columns have names, passed about as one tuple.
 
-A row holds all that is known of one thing, so that touching it touches one or two cache lines. `V[v, PIECE]` reads
-"the piece of value v".
+A row holds all that is known of one value, op or block, so that touching it touches one or two cache lines. `V[v,
+BLOCK]` reads "the block of value v".
 """
 
 from typing import Any, ClassVar
@@ -14,61 +14,62 @@ from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
 
-# V: a row a value (one version of one storage). The first nine columns never change in a replay. The ops that have
+# V: a row per value (one version of one storage). The first nine columns never change in a replay. The ops that have
 # value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
 # them. HELD: one of the pins is there because something that v was made from is banished.
 BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, COST_CLASS = range(9)
-PIECE, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(9, 19)
+BLOCK, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(9, 19)
 V_STATIC, V_COLUMNS = 9, 19
 
 # cost_classes: a row per cost class (replay/preferred.py). What searches have passed of it: its bytes; those that could
-# be evicted, and what losing these would have cost. And its home: an address, or NO_HOME.
-CC_BYTES, CC_LOSABLE, CC_LOSS, CC_HOME = range(4)
+# be evicted, and what losing these would have cost. And its preferred address, or NO_ADDRESS.
+CC_BYTES, CC_LOSABLE, CC_LOSS, CC_ADDRESS = range(4)
 CC_COLUMNS = 4
-NO_HOME = -1
+NO_ADDRESS = -1
 
-# O: a row an op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
+# O: a row per op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
 # outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
-COST, DECIDE, INS, OUTS, TEMPS, PLANNED = range(6)
+COST, DECIDE, INS, OUTS, TEMPS, PENDING = range(6)
 O_COLUMNS = 6
 
-# P: a row a piece of memory, used or free, linked in address order (in a counter: in the order of allocation). A search
-# goes along it, so it has all that a score needs, in one cache line: LOCKED, more than 0 if what lies there cannot be
-# evicted now (its pins, and 1 if it never can); LAST_USE of it on the clock; COST of losing it, or UNKNOWN until asked.
+# P: a row per block of memory, used or free, linked in address order (in a counter: in the order of allocation). A
+# search goes along it, so it has all that a score needs, in one cache line: LOCKED, more than 0 if what lies there
+# cannot be evicted now (its pins, and 1 if it never can); LAST_USE of it on the clock; COST of losing it, or UNKNOWN
+# until queried.
 ADDRESS, LENGTH, PREV, NEXT, VALUE, LOCKED, LAST_USE, COST_OF_LOSS = range(8)
 P_COLUMNS = 8
-WALL = -2  # VALUE of a piece of no bytes between neighbours in the list that are none in memory; -1: free
+BARRIER = -2  # VALUE of a block of no bytes between neighbours in the list that are none in memory; -1: free
 UNKNOWN = -1
 
-# H: a column a hole, sorted by (bytes, address).
-HOLE_BYTES, HOLE_ADDRESS, HOLE_PIECE = range(3)
+# H: a column per hole, sorted by (bytes, address).
+HOLE_BYTES, HOLE_ADDRESS, HOLE_BLOCK = range(3)
 H_ROWS = 3
 
-# N: a row an equivalence class of evicted values (DTR): a union-find forest. A value that comes back leaves its node
+# N: a row per equivalence class of evicted values (DTR): a union-find forest. A value that comes back leaves its node
 # behind.
 N_PARENT, N_COST, N_STAMP = range(3)
 
-# R: a row a value, the roots of the classes around it, where COST_OF_LOSS is known (then without the classes' costs).
+# R: a row per value, the roots of the classes around it, where COST_OF_LOSS is known (then without the classes' costs).
 ROOTS = 4  # as many as fit; after the last there is a -1
 
-# watchers[r]: the first edge of those that the cost of set r went into, edges[e] the next; LAST ends the list. Edge k
+# dependents[r]: the first edge of those that the cost of set r went into, edges[e] the next; LAST ends the list. Edge k
 # is input k of its op, edge len(ins) + k is output k; edge_op has the op.
 LAST, UNLISTED = -1, -2
 
-# marks: a row a value, the round of marking that went through it, upwards and downwards.
+# marks: a row per value, the pass of marking that went through it, upwards and downwards.
 M_UP, M_DOWN = range(2)
 
 # W: what static DTR projects for an evicted value: cost to bring back, memory for that, evicted descendants.
 W_BACK, W_MEMORY, W_FORWARD = range(3)
 
-# E: the program, a row an event.
+# E: the program, a row per event.
 KIND, ID = range(2)
 RUN, DROP, END_STEP = range(3)
 
-# carry: at the end of a round value FROM becomes value TO.
+# carry: at the end of an iteration value FROM becomes value TO.
 FROM, TO = range(2)
 
-# A: the log, a row an action.
+# A: the log, a row per action.
 L_ACTION, L_STEP, L_OP, L_VALUE, L_ADDRESS, L_BYTES, L_TIME, L_VISITS = range(8)
 L_COLUMNS = 8
 
@@ -102,8 +103,8 @@ C_SIZE = 9
     K_OUTCOME,
     K_NEEDED,
     K_LARGEST,
-    K_PIECES,
-    K_MAX_PIECES,
+    K_BLOCKS,
+    K_MAX_BLOCKS,
     K_COPIES,
     K_NOW,
     K_STAMP,
@@ -112,20 +113,20 @@ C_SIZE = 9
     K_USER_SCORE,
     K_USER_SEARCH,
     K_CROWDED,  # the arrays of the caching allocator are too small
-    K_MARKING,  # the round of marking; a new one begins when a cost has been asked for
-    K_ASKED,  # costs of loss that no piece knew
-    K_UNORDERED,  # pieces linked since their rows were put in order
+    K_MARKING,  # the pass of marking; a new one begins when a cost has been queried
+    K_QUERIES,  # costs of loss queried, as no block knew them
+    K_UNORDERED,  # blocks linked since their rows were put in order
     K_STEPS,  # finished
     K_EVENT,  # the next of the program
     K_REQUEST,  # the next of the plan; -1: none is followed
-    K_PLANNED,  # steps that went by plan to their end
+    K_PLANNED_STEPS,  # steps that went by plan to their end
     K_STEP_CLOCK,  # the clock when the step began
-    K_FEW,  # whether a few large values have most of the bytes, so that none has a home
+    K_FEW,  # whether a few large values have most of the bytes, so that none has a preferred address
     K_SIZE,
 ) = range(44)
 
-# F: sums of samples, and the bytes that searches have passed of values too large for a home.
-F_FREE, F_FREE_INCL, F_SCATTER, F_LARGE = range(4)
+# F: sums of samples, and the bytes that searches have passed of values too large for one.
+F_FREE, F_FREE_INCL, F_FRAGMENTATION, F_LARGE = range(4)
 
 
 class State(Bundle):
@@ -153,12 +154,12 @@ class State(Bundle):
     cost_classes: NDArray[np.float64]
     edge_op: Array
     edges: Array
-    watchers: Array
+    dependents: Array
     marks: Array
     stack: Array  # ops that wait for their inputs
     visit: Array  # values that a walk has yet to visit
-    scratch: Array  # the run of pieces that a search looks at, values on their way, or grades in order
-    score: NDArray[np.float64]  # of the pieces in that run
+    scratch: Array  # the run of blocks that a search looks at, values on their way, or cost classes in order
+    score: NDArray[np.float64]  # of the blocks in that run
     suffix: NDArray[np.float64]  # and their sums to the right
     log: Array
     decisions: Array  # of a plan (replay/plan.py): what leaves when, as int8
@@ -183,19 +184,19 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     """
     values = program.values
     n_values, n_ops = len(values), len(program.ops) - 1
-    n_pieces = 2 * n_values + 2 if caching is None else 2 * len(caching.B)  # blocks, and walls between segments
+    n_blocks = 2 * n_values + 2 if caching is None else 2 * len(caching.B)  # and barriers between segments
     V = np.zeros((n_values, V_COLUMNS), np.int64)
     V[:, : values.shape[1]] = values
-    V[:, PIECE] = V[:, CLASS] = -1
+    V[:, BLOCK] = V[:, CLASS] = -1
     V[:, NEXT_AT] = V[:, USES]
     V[:, PARENT] = np.arange(n_values)
     V[:, SET] = V[:, OWN]
-    P = _aligned(n_pieces, P_COLUMNS)
+    P = _aligned(n_blocks, P_COLUMNS)
     P[:, PREV] = P[:, NEXT] = P[:, VALUE] = P[:, ADDRESS] = P[:, LENGTH] = -1
     K = np.zeros(K_SIZE, np.int64)
     K[K_BUDGET] = K[K_FREE] = budget
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = K[K_REQUEST] = -1
-    K[K_TOP] = n_pieces - 1
+    K[K_TOP] = n_blocks - 1
     K[K_OUTCOME] = codes.OUTCOME_OK
     K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
     cost = choice[C_COST]
@@ -216,21 +217,21 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         carry=program.carry,
         P=P,
         H=np.zeros((H_ROWS, n_values + 2), np.int64),
-        spare=_aligned(n_pieces if caching is None else 0, P_COLUMNS),
-        slots=np.arange(n_pieces)[::-1].copy(),
+        spare=_aligned(n_blocks if caching is None else 0, P_COLUMNS),
+        slots=np.arange(n_blocks)[::-1].copy(),
         N=np.zeros((2 * classes + 2, 3), np.int64),
         R=np.full((classes, ROOTS), -1, np.int64),
         W=np.zeros((projections, 3)),
-        cost_classes=np.full((int(V[:, COST_CLASS].max(initial=0)) + 1, CC_COLUMNS), [0.0, 0.0, 0.0, NO_HOME]),
+        cost_classes=np.full((int(V[:, COST_CLASS].max(initial=0)) + 1, CC_COLUMNS), [0.0, 0.0, 0.0, NO_ADDRESS]),
         edge_op=program.edge_op,
         edges=np.full(len(program.edge_op) if sets else 0, UNLISTED, np.int64),
-        watchers=np.full(sets, LAST, np.int64),
+        dependents=np.full(sets, LAST, np.int64),
         marks=np.zeros((walks, 2), np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         visit=np.zeros(n_values + 1, np.int64),
-        scratch=np.zeros(n_pieces, np.int64),
-        score=np.zeros(n_pieces),
-        suffix=np.zeros(n_pieces),
+        scratch=np.zeros(n_blocks, np.int64),
+        score=np.zeros(n_blocks),
+        suffix=np.zeros(n_blocks),
         log=np.zeros((log_rows, L_COLUMNS), np.int64),
         decisions=np.zeros(0, np.int8),
         until=np.zeros(0, np.int64),

@@ -22,7 +22,7 @@ def knapsacks(problem: Problem, budget: int) -> list[float] | None:
 
 
 class _Values:
-    """The values of a problem as arrays: a row a value."""
+    """The values of a problem as arrays: a row per value."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

@@ -14,7 +14,7 @@ from coopsim.schedule import Schedule
 from coopsim.trace.table import Trace
 from coopsim.types import Action, CoopsimError, RandomOps
 
-GRANULE = 512  #: bytes of a piece in an arena
+GRANULE = 512  #: bytes of the smallest block of an arena
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ def gap(
     """Replay the trace once under each policy, then close in on the optimum from the best of them.
 
     Under a policy that plans it is replayed again, for a step that goes by its plan. peak: what a memory ratio of 1 is.
-    problem: the trace's, if it is there already. tick: called after each piece of work, one a policy and one for the
-    optimum.
+    problem: the trace's, if it is there already. tick: called after each part of the work, one per policy and one for
+    the optimum.
     """
     problem = problem or problem_of(trace, keep_random=keep_random)
     rows, known = [], []
@@ -114,14 +114,14 @@ def gap(
 
 
 def runs_of(schedule: Schedule) -> list[int]:
-    """The ops of a schedule of one round, in the order in which they run."""
+    """The ops of a schedule of one iteration of the trace, in the order in which they run."""
     ran = (schedule.action == Action.COMPUTE) | (schedule.action == Action.RECOMPUTE)
     runs: list[int] = schedule.op[ran].tolist()
     return runs
 
 
 def _replay(trace: Trace, policy: str, allocator: str, budget: int, keep_random: bool) -> Schedule | None:
-    if allocator == "arena" and budget < GRANULE:  # not one piece
+    if allocator == "arena" and budget < GRANULE:  # not one block
         return None
     return record(trace, policy, budget, allocator, _options(trace, keep_random))
 
@@ -135,7 +135,7 @@ def _planned(trace: Trace, policy: str, budget: int, keep_random: bool) -> tuple
         return None, None
     try:
         return planned_step(trace, policy, budget, _options(trace, keep_random))
-    except CoopsimError:  # one round went through without complaint: the trace cannot be repeated
+    except CoopsimError:  # one iteration went through without complaint: the trace cannot be repeated
         return None, None
 
 

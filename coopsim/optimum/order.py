@@ -1,8 +1,8 @@
 """Schedules as sequences of op runs: what a sequence needs in memory, and finding one for a choice of recomputations.
 
 For a given sequence nothing is left to decide: a value is best kept exactly from when it is made until its last use
-before it is made again, and fixed values as long as they must be. `needs` counts the bytes that way, so a sequence
-can be run within a budget if and only if `needs` stays within it.
+before it is made again, and non-evictable values as long as they must be. `needs` counts the bytes that way, so a
+sequence can be run within a budget if and only if `needs` stays within it.
 """
 
 from collections.abc import Sequence

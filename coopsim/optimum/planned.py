@@ -12,9 +12,9 @@ _USUAL = ReplayOptions()
 
 
 def planned_step(trace: Trace, policy: str, budget: int, options: ReplayOptions = _USUAL) -> tuple[str, float | None]:
-    """How three rounds of the trace in one memory end, and the overhead of the third alone; None if one fails.
+    """How three iterations of the trace in one memory end, and the overhead of the third alone; None if one fails.
 
-    options: their steps are not looked at. The third round's cost is that of three rounds less that of two, which are
+    options: their steps are not looked at. The third's cost is that of three less that of two, which are
     the same.
     """
     two, three = (

@@ -18,7 +18,7 @@ from coopsim.types import InPlace, Pinning
 
 @dataclass(frozen=True)
 class Problem:
-    """One round of a trace. Ops and values are numbered as in the replay's program; temporaries are no values here."""
+    """One iteration of a trace. Ops and values are numbered as in the replay's program; temporaries are none here."""
 
     ins: list[list[int]]  # of each op
     outs: list[list[int]]
@@ -28,7 +28,7 @@ class Problem:
     size: dict[int, int]  # bytes of each value
     producer: dict[int, int]  # the op that makes each value; -1: there at the start
     dropped: dict[int, int]  # the op after which the program drops each value; n_ops: never
-    fixed: frozenset[int]  # values that no search may choose
+    non_evictable: frozenset[int]  # values that no search may choose
     begins: tuple[int, ...]  # the first op of each step of the trace
 
     @property
@@ -48,7 +48,8 @@ class Problem:
     def forced(self) -> list[frozenset[int]]:
         """What is resident all through each stage, whatever is decided; one more for after the last."""
         return [
-            frozenset(v for v in self.fixed if self.producer[v] < t <= self.dropped[v]) for t in range(self.n_ops + 1)
+            frozenset(v for v in self.non_evictable if self.producer[v] < t <= self.dropped[v])
+            for t in range(self.n_ops + 1)
         ]
 
     @cached_property
@@ -66,7 +67,7 @@ class Problem:
         change = [0] * (self.n_ops + 1)
         for v, last in self.last_use.items():
             made = max(self.producer[v], 0)
-            until = max(last, made, self.dropped[v] if v in self.fixed else 0)
+            until = max(last, made, self.dropped[v] if v in self.non_evictable else 0)
             change[made] += self.size[v]
             change[min(until + 1, self.n_ops)] -= self.size[v]
         return [held + own for held, own in zip(itertools.accumulate(change), self.inside, strict=False)]
@@ -115,7 +116,7 @@ class Problem:
 
 
 def problem_of(trace: Trace, *, keep_random: bool = False) -> Problem:
-    """The problem of a trace: values in single bytes, fixed only what is fixed under every policy."""
+    """The problem of a trace: values in single bytes, non-evictable only what is so under every policy."""
     program = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1, keep_random=keep_random)
     return _Reader(program).problem(trace)
 
@@ -141,6 +142,6 @@ class _Reader:
             size={v: values[v][s.BYTES] for v in kept},
             producer={v: values[v][s.PRODUCER] for v in kept},
             dropped={v: int(program.dropped[v]) for v in kept},
-            fixed=frozenset(v for v in kept if not values[v][s.EVICTABLE]),
+            non_evictable=frozenset(v for v in kept if not values[v][s.EVICTABLE]),
             begins=tuple(np.searchsorted(trace.step, range(trace.n_steps)).tolist()),
         )

@@ -3,7 +3,7 @@
 from coopsim.kernel.reference import Bundle
 from coopsim.planner.items import Ints
 
-# F: a row a choice. It places ITEM (-1: none now), in the region of sections A to B - 1, where the last key was
+# F: a row per choice. It places ITEM (-1: none now), in the region of sections A to B - 1, where the last key was
 # (AT, AFTER); the region's items are among pool[LIST:LIST_END]. What it may place lies no higher than HIGHEST. The
 # next of that is among cand[CAND_NEXT:CAND_END]: only the lowest until that has failed, as it mostly does not, then
 # all (LISTED). PARENT: the choice that made the region, tried again if this one fails. When it was made, TRAIL offsets
@@ -12,10 +12,10 @@ from coopsim.planner.items import Ints
 PARENT, A, B, AT, AFTER, LIST, LIST_END, HIGHEST, LISTED, CAND_NEXT, CAND_END = range(11)
 ITEM, TRAIL, REGIONS, POOL, REST, HULL_A, HULL_B = range(11, 18)
 
-# R: a row a region that waits: its sections, last key and maker, its list, and the next that waits (-1: none).
+# R: a row per region that waits: its sections, last key and maker, its list, and the next that waits (-1: none).
 R_A, R_B, R_AT, R_AFTER, R_PARENT, R_LIST, R_LIST_END, R_NEXT = range(8)
 
-# T: a row a raised offset: the item and what it was before.
+# T: a row per raised offset: the item and what it was before.
 T_ITEM, T_LOW = range(2)
 
 # K: counters and registers. JUMP: whether to; PARTIAL: whether something was left out; the hull is the last failure's.

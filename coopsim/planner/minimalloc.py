@@ -1,4 +1,4 @@
-"""MiniMalloc's CSV files: a row an item, offsets added in a last column.
+"""MiniMalloc's CSV files: a row per item, offsets added in a last column.
 
 Columns by name, in any order: `id` (or `buffer_id`, `buffer`), `lower` (or `start`, `begin`), `upper` (or `end`),
 `size`, and maybe `alignment`. As in MiniMalloc, `upper` is the first moment after the item's life, `end` its last one.

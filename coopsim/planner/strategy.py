@@ -20,7 +20,7 @@ _GREEDY_ROUNDS = 24  #: disturbed greedy orders for those
 
 @dataclass(frozen=True)
 class Plan:
-    """Offsets in bytes, one an item, and how good they are.
+    """Offsets in bytes, one per item, and how good they are.
 
     `height` is the largest offset + size. `lower_bound` is the most bytes alive at once, `proven` the largest height
     below which the search has shown that nothing fits, at least the bound. `work` is the placements that were tried.

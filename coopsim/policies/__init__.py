@@ -100,17 +100,17 @@ def _named(name: str) -> Policy:
 
 
 def split(text: str) -> list[str]:
-    """Policies in a comma-separated list; a piece with `=` alone goes on with the one before.
+    """Policies in a comma-separated list; a part with `=` alone goes on with the one before.
 
     >>> split("dte,coop:placement=low,in_place=copy,lru")
     ['dte', 'coop:placement=low,in_place=copy', 'lru']
     """
     specs: list[str] = []
-    for piece in text.split(","):
-        if specs and "=" in piece and ":" not in piece:
-            specs[-1] += f",{piece}"
+    for part in text.split(","):
+        if specs and "=" in part and ":" not in part:
+            specs[-1] += f",{part}"
         else:
-            specs.append(piece)
+            specs.append(part)
     return specs
 
 

@@ -1,6 +1,6 @@
 """Coop with the window as OneFlow's code searches it, quirks included.
 
-The last window is never shrunk, and a score of inf that has entered the window hides others until the next wall
+The last window is never shrunk, and a score of inf that has entered the window hides others until the next barrier
 (replay/search.py, `published_window`). Outputs are pinned while a recomputed op allocates, which OneFlow's last version
 leaves out: docs/replay.md says why that is not modelled.
 """

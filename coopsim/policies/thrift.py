@@ -5,8 +5,8 @@ evicted ancestors, where a union-find set also counts what has come back and mis
 cost is divided by its bytes, because what is freed beyond the request serves the next ones; staleness is damped,
 because what was used last is not needed at once in the forward pass, and what is old is not needed much later than
 what is not quite as old; values that cost alike to lose, by what searches have seen, lie side by side, so that windows
-need not take what is dear with what is cheap; what cannot be evicted goes to the high end of the highest hole, where
-no window needs to pass it; and what the program drops stays as long as something evicted would be made from it.
+need not take what is expensive with what is cheap; what cannot be evicted goes to the high end of the highest hole,
+where no window needs to pass it; and what the program drops stays as long as something evicted would be made from it.
 """
 
 from coopsim.policies import Policy

@@ -1,4 +1,4 @@
-"""The main loop: go through the program, run its ops, drop what it drops, round after round."""
+"""The main loop: go through the program, run its ops, drop what it drops, iteration after iteration."""
 
 from coopsim.allocators import arena
 from coopsim.kernel import codes
@@ -6,9 +6,9 @@ from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.replay.evict import allocate, drop
 from coopsim.replay.loss.relatives import forget
-from coopsim.replay.memory import log, settle
+from coopsim.replay.memory import assign, log
 from coopsim.replay.plan import follows_plan, stays
-from coopsim.replay.preferred import end_step, has_homes
+from coopsim.replay.preferred import end_step, has_preferred
 from coopsim.replay.release import drop_unneeded, try_banish
 from coopsim.replay.run_op import run_op
 
@@ -38,10 +38,10 @@ def run(S: s.State, steps: int, overhead_limit: float) -> None:
                 _program_drops(S, S.E[event, s.ID])
             event += 1
         event += 1
-        if has_homes(S):
+        if has_preferred(S):
             end_step(S)
         if event == S.E.shape[0]:
-            _end_round(S)
+            _end_iteration(S)
             event = 0
     S.K[s.K_STEPS] = steps
     S.K[s.K_EVENT] = event
@@ -64,32 +64,32 @@ def _program_drops(S: s.State, v: int) -> None:
     """The program's last reference to v goes. An evictable value stays recomputable, unless it is banished."""
     S.V[v, s.LIVE] = 0
     if S.V[v, s.EVICTABLE] and follows_plan(S):
-        if S.V[v, s.PIECE] >= 0 and not stays(S, v):
+        if S.V[v, s.BLOCK] >= 0 and not stays(S, v):
             drop(S, v, codes.RELEASE)
     elif S.choice[s.C_RELEASE] == codes.RELEASE_BANISH and S.V[v, s.EVICTABLE]:
         try_banish(S, v)
     elif S.choice[s.C_RELEASE] == codes.RELEASE_NEEDED and S.V[v, s.EVICTABLE]:
         drop_unneeded(S, v)
-    elif S.V[v, s.PIECE] >= 0 and (S.choice[s.C_RELEASE] == codes.RELEASE_EAGER or not S.V[v, s.EVICTABLE]):
+    elif S.V[v, s.BLOCK] >= 0 and (S.choice[s.C_RELEASE] == codes.RELEASE_EAGER or not S.V[v, s.EVICTABLE]):
         drop(S, v, codes.RELEASE if S.V[v, s.EVICTABLE] else codes.FREE)
 
 
 @kernel
-def _end_round(S: s.State) -> None:
+def _end_iteration(S: s.State) -> None:
     """Free what nobody holds; hand on what stays; forget who was evicted with whom."""
     S.K[s.K_OP] = -1
     for v in range(S.V.shape[0]):
-        if S.V[v, s.PIECE] >= 0 and S.V[v, s.LIVE] == 0:
+        if S.V[v, s.BLOCK] >= 0 and S.V[v, s.LIVE] == 0:
             drop(S, v, codes.FREE)
     n = S.carry.shape[0]
     for k in range(n):
-        S.scratch[k] = S.V[S.carry[k, s.FROM], s.PIECE]
+        S.scratch[k] = S.V[S.carry[k, s.FROM], s.BLOCK]
     for k in range(n):
-        S.V[S.carry[k, s.FROM], s.PIECE] = -1
+        S.V[S.carry[k, s.FROM], s.BLOCK] = -1
         S.V[S.carry[k, s.FROM], s.LIVE] = 0
     for k in range(n):
-        heir, piece = S.carry[k, s.TO], S.scratch[k]
-        settle(S, heir, piece)
+        heir, block = S.carry[k, s.TO], S.scratch[k]
+        assign(S, heir, block)
         S.V[heir, s.LIVE] = 1
         if heir != S.carry[k, s.FROM]:
             log(S, codes.MOVE, heir, 0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.replay.preferred import grades
+from coopsim.replay.preferred import cost_classes
 from coopsim.trace.measure import round_up
 from coopsim.trace.table import Trace
 from coopsim.types import CostModel, InPlace, Pinning, Role
@@ -173,48 +173,48 @@ class _Lowering:
         alive = np.flatnonzero(trace.alive_at_start & (trace.bytes > 0)).tolist()
         return next((storage for storage in alive if storage in used and storage not in heirs), -1)
 
-    def _fixed(self) -> list[bool]:
+    def _non_evictable(self) -> list[bool]:
         """Which values no search may choose."""
         trace = self.trace
         kept_role = [r in _KEPT_ROLES for r in trace.role]
         random = trace.random.tolist()
-        fixed = [
+        non_evictable = [
             p < 0 or storage < 0 or kept_role[storage] or (self.keep_random and random[p])
             for storage, p in zip(self.storage, self.producer, strict=True)
         ]
         for v, _ in self.carry:
-            fixed[v] = True
+            non_evictable[v] = True
         if self.pinning == Pinning.SOUND and self.in_place == InPlace.RECOMPUTABLE:
-            self._fix_what_updates_would_lose(fixed)
-        return fixed
+            self._fix_what_updates_would_lose(non_evictable)
+        return non_evictable
 
-    def _fix_what_updates_would_lose(self, fixed: list[bool]) -> None:
-        last_use, destroyed = [-1] * len(fixed), [NEVER] * len(fixed)
+    def _fix_what_updates_would_lose(self, non_evictable: list[bool]) -> None:
+        last_use, destroyed = [-1] * len(non_evictable), [NEVER] * len(non_evictable)
         for op, ins in enumerate(self.ins):
             for v in ins:
                 last_use[v] = op
         for v, u in enumerate(self.older):
             if u >= 0:
                 destroyed[u] = self.producer[v]
-        expiry = [NEVER] * len(fixed)
+        expiry = [NEVER] * len(non_evictable)
         for op, outs in enumerate(self.outs):
-            first_loss = min((destroyed[i] if fixed[i] else expiry[i] for i in self.ins[op]), default=NEVER)
+            first_loss = min((destroyed[i] if non_evictable[i] else expiry[i] for i in self.ins[op]), default=NEVER)
             for v in outs:
                 expiry[v] = first_loss
-                fixed[v] = fixed[v] or last_use[v] > first_loss
+                non_evictable[v] = non_evictable[v] or last_use[v] > first_loss
 
-    def _need(self, fixed: list[bool]) -> list[int]:
+    def _need(self, non_evictable: list[bool]) -> list[int]:
         """The last op that may want each value, recomputations included."""
-        need = [-1] * len(fixed)
+        need = [-1] * len(non_evictable)
         for op in range(len(self.ins) - 1, -1, -1):
-            last = max([op] + [need[w] for w in self.outs[op] if not fixed[w]])
+            last = max([op] + [need[w] for w in self.outs[op] if not non_evictable[w]])
             for v in self.ins[op]:
                 need[v] = max(need[v], last)
         return need
 
-    def _events(self, fixed: list[bool]) -> list[tuple[int, int]]:
-        need = self._need(fixed)
-        due = sorted(((max(op, need[v]) if fixed[v] else op), k) for k, (op, v) in enumerate(self.drops))
+    def _events(self, non_evictable: list[bool]) -> list[tuple[int, int]]:
+        need = self._need(non_evictable)
+        due = sorted(((max(op, need[v]) if non_evictable[v] else op), k) for k, (op, v) in enumerate(self.drops))
         steps = self.trace.step.tolist()
         events: list[tuple[int, int]] = []
         k = 0
@@ -230,7 +230,7 @@ class _Lowering:
 
     def program(self) -> Program:
         trace, n_ops = self.trace, self.trace.n_ops
-        fixed = self._fixed()
+        non_evictable = self._non_evictable()
         expensive = [name.startswith(_EXPENSIVE) for name in trace.name]
         values = np.zeros((len(self.storage), s.V_STATIC), np.int64)
         users: list[list[int]] = [[] for _ in self.storage]
@@ -243,7 +243,7 @@ class _Lowering:
         made = producer >= 0
         values[:, s.BYTES] = self.nbytes
         values[:, s.PRODUCER] = producer
-        values[:, s.EVICTABLE] = [not f for f in fixed]
+        values[:, s.EVICTABLE] = [not f for f in non_evictable]
         values[:, s.EXPENSIVE] = [
             p >= 0 and storage >= 0 and expensive[p] for storage, p in zip(self.storage, self.producer, strict=True)
         ]
@@ -251,7 +251,7 @@ class _Lowering:
         values[made, s.OWN] = self.decide[producer[made]]
         movable = np.flatnonzero(values[:, s.EVICTABLE])
         names = [trace.name[p] for p in producer[movable].tolist()]
-        values[movable, s.COST_CLASS] = grades(
+        values[movable, s.COST_CLASS] = cost_classes(
             names, values[movable, s.OWN].tolist(), values[movable, s.BYTES].tolist()
         )
         ops = np.zeros((n_ops + 1, s.O_COLUMNS), np.int64)
@@ -274,7 +274,7 @@ class _Lowering:
             outs=_flat(o + t for o, t in zip(self.outs, self.temps, strict=True)),
             uses=_flat(users),
             initial=np.array(self.initial, np.int64),
-            events=np.array(self._events(fixed), np.int64).reshape(-1, 2),
+            events=np.array(self._events(non_evictable), np.int64).reshape(-1, 2),
             step_cost=step_cost,
             carry=np.array(self.carry, np.int64).reshape(-1, 2),
             edge_op=np.concatenate([np.repeat(each, n_ins), np.repeat(each, np.add(n_outs, n_temps))]),

@@ -1,8 +1,8 @@
 """One memory, whichever allocator serves it, and the log of what happens to it."""
 
 from coopsim.allocators import arena, counter
+from coopsim.allocators.blocks import put_in_order
 from coopsim.allocators.caching import serve
-from coopsim.allocators.pieces import put_in_order
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined
@@ -12,42 +12,42 @@ from coopsim.kernel.jit import inlined
 def pin(S: s.State, v: int, by: int) -> None:
     """Add to v's pins, or take away."""
     S.V[v, s.PINS] += by
-    if S.V[v, s.PIECE] >= 0:
-        S.P[S.V[v, s.PIECE], s.LOCKED] += by
+    if S.V[v, s.BLOCK] >= 0:
+        S.P[S.V[v, s.BLOCK], s.LOCKED] += by
 
 
 @inlined
-def settle(S: s.State, v: int, piece: int) -> None:
-    """v lies in this piece now."""
-    S.V[v, s.PIECE] = piece
-    S.P[piece, s.VALUE] = v
-    S.P[piece, s.LOCKED] = S.V[v, s.PINS] + 1 - S.V[v, s.EVICTABLE]
-    S.P[piece, s.COST_OF_LOSS] = s.UNKNOWN
+def assign(S: s.State, v: int, block: int) -> None:
+    """v lies in this block now."""
+    S.V[v, s.BLOCK] = block
+    S.P[block, s.VALUE] = v
+    S.P[block, s.LOCKED] = S.V[v, s.PINS] + 1 - S.V[v, s.EVICTABLE]
+    S.P[block, s.COST_OF_LOSS] = s.UNKNOWN
 
 
 @inlined
 def carve(S: s.State, v: int, high: bool) -> int:
-    """A piece for value v, or -1 if there is no room as things stand."""
+    """A block for value v, or -1 if there is no room as things stand."""
     if S.choice[s.C_ALLOCATOR] == codes.ARENA:
         return arena.carve(S, S.V[v, s.BYTES], high, v)
     if S.choice[s.C_ALLOCATOR] == codes.CACHING:
-        piece = serve.carve(S, S.V[v, s.BYTES], v)
-        if piece < 0:  # it has given back what it could, so that being asked is an event of its own
+        block = serve.carve(S, S.V[v, s.BYTES], v)
+        if block < 0:  # it has given back what it could, so that being asked is an event of its own
             log(S, codes.REFUSE, v, 0)
-        return piece
+        return block
     return counter.carve(S, S.V[v, s.BYTES], v)
 
 
 @inlined
-def uncarve(S: s.State, piece: int) -> None:
-    """Free a piece."""
-    S.P[piece, s.LOCKED] = 0
+def uncarve(S: s.State, block: int) -> None:
+    """Free a block."""
+    S.P[block, s.LOCKED] = 0
     if S.choice[s.C_ALLOCATOR] == codes.ARENA:
-        arena.uncarve(S, piece)
+        arena.uncarve(S, block)
     elif S.choice[s.C_ALLOCATOR] == codes.CACHING:
-        serve.uncarve(S, piece)
+        serve.uncarve(S, block)
     else:
-        counter.uncarve(S, piece)
+        counter.uncarve(S, block)
 
 
 @inlined
@@ -61,17 +61,17 @@ def largest_hole(S: s.State) -> int:
 
 
 @inlined
-def list_pieces(S: s.State, need: int) -> None:
-    """Before a search: the caching allocator writes its list of pieces, if need >= 0 only those that could serve it."""
+def list_blocks(S: s.State, need: int) -> None:
+    """Before a search: the caching allocator writes its list of blocks, if need >= 0 only those that could serve it."""
     if S.choice[s.C_ALLOCATOR] == codes.CACHING:
-        serve.list_pieces(S, need)
+        serve.list_blocks(S, need)
     else:
         put_in_order(S)
 
 
 @inlined
 def run_needed(S: s.State, v: int) -> int:
-    """Bytes of neighbouring pieces that are enough for value v once they are free."""
+    """Bytes of neighbouring blocks that are enough for value v once they are free."""
     if S.choice[s.C_ALLOCATOR] == codes.CACHING:
         return serve.block_size(S, S.V[v, s.BYTES])
     return S.V[v, s.BYTES]
@@ -87,7 +87,7 @@ def log(S: s.State, action: int, v: int, visits: int) -> None:
         S.log[row, s.L_STEP] = S.K[s.K_STEP]
         S.log[row, s.L_OP] = S.K[s.K_OP]
         S.log[row, s.L_VALUE] = v
-        S.log[row, s.L_ADDRESS] = S.P[S.V[v, s.PIECE], s.ADDRESS] if v >= 0 and S.V[v, s.PIECE] >= 0 else -1
+        S.log[row, s.L_ADDRESS] = S.P[S.V[v, s.BLOCK], s.ADDRESS] if v >= 0 and S.V[v, s.BLOCK] >= 0 else -1
         S.log[row, s.L_BYTES] = S.V[v, s.BYTES] if v >= 0 else 0
         S.log[row, s.L_TIME] = S.K[s.K_TOTAL]
         S.log[row, s.L_VISITS] = visits

@@ -46,7 +46,7 @@ class Replay:
             keep_random=options.random == RandomOps.KEEP,
         )
         self._check_repetition()
-        allocator.needs_a_piece(budget_bytes, f"a budget of {budget_bytes} bytes")
+        allocator.needs_a_block(budget_bytes, f"a budget of {budget_bytes} bytes")
         self.budget = budget_bytes // allocator.granule * allocator.granule
         self.hooks = Hooks(policy) if policy.score or policy.choose else None
         self.memory: CachingMemory | None = None

@@ -1,4 +1,4 @@
-"""What a plan decides, and what a replay asks while it follows one. The first surprise ends that, until the next round.
+"""What a plan decides, and what a replay asks while it follows one; the first surprise ends that for the iteration.
 
 An *idle interval* of a value is the time from when it is made, or from one of its uses, to its next use (or to its
 end). The one after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout it
@@ -16,20 +16,20 @@ REQUEST_VALUE, REQUEST_ADDRESS = range(2)
 
 @kernel
 def take_planned(S: s.State, v: int) -> int:
-    """The piece that the plan has for v, the next value asked for; -1, and no plan any more, if it does not hold."""
+    """The block that the plan has for v, the next value asked for; -1, and no plan any more, if it does not hold."""
     n = S.K[s.K_REQUEST]
-    piece = -1
+    block = -1
     if n < S.requests.shape[0] and S.requests[n, REQUEST_VALUE] == v:
-        piece = carve_at(S, S.V[v, s.BYTES], S.requests[n, REQUEST_ADDRESS], v)
-    S.K[s.K_REQUEST] = n + 1 if piece >= 0 else -1
-    return piece
+        block = carve_at(S, S.V[v, s.BYTES], S.requests[n, REQUEST_ADDRESS], v)
+    S.K[s.K_REQUEST] = n + 1 if block >= 0 else -1
+    return block
 
 
 @inlined
 def leaves(S: s.State, v: int, again: bool) -> bool:
     """Whether the plan has v leave now that it has been used or made (again)."""
     V = S.V
-    if V[v, s.PIECE] < 0 or V[v, s.PINS] > 0 or V[v, s.EVICTABLE] == 0:
+    if V[v, s.BLOCK] < 0 or V[v, s.PINS] > 0 or V[v, s.EVICTABLE] == 0:
         return False
     at = V[v, s.NEXT_AT]
     while at < V[v, s.USES_END] and (S.uses[at] < S.K[s.K_NOW] or (S.uses[at] == S.K[s.K_NOW] and not again)):

@@ -1,11 +1,12 @@
-"""Homes: where in memory a value belongs, by its grade. What is dear to lose lies low, what is cheap high.
+"""Preferred addresses: where in memory a value belongs, by its cost class. The most expensive to lose lie lowest.
 
-A search goes along memory anyway. So it notes of each grade the bytes that lie there, and what losing them would cost.
-When a step ends, grades are put in the order of that cost a byte, and each gets its share of memory by those bytes. So
-neighbours are alike, and a window that frees many bytes need take nothing dear. Values so large that they would only
-break memory up have no homes, and where most bytes are theirs nothing has.
+A search goes along memory anyway. So it notes of each cost class the bytes that lie there, and what losing them would
+cost. When a step ends, cost classes are put in the order of that cost per byte, and each gets its share of memory by
+those bytes. So neighbours are alike, and a window that frees many bytes need take nothing expensive. Values so large
+that they would only break memory up have no preferred address, and where most bytes are theirs nothing has.
 
-A grade is the values that ops of one name make at about the same cost a byte; grades are numbered from the cheapest.
+A cost class is the values that ops of one name make at about the same cost per byte; they are numbered from the
+cheapest.
 """
 
 from collections.abc import Sequence
@@ -16,28 +17,28 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 
-_SHIFT = 60  # of a cost before it is divided by bytes, so that integers tell costs a byte apart on every machine
+_SHIFT = 60  # of a cost before it is divided by bytes, so that integers tell costs per byte apart on every machine
 _LARGE = 32  # a value of more than this part of the budget
-_MOST = 0.6  # of the bytes that searches pass; if large values have more, no value has a home
+_MOST = 0.6  # of the bytes that searches pass; if large values have more, no value has one
 
 
 def octave(cost: int, nbytes: int) -> int:
-    """The cost a byte on a logarithmic scale, in eighths of an octave (which are not quite as long as one another)."""
+    """The cost per byte on a logarithmic scale, in eighths of an octave (not quite of one length)."""
     per_byte = (cost + 1 << _SHIFT) // nbytes
     shift = max(per_byte.bit_length() - 4, 0)
     return 8 * shift + (per_byte >> shift)
 
 
-def grades(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[int]) -> s.Array:
-    """The grade of each value, given the op that makes it, what that costs, and its bytes (more than 0)."""
+def cost_classes(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[int]) -> s.Array:
+    """The cost class of each value, given the op that makes it, what that costs, and its bytes (more than 0)."""
     keys = [(octave(c, n), name) for name, c, n in zip(names, costs, nbytes, strict=True)]
     number = {key: k for k, key in enumerate(sorted(set(keys)))}
     return np.array([number[key] for key in keys], np.int64)
 
 
 @inlined
-def has_homes(S: s.State) -> bool:
-    """Whether values may have homes: without addresses, or with an allocator that chooses them, they do not."""
+def has_preferred(S: s.State) -> bool:
+    """Whether values may have preferred addresses: not without addresses, or if the allocator chooses them."""
     return S.choice[s.C_PLACEMENT] == codes.PLACEMENT_HOMES and S.choice[s.C_ALLOCATOR] == codes.ARENA
 
 
@@ -47,59 +48,59 @@ def _is_large(S: s.State, v: int) -> bool:
 
 
 @inlined
-def home_of(S: s.State, v: int) -> int:
-    """The address at which v belongs, a multiple of its bytes, or NO_HOME: too large, or of a grade never passed."""
-    home = S.cost_classes[S.V[v, s.COST_CLASS], s.CC_HOME]
-    if home < 0 or _is_large(S, v):
-        return s.NO_HOME
-    return int(home) // S.V[v, s.BYTES] * S.V[v, s.BYTES]
+def preferred_address(S: s.State, v: int) -> int:
+    """Where v belongs, a multiple of its bytes, or NO_ADDRESS: too large, or of a cost class never passed."""
+    address = S.cost_classes[S.V[v, s.COST_CLASS], s.CC_ADDRESS]
+    if address < 0 or _is_large(S, v):
+        return s.NO_ADDRESS
+    return int(address) // S.V[v, s.BYTES] * S.V[v, s.BYTES]
 
 
 @inlined
-def note(S: s.State, piece: int, loss: float) -> None:
-    """A search passes this piece. loss: what losing what is there would cost; negative if it cannot be evicted now."""
-    v = S.P[piece, s.VALUE]
+def note(S: s.State, block: int, loss: float) -> None:
+    """A search passes this block. loss: what losing what is there would cost; negative if it cannot be evicted now."""
+    v = S.P[block, s.VALUE]
     if v >= 0 and S.V[v, s.EVICTABLE]:
-        grade, nbytes = S.V[v, s.COST_CLASS], S.V[v, s.BYTES]
-        S.cost_classes[grade, s.CC_BYTES] += nbytes
+        cost_class, nbytes = S.V[v, s.COST_CLASS], S.V[v, s.BYTES]
+        S.cost_classes[cost_class, s.CC_BYTES] += nbytes
         if _is_large(S, v):
             S.F[s.F_LARGE] += nbytes
         if loss >= 0.0:
-            S.cost_classes[grade, s.CC_LOSABLE] += nbytes
-            S.cost_classes[grade, s.CC_LOSS] += loss
+            S.cost_classes[cost_class, s.CC_LOSABLE] += nbytes
+            S.cost_classes[cost_class, s.CC_LOSS] += loss
 
 
 @kernel
 def end_step(S: s.State) -> None:
-    """Give grades their homes, by what has been noted so far."""
+    """Give cost classes their addresses, by what has been noted so far."""
     G = S.cost_classes
     n, total = 0, 0.0
-    for grade in range(G.shape[0]):
-        if G[grade, s.CC_BYTES] > 0:
-            _put_in_order(S, n, grade)
+    for cost_class in range(G.shape[0]):
+        if G[cost_class, s.CC_BYTES] > 0:
+            _put_in_order(S, n, cost_class)
             n += 1
-            total += G[grade, s.CC_BYTES]
+            total += G[cost_class, s.CC_BYTES]
     S.K[s.K_FEW] = S.F[s.F_LARGE] > _MOST * total
     below = 0.0
     for k in range(n - 1, -1, -1):
-        grade = S.scratch[k]
-        G[grade, s.CC_HOME] = S.K[s.K_BUDGET] * (below + G[grade, s.CC_BYTES] / 2) / total
-        below += G[grade, s.CC_BYTES]
+        cost_class = S.scratch[k]
+        G[cost_class, s.CC_ADDRESS] = S.K[s.K_BUDGET] * (below + G[cost_class, s.CC_BYTES] / 2) / total
+        below += G[cost_class, s.CC_BYTES]
 
 
 @inlined
-def _put_in_order(S: s.State, n: int, grade: int) -> None:
-    """Among the first n of S.scratch, which are in the order of the cost a byte, the cheapest first."""
+def _put_in_order(S: s.State, n: int, cost_class: int) -> None:
+    """Among the first n of S.scratch, which are in the order of the cost per byte, the cheapest first."""
     k = n
-    while k > 0 and _is_dearer(S, S.scratch[k - 1], grade):
+    while k > 0 and _is_more_expensive(S, S.scratch[k - 1], cost_class):
         S.scratch[k] = S.scratch[k - 1]
         k -= 1
-    S.scratch[k] = grade
+    S.scratch[k] = cost_class
 
 
 @inlined
-def _is_dearer(S: s.State, one: int, other: int) -> bool:
-    """Whether losing a byte of the one grade costs more. Where nothing could be lost: more than anything."""
+def _is_more_expensive(S: s.State, one: int, other: int) -> bool:
+    """Whether losing a byte of the one costs more. Where nothing could be lost: more than anything."""
     G = S.cost_classes
     if G[other, s.CC_LOSABLE] == 0:
         return False

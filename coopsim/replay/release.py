@@ -9,7 +9,7 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.evict import drop
-from coopsim.replay.loss.cache import is_evicted, tell
+from coopsim.replay.loss.cache import invalidate, is_evicted
 from coopsim.replay.loss.relatives import leave_evicted
 from coopsim.replay.loss.walks import is_needed, resident_above
 from coopsim.replay.memory import pin
@@ -17,7 +17,7 @@ from coopsim.replay.memory import pin
 
 @kernel
 def try_banish(S: s.State, v: int) -> None:
-    """Banish v, which the program has dropped, unless it is fixed, in use, banished, or needed by something evicted."""
+    """Banish v, which the program has dropped, unless it is non-evictable, in use, banished, or needed."""
     V = S.V
     if V[v, s.EVICTABLE] == 0 or V[v, s.MADE] == 0 or V[v, s.PINS] > V[v, s.HELD]:
         return
@@ -32,17 +32,17 @@ def try_banish(S: s.State, v: int) -> None:
             _hold(S, S.outs[k])
     pin(S, v, -V[v, s.HELD])
     V[v, s.HELD] = 0
-    if V[v, s.PIECE] >= 0:
+    if V[v, s.BLOCK] >= 0:
         drop(S, v, codes.FREE)
     else:
-        tell(S, v)
+        invalidate(S, v)
         leave_evicted(S, v)
     V[v, s.MADE] = 0  # nobody counts it as evicted any more
 
 
 @kernel
 def _hold(S: s.State, w: int) -> None:
-    """Pin w for the rest of the round, or until it is banished itself: it cannot be made again."""
+    """Pin w for the rest of the iteration, or until it is banished itself: it cannot be made again."""
     if S.V[w, s.EVICTABLE] and S.V[w, s.MADE] and not S.V[w, s.HELD]:
         S.V[w, s.HELD] = 1
         pin(S, w, 1)
@@ -51,7 +51,7 @@ def _hold(S: s.State, w: int) -> None:
 @kernel
 def drop_unneeded(S: s.State, v: int) -> None:
     """Drop v, which the program has dropped, if nothing evicted needs it; if it is not there, what waited for it."""
-    if S.V[v, s.PIECE] >= 0:
+    if S.V[v, s.BLOCK] >= 0:
         _drop_unneeded(S, v)
     elif S.V[v, s.MADE]:
         n = resident_above(S, v)

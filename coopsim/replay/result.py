@@ -65,12 +65,12 @@ def _header(trace: Trace, program: Program, state: s.State) -> dict[str, Any]:
         "searches": int(K[s.K_SEARCHES]),
         "search_visits": int(K[s.K_VISITS]),
         "search_scores": int(K[s.K_SCORES]),
-        "costs_asked": int(K[s.K_ASKED]),
-        "max_blocks": int(K[s.K_MAX_PIECES]),
+        "costs_asked": int(K[s.K_QUERIES]),
+        "max_blocks": int(K[s.K_MAX_BLOCKS]),
         "search_ns": int(K[s.K_SEARCH_NS]),
         "free_ratio_sum": float(F[s.F_FREE]),
         "free_ratio_incl_sum": float(F[s.F_FREE_INCL]),
-        "external_fragmentation_sum": float(F[s.F_SCATTER]),
+        "external_fragmentation_sum": float(F[s.F_FRAGMENTATION]),
         "failure": _failure(trace, program, state, outcome),
     }
 
@@ -89,7 +89,7 @@ def _failure(trace: Trace, program: Program, state: s.State, outcome: Outcome) -
     }
     if outcome != Outcome.OOM:
         return where
-    resident = V[:, s.PIECE] >= 0
+    resident = V[:, s.BLOCK] >= 0
     fixed = resident & (V[:, s.EVICTABLE] == 0)
     pinned = resident & (V[:, s.EVICTABLE] == 1) & (V[:, s.PINS] > 0)
     by_role: dict[str, int] = {}

@@ -4,10 +4,10 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.evict import allocate, drop
-from coopsim.replay.loss.cache import tell
+from coopsim.replay.loss.cache import invalidate
 from coopsim.replay.loss.relatives import leave_evicted
 from coopsim.replay.loss.walks import is_needed
-from coopsim.replay.memory import log, pin, settle
+from coopsim.replay.memory import assign, log, pin
 from coopsim.replay.plan import follows_plan, leaves
 from coopsim.replay.release import try_banish
 
@@ -16,7 +16,7 @@ from coopsim.replay.release import try_banish
 def run_op(S: s.State, op: int) -> bool:
     """Run op of the program, and first, depth first, those that make its missing inputs. False: the replay is over."""
     S.K[s.K_NOW] = op
-    if not _plan(S, op):
+    if not _pin_inputs(S, op):
         return False
     stack, depth = S.stack, 1
     stack[0] = op
@@ -24,7 +24,7 @@ def run_op(S: s.State, op: int) -> bool:
         p = stack[depth - 1]
         missing = -1
         for k in range(S.O[p, s.INS], S.O[p + 1, s.INS]):
-            if S.V[S.ins[k], s.PIECE] < 0:
+            if S.V[S.ins[k], s.BLOCK] < 0:
                 missing = S.ins[k]
                 break
         if missing >= 0:
@@ -38,11 +38,11 @@ def run_op(S: s.State, op: int) -> bool:
 
 
 @kernel
-def _plan(S: s.State, op: int) -> bool:
+def _pin_inputs(S: s.State, op: int) -> bool:
     """Pin the inputs of op and of every op that must run again for it. False if one of them has no producer: lost."""
     stack, depth = S.stack, 1
     stack[0] = op
-    S.O[op, s.PLANNED] = 1
+    S.O[op, s.PENDING] = 1
     S.K[s.K_OP] = op
     while depth > 0:
         depth -= 1
@@ -50,13 +50,13 @@ def _plan(S: s.State, op: int) -> bool:
         for k in range(S.O[p, s.INS], S.O[p + 1, s.INS]):
             v = S.ins[k]
             pin(S, v, 1)
-            if S.V[v, s.PIECE] < 0:
+            if S.V[v, s.BLOCK] < 0:
                 producer = S.V[v, s.PRODUCER]
                 if producer < 0:
                     S.K[s.K_OUTCOME] = codes.OUTCOME_LOST
                     return False
-                if S.O[producer, s.PLANNED] == 0:
-                    S.O[producer, s.PLANNED] = 1
+                if S.O[producer, s.PENDING] == 0:
+                    S.O[producer, s.PENDING] = 1
                     stack[depth] = producer
                     depth += 1
     return True
@@ -66,22 +66,22 @@ def _plan(S: s.State, op: int) -> bool:
 def _execute(S: s.State, op: int, again: bool) -> bool:
     """Run op, whose inputs are resident and pinned. False: out of memory."""
     S.K[s.K_OP] = op
-    S.O[op, s.PLANNED] = 0
+    S.O[op, s.PENDING] = 0
     for k in range(S.O[op, s.OUTS], S.O[op + 1, s.OUTS]):
         w = S.outs[k]
         pin(S, w, 1)
-        if S.V[w, s.PIECE] < 0 and not _takes_over(S, w) and not allocate(S, w):
+        if S.V[w, s.BLOCK] < 0 and not _takes_over(S, w) and not allocate(S, w):
             return False
     log(S, codes.RECOMPUTE if again else codes.COMPUTE, -1, 0)
 
     now = S.K[s.K_CLOCK]
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
-        S.P[S.V[S.ins[k], s.PIECE], s.LAST_USE] = now
+        S.P[S.V[S.ins[k], s.BLOCK], s.LAST_USE] = now
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         w = S.outs[k]
-        if S.V[w, s.PIECE] < 0:
+        if S.V[w, s.BLOCK] < 0:
             _take_over(S, w, again)
-        S.P[S.V[w, s.PIECE], s.LAST_USE] = now
+        S.P[S.V[w, s.BLOCK], s.LAST_USE] = now
         if S.V[w, s.EVICTABLE]:
             leave_evicted(S, w)
         if not again:
@@ -138,11 +138,11 @@ def _takes_over(S: s.State, w: int) -> bool:
 def _take_over(S: s.State, w: int, again: bool) -> None:
     """w takes the place of the version before it, which is thereby evicted (recomputable in-place, docs/replay.md)."""
     older = S.V[w, s.OLDER]
-    piece = S.V[older, s.PIECE]
-    S.V[older, s.PIECE] = -1
-    settle(S, w, piece)
-    tell(S, older)
-    tell(S, w)
+    block = S.V[older, s.BLOCK]
+    S.V[older, s.BLOCK] = -1
+    assign(S, w, block)
+    invalidate(S, older)
+    invalidate(S, w)
     if not again:
         S.V[older, s.LIVE] = 0
     log(S, codes.MOVE, w, 0)
@@ -151,7 +151,7 @@ def _take_over(S: s.State, w: int, again: bool) -> None:
 @inlined
 def _let_go(S: s.State, v: int) -> None:
     """A recomputed value that nobody holds goes with its last pin, if the policy says so; a banished one always."""
-    idle = S.V[v, s.PINS] == 0 and S.V[v, s.LIVE] == 0 and S.V[v, s.PIECE] >= 0 and S.V[v, s.EVICTABLE]
+    idle = S.V[v, s.PINS] == 0 and S.V[v, s.LIVE] == 0 and S.V[v, s.BLOCK] >= 0 and S.V[v, s.EVICTABLE]
     if idle and not follows_plan(S):
         if S.V[v, s.MADE] == 0:  # banished, and made again only because its op was needed for a sibling
             drop(S, v, codes.FREE)

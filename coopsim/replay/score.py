@@ -44,16 +44,16 @@ def terms_of(S: s.State) -> Terms:
 
 
 @inlined
-def score(S: s.State, terms: Terms, piece: int, v: int) -> float:
-    """cost of loss / recency / size of v in its piece; infinite for a value that was used just now.
+def score(S: s.State, terms: Terms, block: int, v: int) -> float:
+    """cost of loss / recency / size of v in its block; infinite for a value that was used just now.
 
     The cost is asked for in any case: that shortens paths in the sets, as in OneFlow, and draws a random number.
     """
-    return divided(S, terms, piece, v, cost_of_loss(S, terms, piece, v))
+    return divided(S, terms, block, v, cost_of_loss(S, terms, block, v))
 
 
 @inlined
-def is_hopeless(S: s.State, terms: Terms, piece: int, v: int, least: float) -> bool:
+def is_hopeless(S: s.State, terms: Terms, block: int, v: int, least: float) -> bool:
     """Whether v is seen to score above `least` without a division, from what is known of its cost.
 
     Sure: a score is some roundings away from cost / recency / size, which is far less than the margin. Costs that must
@@ -62,13 +62,13 @@ def is_hopeless(S: s.State, terms: Terms, piece: int, v: int, least: float) -> b
     kind = terms.cost
     if terms.user_score != 0 or kind in (codes.COST_PROJECTED, codes.COST_RANDOM):
         return False
-    known = S.P[piece, s.COST_OF_LOSS]
+    known = S.P[block, s.COST_OF_LOSS]
     if known == s.UNKNOWN and kind in (codes.COST_NONE, codes.COST_OWN, codes.COST_SET):
         return False
     cost = known if known != s.UNKNOWN else S.V[v, s.OWN]
-    limit = least * _distance(S, terms, piece, v)
+    limit = least * _distance(S, terms, block, v)
     if terms.divisor != codes.DIVISOR_NOTHING:
-        limit *= float(_room(S.P, piece, terms.divisor == codes.DIVISOR_HOLE))
+        limit *= float(_room(S.P, block, terms.divisor == codes.DIVISOR_HOLE))
     limit *= _MARGIN
     if float(cost) > limit:
         return True
@@ -79,26 +79,26 @@ def is_hopeless(S: s.State, terms: Terms, piece: int, v: int, least: float) -> b
 
 
 @inlined
-def divided(S: s.State, terms: Terms, piece: int, v: int, cost: float) -> float:
+def divided(S: s.State, terms: Terms, block: int, v: int, cost: float) -> float:
     """Cost / recency / size."""
     result = np.inf
-    distance = _distance(S, terms, piece, v)
+    distance = _distance(S, terms, block, v)
     if terms.user_score != 0:
-        nbytes, hole = _room(S.P, piece, False), _room(S.P, piece, True)
+        nbytes, hole = _room(S.P, block, False), _room(S.P, block, True)
         result = call_score(terms.user_score, cost, distance, float(nbytes), float(hole))
     elif distance > 0.0:
         result = cost / distance
         if terms.divisor != codes.DIVISOR_NOTHING:
-            result /= float(_room(S.P, piece, terms.divisor == codes.DIVISOR_HOLE))
+            result /= float(_room(S.P, block, terms.divisor == codes.DIVISOR_HOLE))
     return result
 
 
 @inlined
-def _distance(S: s.State, terms: Terms, piece: int, v: int) -> float:
+def _distance(S: s.State, terms: Terms, block: int, v: int) -> float:
     """How far away the use of v is that counts: decision cost since the last, or ops to the next (infinite: none)."""
     distance = 1.0
     if terms.recency == codes.RECENCY_STALENESS:
-        distance = float(terms.clock - S.P[piece, s.LAST_USE])
+        distance = float(terms.clock - S.P[block, s.LAST_USE])
     elif terms.recency == codes.RECENCY_NEXT_USE:
         at = S.V[v, s.NEXT_AT]
         while at < S.V[v, s.USES_END] and S.uses[at] < terms.now:
@@ -106,24 +106,24 @@ def _distance(S: s.State, terms: Terms, piece: int, v: int) -> float:
         S.V[v, s.NEXT_AT] = at
         distance = float(S.uses[at] - terms.now) if at < S.V[v, s.USES_END] else np.inf
     elif terms.recency == codes.RECENCY_DAMPED:
-        staleness, elapsed = float(terms.clock - S.P[piece, s.LAST_USE]), float(terms.clock - terms.step_clock)
+        staleness, elapsed = float(terms.clock - S.P[block, s.LAST_USE]), float(terms.clock - terms.step_clock)
         distance = min(staleness, 0.2 * elapsed) + 0.1 * (staleness + elapsed)
     return distance
 
 
 @inlined
-def cost_of_loss(S: s.State, terms: Terms, piece: int, v: int) -> float:
-    """What losing v would cost, in decision cost (types.Cost). Mostly the piece knows."""
-    known = S.P[piece, s.COST_OF_LOSS]
+def cost_of_loss(S: s.State, terms: Terms, block: int, v: int) -> float:
+    """What losing v would cost, in decision cost (types.Cost). Mostly the block knows."""
+    known = S.P[block, s.COST_OF_LOSS]
     if terms.cost == codes.COST_CLASSES and known != s.UNKNOWN:
         listed = cost_of_listed(S, v)
         known = s.UNKNOWN if listed == s.UNKNOWN else known + listed
-    return float(known) if known != s.UNKNOWN else _ask(S, piece, v)
+    return float(known) if known != s.UNKNOWN else _query(S, block, v)
 
 
 @kernel
-def _ask(S: s.State, piece: int, v: int) -> float:
-    """The cost of losing v as things stand. The piece keeps it, unless it is another one each time."""
+def _query(S: s.State, block: int, v: int) -> float:
+    """The cost of losing v as things stand. The block keeps it, unless it is another one each time."""
     kind = S.choice[s.C_COST]
     if kind == codes.COST_PROJECTED:
         back, memory = back_and_memory(S, v)
@@ -131,7 +131,7 @@ def _ask(S: s.State, piece: int, v: int) -> float:
     if kind == codes.COST_RANDOM:
         S.K[s.K_RANDOM] = S.K[s.K_RANDOM] * _LEHMER % _PRIME
         return float(S.K[s.K_RANDOM])
-    S.K[s.K_ASKED] += 1
+    S.K[s.K_QUERIES] += 1
     cost = known = 1 if kind == codes.COST_NONE else S.V[v, s.OWN]
     if kind == codes.COST_SET:
         cost = known = cost_with_sets(S, v)
@@ -141,16 +141,16 @@ def _ask(S: s.State, piece: int, v: int) -> float:
         cost = known = cost + evicted_above(S, v) + evicted_below(S, v)
     elif kind == codes.COST_ANCESTORS:
         cost = known = cost + evicted_above(S, v)
-    S.P[piece, s.COST_OF_LOSS] = known
+    S.P[block, s.COST_OF_LOSS] = known
     return float(cost)
 
 
 @inlined
-def _room(P: s.Array, piece: int, with_neighbours: bool) -> int:
-    """Bytes of a piece, or of the hole that would be there without it."""
-    size = P[piece, s.LENGTH]
+def _room(P: s.Array, block: int, with_neighbours: bool) -> int:
+    """Bytes of a block, or of the hole that would be there without it."""
+    size = P[block, s.LENGTH]
     if with_neighbours:
-        following, prev = P[piece, s.NEXT], P[piece, s.PREV]
+        following, prev = P[block, s.NEXT], P[block, s.PREV]
         if following >= 0 and P[following, s.VALUE] < 0:
             size += P[following, s.LENGTH]
         if prev >= 0 and P[prev, s.VALUE] < 0:

@@ -6,7 +6,7 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.replay.loss.projection import project
-from coopsim.replay.preferred import has_homes, note
+from coopsim.replay.preferred import has_preferred, note
 from coopsim.replay.score import cost_of_loss, divided, is_hopeless, score, terms_of
 
 
@@ -18,17 +18,17 @@ def cheapest_value(S: s.State) -> int:
     best, least = -1, np.inf
     visits = scores = 0
     terms = terms_of(S)
-    piece = S.K[s.K_HEAD]
-    while piece >= 0:
+    block = S.K[s.K_HEAD]
+    while block >= 0:
         visits += 1
-        v = S.P[piece, s.VALUE]
-        if v >= 0 and S.P[piece, s.LOCKED] == 0:
+        v = S.P[block, s.VALUE]
+        if v >= 0 and S.P[block, s.LOCKED] == 0:
             scores += 1
-            if not is_hopeless(S, terms, piece, v, least):
-                this = score(S, terms, piece, v)
+            if not is_hopeless(S, terms, block, v, least):
+                this = score(S, terms, block, v)
                 if this < least:
                     best, least = v, this
-        piece = S.P[piece, s.NEXT]
+        block = S.P[block, s.NEXT]
     S.K[s.K_VISITS] += visits
     S.K[s.K_SCORES] += scores
     return best
@@ -36,45 +36,45 @@ def cheapest_value(S: s.State) -> int:
 
 @kernel
 def cheapest_window(S: s.State, need: int, thrifty: bool) -> tuple[int, int]:
-    """First and last piece of the cheapest run of neighbours that holds `need` bytes; (-1, -1) if there is none.
+    """First and last block of the cheapest run of neighbours that holds `need` bytes; (-1, -1) if there is none.
 
-    thrifty: by the sum of scores / the run's bytes, of the runs that would not hold `need` without their first piece,
-    one for each last piece: one large window now may save several small ones later.
+    thrifty: by the sum of scores / the run's bytes, of the runs that would not hold `need` without their first block,
+    one for each last block: one large window now may save several small ones later.
 
     Coop's sliding window (paper section 3.3, OneFlow's EvictAndFindPieceOnce), corrected: the last window is shrunk
-    like any other, and sums never subtract (a window that ends at piece i is the sum from its start to `middle`, kept
+    like any other, and sums never subtract (a window that ends at block i is the sum from its start to `middle`, kept
     in `suffix`, plus the sum from there on), so that no rounding piles up and an infinite score leaves no trace. Each
-    piece enters and leaves once: linear. One that costs as much as the best window alone counts as a wall.
+    block enters and leaves once: linear. One that costs as much as the best window alone counts as a barrier.
     """
     if S.choice[s.C_COST] == codes.COST_PROJECTED:
         project(S)
     first, last, least = -1, -1, np.inf
-    start = middle = end = 0  # the window is run[start:end] of the pieces since the last wall
+    start = middle = end = 0  # the window is run[start:end] of the blocks since the last barrier
     nbytes, right = 0, 0.0  # its bytes, and the sum of scores of run[middle:end]
     visits = scores = 0
     terms = terms_of(S)
-    notes = has_homes(S)
+    notes = has_preferred(S)
     run = S.scratch
-    piece = S.K[s.K_HEAD]
-    while piece >= 0:
+    block = S.K[s.K_HEAD]
+    while block >= 0:
         visits += 1
         this, loss = 0.0, -1.0
-        wall = S.P[piece, s.LOCKED] > 0
-        if not wall and S.P[piece, s.VALUE] >= 0:
+        barrier = S.P[block, s.LOCKED] > 0
+        if not barrier and S.P[block, s.VALUE] >= 0:
             scores += 1
-            loss = cost_of_loss(S, terms, piece, S.P[piece, s.VALUE])
-            this = divided(S, terms, piece, S.P[piece, s.VALUE], loss)
-            wall = not thrifty and first >= 0 and this >= least  # no window with this piece is cheaper than the best
+            loss = cost_of_loss(S, terms, block, S.P[block, s.VALUE])
+            this = divided(S, terms, block, S.P[block, s.VALUE], loss)
+            barrier = not thrifty and first >= 0 and this >= least  # no window with this block is cheaper than the best
         if notes:
-            note(S, piece, loss)
-        if wall:
+            note(S, block, loss)
+        if barrier:
             start = middle = end = 0
             nbytes, right = 0, 0.0
         else:
-            run[end] = piece
+            run[end] = block
             S.score[end] = this
             end += 1
-            nbytes += S.P[piece, s.LENGTH]
+            nbytes += S.P[block, s.LENGTH]
             right += this
             while nbytes - S.P[run[start], s.LENGTH] >= need:
                 nbytes -= S.P[run[start], s.LENGTH]
@@ -92,8 +92,8 @@ def cheapest_window(S: s.State, need: int, thrifty: bool) -> tuple[int, int]:
                 if thrifty:
                     cost /= float(nbytes)
                 if cost < least or first < 0:
-                    first, last, least = run[start], piece, cost
-        piece = S.P[piece, s.NEXT]
+                    first, last, least = run[start], block, cost
+        block = S.P[block, s.NEXT]
     S.K[s.K_VISITS] += visits
     S.K[s.K_SCORES] += scores
     return first, last
@@ -104,36 +104,36 @@ def published_window(S: s.State, need: int) -> tuple[int, int]:
     """The same search as OneFlow's code has it (EvictAndFindPieceOnce), with its quirks (docs/replay.md).
 
     The loop ends when `end` leaves the memory, so the last window is not shrunk. A score of inf that enters and
-    leaves makes the running sum NaN until the next wall, and windows are missed. Ties keep the lowest.
+    leaves makes the running sum NaN until the next barrier, and windows are missed. Ties keep the lowest.
     """
     if S.choice[s.C_COST] == codes.COST_PROJECTED:
         project(S)
     first, last, least = -1, -1, np.inf
-    start = end = 0  # the window is run[start:end] of the pieces since the last wall
+    start = end = 0  # the window is run[start:end] of the blocks since the last barrier
     nbytes, cost = 0, 0.0
     visits = scores = 0
     terms = terms_of(S)
     run = S.scratch
-    piece = S.K[s.K_HEAD]
-    while piece >= 0:
+    block = S.K[s.K_HEAD]
+    while block >= 0:
         visits += 1
         if nbytes < need:
-            v = S.P[piece, s.VALUE]
-            if S.P[piece, s.LOCKED] > 0:
+            v = S.P[block, s.VALUE]
+            if S.P[block, s.LOCKED] > 0:
                 start = end = 0
                 nbytes, cost = 0, 0.0
-                piece = S.P[piece, s.NEXT]
+                block = S.P[block, s.NEXT]
                 continue
             this = 0.0
             if v >= 0:
                 scores += 1
-                this = score(S, terms, piece, v)
-            run[end] = piece
+                this = score(S, terms, block, v)
+            run[end] = block
             S.score[end] = this
             end += 1
-            nbytes += S.P[piece, s.LENGTH]
+            nbytes += S.P[block, s.LENGTH]
             cost += this
-            piece = S.P[piece, s.NEXT]
+            block = S.P[block, s.NEXT]
         else:
             nbytes -= S.P[run[start], s.LENGTH]
             cost -= S.score[start]

@@ -19,6 +19,7 @@ from coopsim.kernel import state as s
 from coopsim.kernel.call import address_of
 from coopsim.kernel.jit import cached_here, kernel
 from coopsim.policies import Policy
+from coopsim.renamed import warn
 from coopsim.replay.score import score, terms_of
 from coopsim.types import CoopsimError
 
@@ -27,7 +28,7 @@ _SEARCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
 @dataclass(frozen=True)
-class Piece:
+class Block:
     """A run of memory: `value` is -1 for a hole, `can_go` says whether it may be evicted. A counter has no holes."""
 
     address: int
@@ -41,30 +42,38 @@ class Memory:
 
     def __init__(self, state: s.State) -> None:
         self._state = state
+        self._says_new_name = True
 
-    def pieces(self) -> list[Piece]:
-        """All pieces, in address order."""
+    def blocks(self) -> list[Block]:
+        """All blocks, in address order."""
         S, found = self._state, []
         at = S.K[s.K_HEAD]
         while at >= 0:
             v = int(S.P[at, s.VALUE])
-            if v != s.WALL:
+            if v != s.BARRIER:
                 can_go = v >= 0 and bool(S.V[v, s.EVICTABLE]) and S.V[v, s.PINS] == 0
-                found.append(Piece(int(S.P[at, s.ADDRESS]), int(S.P[at, s.LENGTH]), v, can_go))
+                found.append(Block(int(S.P[at, s.ADDRESS]), int(S.P[at, s.LENGTH]), v, can_go))
             at = S.P[at, s.NEXT]
         return found
+
+    def pieces(self) -> list[Block]:
+        """What `blocks` was called in the release before."""
+        if self._says_new_name:
+            warn("memory.pieces()", "memory.blocks()")
+            self._says_new_name = False
+        return self.blocks()
 
     def score(self, value: int) -> float:
         """The policy's score of a resident value, by its cost, recency and divisor."""
         S = self._state
-        if not 0 <= value < len(S.V) or S.V[value, s.PIECE] < 0:
+        if not 0 <= value < len(S.V) or S.V[value, s.BLOCK] < 0:
             raise ValueError(f"value {value} is not in memory, and has no score")
         return float(_score(S, value))
 
 
 @kernel
 def _score(S: s.State, v: int) -> float:
-    return score(S, terms_of(S), S.V[v, s.PIECE], v)
+    return score(S, terms_of(S), S.V[v, s.BLOCK], v)
 
 
 class Hooks:
@@ -147,7 +156,7 @@ class Hooks:
         S = self.memory._state
         victims = list(dict.fromkeys(int(v) for v in values))
         for v in victims:
-            if not 0 <= v < len(S.V) or S.V[v, s.PIECE] < 0 or not S.V[v, s.EVICTABLE] or S.V[v, s.PINS]:
+            if not 0 <= v < len(S.V) or S.V[v, s.BLOCK] < 0 or not S.V[v, s.EVICTABLE] or S.V[v, s.PINS]:
                 raise ValueError(f"value {v} cannot be evicted now")
         S.scratch[: len(victims)] = victims
         return len(victims)

@@ -5,7 +5,7 @@ from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.simrd import state as s
 from coopsim.simrd.classes import found_class, join_neighbours, leave_class
 from coopsim.simrd.pool import enter, leave, lock, unlock
-from coopsim.simrd.regions import absorb, conclude, restore, settle
+from coopsim.simrd.regions import absorb, conclude, flush, restore
 from coopsim.simrd.scores import choose
 
 
@@ -53,7 +53,7 @@ def _create(S: s.State, op: int) -> None:
     if S.K[s.K_REGIONS] and S.K[s.K_LACKED]:
         S.K[s.K_EAGER] = S.K[s.K_BORN] - S.K[s.K_NEW] < S.O[op + 1, s.OUTS] - S.O[op, s.OUTS]  # it makes a view
         if S.K[s.K_EAGER]:
-            settle(S)
+            flush(S)
 
 
 @inlined

@@ -4,7 +4,7 @@ made from), each up to the nearest storages in memory.
 simrd keeps for each storage in memory the sets of both regions, with their cost. Eviction of x lets the storages in
 memory around x absorb x and the regions behind it; when an op brings storages back, it sums the regions of those and of
 the storages in memory around them anew. Between ops these costs equal a walk over the evicted neighbourhood. So here
-events are only queued; `settle` marks what they touch as stale, before the next choice; and a stale region is summed
+events are only queued; `flush` marks what they touch as stale, before the next choice; and a stale region is summed
 when its score could be the least: until then its cost is a lower bound (the one before, if it has only grown, else 0).
 
 While the program runs an op with missing arguments, simrd's costs differ from a walk: the op's results exist already,
@@ -23,7 +23,7 @@ from coopsim.simrd.walk import edge, new_stamp
 
 
 @kernel
-def settle(S: s.State) -> None:
+def flush(S: s.State) -> None:
     """Mark the regions that the queued events have touched; more than these may be marked, never less.
 
     One walk from all events together: where a storage on the way has come back since, it is in the queue itself.
@@ -102,7 +102,7 @@ def restore(S: s.State, op: int, n: int) -> None:
         return
     for k in range(n):
         # UP is 0, as all arguments are in memory. It counts as stale all the same: while v is queued as evicted before,
-        # `settle` does not mark it for evictions since.
+        # `flush` does not mark it for evictions since.
         V[S.fresh[k], s.UP] = V[S.fresh[k], s.DOWN] = 0
         V[S.fresh[k], s.STALE] |= s.UP_STALE | s.DOWN_STALE
         _enqueue(S, S.fresh[k], s.RESTORED, s.QUEUED_RESTORED, s.K_RESTORED)

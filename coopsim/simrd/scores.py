@@ -20,7 +20,7 @@ import numpy as np
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.simrd import state as s
 from coopsim.simrd.classes import cost_of_classes
-from coopsim.simrd.regions import settle
+from coopsim.simrd.regions import flush
 from coopsim.simrd.walk import refresh_down, refresh_up
 
 _NEAR = 1e-15  # more than the two roundings of a quotient of products can part two equal ones
@@ -132,7 +132,7 @@ def _least_with_regions(S: s.State) -> int:
     What is known of stale regions gives a lower bound of the score. The full score of the storage with the least bound
     is an upper bound of the least score, and regions whose bound lies above it need no sum.
     """
-    settle(S)
+    flush(S)
     V = S.V
     likely, enough = -1, np.inf
     v = S.K[s.K_HEAD]

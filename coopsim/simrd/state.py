@@ -14,7 +14,7 @@ from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
 
-# V: a row a storage, and one more row that closes the last ranges. The first eight columns, one cache line, are all
+# V: a row per storage, and one more row that closes the last ranges. The first eight columns, one cache line, are all
 # that a score needs. NEXT and PREV: the pool. DOWN and UP: cost of the evicted storages below and above (regions.py),
 # valid as the bits of STALE say. KNOWN: COMPUTE without the op that is running. CREATED: the last op counted there.
 BYTES, COMPUTE, LAST, NEXT, PREV, DOWN, UP, STALE = range(8)
@@ -29,20 +29,20 @@ DOWN_STALE, UP_STALE, SEES_NEW, QUEUED_EVICTED, QUEUED_RESTORED = 1, 2, 4, 8, 16
 # queue: storages whose eviction or return the regions have not taken in.
 EVICTED, RESTORED = range(2)
 
-# T: a row a tensor, in order of creation. BYTES_OF is 0 for a view.
+# T: a row per tensor, in order of creation. BYTES_OF is 0 for a view.
 STORAGE, OP, DEFINED, BYTES_OF = range(4)
 T_COLUMNS = 4
 
-# O: a row an op, and one that closes the ranges. Its arguments are args[O[o, ARGS]:O[o + 1, ARGS]], repeats included,
+# O: a row per op, and one that closes the ranges. Its arguments are args[O[o, ARGS]:O[o + 1, ARGS]], repeats included,
 # its results the tensors O[o, OUTS]:O[o + 1, OUTS]. NEED is what it allocates, SPARE the part of it that goes when it
 # has run.
 COST, ARGS, OUTS, NEED, SPARE = range(5)
 O_COLUMNS = 5
 
-# G: the neighbours of storages, a row an edge: the storage at the other end, and the op that made the edge.
+# G: the neighbours of storages, a row per edge: the storage at the other end, and the op that made the edge.
 END, SINCE = range(2)
 
-# Q: a row an equivalence class (classes.py). SLOT: numbers of unused rows.
+# Q: a row per equivalence class (classes.py). SLOT: numbers of unused rows.
 Q_COST, Q_SIZE, Q_MARK, Q_SLOT = range(4)
 Q_COLUMNS = 4
 
@@ -50,11 +50,11 @@ Q_COLUMNS = 4
 F_TENSOR, F_NEXT, F_END = range(3)
 F_COLUMNS = 3
 
-# E: the program, a row an event.
+# E: the program, a row per event.
 KIND, ID = range(2)
 RUN, CONSTANT, RELEASE, PIN = range(4)
 
-# log: a row an action.
+# log: a row per action.
 L_ACTION, L_OP, L_STORAGE, L_BYTES, L_TIME, L_VISITS = range(6)
 L_COLUMNS = 6
 

@@ -96,7 +96,7 @@ class Grid:
         for setting, text in product(self.settings(), self.budgets):
             peak = setting.peak_without_eviction_bytes
             allocator, asked = setting.allocator, budget.parse(text, peak)
-            allocator.needs_a_piece(asked, f"{setting.trace_file}: a budget of {text}, {asked} bytes,")
+            allocator.needs_a_block(asked, f"{setting.trace_file}: a budget of {text}, {asked} bytes,")
             center = asked / peak
             sizes = [max(allocator.granule, round((center + offset) * peak)) for offset in offsets]
             found += [Point(setting, text, size, round(center, 6)) for size in sizes]

@@ -14,7 +14,7 @@ class Level(NamedTuple):
     """Bytes in use and not; the largest hole; `reserved`: what the allocator holds of the device.
 
     The budget is reserved from the start but for the caching allocator. Its largest hole is the larger of the largest
-    free piece of a segment and what it has not reserved; of its blocks only what was asked for is in use. Without
+    free block of a segment and what it has not reserved; of its blocks only what was asked for is in use. Without
     addresses (`counter`) all that is free is one hole.
     """
 
@@ -54,7 +54,7 @@ def levels(schedule: Schedule, calls: dict[int, DeviceCalls]) -> Iterator[tuple[
 
 
 class _Holes:
-    """The free pieces of some segments, by address; pieces of different segments never merge."""
+    """The free blocks of some segments, by address; blocks of different segments never merge."""
 
     def __init__(self, segments: Iterable[tuple[int, int]], live: Mapping[int, int]) -> None:
         self.size: dict[int, int] = dict(segments)

@@ -16,7 +16,7 @@ class Params:
     """`load_params` has the defaults and their sources. CoopsimError if a value is out of range.
 
     Host, in ns: dispatch_ns per op or copy; alloc_ns per allocation; free_ns per free or release; search_ns_per_visit
-    per piece that a search looks at and evict_ns per eviction, which together are the search; segment_alloc_ns and
+    per block that a search looks at and evict_ns per eviction, which together are the search; segment_alloc_ns and
     segment_free_ns per segment that the caching allocator takes from the device or gives back, segment_refuse_ns for
     one that it does not get. queue_capacity: launched ops of a stream that may wait for it; sync_steps: whether the
     host waits for the GPU after each step. Copies: copy_inputs, whether each step's inputs come from the host;

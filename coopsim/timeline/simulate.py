@@ -21,7 +21,7 @@ _DEVICE = (Host.SEGMENT_ALLOC, Host.SEGMENT_FREE)
 
 @dataclass(frozen=True, eq=False)
 class HostTime:
-    """What the host did, a row a stretch of its time, in order: what for (work.Host), for which row of the schedule
+    """What the host did, a row per stretch of its time, in order: what for (work.Host), for which row of the schedule
     (-1: a wait), from when and how long, in ns."""
 
     kind: NDArray[np.int8]
@@ -32,7 +32,7 @@ class HostTime:
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """When each task ran, a row a task in the order of launch; times in ns from the start of the first step.
+    """When each task ran, a row per task in the order of launch; times in ns from the start of the first step.
 
     Columns: `op` indexes the trace's ops, `step` counts training steps, `kind` (work.Kind) tells ops, ops run again and
     copies apart, `stream`; `row` is the schedule's. The host put the task into its stream's queue at `launched_ns`, the

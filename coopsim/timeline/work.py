@@ -43,7 +43,7 @@ WAIT, WAIT_TO_FREE, NOTHING = -1, -2, -3
 
 @dataclass(frozen=True)
 class Tasks:
-    """What the GPU does, a row a task in the order of launch.
+    """What the GPU does, a row per task in the order of launch.
 
     `row` is the schedule's that runs the op which the task is, or is for; `storage` what a copy copies (else -1).
     """
@@ -62,7 +62,7 @@ class Tasks:
 
 @dataclass(frozen=True)
 class HostWork:
-    """What the host does, a row a stretch of its time, in order; and the events between them.
+    """What the host does, a row per stretch of its time, in order; and the events between them.
 
     `at[k]` is how many stretches come before event k. `then[k]` is the task that it launches, WAIT or WAIT_TO_FREE for
     all that has been launched, or NOTHING, at the end.

@@ -1,10 +1,10 @@
 """The judge: is this schedule a way to run this trace within its budget?
 
-It shares no code with what it judges. It runs the raw trace beside the schedule, knows by content what every piece of
-memory holds, and takes no row's word for it. A *content* is (round, storage, version): what an op wrote, in that round,
-as that version of that storage. Ops are functions, so an op that finds the contents it needs writes the contents it
-should; one that does not is reported, and taken to have written them all the same, so that one fault is told once. What
-is taken over from round to round keeps its content, whatever its new name.
+It shares no code with what it judges. It runs the raw trace beside the schedule, knows by content what every block of
+memory holds, and takes no row's word for it. A *content* is (iteration, storage, version): what an op wrote, in that
+iteration, as that version of that storage. Ops are functions, so an op that finds the contents it needs writes the
+contents it should; one that does not is reported, and taken to have written them all the same, so that one fault is
+told once. What is taken over from iteration to iteration keeps its content, whatever its new name.
 
 Which values go, and when, and where they lie, is the policy's business and is not judged.
 """

@@ -8,11 +8,11 @@ class Reason(StrEnum):
     """What can be wrong with a schedule."""
 
     BAD_HEADER = "bad_header"  #: of another trace, or with a budget, allocator or outcome that cannot be
-    OUT_OF_BOUNDS = "out_of_bounds"  #: a piece reaches out of the budget
-    OVERLAP = "overlap"  #: a piece lies on another
+    OUT_OF_BOUNDS = "out_of_bounds"  #: a block reaches out of the budget
+    OVERLAP = "overlap"  #: a block lies on another
     MISALIGNED = "misaligned"  #: an address is no multiple of the granule
     OVER_BUDGET = "over_budget"  #: resident bytes exceed the budget (counter)
-    WRONG_SIZE = "wrong_size"  #: a piece has other bytes than its value, rounded up to the granule
+    WRONG_SIZE = "wrong_size"  #: a block has other bytes than its value, rounded up to the granule
     UNKNOWN_VALUE = "unknown_value"  #: the trace has no such value at this point
     WRONG_CONTENT = "wrong_content"  #: the bytes at this address hold another value than the row says
     ALLOCATED_TWICE = "allocated_twice"  #: the value is resident already
@@ -27,8 +27,8 @@ class Reason(StrEnum):
         "not_evictable"  #: evicted though nothing makes it, it is a parameter or the like, or the next step needs it
     )
     TOO_EARLY = "too_early"  #: freed or released while the program still holds it
-    LEAK = "leak"  #: left in memory at the end of a step's round (of its op, for a temporary)
-    NOT_HANDED_ON = "not_handed_on"  #: the next round does not find a value that this one leaves it
+    LEAK = "leak"  #: left in memory at the end of an iteration (of its op, for a temporary)
+    NOT_HANDED_ON = "not_handed_on"  #: the next iteration does not find a value that this one leaves it
     WRONG_TIME = "wrong_time"  #: the clock is not the cost of the ops run so far
     UNFINISHED = "unfinished"  #: it says ok, but ops are missing
 

@@ -6,7 +6,7 @@ from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, Outcome
 from coopsim.validate.faults import Fault, Reason
-from coopsim.validate.memory import Content, Memory, Piece
+from coopsim.validate.memory import Block, Content, Memory
 from coopsim.validate.program import Program, Value, name_of
 
 LIMIT = 20  #: faults after which the judge stops reading
@@ -24,34 +24,34 @@ class Judge:
         self.ok = header["outcome"] == Outcome.OK
         allocator = header["allocator"]
         self.memory = Memory(header["budget_bytes"], GRANULE[allocator], allocator in SEGMENTED, self.fault)
-        self.steps_a_round = trace.n_steps
-        self.rounds = -(-header["steps"] // trace.n_steps)
-        last = header["steps"] - (self.rounds - 1) * trace.n_steps
-        self.ops_of_last_round = bisect.bisect_left(self.program.step, last)
+        self.steps_per_iteration = trace.n_steps
+        self.iterations = -(-header["steps"] // trace.n_steps)
+        last = header["steps"] - (self.iterations - 1) * trace.n_steps
+        self.ops_of_last_iteration = bisect.bisect_left(self.program.step, last)
         self.faults: list[Fault] = []
         self.seq = 0
         self.step = 0
-        self.round = 0
+        self.iteration = 0
         self.next_op = 0
         self.clock = 0
         self.cost_of_op = 0  # of the op just run, not yet on the clock
-        self.inherited: dict[Value, Content] = {}  # what this round took over from the one before
+        self.inherited: dict[Value, Content] = {}  # what this iteration took over from the one before
         self.reserved: dict[Content, str] = {}  # allocated, and waiting for the op that makes it
         self.temporaries: dict[Content, str] = {}
         self.in_place: dict[Value, int] = {}  # outputs of the op just run that have no bytes yet: a move must follow
-        self.renamed: dict[Value, Content] = {}  # values at the turn of the round whose move must follow
+        self.renamed: dict[Value, Content] = {}  # values at the turn of the iteration whose move must follow
 
-    # What things are called
+    # Names of values
 
     def content(self, value: Value) -> Content:
-        return self.inherited.get(value, (self.round, *value))
+        return self.inherited.get(value, (self.iteration, *value))
 
     @property
     def n_ops(self) -> int:
-        """Ops of this round; `--steps` may end inside the last one, and there are none after it."""
-        if self.round < self.rounds - 1:
+        """Ops of this iteration; `--steps` may end inside the last one, and there are none after it."""
+        if self.iteration < self.iterations - 1:
             return len(self.program.reads)
-        return self.ops_of_last_round if self.round == self.rounds - 1 else 0
+        return self.ops_of_last_iteration if self.iteration == self.iterations - 1 else 0
 
     def fault(self, reason: Reason, message: str) -> None:
         self.faults.append(Fault(reason, self.seq, message))
@@ -85,15 +85,15 @@ class Judge:
             self.finish()
 
     def run(self, op: int, step: int, *, first: bool) -> None:
-        self.settle()
+        self.end_moves()
         if first and self.next_op == self.n_ops:
             self.turn()
-        self.settle_turn()
+        self.end_turn()
         if not 0 <= op < len(self.program.reads):
             self.fault(Reason.WRONG_ORDER, f"the trace has no op {op}")
             return
         self.check_order(op, step, first=first)
-        if first and op == self.round == 0:
+        if first and op == self.iteration == 0:
             for value in sorted(self.program.initial):
                 if self.program.until.get(value) != -1 and self.content(value) not in self.memory.where:
                     self.fault(Reason.NO_ROOM, f"{name_of(value)} is alive at the start, but has no bytes")
@@ -111,31 +111,31 @@ class Judge:
             due = f"op {self.next_op} is next" if self.next_op < self.n_ops else "all ops have run"
             self.fault(Reason.WRONG_ORDER, f"op {op} is computed where {due}")
         elif not first and op >= self.next_op:
-            self.fault(Reason.WRONG_ORDER, f"op {op} is recomputed, but has not run in this round")
+            self.fault(Reason.WRONG_ORDER, f"op {op} is recomputed, but has not run in this iteration")
         served = op if first or self.next_op >= self.n_ops else self.next_op
-        due_step = self.round * self.steps_a_round + self.program.step[served]
+        due_step = self.iteration * self.steps_per_iteration + self.program.step[served]
         if step != due_step:
             self.fault(Reason.WRONG_ORDER, f"op {op} runs in step {step}, not {due_step}")
 
     def find_inputs(self, op: int) -> None:
         for value in self.program.reads[op]:
-            piece = self.memory.where.get(self.content(value))
-            if piece is not None and piece.made:
+            block = self.memory.where.get(self.content(value))
+            if block is not None and block.made:
                 continue
             others = [c for c in self.memory.where if c[0] >= 0 and c[1] == value[0]]
             if others:
-                what = "its bytes are not written yet" if piece else "of that storage only another version is in memory"
+                what = "its bytes are not written yet" if block else "of that storage only another version is in memory"
                 self.fault(Reason.STALE_VERSION, f"op {op} reads {name_of(value)}, but {what}")
             else:
                 self.fault(Reason.MISSING_INPUT, f"op {op} reads {name_of(value)}, which is not in memory")
 
     def write_outputs(self, op: int) -> None:
         for value in self.program.writes[op]:
-            piece = self.memory.where.get(self.content(value))
-            if piece is None:
+            block = self.memory.where.get(self.content(value))
+            if block is None:
                 self.in_place[value] = op
             else:
-                piece.made = True
+                block.made = True
             self.reserved.pop(self.content(value), None)
         self.temporaries = {}
         for i in self.program.temporaries[op]:
@@ -151,10 +151,10 @@ class Judge:
         self.reserved.clear()
 
     def alloc(self, op: int, value: Value, address: int, nbytes: int) -> None:
-        self.settle()
+        self.end_moves()
         if self.next_op == self.n_ops:
             self.turn()
-        self.settle_turn()
+        self.end_turn()
         granule = self.memory.granule
         size = -(-self.program.size(op, value) // granule) * granule
         content = self.content(value) if value[0] >= 0 else (-1, op, value[1])
@@ -167,31 +167,31 @@ class Judge:
         if content in self.memory.where:
             self.fault(Reason.ALLOCATED_TWICE, f"{name} has bytes already")
             return
-        initial = self.round == 0 and self.next_op == 0 and value in self.program.initial
-        if self.memory.put(Piece(address, nbytes, content, made=initial), name) and not initial:
+        initial = self.iteration == 0 and self.next_op == 0 and value in self.program.initial
+        if self.memory.put(Block(address, nbytes, content, made=initial), name) and not initial:
             self.reserved[content] = name
 
     def drop(self, action: Action, op: int, value: Value, address: int, nbytes: int) -> None:
-        self.settle()
+        self.end_moves()
         name = name_of(value)
         content = self.content(value) if value[0] >= 0 else (-1, op, value[1])
-        piece = self.memory.find(address, content, name)
-        if piece is None:
+        block = self.memory.find(address, content, name)
+        if block is None:
             return
-        if piece.bytes != nbytes:
-            self.fault(Reason.WRONG_SIZE, f"{name} has {piece.bytes} bytes, not {nbytes}")
-        if not piece.made:
+        if block.bytes != nbytes:
+            self.fault(Reason.WRONG_SIZE, f"{name} has {block.bytes} bytes, not {nbytes}")
+        if not block.made:
             self.fault(Reason.HALF_MADE, f"{name} goes before the op has run that makes it")
-        elif action != Action.FREE and (value[0] < 0 or value in self.program.fixed):
+        elif action != Action.FREE and (value[0] < 0 or value in self.program.non_evictable):
             self.fault(Reason.NOT_EVICTABLE, f"{name} must stay until it is freed")
         elif action != Action.EVICT and value[0] >= 0 and self.held(value):
             self.fault(Reason.TOO_EARLY, f"the program still holds {name} after op {self.next_op - 1}")
         self.reserved.pop(content, None)
         self.temporaries.pop(content, None)
-        self.memory.remove(piece)
+        self.memory.remove(block)
 
     def held(self, value: Value) -> bool:
-        """Whether the program holds the value still, after the ops that have run in this round."""
+        """Whether the program holds the value still, after the ops that have run in this iteration."""
         return self.next_op < self.n_ops and self.next_op <= self.program.until.get(value, _BEYOND)
 
     def move(self, value: Value, address: int, nbytes: int) -> None:
@@ -200,36 +200,36 @@ class Judge:
             del self.in_place[value]
             before, now = self.content((value[0], value[1] - 1)), self.content(value)
         else:
-            self.settle()
+            self.end_moves()
             if self.next_op == self.n_ops:
                 self.turn()
             if value not in self.renamed:
                 self.fault(Reason.UNKNOWN_VALUE, f"{name} takes over bytes, though nothing hands it any")
                 return
             before = now = self.renamed.pop(value)
-        piece = self.memory.find(address, before, f"what becomes {name}")
-        if piece is None:
+        block = self.memory.find(address, before, f"what becomes {name}")
+        if block is None:
             return
-        if piece.bytes != nbytes:
-            self.fault(Reason.WRONG_SIZE, f"{name} has {piece.bytes} bytes, not {nbytes}")
-        self.memory.rewrite(piece, now)
+        if block.bytes != nbytes:
+            self.fault(Reason.WRONG_SIZE, f"{name} has {block.bytes} bytes, not {nbytes}")
+        self.memory.rewrite(block, now)
 
     # Turns
 
-    def settle(self) -> None:
+    def end_moves(self) -> None:
         """The moves that follow an op are over: every output must have its bytes."""
         for value, op in self.in_place.items():
             self.fault(Reason.NO_ROOM, f"op {op} makes {name_of(value)}, which has no bytes")
         self.in_place.clear()
 
-    def settle_turn(self) -> None:
-        """The moves at the turn of a round are over: every value must have its new name."""
+    def end_turn(self) -> None:
+        """The moves at the turn of an iteration are over: every value must have its new name."""
         for value in self.renamed:
-            self.fault(Reason.NOT_HANDED_ON, f"{name_of(value)} of the next round takes over no bytes")
+            self.fault(Reason.NOT_HANDED_ON, f"{name_of(value)} of the next iteration takes over no bytes")
         self.renamed.clear()
 
     def turn(self) -> None:
-        """The end of a round: only what is handed on may be left, and all of it must be there."""
+        """The end of an iteration: only what is handed on may be left, and all of it must be there."""
         program = self.program
         heirs = {heir: self.content(last) for last, heir in program.heir.items()}
         whole = self.n_ops == len(program.reads)
@@ -240,21 +240,21 @@ class Judge:
         if whole:
             for heir, content in heirs.items():
                 if content not in self.memory.where:
-                    self.fault(Reason.NOT_HANDED_ON, f"the next round needs {name_of(heir)}, which is not in memory")
+                    self.fault(Reason.NOT_HANDED_ON, f"the next iteration needs {name_of(heir)}, not in memory")
             renamed = {heir for last, heir in program.heir.items() if last != heir}
             self.renamed = {
                 heir: content for heir, content in heirs.items() if heir in renamed and content in self.memory.where
             }
         self.inherited = heirs
-        self.round += 1
+        self.iteration += 1
         self.next_op = 0
 
     def finish(self) -> None:
         """The replay says that it came to the end: it must have."""
-        self.settle()
-        if self.round < self.rounds and self.next_op == self.n_ops:
+        self.end_moves()
+        if self.iteration < self.iterations and self.next_op == self.n_ops:
             self.turn()
-        self.settle_turn()
-        if self.round < self.rounds:
-            done = self.round * self.steps_a_round + self.program.step[self.next_op]
+        self.end_turn()
+        if self.iteration < self.iterations:
+            done = self.iteration * self.steps_per_iteration + self.program.step[self.next_op]
             self.fault(Reason.UNFINISHED, f"ends before op {self.next_op} of step {done}")

@@ -1,4 +1,4 @@
-"""What a round of the raw trace does to values, run once with unlimited memory."""
+"""What an iteration of the raw trace does to values, run once with unlimited memory."""
 
 from itertools import groupby
 
@@ -11,7 +11,7 @@ Value = tuple[int, int]  # storage, version; -1, index for a temporary of the op
 
 
 class Program:
-    """One round of the raw trace: what every op reads and writes, and until when the program holds each value."""
+    """One iteration of the raw trace: what every op reads and writes, and until when the program holds each value."""
 
     def __init__(self, trace: Trace) -> None:
         self.bytes = trace.bytes.tolist()
@@ -43,8 +43,8 @@ class Program:
         becomes = trace.becomes.tolist()
         self.heir = {(s, last): (becomes[s], 0) for s, last in version.items() if becomes[s] >= 0}
         self.values = {value for values in (self.initial, *self.writes) for value in values}
-        self.fixed = self.initial | set(self.heir)
-        self.fixed |= {value for value in self.values if trace.role[value[0]] in _KEPT}
+        self.non_evictable = self.initial | set(self.heir)
+        self.non_evictable |= {value for value in self.values if trace.role[value[0]] in _KEPT}
 
     def _let_go(self, freed_after: dict[int, list[int]], op: int, version: dict[int, int]) -> None:
         for s in freed_after.get(op, ()):

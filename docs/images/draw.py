@@ -38,7 +38,7 @@ def window() -> list[Frame]:
 
     def search(memory: Any, need: int) -> list[int]:
         best, least, run = [], float("inf"), []
-        everything = memory.pieces()
+        everything = memory.blocks()
         drawn = [_drawn(memory, p) for p in everything]
         for piece in everything:
             run = [] if piece.value >= 0 and not piece.can_go else [*run, piece]

@@ -46,7 +46,7 @@ def crowded(draw: st.DrawFn) -> tuple[Trace, int]:
 
 
 @dataclass
-class Piece:
+class Block:
     start: int
     bytes: int
     score: Fraction | float | None  # 0 for a hole, None for what may not go
@@ -56,19 +56,19 @@ class Piece:
 Run = tuple[Fraction | float, int, int]  # sum of scores, end address, bytes: the least is the one to take
 
 
-def runs(pieces: list[Piece], nbytes: int) -> list[Run]:
+def runs(blocks: list[Block], nbytes: int) -> list[Run]:
     """Every run of neighbours that is large enough and may go."""
     found: list[Run] = []
-    for first in range(len(pieces)):
+    for first in range(len(blocks)):
         total: Fraction | float = Fraction(0)
         size = 0
-        for piece in pieces[first:]:
-            if piece.score is None:
+        for block in blocks[first:]:
+            if block.score is None:
                 break
-            total = inf if inf in (total, piece.score) else total + piece.score
-            size += piece.bytes
+            total = inf if inf in (total, block.score) else total + block.score
+            size += block.bytes
             if size >= nbytes:
-                found.append((total, piece.start + piece.bytes, size))
+                found.append((total, block.start + block.bytes, size))
     return found
 
 
@@ -92,14 +92,14 @@ class Memory:
             return cost
         return cost / (self.clock - self.last_use[storage]) if self.clock > self.last_use[storage] else inf
 
-    def pieces(self) -> list[Piece]:
+    def blocks(self) -> list[Block]:
         result, at = [], 0
         for start, (nbytes, storage) in sorted(self.held.items()):
             if start > at:
-                result.append(Piece(at, start - at, Fraction(0)))
-            result.append(Piece(start, nbytes, self.score(storage), storage))
+                result.append(Block(at, start - at, Fraction(0)))
+            result.append(Block(start, nbytes, self.score(storage), storage))
             at = start + nbytes
-        return result + ([Piece(at, self.budget - at, Fraction(0))] if at < self.budget else [])
+        return result + ([Block(at, self.budget - at, Fraction(0))] if at < self.budget else [])
 
 
 def check_searches(trace: Trace, policy: str, budget: int) -> Counter[str]:
@@ -107,11 +107,11 @@ def check_searches(trace: Trace, policy: str, budget: int) -> Counter[str]:
     schedule = replay(trace, find(policy), budget, steps=1)
     memory = Memory(trace, policy, budget)
     seen: Counter[str] = Counter()
-    before: list[Piece] = []  # what the search found, once it has begun
+    before: list[Block] = []  # what the search found, once it has begun
     evicted: list[int] = []
     for action, _, op, storage, _, address, nbytes, _, _ in schedule.rows():
         if action == Action.EVICT:
-            before = before or memory.pieces()
+            before = before or memory.blocks()
             evicted.append(storage)
         elif action == Action.ALLOC:
             if evicted:
@@ -129,16 +129,16 @@ def check_searches(trace: Trace, policy: str, budget: int) -> Counter[str]:
         op = next(o for o in range(trace.n_ops) if trace.creates[o][-1] not in memory.last_use)
         resident = {storage for _, storage in memory.held.values()}
         wanted = next(s for s in trace.creates[op] if s not in resident)
-        assert not runs(memory.pieces(), int(trace.bytes[wanted]))
+        assert not runs(memory.blocks(), int(trace.bytes[wanted]))
     return seen
 
 
-def check_one(pieces: list[Piece], evicted: list[int], nbytes: int, seen: Counter[str]) -> None:
-    total, end, size = min(runs(pieces, nbytes))
-    best = [p.storage for p in pieces if p.storage >= 0 and end - size <= p.start < end]
+def check_one(blocks: list[Block], evicted: list[int], nbytes: int, seen: Counter[str]) -> None:
+    total, end, size = min(runs(blocks, nbytes))
+    best = [p.storage for p in blocks if p.storage >= 0 and end - size <= p.start < end]
     seen["best" if evicted == best else "rounded"] += 1
     if evicted != best:  # sums of doubles may be the same where these are not, or the other way round
-        taken = sum(float(p.score or 0) for p in pieces if p.storage in evicted)
+        taken = sum(float(p.score or 0) for p in blocks if p.storage in evicted)
         assert taken == pytest.approx(float(total), rel=1e-12), (evicted, best)
 
 

@@ -1,6 +1,6 @@
 """The slow reference: docs/replay.md in plain Python, as it is written, without a thought for speed.
 
-Every search looks at everything, the window tries every run of pieces, recomputation recurses, relatives are walked
+Every search looks at everything, the window tries every run of blocks, recomputation recurses, relatives are walked
 anew for each score. Only the tests use it; it shares no code with the compiled core.
 
     values   what a value and an op are, and which sets a value is in

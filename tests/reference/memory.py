@@ -7,15 +7,15 @@ from tests.reference.values import Value
 
 
 class Arena:
-    """One region as a list of pieces [start, bytes, value or None] in address order; free neighbours never touch."""
+    """One region as a list of blocks [start, bytes, value or None] in address order; free neighbours never touch."""
 
     def __init__(self, budget: int, placement: Placement) -> None:
         self.budget = budget
-        self.pieces: list[list[Any]] = [[0, budget, None]] if budget else []
+        self.blocks: list[list[Any]] = [[0, budget, None]] if budget else []
         self.placement = placement
 
     def allocate(self, value: Value, cheap: bool, home: int | None = None, highest: bool = False) -> bool:
-        holes = [(n, start) for start, n, held in self.pieces if held is None and n >= value.bytes]
+        holes = [(n, start) for start, n, held in self.blocks if held is None and n >= value.bytes]
         if not holes:
             return False
         n, start = min(holes)
@@ -26,50 +26,50 @@ class Arena:
         if highest:
             n, start = max(holes, key=lambda hole: hole[1])
             high = True
-        i = self.pieces.index([start, n, None])
+        i = self.blocks.index([start, n, None])
         used, rest = value.bytes, n - value.bytes
         if high:
-            self.pieces[i : i + 1] = [[start, rest, None], [start + rest, used, value]]
+            self.blocks[i : i + 1] = [[start, rest, None], [start + rest, used, value]]
         else:
-            self.pieces[i : i + 1] = [[start, used, value], [start + used, rest, None]]
-        self.pieces = [p for p in self.pieces if p[1]]
+            self.blocks[i : i + 1] = [[start, used, value], [start + used, rest, None]]
+        self.blocks = [p for p in self.blocks if p[1]]
         return True
 
     def allocate_at(self, value: Value, address: int) -> bool:
-        for i, (start, n, held) in enumerate(self.pieces):
+        for i, (start, n, held) in enumerate(self.blocks):
             if held is None and start <= address and address + value.bytes <= start + n:
                 end = address + value.bytes
                 parts = [[start, address - start, None], [address, value.bytes, value], [end, start + n - end, None]]
-                self.pieces[i : i + 1] = [p for p in parts if p[1]]  # type: ignore[operator]
+                self.blocks[i : i + 1] = [p for p in parts if p[1]]  # type: ignore[operator]
                 return True
         return False
 
     def free(self, value: Value) -> None:
-        self.pieces[self.index(value)][2] = None
+        self.blocks[self.index(value)][2] = None
         merged: list[list[Any]] = []
-        for piece in self.pieces:
-            if merged and merged[-1][2] is None and piece[2] is None:
-                merged[-1][1] += piece[1]
+        for block in self.blocks:
+            if merged and merged[-1][2] is None and block[2] is None:
+                merged[-1][1] += block[1]
             else:
-                merged.append(piece)
-        self.pieces = merged
+                merged.append(block)
+        self.blocks = merged
 
     def index(self, value: Value) -> int:
-        return next(i for i, (_, _, held) in enumerate(self.pieces) if held is value)
+        return next(i for i, (_, _, held) in enumerate(self.blocks) if held is value)
 
     def address(self, value: Value) -> int:
-        return int(self.pieces[self.index(value)][0])
+        return int(self.blocks[self.index(value)][0])
 
     def replace(self, successor: dict[Value, Value]) -> None:
-        for piece in self.pieces:
-            piece[2] = successor.get(piece[2], piece[2])
+        for block in self.blocks:
+            block[2] = successor.get(block[2], block[2])
 
     def in_order(self) -> list[Value]:
-        return [held for _, _, held in self.pieces if held is not None]
+        return [held for _, _, held in self.blocks if held is not None]
 
     def hole_left_by(self, value: Value) -> int:
         i = self.index(value)
-        around = [p[1] for p in self.pieces[max(i - 1, 0) : i + 2] if p[2] is None]
+        around = [p[1] for p in self.blocks[max(i - 1, 0) : i + 2] if p[2] is None]
         return value.bytes + sum(around)
 
 

@@ -97,12 +97,12 @@ class Replay:
         if isinstance(self.memory, Arena):
             if self.policy.search in (Search.WINDOW, Search.WINDOW_THRIFTY):
                 thrifty = self.policy.search == Search.WINDOW_THRIFTY
-                found = window(self.memory.pieces, nbytes, self.score, self.near_tie, thrifty=thrifty)
+                found = window(self.memory.blocks, nbytes, self.score, self.near_tie, thrifty=thrifty)
                 if self.homes:
                     self.homes.pass_by(self.memory.in_order(), self.scorer.said)
                 return found
             if self.policy.search == Search.WINDOW_PUBLISHED:
-                return window_published(self.memory.pieces, nbytes, self.score)
+                return window_published(self.memory.blocks, nbytes, self.score)
         return least(self.memory.in_order(), self.score)
 
     def score(self, value: Value) -> float:

@@ -17,23 +17,23 @@ def least(held: list[Value], score: Score) -> list[Value]:
 
 
 def window(
-    pieces: list[list[Any]], nbytes: int, score: Score, near_tie: Callable[[], None], *, thrifty: bool = False
+    blocks: list[list[Any]], nbytes: int, score: Score, near_tie: Callable[[], None], *, thrifty: bool = False
 ) -> list[Value]:
-    """The values of the best run of neighbouring pieces, found by looking at all of them.
+    """The values of the best run of neighbouring blocks, found by looking at all of them.
 
-    Thrifty: the sum of scores is divided by the bytes, and no run is looked at that would do without its first piece.
+    Thrifty: the sum of scores is divided by the bytes, and no run is looked at that would do without its first block.
     """
-    score_of = {v: score(v) for _, _, v in pieces if v is not None and v.can_go}
+    score_of = {v: score(v) for _, _, v in blocks if v is not None and v.can_go}
     runs = []
-    for first in range(len(pieces)):
+    for first in range(len(blocks)):
         values: list[Value] = []
         size = 0
-        for last, (_, n, held) in enumerate(pieces[first:], first):
+        for last, (_, n, held) in enumerate(blocks[first:], first):
             if held is not None and not held.can_go:
                 break
             size += n
             values = values if held is None else [*values, held]
-            if size >= nbytes and not (thrifty and size - pieces[first][1] >= nbytes):
+            if size >= nbytes and not (thrifty and size - blocks[first][1] >= nbytes):
                 total = math.fsum(score_of[v] for v in values) / (size if thrifty else 1)
                 runs.append((total, last, last - first, values))
     best = min(runs, default=None, key=lambda r: r[:3])
@@ -46,15 +46,15 @@ def window(
     return best[3]
 
 
-def window_published(pieces: list[list[Any]], nbytes: int, score: Score) -> list[Value]:
+def window_published(blocks: list[list[Any]], nbytes: int, score: Score) -> list[Value]:
     """The loop of OneFlow's EvictAndFindPieceOnce, in its order of additions and with its quirks."""
     start = end = size = 0
     cost, least_cost = 0.0, math.inf
     best: list[list[Any]] = []
     scores: list[float] = []  # as they were added
-    while end < len(pieces):
+    while end < len(blocks):
         if size < nbytes:
-            _, n, held = pieces[end]
+            _, n, held = blocks[end]
             if held is not None and not held.can_go:
                 scores.append(math.nan)  # never read: the window starts behind it
                 end += 1
@@ -65,9 +65,9 @@ def window_published(pieces: list[list[Any]], nbytes: int, score: Score) -> list
             cost += scores[end]
             end += 1
         else:
-            size -= pieces[start][1]
+            size -= blocks[start][1]
             cost -= scores[start]
             start += 1
         if size >= nbytes and cost < least_cost:
-            least_cost, best = cost, pieces[start:end]
+            least_cost, best = cost, blocks[start:end]
     return [held for _, _, held in best if held is not None]

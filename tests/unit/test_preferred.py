@@ -8,17 +8,19 @@ import numpy as np
 from coopsim.kernel import state as s
 from coopsim.replay import preferred
 from coopsim.replay.lower import lower
-from coopsim.replay.preferred import grades, octave
+from coopsim.replay.preferred import cost_classes, octave
 from coopsim.trace.synth import make as synth
 from coopsim.types import InPlace, Pinning
 
 UNIT = 512
 # Not compiled: each would be once more in machine code.
-home_of, note, end_step = (getattr(f, "py_func", f) for f in (preferred.home_of, preferred.note, preferred.end_step))
+preferred_address, note, end_step = (
+    getattr(f, "py_func", f) for f in (preferred.preferred_address, preferred.note, preferred.end_step)
+)
 
 
 def test_octaves_grow_with_the_cost_a_byte() -> None:
-    """Eight to a doubling; the same for the same cost a byte, up to the 1 that keeps free ops apart."""
+    """Eight to a doubling; the same for the same cost per byte, up to the 1 that keeps free ops apart."""
     costs = [10**6 * 2 ** (k / 8) for k in range(33)]
     found = [octave(int(c), 4096) for c in costs]
     assert all(a <= b <= a + 2 for a, b in pairwise(found))
@@ -29,18 +31,18 @@ def test_octaves_grow_with_the_cost_a_byte() -> None:
 
 def test_a_grade_is_an_octave_and_a_name() -> None:
     names = ["mul", "mm", "mul", "add", "mul"]
-    found = grades(names, [1000, 90_000, 4000, 1000, 1_000], [512, 512, 2048, 512, 1024])
+    found = cost_classes(names, [1000, 90_000, 4000, 1000, 1_000], [512, 512, 2048, 512, 1024])
     assert found.tolist() == [2, 3, 2, 1, 0]  # the last costs half as much a byte; of one octave, add before mul
 
 
-def _state(budget: int, grades_of: list[int], units: list[int]) -> s.State:
+def _state(budget: int, classes_of: list[int], units: list[int]) -> s.State:
     """Values of one chain, side by side, as if they could all be evicted; their grades and bytes as given."""
     program = lower(synth("synth:chain:8"), in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=UNIT)
     state = s.new_state(program, np.zeros(9, np.int64), budget, 0)
-    for v, (grade, n) in enumerate(zip(grades_of, units, strict=True)):
-        state.V[v, [s.COST_CLASS, s.BYTES, s.EVICTABLE]] = grade, n * UNIT, 1
+    for v, (cost_class, n) in enumerate(zip(classes_of, units, strict=True)):
+        state.V[v, [s.COST_CLASS, s.BYTES, s.EVICTABLE]] = cost_class, n * UNIT, 1
         state.P[v, s.VALUE] = v
-    return replace(state, cost_classes=np.full((max(grades_of) + 1, s.CC_COLUMNS), [0.0, 0.0, 0.0, s.NO_HOME]))
+    return replace(state, cost_classes=np.full((max(classes_of) + 1, s.CC_COLUMNS), [0.0, 0.0, 0.0, s.NO_ADDRESS]))
 
 
 def test_the_dearest_lie_lowest_each_grade_over_its_share() -> None:
@@ -51,10 +53,10 @@ def test_the_dearest_lie_lowest_each_grade_over_its_share() -> None:
             note(state, v, loss)
         end_step(state)
         # of 8 units: 3 the lowest eighth, then 0, 1 (3 units), 2 (3 units); homes in the middles
-        assert state.cost_classes[:, s.CC_HOME].tolist() == [n / 16 * 100 * UNIT for n in (3, 7, 13, 1)]
+        assert state.cost_classes[:, s.CC_ADDRESS].tolist() == [n / 16 * 100 * UNIT for n in (3, 7, 13, 1)]
     assert not state.K[s.K_FEW]
-    assert home_of(state, 0) == int(3 / 16 * 100) * UNIT
-    assert home_of(state, 2) == int(7 / 16 * 100) // 2 * 2 * UNIT  # a multiple of its bytes
+    assert preferred_address(state, 0) == int(3 / 16 * 100) * UNIT
+    assert preferred_address(state, 2) == int(7 / 16 * 100) // 2 * 2 * UNIT  # a multiple of its bytes
 
 
 def test_grades_that_cost_the_same_lie_in_the_order_of_their_numbers() -> None:
@@ -62,18 +64,18 @@ def test_grades_that_cost_the_same_lie_in_the_order_of_their_numbers() -> None:
     for v in range(3):
         note(state, v, 7.0)
     end_step(state)
-    assert np.argsort(state.cost_classes[:, s.CC_HOME]).tolist() == [2, 1, 0]
+    assert np.argsort(state.cost_classes[:, s.CC_ADDRESS]).tolist() == [2, 1, 0]
 
 
 def test_large_values_and_grades_never_passed_have_no_home() -> None:
     state = _state(96 * UNIT, [0, 1, 2], [3, 4, 1])
-    assert home_of(state, 0) == s.NO_HOME  # before a step has ended
+    assert preferred_address(state, 0) == s.NO_ADDRESS  # before a step has ended
     note(state, 0, 1.0)
     note(state, 1, 1.0)
     end_step(state)
-    assert home_of(state, 0) != s.NO_HOME
-    assert home_of(state, 1) == s.NO_HOME  # more than a thirty-second
-    assert home_of(state, 2) == s.NO_HOME  # never passed
+    assert preferred_address(state, 0) != s.NO_ADDRESS
+    assert preferred_address(state, 1) == s.NO_ADDRESS  # more than a thirty-second
+    assert preferred_address(state, 2) == s.NO_ADDRESS  # never passed
 
 
 def test_where_large_values_have_most_bytes_nothing_has_a_home() -> None:

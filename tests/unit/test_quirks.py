@@ -1,12 +1,12 @@
 """The quirks of OneFlow's published window (`coop-oneflow`), each in a trace of a few ops, beside the corrected `coop`.
 
-Addresses go across and time down, a column 512 bytes; `│` is where a piece ends, letters are storages. Outputs of `mm`
+Addresses go across and time down, a column 512 bytes; `│` is where a block ends, letters are storages. Outputs of `mm`
 lie at the low end, all else at the high end. A score is cost / staleness: the decision cost run since the last use.
 
 (i)   The loop ends with the right end of the window, so the last window is never shrunk.
 (ii)  inf - inf is NaN, and NaN is less than nothing: after a score of inf has left, windows are missed.
 (iii) Only what costs less replaces the best so far: of equal windows the one that was found first is kept.
-(iv)  A live workspace would count as a free piece; nothing is allocated while there is one, so nothing shows.
+(iv)  A live workspace would count as a free block; nothing is allocated while there is one, so nothing shows.
 (v)   OneFlow's last version pins no output of an op that runs again until it has run. Not modelled (docs/replay.md):
       here the outputs that have their bytes are pinned while the rest are allocated, as in an earlier version.
 """
@@ -323,7 +323,7 @@ def test_of_equal_windows_the_shortest_is_taken(free_of_charge: Trace) -> None:
 
 @pytest.mark.parametrize("policy", [PUBLISHED, CORRECTED], ids=lambda p: p.name)
 def test_a_workspace_is_in_nobodys_way(policy: Policy) -> None:
-    """Op 1 has a workspace t, whose place a search finds. When the next search comes, t is gone: its piece is free.
+    """Op 1 has a workspace t, whose place a search finds. When the next search comes, t is gone: its block is free.
 
     A trace may give an op several temporaries, unlike OneFlow's single workspace: then those that it has already are
     pinned, and walls to the searches for the rest.
@@ -331,7 +331,7 @@ def test_a_workspace_is_in_nobodys_way(policy: Policy) -> None:
            0   1   2   3
     op 0   │ a │   │ x │
     op 1   │ t │ b │ x │      a goes for t, while b is pinned
-    op 2   │ c     │ x │      b goes; the piece before it is free
+    op 2   │ c     │ x │      b goes; the block before it is free
     """
     trace = TraceBuilder()
     x = start(trace)

@@ -1,6 +1,6 @@
 """Schedules worked out by hand, under ten ops each: the reference gives them, so does the core, and the judge agrees.
 
-The pictures have addresses across and time down, a column 512 bytes; `│` is where a piece ends, letters are storages.
+The pictures have addresses across and time down, a column 512 bytes; `│` is where a block ends, letters are storages.
 """
 
 from dataclasses import replace

@@ -21,7 +21,7 @@ from tests.contract.test_every_policy import test_synthetic as contract
 
 def least_score(memory, need):
     """Greedy search, written as a user would."""
-    candidates = [p.value for p in memory.pieces() if p.can_go]
+    candidates = [p.value for p in memory.blocks() if p.can_go]
     scores = {v: memory.score(v) for v in candidates}
     return [min(candidates, key=scores.__getitem__)] if candidates else []
 

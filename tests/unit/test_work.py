@@ -35,8 +35,8 @@ def test_work_grows_with_what_is_resident_and_no_faster(policy: str) -> None:
         headers.append(replay(trace, policy, peak_bytes(trace, 512) * 9 // 10, steps=1).header)
     for h in headers:
         searches = h["searches"] if policy.startswith("coop") else h["evictions"]  # one for each eviction
-        looks = 2 if policy == "coop-oneflow" else 1  # its loop comes by twice: as a piece enters and as it leaves
-        assert h["search_visits"] <= looks * searches * h["max_pieces"]
+        looks = 2 if policy == "coop-oneflow" else 1  # its loop comes by twice: as a block enters and as it leaves
+        assert h["search_visits"] <= looks * searches * h["max_blocks"]
     small, large = (h["costs_asked"] / h["ops_run"] for h in headers)
     assert large < 1.5 * small + 1
 

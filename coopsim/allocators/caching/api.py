@@ -32,7 +32,7 @@ _COUNTERS = {
 
 
 class Block(NamedTuple):
-    """A piece of a segment.
+    """A block of a segment.
 
     state: A allocated, P freed but waiting for events, f free. requested: bytes of the request; stale in free blocks.
     """
@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A piece of memory of cudaMalloc, or a mapped run of an expandable segment; its blocks in address order."""
+    """A range of memory of cudaMalloc, or a mapped run of an expandable segment; its blocks in address order."""
 
     address: int
     bytes: int

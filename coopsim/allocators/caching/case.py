@@ -158,7 +158,7 @@ def segment_line(s: Segment) -> str:
 
 
 def statistics_line(allocator: CachingAllocator) -> str:
-    """The statistics of which a case tells."""
+    """The statistics that a case shows."""
     s = allocator.statistics()
 
     def both(name: str, key: str) -> str:

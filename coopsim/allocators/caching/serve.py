@@ -1,17 +1,17 @@
-"""The caching allocator as the memory of a replay: one stream, and a list of pieces like that of every allocator.
+"""The caching allocator as the memory of a replay: one stream, and a list of blocks like that of every allocator.
 
-Blocks are pieces, under the same numbers. The allocator keeps its own order of blocks, by segment; a search for victims
-wants them in one list by address, which is written anew before each search. Between two segments the list has a wall, a
-piece of no bytes: nothing that one request needs can lie on both sides of it.
+Blocks have the same numbers in both. The allocator keeps its own order of them, by segment; a search for victims
+wants them in one list by address, which is written anew before each search. Between two segments the list has a
+barrier, a block of no bytes: nothing that one request needs can lie on both sides of it.
 
 Only a state that has a caching allocator compiles this. In others `S.caching` is None.
 """
 
+from coopsim.allocators.blocks import take_bytes
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.malloc import free, malloc
 from coopsim.allocators.caching.perform import has_room
 from coopsim.allocators.caching.rounding import pool_of, round_size
-from coopsim.allocators.pieces import take_bytes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.optional import where_present
@@ -37,11 +37,11 @@ def _carve(S: s.State, need: int, v: int) -> int:
 
 
 @kernel
-def _uncarve(S: s.State, piece: int) -> None:
-    """Free a piece."""
-    S.P[piece, s.VALUE] = c.NONE
-    S.K[s.K_FREE] += S.P[piece, s.LENGTH]
-    free(S.caching, piece)
+def _uncarve(S: s.State, block: int) -> None:
+    """Free a block."""
+    S.P[block, s.VALUE] = c.NONE
+    S.K[s.K_FREE] += S.P[block, s.LENGTH]
+    free(S.caching, block)
 
 
 @kernel
@@ -73,25 +73,25 @@ def _segments(A: c.Caching) -> int:
 
 
 @kernel
-def _list_pieces(S: s.State, need: int) -> None:
-    """Write the list of pieces; only of the pool that would serve `need` bytes, unless that is negative."""
+def _list_blocks(S: s.State, need: int) -> None:
+    """Write the list of blocks; only of the pool that would serve `need` bytes, unless that is negative."""
     A = S.caching
     pool = pool_of(round_size(A, need)) if need >= 0 else c.NONE
-    tail, count, wall = c.NONE, 0, A.B.shape[0]
+    tail, count, barrier = c.NONE, 0, A.B.shape[0]
     S.K[s.K_HEAD] = c.NONE
     for k in range(_segments(A)):
         b = A.sets[c.SCRATCH, k]
         if pool >= 0 and A.B[b, c.POOL] != pool:
             continue
         if tail >= 0:
-            S.P[wall, s.VALUE] = s.WALL
-            S.P[wall, s.LOCKED] = 1
-            S.P[wall, s.LENGTH] = 0
-            S.P[wall, s.ADDRESS] = A.B[b, c.ADDRESS]
-            S.P[tail, s.NEXT] = wall
-            S.P[wall, s.PREV] = tail
-            tail = wall
-            wall += 1
+            S.P[barrier, s.VALUE] = s.BARRIER
+            S.P[barrier, s.LOCKED] = 1
+            S.P[barrier, s.LENGTH] = 0
+            S.P[barrier, s.ADDRESS] = A.B[b, c.ADDRESS]
+            S.P[tail, s.NEXT] = barrier
+            S.P[barrier, s.PREV] = tail
+            tail = barrier
+            barrier += 1
         while b >= 0 and A.B[b, c.MAPPED]:
             S.P[b, s.ADDRESS] = A.B[b, c.ADDRESS]
             S.P[b, s.LENGTH] = A.B[b, c.SIZE]
@@ -106,8 +106,8 @@ def _list_pieces(S: s.State, need: int) -> None:
     S.K[s.K_TAIL] = tail
     if tail >= 0:
         S.P[tail, s.NEXT] = c.NONE
-    S.K[s.K_PIECES] = count
-    S.K[s.K_MAX_PIECES] = max(S.K[s.K_MAX_PIECES], count)
+    S.K[s.K_BLOCKS] = count
+    S.K[s.K_MAX_BLOCKS] = max(S.K[s.K_MAX_BLOCKS], count)
 
 
 @kernel
@@ -129,7 +129,7 @@ def _block_size(S: s.State, need: int) -> int:
 
 
 carve = where_present("caching", _carve, lambda S, need, v: c.NONE)  # noqa: ARG005
-uncarve = where_present("caching", _uncarve, lambda S, piece: None)  # noqa: ARG005
-list_pieces = where_present("caching", _list_pieces, lambda S, need: None)  # noqa: ARG005
+uncarve = where_present("caching", _uncarve, lambda S, block: None)  # noqa: ARG005
+list_blocks = where_present("caching", _list_blocks, lambda S, need: None)  # noqa: ARG005
 largest_hole = where_present("caching", _largest_hole, lambda S: 0)  # noqa: ARG005
 block_size = where_present("caching", _block_size, lambda S, need: need)  # noqa: ARG005

@@ -16,7 +16,7 @@ Array = NDArray[np.int64]
 NONE = -1
 UNLIMITED = 1 << 62
 
-# B: a row a block. The first four columns are the key by which free blocks are sorted; ORDER is what the version puts
+# B: a row per block. The first four columns are the key by which free blocks are sorted; ORDER is what the version puts
 # between size and address. PREV and NEXT are the neighbours in the segment. SPACE: first address of the reserved
 # address space, -1 in memory of cudaMalloc. PENDING: events that must complete. USES: head of the list of recorded
 # streams. SLOT: unused row numbers; an unused row has SIZE 0.
@@ -30,13 +30,13 @@ UNMAPPED = 2  # added to a pool
 SCRATCH = 4
 SETS = 5
 
-# D: a row a piece of cudaMalloc'd memory, by address.
+# D: a row per range of cudaMalloc'd memory, by address.
 D_ADDRESS, D_BYTES = range(2)
 
-# L: a row a link of a list: a recorded stream of a block, or an event (when it completes, and the block it guards).
+# L: a row per link of a list: a recorded stream of a block, or an event (when it completes, and the block it guards).
 L_KEY, L_BLOCK, L_NEXT = range(3)
 
-# T: hash tables, a row a slot: stream, its queue of events, how far from its own slot (-1: empty).
+# T: hash tables, a row per slot: stream, its queue of events, how far from its own slot (-1: empty).
 T_STREAM, T_HEAD, T_TAIL, T_DISTANCE = range(4)
 QUEUES, RECORDED, SPARE = range(3)
 

@@ -1,6 +1,6 @@
 /* A CUDA runtime and driver for one purpose: PyTorch's libc10_cuda.so allocates on it without a GPU.
  *
- * Memory is first fit, lowest address first, in pieces of 2 MiB; address space reserved for expandable segments is
+ * Memory is first fit, lowest address first, in pages of 2 MiB; address space reserved for expandable segments is
  * handed out upwards in whole GiB with a GiB between, and never again. Events complete some ticks of a clock that the
  * caller moves. No CUDA header is used. The phantom GPU of coopsim runs whole programs; this one has addresses that a
  * request stream determines alone, and that clock. */

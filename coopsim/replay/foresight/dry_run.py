@@ -46,7 +46,7 @@ class DryRun(Bundle):
     X: s.Array
     peak: s.Array  # most bytes while each op of the program is served
     spare: s.Array  # bytes that nothing needs from each op on: the change
-    planned: s.Array
+    pending: s.Array
     stack: s.Array
     Q: s.Array  # empty: residencies are not recorded
     K: s.Array
@@ -71,7 +71,7 @@ def new_dry_run(program: Any, *, in_place: bool) -> DryRun:
         X=np.zeros((values, X_COLUMNS), np.int64),
         peak=np.zeros(n_ops, np.int64),
         spare=np.zeros(n_ops + 1, np.int64),
-        planned=np.zeros(n_ops + 1, np.int64),
+        pending=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         Q=np.zeros((0, Q_COLUMNS), np.int64),
         K=K,
@@ -172,7 +172,7 @@ def _serve(D: DryRun, op: int) -> bool:
 def _hold(D: DryRun, op: int) -> bool:
     stack, depth = D.stack, 1
     stack[0] = op
-    D.planned[op] = 1
+    D.pending[op] = 1
     while depth > 0:
         depth -= 1
         p = stack[depth]
@@ -183,8 +183,8 @@ def _hold(D: DryRun, op: int) -> bool:
                 producer = D.V[v, s.PRODUCER]
                 if producer < 0:
                     return False
-                if D.planned[producer] == 0:
-                    D.planned[producer] = 1
+                if D.pending[producer] == 0:
+                    D.pending[producer] = 1
                     stack[depth] = producer
                     depth += 1
     return True
@@ -193,7 +193,7 @@ def _hold(D: DryRun, op: int) -> bool:
 @kernel
 def _execute(D: DryRun, p: int, op: int) -> None:
     again = p != op
-    D.planned[p] = 0
+    D.pending[p] = 0
     D.K[D_RUNS] += 1
     for k in range(D.O[p, s.OUTS], D.O[p + 1, s.OUTS]):
         w = D.outs[k]

@@ -1,4 +1,4 @@
-"""Make a plan for a round of the trace, of one step or of several, that is known beforehand."""
+"""Make a plan for an iteration of the trace, of one step or of several, that is known beforehand."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,24 +28,24 @@ from coopsim.replay.lower import NEVER, Program
 
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
-_CLOSE = 0.0025  # of the round's cost: nearer to the least, another choice is not tried
+_CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Decisions for all idle intervals, and for each request of the round, in order, its value and address."""
+    """Decisions for all idle intervals, and for each request of the iteration, in order, its value and address."""
 
     decisions: Any
     until: s.Array
     requests: s.Array
-    cost: int  # decision cost of the recomputations of the round
+    cost: int  # decision cost of the recomputations of the iteration
     peak: int  # most bytes in memory
     height: int  # the end of the highest of them
 
 
-def make(program: Program, budget: int, fixed: s.Array, *, in_place: bool) -> Plan | None:
-    """A plan that fits into `budget` bytes with what is there at the start at the addresses `fixed`, or None."""
+def make(program: Program, budget: int, placed: s.Array, *, in_place: bool) -> Plan | None:
+    """A plan that fits into `budget` bytes with what is there at the start at the addresses `placed`, or None."""
     D, chosen, graph = new_dry_run(program, in_place=in_place), selection(program), new_cut(program)
     target = peak = budget
     for most in (n * len(program.step_cost) for n in _DRY_RUNS):
@@ -66,9 +66,9 @@ def make(program: Program, budget: int, fixed: s.Array, *, in_place: bool) -> Pl
         dry_run(logged)
         residencies = logged.Q
         residencies[residencies[:, Q_UNTIL] < 0, Q_UNTIL] = NEVER
-        at = place(residencies, fixed, budget)
+        at = place(residencies, placed, budget)
         if at is not None:
-            n = len(fixed)
+            n = len(placed)
             requests = np.stack([residencies[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + residencies[:, Q_BYTES]).max(initial=0))
             return Plan(D.decisions, exact.until, requests, int(exact.K[D_COST]), peak, height)

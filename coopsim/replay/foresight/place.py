@@ -16,37 +16,37 @@ _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed fir
 _WORK = 1.25  # placements that a search may try for each stay: those that find something hardly turn back
 
 
-def place(residencies: s.Array, fixed: s.Array, budget: int) -> s.Array | None:
-    """Addresses below the budget for all residencies, the first of which have `fixed`. None: none are found."""
-    n = len(fixed)
+def place(residencies: s.Array, placed: s.Array, budget: int) -> s.Array | None:
+    """Addresses below the budget for all residencies, the first of which have `placed`. None: none are found."""
+    n = len(placed)
     free = residencies[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
-    for offset in _tries(items, _blocks(fixed, residencies[:n, Q_BYTES]), budget):
+    for offset in _tries(items, _runs(placed, residencies[:n, Q_BYTES]), budget):
         if height(items, offset) <= budget:
-            return np.concatenate([fixed, offset])
+            return np.concatenate([placed, offset])
     return None
 
 
-def _blocks(fixed: s.Array, nbytes: s.Array) -> s.Array:
-    """What lies side by side as one: where each block begins and ends, from the lowest up."""
-    order = np.argsort(fixed, kind="stable")
-    begin, end = fixed[order], (fixed + nbytes)[order]
+def _runs(placed: s.Array, nbytes: s.Array) -> s.Array:
+    """What lies side by side as one: where each run begins and ends, from the lowest up."""
+    order = np.argsort(placed, kind="stable")
+    begin, end = placed[order], (placed + nbytes)[order]
     apart = begin[1:] != end[:-1]
-    return np.stack([begin[np.append(True, apart)], end[np.append(apart, True)]], axis=1) if len(fixed) else fixed
+    return np.stack([begin[np.append(True, apart)], end[np.append(apart, True)]], axis=1) if len(placed) else placed
 
 
-def _tries(items: Items, blocks: s.Array, budget: int) -> Iterator[Ints]:
+def _tries(items: Items, taken: s.Array, budget: int) -> Iterator[Ints]:
     """Addresses, those that are quick to find first: greedy, then searched if there is but one hole."""
     keys = Keys(items, sections(items))
     orders = [keys.order(kind) for kind in range(3)]
     for best in (False, True):
         order = orders[0]
         for _ in range(_REORDERINGS):
-            offset = fit(items, order, best=best, around=blocks, below=budget)
+            offset = fit(items, order, best=best, around=taken, below=budget)
             yield offset
             too_high = int((offset + items.bytes > budget)[order].argmax())
             order = np.concatenate([order[too_high : too_high + 1], np.delete(order, too_high)])
-    edges = np.concatenate([[0], blocks.ravel(), [budget]]).reshape(-1, 2)
+    edges = np.concatenate([[0], taken.ravel(), [budget]]).reshape(-1, 2)
     holes = edges[edges[:, 0] < edges[:, 1]]
     if len(holes) == 1:
         search, (low, high) = Search(items, keys.sections), holes[0].tolist()

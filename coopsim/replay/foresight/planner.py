@@ -1,4 +1,4 @@
-"""Run a replay whose rounds follow plans, and begin anew where one runs out of memory."""
+"""Run a replay whose iterations follow plans, and begin anew where one runs out of memory."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from coopsim.types import InPlace, Phase, Planning
 
 
 class Planner:
-    """Runs a replay, round by round as planned: offline every round, else the repetitions of a trace of one step.
+    """Runs a replay, iteration by iteration as planned: offline every one, else the repetitions of a trace of one step.
 
     A step that runs out of memory begins anew with other choices (tries.py), and those after it go on with them. All
     is then run again from the start, which comes to the same; plans are kept for that.
@@ -48,19 +48,19 @@ class Planner:
             self._before = int(state.K[s.K_TOTAL])
             state.choice[:] = choice(self.policy_for(step))
             if step % self.trace.n_steps == 0:
-                following = self._begin_round(state, step)
+                following = self._begin_iteration(state, step)
             run(following, step + 1, overhead_limit)
             if state.K[s.K_OUTCOME] == codes.OUTCOME_OK and state.K[s.K_REQUEST] >= 0:
-                state.K[s.K_PLANNED] += 1
+                state.K[s.K_PLANNED_STEPS] += 1
 
-    def _begin_round(self, state: s.State, step: int) -> s.State:
-        """The state, with the plan for the round that begins, if there is one."""
+    def _begin_iteration(self, state: s.State, step: int) -> s.State:
+        """The state, with the plan for the iteration that begins, if there is one."""
         plan = self._plan_for(state) if self._is_known(step) else None
         state.K[s.K_REQUEST] = 0 if plan else -1
         return replace(state, decisions=plan.decisions, until=plan.until, requests=plan.requests) if plan else state
 
     def _is_known(self, step: int) -> bool:
-        """Whether the steps of the round that begins are known: from the trace, or from the one before."""
+        """Whether the steps of the iteration that begins are known: from the trace, or from the one before."""
         return self.policy.planning == Planning.OFFLINE or (self.trace.n_steps == 1 and step > 0)
 
     def begins_anew(self, state: s.State) -> bool:
@@ -86,15 +86,15 @@ class Planner:
         return any(self.trace.phase[op] == Phase.OPTIMIZER for op in of_step)
 
     def _plan_for(self, state: s.State) -> Plan | None:
-        pieces = state.V[state.initial, s.PIECE]
-        if (pieces < 0).any():
+        blocks = state.V[state.initial, s.BLOCK]
+        if (blocks < 0).any():
             return None
-        fixed = state.P[pieces, s.ADDRESS]
-        key = fixed.tobytes()
+        placed = state.P[blocks, s.ADDRESS]
+        key = placed.tobytes()
         if key not in self.plans:
             in_place = self.policy.in_place == InPlace.RECOMPUTABLE
             started = time.perf_counter()
-            self.plans[key] = make(self.program, self.budget, fixed, in_place=in_place)
+            self.plans[key] = make(self.program, self.budget, placed, in_place=in_place)
             self.seconds += time.perf_counter() - started
         return self.plans[key]
 
@@ -106,7 +106,7 @@ class Planner:
         made = [plan for plan in self.plans.values() if plan]
         figures = {"plan_peak_bytes": made[-1].peak, "plan_height_bytes": made[-1].height} if made else {}
         return figures | {
-            "planned_steps": int(state.K[s.K_PLANNED]),
+            "planned_steps": int(state.K[s.K_PLANNED_STEPS]),
             "planning_ns": round(self.seconds * 1e9),
             "lost_cost_ns": self.lost_cost,
         }

@@ -1,4 +1,4 @@
-"""Take back decisions of a round that fits, as far as it fits without them and is the cheaper for it."""
+"""Take back decisions of an iteration that fits, as far as it fits without them and is the cheaper for it."""
 
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
@@ -18,7 +18,7 @@ from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 @kernel
 def prune(D: DryRun, chosen: Selection, budget: int) -> None:
-    """Take back what turns out not to be needed, the dearest first."""
+    """Take back what turns out not to be needed, the most expensive first."""
     dry_run(D)
     take_note(D, chosen)
     cost = D.K[D_COST]

@@ -1,6 +1,6 @@
 """Which known costs of loss an event makes out of date.
 
-A search asks hundreds of pieces for a cost that rarely changes between two searches. So a piece keeps its answer
+A search asks hundreds of blocks for a cost that rarely changes between two searches. So a block keeps its answer
 (COST_OF_LOSS) until a value comes or goes whose absence is part of it. What is recomputed is exactly what changed:
 scores are the same as if all were asked anew each time, and so are the paths that OneFlow's union-find shortens.
 """
@@ -13,38 +13,38 @@ from coopsim.kernel.jit import inlined, kernel
 @inlined
 def is_evicted(V: s.Array, v: int) -> bool:
     """Whether v was made, is gone, and can be made again."""
-    return (V[v, s.PIECE] < 0) & (V[v, s.MADE] == 1) & (V[v, s.EVICTABLE] == 1)
+    return (V[v, s.BLOCK] < 0) & (V[v, s.MADE] == 1) & (V[v, s.EVICTABLE] == 1)
 
 
 @inlined
-def ask_again(S: s.State, v: int) -> None:
+def invalidate_cost(S: s.State, v: int) -> None:
     """The cost of losing v may have changed."""
-    piece = S.V[v, s.PIECE]
-    if piece >= 0:
-        S.P[piece, s.COST_OF_LOSS] = s.UNKNOWN
+    block = S.V[v, s.BLOCK]
+    if block >= 0:
+        S.P[block, s.COST_OF_LOSS] = s.UNKNOWN
 
 
 @inlined
-def _ask_outputs(S: s.State, op: int) -> None:
+def _invalidate_outputs(S: s.State, op: int) -> None:
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
-        ask_again(S, S.outs[k])
+        invalidate_cost(S, S.outs[k])
 
 
 @kernel
-def tell(S: s.State, v: int) -> None:
-    """v has come or gone: whoever counts it must ask again."""
+def invalidate(S: s.State, v: int) -> None:
+    """v has come or gone: whatever counts it must be queried again."""
     kind = S.choice[s.C_COST]
     if kind in (codes.COST_SET, codes.COST_CLASSES):
         for u in range(S.V[v, s.USES], S.V[v, s.USES_END]):
-            _ask_outputs(S, S.uses[u])
+            _invalidate_outputs(S, S.uses[u])
         op = S.V[v, s.PRODUCER]
         if op >= 0 and kind == codes.COST_SET:
-            _ask_outputs(S, op)
+            _invalidate_outputs(S, op)
         elif op >= 0:
             for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
-                ask_again(S, S.ins[k])
+                invalidate_cost(S, S.ins[k])
     elif kind in (codes.COST_NEIGHBOURHOOD, codes.COST_ANCESTORS) and S.V[v, s.EVICTABLE]:
-        S.K[s.K_MARKING] = S.K[s.K_ASKED] + 1  # another round: what earlier ones marked may be known again
+        S.K[s.K_MARKING] = S.K[s.K_QUERIES] + 1  # another pass: what earlier ones marked may be known again
         _mark_below(S, v)
         if kind == codes.COST_NEIGHBOURHOOD:
             _mark_above(S, v)
@@ -52,7 +52,7 @@ def tell(S: s.State, v: int) -> None:
 
 @kernel
 def _mark_below(S: s.State, v: int) -> None:
-    """All that is resident and reached from v through evicted values, downwards. Not twice through one in a round."""
+    """All that is resident and reached from v through evicted values, downwards. Not twice through one in a pass."""
     V, visit, depth = S.V, S.visit, 1
     visit[0] = v
     S.marks[v, s.M_DOWN] = S.K[s.K_MARKING]
@@ -63,7 +63,7 @@ def _mark_below(S: s.State, v: int) -> None:
             op = S.uses[j]
             for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
                 u = S.outs[k]
-                ask_again(S, u)
+                invalidate_cost(S, u)
                 if is_evicted(V, u) and S.marks[u, s.M_DOWN] != S.K[s.K_MARKING]:
                     S.marks[u, s.M_DOWN] = S.K[s.K_MARKING]
                     visit[depth] = u
@@ -81,7 +81,7 @@ def _mark_above(S: s.State, v: int) -> None:
         op = V[visit[depth], s.PRODUCER]
         for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
             u = S.ins[k]
-            ask_again(S, u)
+            invalidate_cost(S, u)
             if is_evicted(V, u) and S.marks[u, s.M_UP] != S.K[s.K_MARKING]:
                 S.marks[u, s.M_UP] = S.K[s.K_MARKING]
                 visit[depth] = u
@@ -89,20 +89,20 @@ def _mark_above(S: s.State, v: int) -> None:
 
 
 @inlined
-def watch(S: s.State, edge: int, root: int) -> None:
+def add_dependent(S: s.State, edge: int, root: int) -> None:
     """The cost of set `root` went into what the op at the edge made."""
     if S.edges[edge] == s.UNLISTED:  # else it is in this list: one that changes is emptied
-        S.edges[edge] = S.watchers[root]
-        S.watchers[root] = edge
+        S.edges[edge] = S.dependents[root]
+        S.dependents[root] = edge
 
 
 @kernel
-def tell_watchers(S: s.State, root: int) -> None:
+def invalidate_dependents(S: s.State, root: int) -> None:
     """The cost of set `root` has changed, or it is part of another now."""
-    edge = S.watchers[root]
-    S.watchers[root] = s.LAST
+    edge = S.dependents[root]
+    S.dependents[root] = s.LAST
     while edge >= 0:
-        _ask_outputs(S, S.edge_op[edge])
+        _invalidate_outputs(S, S.edge_op[edge])
         following = S.edges[edge]
         S.edges[edge] = s.UNLISTED
         edge = following

@@ -9,7 +9,7 @@ _TOO_MANY = -2
 @inlined
 def in_class(V: s.Array, v: int) -> bool:
     """Whether v is evicted and in a class. (It keeps its class while its op runs again, but then it has its bytes.)"""
-    return (V[v, s.PIECE] < 0) & (V[v, s.CLASS] >= 0)
+    return (V[v, s.BLOCK] < 0) & (V[v, s.CLASS] >= 0)
 
 
 @inlined
@@ -66,8 +66,8 @@ def _compact_classes(S: s.State) -> None:
         if V[v, s.CLASS] >= 0:
             V[v, s.CLASS] = find_class(N, V[v, s.CLASS])
             N[V[v, s.CLASS], s.N_STAMP] = -1
-        if V[v, s.PIECE] >= 0:
-            S.P[V[v, s.PIECE], s.COST_OF_LOSS] = s.UNKNOWN
+        if V[v, s.BLOCK] >= 0:
+            S.P[V[v, s.BLOCK], s.COST_OF_LOSS] = s.UNKNOWN
     n = 0
     for v in range(V.shape[0]):
         root = V[v, s.CLASS]

@@ -9,7 +9,7 @@ from coopsim.replay.loss.cache import is_evicted
 def project(S: s.State) -> None:
     """Bring W up to date for all evicted values; all terms count along every path.
 
-    A value's producer comes before it and its users after it, so one pass up and one pass down settle all.
+    A value's producer comes before it and its users after it, so one pass up and one pass down are enough.
     """
     V, W = S.V, S.W
     for v in range(V.shape[0]):

@@ -28,7 +28,7 @@ def leave_evicted(S: s.State, v: int) -> None:
 
 @kernel
 def forget(S: s.State) -> None:
-    """A new round: nothing is made yet, nobody is evicted or held."""
+    """A new iteration of the trace: nothing is made yet, nobody is evicted or held."""
     V = S.V
     S.K[s.K_CLASSES] = 0
     for v in range(V.shape[0]):
@@ -39,9 +39,9 @@ def forget(S: s.State) -> None:
         pin(S, v, -V[v, s.HELD])
         V[v, s.HELD] = 0
         V[v, s.NEXT_AT] = V[v, s.USES]
-        if V[v, s.PIECE] >= 0:
-            S.P[V[v, s.PIECE], s.COST_OF_LOSS] = s.UNKNOWN
-    for root in range(S.watchers.shape[0]):
-        S.watchers[root] = s.LAST
+        if V[v, s.BLOCK] >= 0:
+            S.P[V[v, s.BLOCK], s.COST_OF_LOSS] = s.UNKNOWN
+    for root in range(S.dependents.shape[0]):
+        S.dependents[root] = s.LAST
     for edge in range(S.edges.shape[0]):
         S.edges[edge] = s.UNLISTED

@@ -2,7 +2,7 @@
 
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.replay.loss.cache import tell_watchers, watch
+from coopsim.replay.loss.cache import add_dependent, invalidate_dependents
 
 
 @inlined
@@ -22,7 +22,7 @@ def _find(V: s.Array, v: int) -> int:
 def _cost_of(S: s.State, v: int, edge: int) -> int:
     """The cost of the set of a missing neighbour, or its own if that is larger."""
     root = _find(S.V, v)
-    watch(S, edge, root)
+    add_dependent(S, edge, root)
     return max(S.V[root, s.SET], S.V[v, s.OWN])
 
 
@@ -32,10 +32,10 @@ def cost_with_sets(S: s.State, v: int) -> int:
     V, n_ins = S.V, S.ins.shape[0]
     op, cost = V[v, s.PRODUCER], V[v, s.OWN]
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
-        if V[S.ins[k], s.PIECE] < 0:
+        if V[S.ins[k], s.BLOCK] < 0:
             cost += _cost_of(S, S.ins[k], k)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
-        if V[S.outs[k], s.PIECE] < 0:
+        if V[S.outs[k], s.BLOCK] < 0:
             cost += _cost_of(S, S.outs[k], n_ins + k)
     return cost
 
@@ -45,7 +45,7 @@ def leave_set(S: s.State, v: int) -> None:
     """v is back. The root of its set loses what v's node stores, and v stands alone."""
     V = S.V
     root = _find(V, v)
-    tell_watchers(S, root)
+    invalidate_dependents(S, root)
     V[root, s.SET] -= V[v, s.SET]
     V[v, s.SET] = V[v, s.OWN]
     V[v, s.PARENT] = v
@@ -57,8 +57,8 @@ def _merge(S: s.State, x: int, v: int) -> None:
     V = S.V
     a, b = _find(V, x), _find(V, v)
     if a != b:
-        tell_watchers(S, a)
-        tell_watchers(S, b)
+        invalidate_dependents(S, a)
+        invalidate_dependents(S, b)
         V[b, s.SET] += V[a, s.SET]
         V[a, s.PARENT] = b
 
@@ -68,8 +68,8 @@ def join_set(S: s.State, v: int) -> None:
     """v has gone: its set takes in those of missing inputs and siblings (tensor_storage.cpp)."""
     op = S.V[v, s.PRODUCER]
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
-        if S.V[S.ins[k], s.PIECE] < 0:
+        if S.V[S.ins[k], s.BLOCK] < 0:
             _merge(S, S.ins[k], v)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
-        if S.V[S.outs[k], s.PIECE] < 0:
+        if S.V[S.outs[k], s.BLOCK] < 0:
             _merge(S, S.outs[k], v)

@@ -80,7 +80,7 @@ def resident_above(S: s.State, v: int) -> int:
         op = S.V[S.visit[j], s.PRODUCER]
         for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
             u = S.ins[k]
-            if S.V[u, s.PIECE] >= 0 and S.V[u, s.STAMP] != S.K[s.K_STAMP]:
+            if S.V[u, s.BLOCK] >= 0 and S.V[u, s.STAMP] != S.K[s.K_STAMP]:
                 S.V[u, s.STAMP] = S.K[s.K_STAMP]
                 S.scratch[found] = u
                 found += 1

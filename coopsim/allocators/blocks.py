@@ -1,4 +1,4 @@
-"""The list of pieces in address order, which every allocator keeps."""
+"""The list of blocks in address order, which every allocator keeps."""
 
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
@@ -6,32 +6,32 @@ from coopsim.kernel.jit import inlined, kernel
 
 @inlined
 def link_after(S: s.State, prev: int) -> int:
-    """A new piece, a free one, right after `prev` (-1: at the head). Returns its number."""
-    piece = S.slots[S.K[s.K_TOP]]
-    S.P[piece, s.VALUE] = -1
-    S.P[piece, s.LOCKED] = 0
+    """A new block, a free one, right after `prev` (-1: at the head). Returns its number."""
+    block = S.slots[S.K[s.K_TOP]]
+    S.P[block, s.VALUE] = -1
+    S.P[block, s.LOCKED] = 0
     S.K[s.K_TOP] -= 1
     following = S.K[s.K_HEAD] if prev < 0 else S.P[prev, s.NEXT]
-    S.P[piece, s.PREV] = prev
-    S.P[piece, s.NEXT] = following
+    S.P[block, s.PREV] = prev
+    S.P[block, s.NEXT] = following
     if prev < 0:
-        S.K[s.K_HEAD] = piece
+        S.K[s.K_HEAD] = block
     else:
-        S.P[prev, s.NEXT] = piece
+        S.P[prev, s.NEXT] = block
     if following < 0:
-        S.K[s.K_TAIL] = piece
+        S.K[s.K_TAIL] = block
     else:
-        S.P[following, s.PREV] = piece
-    S.K[s.K_PIECES] += 1
+        S.P[following, s.PREV] = block
+    S.K[s.K_BLOCKS] += 1
     S.K[s.K_UNORDERED] += 1
-    S.K[s.K_MAX_PIECES] = max(S.K[s.K_MAX_PIECES], S.K[s.K_PIECES])
-    return piece
+    S.K[s.K_MAX_BLOCKS] = max(S.K[s.K_MAX_BLOCKS], S.K[s.K_BLOCKS])
+    return block
 
 
 @inlined
-def unlink(S: s.State, piece: int) -> None:
-    """Take a piece out of the list; its number may be used again."""
-    prev, following = S.P[piece, s.PREV], S.P[piece, s.NEXT]
+def unlink(S: s.State, block: int) -> None:
+    """Take a block out of the list; its number may be used again."""
+    prev, following = S.P[block, s.PREV], S.P[block, s.NEXT]
     if prev < 0:
         S.K[s.K_HEAD] = following
     else:
@@ -41,38 +41,38 @@ def unlink(S: s.State, piece: int) -> None:
     else:
         S.P[following, s.PREV] = prev
     S.K[s.K_TOP] += 1
-    S.slots[S.K[s.K_TOP]] = piece
-    S.K[s.K_PIECES] -= 1
+    S.slots[S.K[s.K_TOP]] = block
+    S.K[s.K_BLOCKS] -= 1
 
 
 @kernel
 def put_in_order(S: s.State) -> None:
-    """Number the pieces in the order of the list, if many have come since that was done.
+    """Number the blocks in the order of the list, if many have come since that was done.
 
     A search follows the list; where neighbours in it are neighbours in P, the processor has the next row ready.
     """
-    if S.K[s.K_UNORDERED] < S.K[s.K_PIECES]:
+    if S.K[s.K_UNORDERED] < S.K[s.K_BLOCKS]:
         return
     S.K[s.K_UNORDERED] = 0
     P, spare, number = S.P, S.spare, S.scratch
-    n, piece = 0, S.K[s.K_HEAD]
-    while piece >= 0:
-        number[piece] = n
+    n, block = 0, S.K[s.K_HEAD]
+    while block >= 0:
+        number[block] = n
         for column in range(s.P_COLUMNS):
-            spare[n, column] = P[piece, column]
-        if P[piece, s.VALUE] >= 0:
-            S.V[P[piece, s.VALUE], s.PIECE] = n
+            spare[n, column] = P[block, column]
+        if P[block, s.VALUE] >= 0:
+            S.V[P[block, s.VALUE], s.BLOCK] = n
         n += 1
-        piece = P[piece, s.NEXT]
+        block = P[block, s.NEXT]
     for k in range(n):
         for column in range(s.P_COLUMNS):
             P[k, column] = spare[k, column]
         P[k, s.PREV] = k - 1
         P[k, s.NEXT] = k + 1 if k + 1 < n else -1
     for j in range(S.K[s.K_HOLES]):
-        S.H[s.HOLE_PIECE, j] = number[S.H[s.HOLE_PIECE, j]]
+        S.H[s.HOLE_BLOCK, j] = number[S.H[s.HOLE_BLOCK, j]]
     S.K[s.K_HEAD], S.K[s.K_TAIL] = (0, n - 1) if n > 0 else (-1, -1)
-    for k in range(n, S.K[s.K_MAX_PIECES]):  # no other row has been used yet
+    for k in range(n, S.K[s.K_MAX_BLOCKS]):  # no other row has been used yet
         S.slots[S.slots.shape[0] - 1 - k] = k
 
 
