@@ -1,3 +1,96 @@
-"""Record what a training step does, replay it in a simulated GPU memory under a budget, and see what fits."""
+"""Record what a training step does, replay it in a simulated GPU memory under a budget, and see what fits.
+
+    import coopsim
+
+    trace = coopsim.load("traces/bert-large.parquet")
+    schedule = coopsim.replay(trace, "coop", budget="50%")
+    coopsim.summary(schedule, trace)["overhead"]
+
+docs/api.md has all of it. Nothing is imported before it is used, so that `import coopsim` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+TYPE_CHECKING = False  # as checkers know it, without importing typing
+if TYPE_CHECKING:
+    from typing import Any
+
+    from coopsim.allocators import cuda_caching as cuda_caching
+    from coopsim.api import capture as capture
+    from coopsim.api import plot as plot
+    from coopsim.api import summary as summary
+    from coopsim.api import sweep as sweep
+    from coopsim.policies import Policy as Policy
+    from coopsim.replay import replay as replay
+    from coopsim.schedule import Schedule as Schedule
+    from coopsim.trace import Trace as Trace
+    from coopsim.trace import load_trace as load  # noqa: F401
+    from coopsim.types import CoopsimError as CoopsimError
+    from coopsim.validate import validate as validate
 
 __version__ = "0.1.0"
+
+_WHERE = {  # the public names: in which module, and as what
+    "load": ("coopsim.trace", "load_trace"),
+    "capture": ("coopsim.api", "capture"),
+    "replay": ("coopsim.replay", "replay"),
+    "sweep": ("coopsim.api", "sweep"),
+    "summary": ("coopsim.api", "summary"),
+    "validate": ("coopsim.validate", "validate"),
+    "plot": ("coopsim.api", "plot"),
+    "cuda_caching": ("coopsim.allocators", "cuda_caching"),
+    "Policy": ("coopsim.policies", "Policy"),
+    "Trace": ("coopsim.trace", "Trace"),
+    "Schedule": ("coopsim.schedule", "Schedule"),
+    "CoopsimError": ("coopsim.types", "CoopsimError"),
+}
+_PACKAGES = ("capture", "replay", "sweep", "validate")  # of these names there is a package, too
+__all__ = [*_WHERE]
+
+
+def _find(name: str) -> Any:
+    module, attribute = _WHERE[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+class _Callable(ModuleType):
+    """A package that is also the function of its name: `coopsim.replay(…)` calls `coopsim.replay.replay`."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return _find(self.__name__.rpartition(".")[2])(*arguments, **options)
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        return inspect.signature(_find(self.__name__.rpartition(".")[2]))
+
+
+class _Coopsim(ModuleType):
+    """This package: a package in it that has the name of a function can be called, whoever imports it first."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _PACKAGES and type(value) is ModuleType:
+            value.__class__ = _Callable
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Coopsim
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = _find(name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

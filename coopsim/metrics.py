@@ -59,9 +59,6 @@ def summary(schedule: Schedule) -> dict[str, Any]:
     cuda-caching.
     """
     h = schedule.header
-    per_step = h["base_step_cost_ns"]
-    base = sum(per_step[k % len(per_step)] for k in range(h["steps"]))
-    lost = h.get("lost_cost_ns", 0)
     samples = h["searches"] - (h["outcome"] == "oom")
     has_addresses = h["allocator"] != "counter"
 
@@ -73,8 +70,8 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         | dict(h)
         | {
             "trace": h["model"],
-            "base_cost_ns": base,
-            "overhead": (h["total_cost_ns"] + lost) / base if h["outcome"] == "ok" and base else None,
+            "base_cost_ns": schedule.base_cost_ns,
+            "overhead": schedule.overhead,
             "fragmentation_rate": mean("free_ratio_sum"),
             "fragmentation_rate_incl": mean("free_ratio_incl_sum"),
             "external_fragmentation": mean("external_fragmentation_sum"),
@@ -82,6 +79,11 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         }
     )
     return {key: row[key] for key in SUMMARY_KEYS}
+
+
+def with_peak(row: dict[str, Any], peak_bytes: int) -> dict[str, Any]:
+    """The figures of a replay, and what its budget is beside the peak without eviction."""
+    return row | {"peak_without_eviction_bytes": peak_bytes, "memory_ratio": row["budget_bytes"] / peak_bytes}
 
 
 def explain(r: dict[str, Any]) -> str:

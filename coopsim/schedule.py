@@ -11,25 +11,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from coopsim.renamed import with_new_keys
+from coopsim.text import html_table, human, overhead
 from coopsim.trace.check import TraceError
 from coopsim.trace.file import read_parquet, write_parquet
 from coopsim.types import Action
 
 SCHEDULE_VERSION = 1
-GIVES_BACK = frozenset({Action.EVICT, Action.RELEASE, Action.FREE})  #: actions that end a value's stay
+GIVES_BACK = frozenset({Action.EVICT, Action.RELEASE, Action.FREE})  #: actions that end a value's residency
 _ACTIONS = [a.name.lower() for a in Action]
 COLUMNS = ("step", "op", "storage", "version", "address", "bytes", "time_ns", "visits")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schedule:
     """Columns of equal length, a row an action, and a header that says what was replayed and how it ended.
 
-    `action` holds types.Action numbers. `op` is the op that the action serves, -1 at the start and end of a round.
-    `storage` and `version` name a value; for a temporary of `op` storage is -1 and version counts the op's
-    temporaries; both are -1 in rows of ops. `address` and `bytes` are the piece's (-1 and 0 for ops; address -1 in a
+    `action` holds types.Action numbers. `op` is the op that the action serves, -1 at the start and end of an
+    iteration of the trace. `storage` and `version` name a value; for a temporary of `op` storage is -1 and version counts the op's
+    temporaries; both are -1 in rows of ops. `address` and `bytes` are the block's (-1 and 0 for ops; address -1 in a
     counter). A `move` row names the value that takes over. `time_ns` is the clock of reported cost before the action,
-    `visits` the pieces a search looked at for an `alloc`.
+    `visits` the blocks that a search visited for an `alloc`.
     """
 
     action: NDArray[np.int8]
@@ -45,6 +46,40 @@ class Schedule:
 
     def __len__(self) -> int:
         return len(self.action)
+
+    @property
+    def base_cost_ns(self) -> int:
+        """The cost of all steps without recomputation."""
+        per_step: list[int] = self.header["base_step_cost_ns"]
+        return sum(per_step[k % len(per_step)] for k in range(self.header["steps"]))
+
+    @property
+    def overhead(self) -> float | None:
+        """Total cost / base cost, with the cost of steps that were begun anew; None unless all steps ran."""
+        cost: int = self.header["total_cost_ns"] + self.header.get("lost_cost_ns", 0)
+        return cost / self.base_cost_ns if self.header["outcome"] == "ok" and self.base_cost_ns else None
+
+    def __repr__(self) -> str:
+        h = self.header
+        what = ", ".join(str(h.get(key, "?")) for key in ("model", "policy", "allocator", "outcome"))
+        return f"Schedule({what}, {len(self)} actions)"
+
+    def _repr_html_(self) -> str:
+        h = self.header
+        if "base_step_cost_ns" not in h:  # made by hand
+            return html_table(repr(self), [])
+        cost = "-" if self.overhead is None else overhead(self.overhead)
+        return html_table(
+            f"{h['model']} under {h['policy']}: {h['outcome']}",
+            [
+                ("budget", f"{human(h['budget_bytes'])} in {h['allocator']}"),
+                ("steps", f"{h['steps']} in one memory"),
+                ("overhead", cost),
+                ("peak", human(h["peak_bytes"])),
+                ("evictions", f"{h['evictions']} under pressure, {h['recomputes']} ops run again"),
+                ("actions", str(len(self))),
+            ],
+        )
 
     def serves_again(self) -> NDArray[np.bool_]:
         """For each row whether it serves an op run again: an allocation comes before its op's row, a move after it."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from html import escape
 
 _NO_FIGURE = ("-", "none", "never fits", "largest fails")  #: what stands in a column of figures for one
 
@@ -17,6 +18,12 @@ def human(nbytes: float) -> str:
 def overhead(cost: float) -> str:
     """What a step costs, in steps without eviction, as overhead in %: 1.106 is 10.6 %."""
     return f"{100 * (cost - 1):.1f} %"
+
+
+def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Names and values under a title, for a notebook."""
+    body = "".join(f"<tr><th style='text-align:left'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+    return f"<table><caption>{escape(title)}</caption>{body}</table>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -26,15 +26,12 @@ def run(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr):  # what a policy of the user's prints is not our answer
         schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
 
-    from coopsim.metrics import explain, summary
+    from coopsim.metrics import explain, summary, with_peak
 
     for what, how in schedule.header.get("own_functions", {}).items():
         if how == "Python":
             note(f"note: {what} of {schedule.header['policy']} runs as Python, not compiled")
-    result = summary(schedule) | {
-        "peak_without_eviction_bytes": peak,
-        "memory_ratio": schedule.header["budget_bytes"] / peak,
-    }
+    result = with_peak(summary(schedule), peak)
     if params is not None:
         from coopsim import timeline
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.text import html_table, human
+
 #: 2 added `requests`; files of 1 are read, with none.
 SCHEMA_VERSION = 2
 
@@ -52,7 +54,7 @@ class Ragged:
         return list(self)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """One recorded sequence of training steps. Arrays of equal length per table; see docs/formats.md.
 
@@ -102,6 +104,26 @@ class Trace:
     def label(self) -> str:
         """A short name for tables and figures."""
         return str(self.header.get("model", "trace"))
+
+    def __repr__(self) -> str:
+        steps = "a step" if self.n_steps == 1 else f"{self.n_steps} steps"
+        return f"Trace({self.label}, {self.n_ops} ops of {steps}, {self.n_storages} storages)"
+
+    def _repr_html_(self) -> str:
+        from coopsim.trace.measure import info
+
+        facts = info(self)
+        ops = ", ".join(f"{n} {phase}" for phase, n in facts["ops_by_phase"].items())
+        steps = "" if self.n_steps == 1 else f", {self.n_steps} steps"
+        return html_table(
+            self.label,
+            [
+                ("ops", f"{self.n_ops} ({ops}){steps}"),
+                ("peak", f"{human(facts['peak_bytes'])} without eviction"),
+                ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms"),
+                *((f"{role}, in all", human(n)) for role, n in facts["bytes_by_role"].items()),
+            ],
+        )
 
     @cached_property
     def content_hash(self) -> str:

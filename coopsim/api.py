@@ -1,0 +1,106 @@
+"""What Python users call beside `load`, `replay` and `validate`: docs/api.md, from the docstrings."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coopsim import metrics
+from coopsim.allocators import Allocator
+from coopsim.schedule import Schedule
+from coopsim.trace import Trace, load
+from coopsim.trace.measure import peak_bytes
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+def capture(target: str, output: str | Path | None = None, *, gpu: str = "a100-80gb", **options: Any) -> Trace:
+    """Record one steady training step, without a GPU, and return its trace.
+
+    target: a reference model (`"bert-large"`), or a function of yours that trains once, `"train.py:step"`. output: a
+    trace file to keep. gpu: the card to record for (`coopsim list hardware`). options: those of `coopsim capture`:
+    batch, steps, warmup, optimizer, amp, attention, precision, device, cost_from, temporaries_from, passes.
+    CoopsimError if it cannot be recorded.
+    """
+    from coopsim.capture.parent import capture as record
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(output or Path(folder) / "trace.parquet")
+        record(target, file, card=gpu, **options)
+        return load(file)
+
+
+def sweep(
+    traces: "Trace | str | Sequence[Trace | str]",
+    policies: str | Sequence[str],
+    budgets: str | Sequence[str],
+    *,
+    allocators: "str | Allocator | Sequence[str | Allocator]" = "arena",
+    band: int = 1,
+    band_width: float = 0.05,
+    jobs: int = 1,
+    output: str | Path | None = None,
+    **options: Any,
+) -> "pd.DataFrame":
+    """Replay traces under policies and budgets: a row a replay, with the keys of `summary`, as a pandas DataFrame.
+
+    traces: traces, or names that `load` knows. budgets: as on the command line, `["90%", "50%", "6GiB"]` or
+    `"100%:30%:10%"`. band: neighbouring budgets for each, over `band_width` of the peak. jobs: processes (1: this one);
+    in a script, more than one need the guard `if __name__ == "__main__":`. output: a table to keep (Parquet), which a
+    sweep that was cut off goes on with. options: steps, cost_model, random, overhead_limit (as of `replay`), torch,
+    alloc_conf; each a value or a list of values. CoopsimError for what makes no sense, before anything runs.
+    """
+    from coopsim import budget
+    from coopsim.sweep.grid import Grid
+    from coopsim.sweep.sweep import sweep as run
+    from coopsim.sweep.workers import Processes
+
+    grid = Grid(
+        _several(traces),
+        _several(policies),
+        allocators=_several(allocators),
+        budgets=[one for text in _several(budgets) for one in budget.parse_list(text)],
+        band=band,
+        band_width=band_width,
+        options=options,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        table: pd.DataFrame = run(grid, output or Path(folder) / "sweep", Processes(jobs) if jobs > 1 else None)
+    return table
+
+
+def summary(schedule: Schedule, trace: Trace) -> dict[str, Any]:
+    """The figures of a replay: a mapping with the keys of `coopsim replay --json` (docs/formats.md).
+
+    overhead is the total cost ÷ the cost of the same steps without recomputation; None unless the outcome is `ok`.
+    """
+    return metrics.with_peak(metrics.summary(schedule), peak_bytes(trace, schedule.header["granule"]))
+
+
+def plot(what: "Schedule | Sequence[Schedule] | Trace | pd.DataFrame", trace: Trace | None = None) -> "Figure":
+    """A matplotlib figure: the memory map of a schedule, or of several of one trace below each other.
+
+    Also the table of a sweep or of a map, as curves or as a map of what fits; and a trace alone, as the bytes that are
+    alive without eviction. trace: what the schedules were made from. CoopsimError for something else, or schedules
+    without addresses.
+    """
+    from coopsim.figures import feasibility, lines, live, memory_map
+
+    if isinstance(what, Trace):
+        return live.draw(what)
+    schedules = [what] if isinstance(what, Schedule) else what
+    if isinstance(schedules, list | tuple) and schedules and all(isinstance(s, Schedule) for s in schedules):
+        if trace is None:
+            raise CoopsimError("a schedule is drawn with its trace: plot(schedule, trace)")
+        return memory_map.compare(schedules, trace)
+    if hasattr(what, "columns"):
+        table: Any = what
+        return feasibility.draw(table) if "refined" in table.columns else lines.overview(table)
+    raise CoopsimError(f"there is no figure of a {type(what).__name__}: plot(schedule, trace), or the table of a sweep")
+
+
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,78 @@
+"""Write docs/api.md, the public Python calls from their docstrings: `python docs/_ext/api_page.py`."""
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import coopsim
+from coopsim.files import replacing
+
+PAGE = Path(__file__).parent.parent / "api.md"
+CALLS = ("load", "capture", "replay", "summary", "validate", "plot", "sweep", "cuda_caching")
+CLASSES = ("Trace", "Schedule", "Policy")
+_HEAD = """# Python API
+
+All that a script or a notebook needs is in `coopsim` itself. `import coopsim` imports nothing else; each name does
+when it is used.
+
+```python
+import coopsim
+
+trace = coopsim.load("synth:unet:4")
+schedule = coopsim.replay(trace, "coop", budget="60%")
+print(coopsim.summary(schedule, trace)["overhead"], coopsim.validate(schedule, trace))
+figure = coopsim.plot(schedule, trace)
+table = coopsim.sweep([trace], ["coop", "dtr-oneflow"], ["90%", "60%"], band=3, steps=2)
+```
+
+What cannot work raises `coopsim.CoopsimError`, one line that says why. Running out of memory is an outcome, not an
+error. In a notebook a trace and a schedule show themselves as tables. This page is made from the docstrings by
+`docs/_ext/api_page.py`; the modules beneath are in the [reference](reference/python.md), words and units in the
+[glossary](glossary.md).
+"""
+
+
+def page() -> str:
+    """The page."""
+    calls = [_entry(f"coopsim.{name}", _target(name)) for name in CALLS]
+    classes = [_class(f"coopsim.{name}", getattr(coopsim, name)) for name in CLASSES]
+    return "\n".join([_HEAD, "## Calls\n", *calls, "## Values\n", *classes]).rstrip() + "\n"
+
+
+def _target(name: str) -> Any:
+    module, attribute = coopsim._WHERE[name]
+    __import__(module)
+    return getattr(sys.modules[module], attribute)
+
+
+def _entry(title: str, what: Any) -> str:
+    return f"### {title}\n\n{_signature(title, what)}\n\n{_text(what)}\n"
+
+
+def _signature(title: str, what: Any) -> str:
+    """The call, a parameter a line where it is long, without annotations: the text says what each is."""
+    found = inspect.signature(what)
+    plain = found.replace(
+        parameters=[p.replace(annotation=p.empty) for p in found.parameters.values()],
+        return_annotation=found.empty,
+    )
+    words = re.sub(r"<\w+\.\w+: ('[^']*')>", r"\1", f"{title}{plain}")
+    return f"    {words}"
+
+
+def _class(title: str, what: type) -> str:
+    own = [name for name, value in vars(what).items() if not name.startswith("_") and isinstance(value, property)]
+    lines = [f"- `{name}`: {inspect.getdoc(vars(what)[name])}" for name in own if inspect.getdoc(vars(what)[name])]
+    return f"### {title}\n\n{_text(what)}\n" + ("\n" + "\n".join(lines) + "\n" if lines else "")
+
+
+def _text(what: Any) -> str:
+    """The docstring, its arguments as a list: `name: what it is` begins one."""
+    return re.sub(r"\n(?=\n)", "\n", inspect.getdoc(what) or "").strip()
+
+
+if __name__ == "__main__":
+    with replacing(PAGE) as part:
+        part.write_text(page(), encoding="utf-8")
