@@ -26,10 +26,10 @@ COLUMNS = ("step", "op", "storage", "version", "address", "bytes", "time_ns", "v
 class Schedule:
     """Columns of equal length, a row an action, and a header that says what was replayed and how it ended.
 
-    `action` holds types.Action numbers. `op` is the op that the action serves, -1 at the start and end of an
-    iteration of the trace. `storage` and `version` name a value; for a temporary of `op` storage is -1 and version counts the op's
-    temporaries; both are -1 in rows of ops. `address` and `bytes` are the block's (-1 and 0 for ops; address -1 in a
-    counter). A `move` row names the value that takes over. `time_ns` is the clock of reported cost before the action,
+    `action` holds types.Action numbers. `op` is the op that the action serves, -1 at the start and end of an iteration
+    of the trace. `storage` and `version` name a value; for a temporary of `op` storage is -1 and version counts the
+    op's temporaries; both are -1 in rows of ops. `address` and `bytes` are the block's (-1 and 0 for ops; address -1 in
+    a counter). A `move` row names the value that takes over. `time_ns` is the clock of reported cost before the action,
     `visits` the blocks that a search visited for an `alloc`.
     """
 
