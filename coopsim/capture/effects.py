@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 #: Declared as mutating, but the data stay as they are.
 _HARMLESS = {"aten::record_stream"}
@@ -73,8 +74,11 @@ def is_random(func: Any, named: dict[str, Any]) -> bool:
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The device's tensors in an argument or a result, in order: itself, or those in lists and tuples."""
-    if isinstance(value, torch.Tensor):
+    """The device's tensors in an argument or a result, in order: itself, or those in lists, tuples, DTensors."""
+    if is_traceable_wrapper_subclass(value):
+        for name in value.__tensor_flatten__()[0]:
+            yield from tensors(getattr(value, name))
+    elif isinstance(value, torch.Tensor):
         if value.device.type == "cuda" and value.layout is torch.strided:
             yield value
     elif isinstance(value, list | tuple):

@@ -130,6 +130,8 @@ def _phantom(p: Parser) -> None:
         metavar="W",
         help="of --largest: how far below the number that fails the search may end (default: 1%%; 0%%: next to it)",
     )
+    p.add_argument("--world", type=positive, metavar="N", help="run it as a rank of N (default: as the launcher says)")
+    p.add_argument("--ranks", metavar="0,7|all", help="of a job of several ranks: those to run (default: 0)")
     p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
     p.add_argument("--steps", type=positive, default=1, help="steps in the trace (default: 1)")

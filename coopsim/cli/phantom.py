@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import budget, files, text
+from coopsim.cli import phantom_ranks as ranks
 from coopsim.phantom import profiles
 from coopsim.progress import note
 from coopsim.types import CoopsimError
@@ -32,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
         return phantom_largest.run(args, command, memory_of(args))
     if args.tolerance is not None:
         raise CoopsimError("--tolerance is of --largest")
+    if args.snapshot and ranks.several(args.ranks):
+        raise CoopsimError("--snapshot is of one rank; say which: --ranks 0")
     for name in (args.snapshot, args.trace):
         if name is not None:
             files.target(name)
@@ -42,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
         precision=args.precision,
         traceback=args.traceback,
         output=2 if args.json else None,
+        world_size=args.world,
+        ranks=args.ranks,
     )
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
@@ -91,6 +96,7 @@ def _text(report: "Report") -> str:
     failed = report.out_of_memory if report.outcome == "oom" else None
     rows = [
         ("GPU", f"{profiles.get(report.gpu).title} with {human(report.memory_bytes)}, imitated"),
+        *ranks.rows(report),
         ("outcome", failed.title if failed else f"trained: {report.steps} optimizer steps"),
         ("peak allocated", human(report.peak_allocated_bytes)),
         ("peak reserved", human(report.peak_reserved_bytes)),

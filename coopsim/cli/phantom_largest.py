@@ -30,7 +30,9 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
             )
     if not any("{}" in word for word in command):
         raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
-    script = Script(command, card=args.gpu, memory_bytes=memory_bytes, quiet=True)
+    script = Script(
+        command, card=args.gpu, memory_bytes=memory_bytes, quiet=True, world_size=args.world, ranks=args.ranks
+    )
     tried: dict[int, Report] = {}
     low, high = args.largest
     tolerance = _TOLERANCE if args.tolerance is None else args.tolerance

@@ -13,17 +13,19 @@ from coopsim.phantom.profiles import Profile
 __all__ = ["NoCudaTorchError", "PhantomError", "Profile", "environment", "profiles"]
 
 
-def environment(card: str | Profile, *, total_bytes: int | None = None) -> dict[str, str]:
+def environment(card: str | Profile, *, total_bytes: int | None = None, devices: int = 1) -> dict[str, str]:
     """Variables under which a process sees the phantom GPU as a `card`; merge them over os.environ.
 
-    `total_bytes` gives the card less (or more) memory than it has. Compiles the libraries at first use.
+    `total_bytes` gives the card less (or more) memory than it has. A process sees `devices` such cards, and is meant
+    to use one of them, as a rank does. Compiles the libraries at first use.
     Raises PhantomError if they cannot be had here.
     """
     profile = profiles.get(card) if isinstance(card, str) else card
     folder = str(build.libraries())
     found = profile.variables() | {
         "LD_LIBRARY_PATH": ":".join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])),
-        "CUDA_VISIBLE_DEVICES": "0",
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(devices))),
+        "COOPSIM_PHANTOM_DEVICES": str(devices),
         "TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT": "0",  # for threads of its own that csrc/exit.c keeps waiting
     }
     if total_bytes is not None:

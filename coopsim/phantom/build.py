@@ -16,7 +16,7 @@ from pathlib import Path
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
 
-_RUNTIME = ("settings", "memory", "driver", "device", "streams", "events", "graphs", "kernels", "modules")
+_RUNTIME = ("settings", "memory", "pinned", "driver", "device", "streams", "events", "graphs", "kernels", "modules")
 #: Which sources answer for which library, by the start of its name.
 _ANSWERS = {
     "libcublas.so": ("cublas",),
@@ -24,6 +24,7 @@ _ANSWERS = {
     "libcusparse.so": ("cusparse",),
     "libnvrtc.so": ("nvrtc",),
     "libcudnn.so": ("cudnn", "cudnn_rnn"),
+    "libnccl.so": ("nccl", "nccl_data", "nccl_peers"),
 }
 _NVML = "libnvidia-ml.so.1"
 #: What must be loaded before anything else.
@@ -119,7 +120,7 @@ class _Build:
         self._link("libcuda.so.1", missing, (), needs=runtime)
         for soname, symbols in wanted.items():
             answers = next((a for start, a in _ANSWERS.items() if soname.startswith(start)), ())
-            self._link(soname, symbols, answers)
+            self._link(soname, symbols, answers, needs=runtime if "nccl" in answers else "")
         self._link(_NVML, {}, ("nvml",))
         self._link(EXIT, {}, ("exit",))
         shutil.rmtree(self.sources)

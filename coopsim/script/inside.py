@@ -4,54 +4,44 @@ Started by site/sitecustomize.py. Nothing heavy is imported before the script it
 """
 
 import atexit
-import importlib.abc
-import importlib.machinery
+import ctypes
+import functools
 import json
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
 from typing import Any
 
 from coopsim.script import places
+from coopsim.script.imports import AfterImport
+from coopsim.script.ranks import launcher
 from coopsim.script.task import FOLDER, Task
+
+_PR_SET_PDEATHSIG = 1  #: of Linux's prctl
 
 
 def install() -> None:
     """Wait for torch. Does nothing in a process that was given no task."""
     if FOLDER not in os.environ:
         return
-    session = _Session(*Task.here())
-    sys.meta_path.insert(0, _AfterImport("torch", session.begin))
+    task, folder = Task.here()
+    session = _Session(task, folder)
+    if task.ranks:
+        _end_with_parent()
+    else:
+        stop = functools.partial(launcher.stop_before_workers, folder=folder)
+        sys.meta_path.insert(0, AfterImport(launcher.API, stop))
+    sys.meta_path.insert(0, AfterImport("torch", session.begin))
     sys.excepthook = session.uncaught
     os.register_at_fork(after_in_child=session.forget)
     atexit.register(session.end)
 
 
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function once, when a module has been imported."""
-
-    def __init__(self, name: str, call: Callable[[], None]) -> None:
-        self._name, self._call = name, call
-
-    def find_spec(
-        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return None
-        execute, call = spec.loader.exec_module, self._call
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            call()
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+def _end_with_parent() -> None:
+    """Ranks wait for each other: none shall stay if whoever started them is gone."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 class _Session:
@@ -62,9 +52,14 @@ class _Session:
         self._watch: Any = None
         self._error: dict[str, Any] | None = None
 
-    def begin(self) -> None:
+    def begin(self, _torch: ModuleType) -> None:
         """torch is there."""
         from coopsim.script.watch import Watch
+
+        if self._task.ranks:
+            from coopsim.script.ranks import imagined
+
+            imagined.install(alone=self._task.ranks == "alone")
 
         self._watch = Watch(self._task)
 

@@ -1,6 +1,6 @@
 """What is said of a script's run on the phantom GPU."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 Outcome = Literal["ok", "oom"]
@@ -57,6 +57,8 @@ class Report:
     `outcome` is "oom" if memory ran out and the script did not end well. `needs_data` are ops whose results have sizes
     that depend on data, which the phantom does not have. `processes` is how many processes of the script used the GPU;
     the figures are those of the one that reserved most. `smallest_memory_bytes` is the card's memory, context included.
+    Of a job of `world_size` ranks, `ranks` holds a report of each that was run, and the rest is that of the one of them
+    that reserved most.
     """
 
     command: list[str]
@@ -77,6 +79,9 @@ class Report:
     out_of_memory: OutOfMemory | None = None
     smallest_memory_bytes: int | None = None
     fit_runs: int | None = None
+    rank: int = 0
+    world_size: int = 1
+    ranks: tuple["Report", ...] = ()
 
     @property
     def fragmentation(self) -> float:
@@ -85,4 +90,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"fragmentation": self.fragmentation}
+        own = asdict(replace(self, ranks=())) | {"fragmentation": self.fragmentation}
+        if not self.ranks:
+            return own | {"ranks": [{key: own[key] for key in own if key != "ranks"}]}
+        return own | {"ranks": [one for report in self.ranks for one in report.to_dict()["ranks"]]}

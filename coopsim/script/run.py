@@ -1,19 +1,16 @@
 """Run a script of the user's, unmodified, on the phantom GPU, and say what it took."""
 
-import contextlib
-import json
-import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from coopsim import phantom
 from coopsim.capture.errors import CaptureError
+from coopsim.script import start
+from coopsim.script.ranks import launcher
 from coopsim.script.report import OutOfMemory, Report
 from coopsim.script.task import Task
 
@@ -25,6 +22,8 @@ class Script:
     """A command that trains on a GPU, and the card to run it on. `memory_bytes` None: what the card has.
 
     `output` is the descriptor that the script's stdout goes to (None: our own), `quiet` drops all that it says.
+    `world_size` is the number of ranks (None: as the launcher in the command has it, or no ranks at all), `ranks` which
+    of them to run: "0,7" or "all" (None: rank 0).
     """
 
     command: tuple[str, ...]
@@ -34,6 +33,8 @@ class Script:
     traceback: bool = False
     output: int | None = None
     quiet: bool = False
+    world_size: int | None = None
+    ranks: str | None = None
 
     @property
     def profile(self) -> phantom.Profile:
@@ -55,7 +56,13 @@ class Script:
         """The same on a card with other memory, unheard."""
         return replace(self, memory_bytes=nbytes, quiet=True)
 
-    def _words(self) -> list[str]:
+    @property
+    def is_python(self) -> bool:
+        """Is it a Python program that can be started as a rank, and no launcher?"""
+        name = Path(self.command[0]).name
+        return (_PYTHON.fullmatch(name) is not None or name.endswith(".py")) and not launcher.is_one(self.command)
+
+    def words(self) -> list[str]:
         """The command to start. A bare `python`, or a Python file, runs under the Python that runs us."""
         first = self.command[0]
         if first.endswith(".py"):
@@ -64,7 +71,7 @@ class Script:
             return [sys.executable, *self.command]
         if _PYTHON.fullmatch(first):
             return [sys.executable, *self.command[1:]]
-        found = shutil.which(first, path=_path())
+        found = shutil.which(first, path=start.command_path())
         if found is None:
             raise CaptureError(f"{first}: no such command")
         return [found, *self.command[1:]]
@@ -80,7 +87,24 @@ def run(script: Script, *, snapshot: Path | None = None, requests: Path | None =
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
-    code, reports = _start(script, task)
+    world, ran = start.run(script, task)
+    if world is None:
+        return _report(script, ran[0])
+    said, failed = [], []
+    for one in ran:
+        try:
+            said.append(replace(_report(script, one), world_size=world.size))
+        except CaptureError as e:
+            failed.append((one.rank, str(e)))
+    if failed and not any(report.outcome == "oom" for report in said):
+        raise CaptureError(_by_rank(failed))
+    most = max(said, key=lambda report: report.peak_reserved_bytes)
+    return replace(most, ranks=tuple(said))
+
+
+def _report(script: Script, ran: start.Ran) -> Report:
+    """Of the processes of one rank. Raises what `run` raises."""
+    code, reports = ran.code, ran.reports
     used = [r for r in reports if r.get("used")]
     if not used:
         _explain(script, code, reports)
@@ -100,6 +124,7 @@ def run(script: Script, *, snapshot: Path | None = None, requests: Path | None =
         context_bytes=script.profile.context_mib << 20,
         outcome="oom" if oom else "ok",
         processes=len(used),
+        rank=ran.rank,
         out_of_memory=OutOfMemory.of(seen) if seen else None,
         **{key: most[key] for key in (*keys, "retries", "ooms", "versions", "needs_data")},
     )
@@ -113,46 +138,16 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> None:
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title)
-    code, reports = _start(script, task)
+    world, ran = start.run(script, task)
+    if world is not None:
+        raise CaptureError(f"{script.title} is a job of {world.size} ranks; a trace is of a job of one")
+    code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
         _explain(script, code, reports)
         need = max(warmup, 1) + steps
         raise CaptureError(
             f"{script.title} is too short for a trace: that takes {need} calls of a torch optimizer's step"
         )
-
-
-def _start(script: Script, task: Task) -> tuple[int, list[dict[str, Any]]]:
-    """Run the command: its exit code, and the reports of its processes."""
-    words = script._words()
-    site = str(Path(__file__).parent / "site")
-    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        variables = (
-            os.environ | phantom.environment(script.card, total_bytes=script.total_bytes) | task.variables(folder)
-        )
-        variables |= {
-            "PATH": _path(),
-            "PYTHONPATH": os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")])),
-        }
-        with _child(words, variables, script) as child:
-            code = child.wait()
-        reports = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(Path(folder).glob("*.json"))]
-        foreign = Path(folder, "foreign")
-        if foreign.exists() and not reports:
-            raise CaptureError(foreign.read_text(encoding="utf-8"))
-    return code, reports
-
-
-@contextlib.contextmanager
-def _child(words: list[str], variables: dict[str, str], script: Script) -> Any:
-    quiet = subprocess.DEVNULL if script.quiet else None
-    child = subprocess.Popen(words, env=variables, stdout=quiet or script.output, stderr=quiet)  # noqa: S603
-    try:
-        yield child
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        child.wait()
 
 
 def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
@@ -179,10 +174,13 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     raise CaptureError(f"{where}: {error['error']}{hint}")
 
 
+def _by_rank(failed: list[tuple[int, str]]) -> str:
+    """What ended ranks: a line for each reason."""
+    reasons: dict[str, list[int]] = {}
+    for rank, reason in failed:
+        reasons.setdefault(reason, []).append(rank)
+    return "\n".join(f"rank{'s' * (len(of) > 1)} {', '.join(map(str, of))}: {why}" for why, of in reasons.items())
+
+
 def _absolute(path: Path | None) -> str:
     return "" if path is None else str(path.absolute())
-
-
-def _path() -> str:
-    """Where commands are looked for: beside our own Python first, so that `accelerate` and its like are found."""
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

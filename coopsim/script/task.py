@@ -12,6 +12,7 @@ class Task:
     """`snapshot`, `trace` and `requests` are files to write, "" for none; they exclude each other.
 
     `steps` steps go into the trace, after `warmup` ones. `command` is what the trace says it was made with.
+    `ranks` is "" unless the process is a rank of a job: "alone" or "together" with the others.
     """
 
     card: str
@@ -23,6 +24,7 @@ class Task:
     warmup: int = 2
     command: str = ""
     traceback: bool = True
+    ranks: str = ""
 
     def variables(self, folder: str) -> dict[str, str]:
         """The environment that carries it. Every process leaves its report in `folder`."""

@@ -8,6 +8,8 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import optimizer as optimizers
 
 from coopsim.capture import roles
@@ -62,7 +64,9 @@ class Watch:
         }
         if not found["used"]:
             return found
-        stats = torch.cuda.memory_stats()
+        # A rank sees all cards of its machine, and uses one of them.
+        devices = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
+        stats = max(devices, key=lambda of: of.get("reserved_bytes.all.peak", 0))
         if self._task.snapshot and not self._ooms:
             self._snapshot()
         if self._task.requests:
@@ -104,10 +108,10 @@ class Watch:
         if self._recording is None or not self._recording.runs:
             self._recorder.where.forget()
 
-    def _out_of_memory(self, _device: int, asked: int, _total: int, _free: int) -> None:
+    def _out_of_memory(self, device: int, asked: int, _total: int, _free: int) -> None:
         """Called by the allocator when it has tried everything, before it raises."""
         recorder = self._recorder
-        stats = torch.cuda.memory_stats()
+        stats = torch.cuda.memory_stats(device)
         roles.assign(roles.Objects.now(), recorder.ledger)
         by_role: Counter[str] = Counter()
         groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
@@ -157,6 +161,8 @@ class Watch:
 class _Watcher(Recorder):  # type: ignore[no-untyped-call]
     """A recorder that also knows which op runs, who made each storage, and which ops looked at the device's data."""
 
+    supports_higher_order_operators = True  # DTensor's random ops are some
+
     def __init__(self, device: Device, model: CostModel) -> None:
         super().__init__(device, model)
         self.running = "", ""
@@ -166,6 +172,10 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if isinstance(func, HigherOrderOperator) or _is_fake(types):
+            return func(*args, **kwargs or {})
+        if any(t.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl for t in types):
+            return NotImplemented  # a DTensor and its like: what it does with the tensors within comes here again
         maker = self.running = str(func), self.where.module()
         newest = self.ledger.newest
         out = super().__torch_dispatch__(func, types, args, kwargs)
@@ -183,6 +193,12 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
             elif not (isinstance(out, torch.Tensor) and out.is_cuda):
                 self.last_value = {"op": maker[0], "place": places.here()}
         return out
+
+
+def _is_fake(types: Any) -> bool:
+    """Is it an op of fake tensors? DTensor asks them for the shapes of its results."""
+    mode = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
 
 
 def _has_mask(indices: Any) -> bool:

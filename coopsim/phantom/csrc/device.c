@@ -1,4 +1,4 @@
-/* The one device: its properties and attributes. */
+/* The devices, all alike: their properties and attributes. */
 #include "phantom.h"
 #include "properties.h"
 
@@ -13,6 +13,8 @@ static int blocks_per_sm(const Settings *s) {
     default: return 32;
   }
 }
+
+static int known(int device) { return device >= 0 && device < phantom_settings()->devices; }
 
 /* Both layouts name their fields alike, so one list fills both. */
 #define FILL(p, s)                                                                                                   \
@@ -50,7 +52,7 @@ static int blocks_per_sm(const Settings *s) {
   (p)->reserved_shared_per_block = 1024;
 
 Status cudaGetDeviceProperties(void *out, int device) {  /* CUDA 13's only name; torch for CUDA 12 calls _v2 */
-  if (device) return phantom_fail(INVALID_DEVICE);
+  if (!known(device)) return phantom_fail(INVALID_DEVICE);
   Properties13 *p = out;
   const Settings *s = phantom_settings();
   FILL(p, s)
@@ -58,7 +60,7 @@ Status cudaGetDeviceProperties(void *out, int device) {  /* CUDA 13's only name;
 }
 
 Status cudaGetDeviceProperties_v2(void *out, int device) {
-  if (device) return phantom_fail(INVALID_DEVICE);
+  if (!known(device)) return phantom_fail(INVALID_DEVICE);
   Properties12 *p = out;
   const Settings *s = phantom_settings();
   FILL(p, s)
@@ -104,9 +106,14 @@ Status cuDeviceGetAttribute(int *value, int attribute, int device) {
 #endif
 Status cudaDriverGetVersion(int *version) { *version = CUDA_VERSION_NUMBER; return OK; }
 Status cudaRuntimeGetVersion(int *version) { *version = CUDA_VERSION_NUMBER; return OK; }
-Status cudaGetDeviceCount(int *n) { *n = 1; return OK; }
-Status cudaGetDevice(int *device) { *device = 0; return OK; }
-Status cudaSetDevice(int device) { return device ? phantom_fail(INVALID_DEVICE) : OK; }
+static __thread int current;
+Status cudaGetDeviceCount(int *n) { *n = phantom_settings()->devices; return OK; }
+Status cudaGetDevice(int *device) { *device = current; return OK; }
+Status cudaSetDevice(int device) {
+  if (!known(device)) return phantom_fail(INVALID_DEVICE);
+  current = device;
+  return OK;
+}
 Status cudaDeviceGetPCIBusId(char *text, int n, UNUSED int device) {
   snprintf(text, (size_t)n, "0000:00:00.0");
   return OK;

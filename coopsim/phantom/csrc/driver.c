@@ -159,8 +159,11 @@ Status cuStreamWriteValue32(UNUSED void *stream, uint64_t address, unsigned valu
 #define CONTEXT ((void *)0x10)
 Status cuInit(UNUSED unsigned flags) { return OK; }
 Status cuDriverGetVersion(int *version) { *version = 13000; return OK; }
-Status cuDeviceGetCount(int *n) { *n = 1; return OK; }
-Status cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal ? INVALID_DEVICE : OK; }
+Status cuDeviceGetCount(int *n) { *n = phantom_settings()->devices; return OK; }
+Status cuDeviceGet(int *device, int ordinal) {
+  *device = ordinal;
+  return ordinal < phantom_settings()->devices ? OK : INVALID_DEVICE;
+}
 Status cuDevicePrimaryCtxGetState(UNUSED int device, unsigned *flags, int *active) {
   *flags = 0;
   *active = 1;

@@ -175,13 +175,6 @@ Status cudaMemGetInfo(size_t *free_, size_t *total_) {
   return OK;
 }
 
-Status cudaHostAlloc(void **p, size_t n, UNUSED unsigned flags) {
-  return posix_memalign(p, 4096, n ? n : 1) ? OUT_OF_MEMORY : OK;
-}
-Status cudaFreeHost(void *p) { free(p); return OK; }
-Status cudaHostRegister(UNUSED void *p, UNUSED size_t n, UNUSED unsigned flags) { return OK; }
-Status cudaHostUnregister(UNUSED void *p) { return OK; }
-
 static void copy(void *to, const void *from, size_t n) {
   if (n <= phantom_settings()->copy_limit || !phantom_on_device(to)) memmove(to, from, n);
 }
@@ -207,9 +200,12 @@ Status cudaMemset(void *to, int value, size_t n) {
 }
 Status cudaMemsetAsync(void *to, int value, size_t n, UNUSED void *stream) { return cudaMemset(to, value, n); }
 
+extern Status cudaGetDevice(int *device);
 Status cudaPointerGetAttributes(void *out, const void *p) {
   struct { int type, device; const void *device_pointer, *host_pointer; } a = {0, 0, NULL, p};
+  cudaGetDevice(&a.device);
   if (phantom_on_device(p)) { a.type = 2; a.device_pointer = p; a.host_pointer = NULL; }
+  else if (phantom_is_pinned(p)) { a.type = 1; a.device_pointer = p; }
   memcpy(out, &a, sizeof a);
   return OK;
 }

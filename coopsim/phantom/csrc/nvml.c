@@ -7,7 +7,11 @@ enum { NVML_NOT_SUPPORTED = 3 };
 int nvmlInit(void) { return SUCCESS; }
 int nvmlInit_v2(void) { return SUCCESS; }
 int nvmlShutdown(void) { return SUCCESS; }
-int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return SUCCESS; }
+int nvmlDeviceGetCount_v2(unsigned *n) {
+  size_t devices = setting("COOPSIM_PHANTOM_DEVICES");
+  *n = devices ? (unsigned)devices : 1;
+  return SUCCESS;
+}
 int nvmlDeviceGetHandleByIndex_v2(UNUSED unsigned i, void **device) { *device = DEVICE; return SUCCESS; }
 int nvmlDeviceGetHandleByPciBusId_v2(UNUSED const char *bus, void **device) { *device = DEVICE; return SUCCESS; }
 int nvmlDeviceGetComputeRunningProcesses(UNUSED void *device, unsigned *n, UNUSED void *out) { *n = 0; return SUCCESS; }

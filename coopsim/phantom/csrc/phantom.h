@@ -18,6 +18,9 @@
  *   COOPSIM_PHANTOM_COPY            the largest copy into device memory that is really made, bytes (1 MiB)
  *   COOPSIM_PHANTOM_WORKSPACE       workspace that every cuDNN plan asks for, bytes (0)
  *   COOPSIM_PHANTOM_RNN_RESERVE     reserve space of a cuDNN RNN, bytes (0)
+ *   COOPSIM_PHANTOM_DEVICES         devices that a process sees (1); it is meant to use one of them
+ *   COOPSIM_PHANTOM_NCCL            what a communicator of several ranks takes of the card, bytes (0)
+ *   COOPSIM_PHANTOM_PEERS           a folder that the processes of all ranks share (nccl.h); none: others are imagined
  *   COOPSIM_PHANTOM_LOG             1: each cudaMalloc, cudaFree, cuMem* on stderr
  *   COOPSIM_PHANTOM_STUBS           1: names each stub at its first call, on stderr
  */
@@ -42,13 +45,14 @@ enum {
 
 typedef struct {
   uint64_t total, context, copy_limit, shared_per_sm, shared_optin;
-  int sms, threads_per_sm, major, minor, l2, clock, memory_clock, log;
+  int sms, threads_per_sm, major, minor, l2, clock, memory_clock, log, devices;
   char name[256];
 } Settings;
 
 const Settings *phantom_settings(void);
 Status phantom_fail(Status status);      /* remembers it for cudaGetLastError */
 int phantom_on_device(const void *p);    /* is it an address that we handed out? */
+int phantom_is_pinned(const void *p);    /* is it in host memory that was pinned? (pinned.c) */
 void *phantom_handle(void);              /* a fresh opaque handle */
 void phantom_count_launch(void);
 uint64_t phantom_launches(void);

@@ -24,6 +24,7 @@ static void read_settings(void) {
   s->clock = (int)number("CLOCK", 1410000);
   s->memory_clock = (int)number("MEMORY_CLOCK", 31859375);
   s->log = (int)number("LOG", 0);
+  s->devices = (int)number("DEVICES", 1);
   const char *cc = getenv("COOPSIM_PHANTOM_CC");
   if (!cc || sscanf(cc, "%d.%d", &s->major, &s->minor) != 2) s->major = 8, s->minor = 0;
   const char *name = getenv("COOPSIM_PHANTOM_NAME");

@@ -1,0 +1,29 @@
+"""What `coopsim phantom run` says of a job of several ranks."""
+
+from typing import TYPE_CHECKING
+
+from coopsim.text import human
+
+if TYPE_CHECKING:
+    from coopsim.script import Report
+
+
+def several(ranks: str | None) -> bool:
+    """Does `--ranks` name more than one?"""
+    return ranks is not None and not ranks.isdecimal()
+
+
+def rows(report: "Report") -> list[tuple[str, str]]:
+    """Which ranks were run, and what each took; none for a program that is no such job."""
+    ran = report.ranks
+    if not ran:
+        return []
+    if len(ran) == 1 < report.world_size:
+        return [("rank", f"{report.rank} of {report.world_size}, the others imagined")]
+    alone = "" if len(ran) == report.world_size else ", each alone with the others imagined"
+    found = [("ranks", f"{len(ran)} of {report.world_size} ran{alone}; below is rank {report.rank}")]
+    for one in ran:
+        said = "out of memory" if one.outcome == "oom" else f"{human(one.peak_allocated_bytes)} allocated"
+        peaks = f"{said}, {human(one.peak_reserved_bytes)} reserved, {human(one.peak_device_bytes)} of the card"
+        found.append((f"  rank {one.rank}", peaks))
+    return found

@@ -1,0 +1,120 @@
+"""What the process of a rank needs of PyTorch on the phantom GPU, where all data of kernels are zeros.
+
+Objects go through the CPU's back end: PyTorch would put their parts together by a kernel on the device. Where the rank
+is alone, the store never waits, Gloo (which would connect to the others) is PyTorch's own fake back end, and what
+another rank would send is taken to be what this rank has.
+"""
+
+import functools
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from coopsim.script.imports import AfterImport
+
+_OBJECTS = ("broadcast_object_list", "send_object_list", "recv_object_list")
+
+
+def install(*, alone: bool) -> None:
+    """From now on. `alone`: the other ranks are imagined; else each is a process that runs beside this one."""
+    _objects_through_cpu("fake" if alone else "gloo")
+    if alone:
+        _imagine_the_others()
+
+
+def _replace(name: str, function: Any) -> None:
+    """In the module that defines it, and in the package that shows it."""
+    setattr(c10d, name, function)
+    if hasattr(dist, name):
+        setattr(dist, name, function)
+
+
+def _objects_through_cpu(backend: str) -> None:
+    configure = c10d.BackendConfig.__init__
+
+    def with_cpu(self: Any, name: Any) -> None:
+        configure(self, name)
+        if "nccl" in self.device_backend_map.values():
+            self.device_backend_map.setdefault("cpu", c10d.Backend(backend))
+
+    c10d.BackendConfig.__init__ = with_cpu  # type: ignore[method-assign, assignment]
+    choose = c10d._get_object_coll_device
+    c10d._get_object_coll_device = lambda group=None: "cpu" if choose(group) == "cuda" else choose(group)
+    for name in _OBJECTS:
+        _replace(name, _on_cpu(getattr(c10d, name)))
+
+
+def _on_cpu(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, whatever device is asked for."""
+    signature = inspect.signature(call)
+
+    @functools.wraps(call)
+    def called(*args: Any, **named: Any) -> Any:
+        bound = signature.bind(*args, **named)
+        bound.arguments["device"] = torch.device("cpu")
+        return call(*bound.args, **bound.kwargs)
+
+    return called
+
+
+def _accept_every_plan(planner: ModuleType) -> None:
+    faults = planner._validate_global_plan([], planner.Metadata({}))  # none: [], or True before torch 2.14
+    planner._validate_global_plan = lambda *_: faults  # type: ignore[attr-defined]
+
+
+def _source(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> int:
+    """The rank, counted in the world, that the objects of a call come from."""
+    given = inspect.signature(call).bind(*args, **named).arguments
+    if given.get("group_src") is not None:
+        group: Any = given.get("group") or dist.group.WORLD
+        return dist.get_global_rank(group, given["group_src"])
+    return int(given.get("src") or 0)
+
+
+def _imagine_the_others() -> None:
+    importlib.import_module("torch.testing._internal.distributed.fake_pg")  # registers the back end "fake"
+
+    from coopsim.script.ranks.store import Everyone
+
+    # The package has a function of the module's name.
+    rendezvous: Any = sys.modules["torch.distributed.rendezvous"]
+    package: Any = dist
+    rendezvous.TCPStore = rendezvous.FileStore = package.TCPStore = package.FileStore = Everyone
+    init, make = c10d.init_process_group, c10d._new_process_group_helper
+    broadcast, scatter = c10d.broadcast_object_list, c10d.scatter_object_list
+
+    @functools.wraps(init)
+    def without_device(*args: Any, **named: Any) -> None:
+        """Without a device no group is split from another: how many ranks share a color, imagined ones cannot say."""
+        init(*args, **named | {"device_id": None})
+
+    @functools.wraps(make)
+    def without_gloo(size: int, rank: int, ranks: Any, name: Any, *rest: Any, **named: Any) -> Any:
+        return make(size, rank, ranks, re.sub("gloo", "fake", str(name)), *rest, **named)
+
+    @functools.wraps(broadcast)
+    def keep(*args: Any, **named: Any) -> None:
+        if _source(broadcast, args, named) == dist.get_rank():
+            broadcast(*args, **named)
+
+    @functools.wraps(scatter)
+    def own(*args: Any, **named: Any) -> None:
+        source = _source(scatter, args, named)
+        if source != dist.get_rank():
+            raise RuntimeError(f"rank {dist.get_rank()} alone cannot know what rank {source} scatters: --ranks all")
+        scatter(*args, **named)
+
+    # A checkpoint's plan has this rank's shards only, however often: PyTorch would miss the others'.
+    sys.meta_path.insert(0, AfterImport("torch.distributed.checkpoint.default_planner", _accept_every_plan))
+    _replace("init_process_group", without_device)
+    _replace("_new_process_group_helper", without_gloo)
+    _replace("broadcast_object_list", keep)
+    _replace("scatter_object_list", own)

@@ -1,0 +1,114 @@
+"""Launchers: torchrun, python -m torch.distributed.run, accelerate launch.
+
+The launcher itself runs, so that all its options, variables and files have their effect, up to the point where it
+would start its workers. There it writes down what it would have started, and ends.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from coopsim.capture.errors import CaptureError
+from coopsim.script.ranks.world import PER_NODE, World
+
+_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+_FOREIGN = ("deepspeed", "mpirun", "mpiexec", "srun")
+_PROCESSES = re.compile(r"__num_processes[ =](\d+)")
+_FILE = "launch"
+_LOCAL_RANK = "${local_rank}"
+API = "torch.distributed.launcher.api"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launcher would start: a command on `nodes` machines, with these variables."""
+
+    command: list[str]
+    nodes: int
+    per_node: int
+    virtual: bool
+    variables: dict[str, str]
+
+    @classmethod
+    def of(cls, command: list[str], job: World) -> "Launch":
+        """A command as the ranks of a job."""
+        return cls(command, job.size // job.per_node, job.per_node, job.virtual, {})
+
+    @property
+    def world(self) -> World:
+        """The ranks."""
+        return World(self.nodes * self.per_node, self.per_node, virtual=self.virtual)
+
+    def words(self, rank: int) -> list[str]:
+        """The command of one rank."""
+        return [word.replace(_LOCAL_RANK, str(rank % self.per_node)) for word in self.command]
+
+
+def check(command: Sequence[str]) -> None:
+    """CaptureError for a launcher that is not understood."""
+    name = Path(command[0]).name
+    if name in _FOREIGN:
+        raise CaptureError(f"{name} is not understood as a launcher; use torchrun, or name the script and --world N")
+
+
+def is_one(command: Sequence[str]) -> bool:
+    """Is a Python program a launcher?"""
+    return len(command) > 2 and command[1] == "-m" and command[2] in _MODULES
+
+
+def devices(command: Sequence[str]) -> int:
+    """The cards of the machine that a command is to find.
+
+    `torchrun --nproc-per-node gpu` takes all there are, as on a machine of 8; and accelerate wants to see several
+    before it starts several processes, but starts one for each that it sees unless it is told how many.
+    """
+    words = " ".join(command).replace("-", "_")
+    if "torchrun" in words or "torch.distributed" in words:
+        return PER_NODE
+    asked = _PROCESSES.search(words)
+    return PER_NODE if "__multi_gpu" in words or (asked is not None and int(asked[1]) > 1) else 1
+
+
+def read(folder: str, given: Mapping[str, str]) -> Launch | None:
+    """What a launcher left in its folder; None if it started nothing. `given` is what it was started with."""
+    file = Path(folder, _FILE)
+    if not file.exists():
+        return None
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if found["refused"]:
+        raise CaptureError(found["refused"])
+    variables = {key: value for key, value in found["variables"].items() if given.get(key) != value}
+    return Launch(**found["launch"] | {"variables": variables})
+
+
+def stop_before_workers(api: ModuleType, folder: str) -> None:
+    """In a launcher's process: from now on it does not start workers, but says what they are."""
+
+    def instead(self: Any, *words: Any) -> None:
+        config, entrypoint = self._config, self._entrypoint
+        refused = ""
+        if not isinstance(entrypoint, str):
+            refused = "the launcher runs a function; let it start a command: without --run-path, or not from Python"
+        elif config.min_nodes != config.max_nodes:
+            refused = f"--nnodes {config.min_nodes}:{config.max_nodes}: say one number of machines"
+        launch = Launch(
+            command=[str(entrypoint), *map(str, words)],
+            nodes=config.max_nodes,
+            per_node=config.nproc_per_node,
+            virtual=bool(getattr(config, "virtual_local_rank", False)),
+            variables={},
+        )
+        found = {"refused": refused, "launch": asdict(launch), "variables": dict(os.environ)}
+        part = os.path.join(folder, f".{_FILE}")
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(found, file)
+        os.rename(part, os.path.join(folder, _FILE))
+        sys.exit(0)
+
+    api.elastic_launch.__call__ = instead

@@ -1,0 +1,92 @@
+"""The processes of several ranks: started, watched, and ended whatever happens."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import IO
+
+#: Names the folder through which ranks exchange messages (phantom/csrc/nccl_peers.c).
+PEERS = "COOPSIM_PHANTOM_PEERS"
+#: Host memory of a rank's process, about: Python, PyTorch and its libraries (docs/many-ranks.md).
+_HOST_GIB = 0.6
+_POLL_S = 0.05
+#: After the first failure of ranks that need each other, others have time to fail for reasons of their own.
+_GRACE_S = 5.0
+
+
+@dataclass
+class Process:
+    """A command to run. `code` is what it ended with; None: it was ended with the others."""
+
+    words: list[str]
+    variables: dict[str, str]
+    stdout: int | IO[bytes] | None = None
+    stderr: int | IO[bytes] | None = None
+    code: int | None = field(default=None, init=False)
+
+
+def needs(ranks: int, *, together: bool) -> str:
+    """What it takes of this machine to run so many."""
+    at_once = _at_once(ranks, together=together)
+    return (
+        f"{ranks} ranks, {at_once} at once: about {_HOST_GIB * at_once:.1f} GiB of host memory, and {ranks} times one "
+        f"rank's processor time on {os.cpu_count()} processors"
+    )
+
+
+def run(processes: Sequence[Process], *, together: bool) -> None:
+    """Run them until all have ended. `together`: they need each other, so all run at once, and one failure ends all."""
+    at_once = _at_once(len(processes), together=together)
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    waiting = list(range(len(processes)))
+    deadline = None
+    with _ended(running):
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running[waiting[0]] = _start(processes[waiting[0]])
+                del waiting[0]
+            for i, child in list(running.items()):
+                if child.poll() is None:
+                    continue
+                _end(running.pop(i))
+                processes[i].code = child.returncode
+                if child.returncode and together and deadline is None:
+                    deadline = time.monotonic() + _GRACE_S
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            time.sleep(_POLL_S)
+
+
+def _at_once(ranks: int, *, together: bool) -> int:
+    return ranks if together else min(ranks, os.cpu_count() or 1)
+
+
+def _start(process: Process) -> "subprocess.Popen[bytes]":
+    """In a group of its own, so that what it starts can be ended with it."""
+    return subprocess.Popen(  # noqa: S603
+        process.words,
+        env=process.variables,
+        stdin=subprocess.DEVNULL,
+        stdout=process.stdout,
+        stderr=process.stderr,
+        process_group=0,
+    )
+
+
+@contextlib.contextmanager
+def _ended(running: dict[int, "subprocess.Popen[bytes]"]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for child in running.values():
+            _end(child)
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

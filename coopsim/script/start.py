@@ -1,0 +1,122 @@
+"""Start the processes of a script on the phantom GPU, those of its ranks if it has any, and collect their reports."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coopsim import phantom
+from coopsim.capture.errors import CaptureError
+from coopsim.script.ranks import launcher, processes, world
+from coopsim.script.task import Task
+
+if TYPE_CHECKING:
+    from coopsim.script.run import Script
+
+#: How long a gradient bucket is held would else hang on when NCCL's watchdog looks, ten times a second.
+_DEFAULTS = {"TORCH_NCCL_BLOCKING_WAIT": "1"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The end of a program, or of one rank of a job: its exit code, and the reports of its processes."""
+
+    rank: int
+    code: int
+    reports: list[dict[str, Any]]
+
+
+def run(script: "Script", task: Task) -> tuple[world.World | None, list[Ran]]:
+    """Run the command to its end; if it is a launcher, the ranks that it would start. No world: it is one program."""
+    if script.world_size is not None and script.is_python:
+        return _ranks(script, task, launcher.Launch.of(script.words(), world.of_size(script.world_size)))
+    launcher.check(script.command)
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        variables = _variables(script, task, folder, devices=launcher.devices(script.command))
+        with _child(script, variables) as child:
+            code = child.wait()
+        launch = launcher.read(folder, variables)
+        ran = Ran(0, code, _reports(folder))
+    if launch is not None:
+        return _ranks(script, task, launch)
+    if code == 0 and (script.world_size is not None or script.ranks is not None):
+        option = "--world" if script.world_size is not None else "--ranks"
+        raise CaptureError(
+            f"{option}: {script.title} starts no ranks; name a launcher (torchrun), or the script itself with --world N"
+        )
+    return None, [ran]
+
+
+def _ranks(script: "Script", task: Task, launch: launcher.Launch) -> tuple[world.World, list[Ran]]:
+    job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
+    job = job.running(script.ranks)
+    task = replace(task, ranks="together" if job.together else "alone")
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        shared = {processes.PEERS: folder} if job.together else {}
+        port, started = _free_port(), []
+        for rank in job.run:
+            own = Path(folder, str(rank))
+            own.mkdir()
+            mine = task if rank == job.run[0] else replace(task, requests="")
+            variables = _DEFAULTS | launch.variables | _variables(script, mine, str(own), devices=job.devices)
+            variables |= job.variables(rank, port) | shared
+            started.append(processes.Process(launch.words(rank), variables, *_outputs(script)))
+        if len(started) > 1 and not script.quiet:
+            print(processes.needs(len(started), together=job.together), file=sys.stderr, flush=True)
+        processes.run(started, together=job.together)
+        ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
+        return job, [Ran(rank, code, _reports(str(Path(folder, str(rank))))) for rank, code in ended]
+
+
+def _variables(script: "Script", task: Task, folder: str, *, devices: int = 1) -> dict[str, str]:
+    """The environment of a process whose reports go to a folder."""
+    gpu = phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices)
+    site = str(Path(__file__).parent / "site")
+    path = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
+    return os.environ | gpu | task.variables(folder) | {"PATH": command_path(), "PYTHONPATH": path}
+
+
+def _reports(folder: str) -> list[dict[str, Any]]:
+    """What processes have left. CaptureError if another Python than ours ran them."""
+    reports = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(Path(folder).glob("*.json"))]
+    foreign = Path(folder, "foreign")
+    if foreign.exists() and not reports:
+        raise CaptureError(foreign.read_text(encoding="utf-8"))
+    return reports
+
+
+def _outputs(script: "Script") -> tuple[int | None, int | None]:
+    """Where stdout and stderr go."""
+    quiet = subprocess.DEVNULL if script.quiet else None
+    return quiet or script.output, quiet
+
+
+@contextlib.contextmanager
+def _child(script: "Script", variables: dict[str, str]) -> Any:
+    stdout, stderr = _outputs(script)
+    child = subprocess.Popen(script.words(), env=variables, stdout=stdout, stderr=stderr)  # noqa: S603
+    try:
+        yield child
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        child.wait()
+
+
+def command_path() -> str:
+    """Where commands are looked for: beside our own Python first, so that `accelerate` and its like are found."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def _free_port() -> int:
+    """For the store of ranks that run together: a port of this machine that nobody listens at."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port

@@ -1,0 +1,45 @@
+"""One rank alone, the others imagined, takes what every one of really all ranks takes."""
+
+import pytest
+
+from tests.ranks.conftest import Job
+
+PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_device_bytes")
+JOBS = {"ddp": (), "fsdp1": (), "fsdp2": ("--bound",), "tp": ()}
+
+
+def check(job: Job, script: str, world: int) -> None:
+    """Rank 0 alone against all of them together."""
+    alone = job(script, *JOBS[script], world=world)
+    together = job(script, *JOBS[script], world=world, ranks="all")
+    assert (alone["world_size"], [one["rank"] for one in alone["ranks"]]) == (world, [0])
+    assert [one["rank"] for one in together["ranks"]] == list(range(world))
+    assert alone["steps"] == together["steps"] == 3
+    for one in together["ranks"]:
+        assert {key: one[key] for key in PEAKS} == {key: alone[key] for key in PEAKS}
+
+
+@pytest.mark.parametrize("script", JOBS)
+def test_of_two(job: Job, script: str) -> None:
+    check(job, script, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", JOBS)
+def test_of_four(job: Job, script: str) -> None:
+    check(job, script, 4)
+
+
+def test_another_rank_than_the_first(job: Job) -> None:
+    found = job("fsdp2", world=4, ranks="0,3")
+    first, last = found["ranks"]
+    assert (first["rank"], last["rank"]) == (0, 3)
+    assert {key: first[key] for key in PEAKS} == {key: last[key] for key in PEAKS}
+
+
+def test_a_shard_of_64_is_smaller_than_one_of_2(job: Job) -> None:
+    two, many = job("fsdp2", world=2), job("fsdp2", world=64)
+    parameters = 6 * (2 * 256 * 1024 + 1024 + 256)
+    # Weights and AdamW's two moments in fp32, of which each rank holds its share, at the peak and before.
+    least = 12 * parameters * (1 / 2 - 1 / 64)
+    assert two["peak_requested_bytes"] - many["peak_requested_bytes"] >= least
