@@ -17,7 +17,7 @@ class Tried(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Hole:
+class FailingRange:
     """Neighbouring budgets that fail although a smaller one fits: the least and the greatest of them, both included."""
 
     least: Tried
@@ -33,7 +33,7 @@ class Feasibility:
     points: int
     smallest: Tried | None  #: that fits at all
     safe: Tried | None  #: the smallest that fits and all larger ones with it; None if the largest does not fit
-    holes: tuple[Hole, ...]  #: smallest budgets first
+    failing: tuple[FailingRange, ...]  #: above the smallest, smallest budgets first
 
     @property
     def no_safe(self) -> str:
@@ -44,17 +44,19 @@ class Feasibility:
 
 
 def feasibility(tried: Iterable[Tried]) -> Feasibility:
-    """The smallest budgets and the holes above them. Budgets in any order.
+    """The smallest budgets and the failing ranges above them. Budgets in any order.
 
     >>> found = feasibility(Tried(b, b / 10, "ok" if b in (4, 6, 7) else "oom") for b in range(3, 8))
-    >>> found.smallest.budget_bytes, found.safe.budget_bytes, len(found.holes)
+    >>> found.smallest.budget_bytes, found.safe.budget_bytes, len(found.failing)
     (4, 6, 1)
     """
     points = sorted(tried)
     fits = [p for p in points if p.outcome == Outcome.OK]
     runs = [(ok, list(run)) for ok, run in groupby(points, lambda p: p.outcome == Outcome.OK)]
-    holes = tuple(
-        Hole(run[0], run[-1], tuple(sorted({p.outcome for p in run})), len(run)) for ok, run in runs[1:] if not ok
+    failing = tuple(
+        FailingRange(run[0], run[-1], tuple(sorted({p.outcome for p in run})), len(run))
+        for ok, run in runs[1:]
+        if not ok
     )
     safe = runs[-1][1][0] if runs and runs[-1][0] else None
-    return Feasibility(len(points), fits[0] if fits else None, safe, holes)
+    return Feasibility(len(points), fits[0] if fits else None, safe, failing)

@@ -45,7 +45,7 @@ def feasible(df: Any) -> list[tuple[dict[str, Any], Feasibility]]:
 
 
 def smallest_budgets(df: Any) -> Any:
-    """`feasible` as a table: the smallest memory ratio that ran, the smallest safe one, how many holes lie between."""
+    """`feasible` as a table: the smallest memory ratio that ran, the smallest safe one, how many ranges between them fail."""
     import pandas as pd
 
     rows = []
@@ -53,7 +53,7 @@ def smallest_budgets(df: Any) -> Any:
         row = {name: setting[name] for name in [*_SETTING, *_varying(df)]}
         row["smallest"] = f.smallest.memory_ratio if f.smallest else float("nan")
         row["safe"] = f.safe.memory_ratio if f.safe else float("nan")
-        rows.append(row | {"holes": len(f.holes), "points": f.points})
+        rows.append(row | {"failing": len(f.failing), "points": f.points})
     return pd.DataFrame(rows)
 
 
@@ -72,24 +72,24 @@ def _groups(df: Any, by: list[str]) -> Iterator[tuple[dict[str, Any], Any]]:
 
 
 def feasible_text(df: Any) -> str:
-    """`feasible` as tables: a line a setting, budgets in percent of the peak without eviction and in bytes."""
+    """`feasible` as tables: a line per setting, budgets in percent of the peak without eviction and in bytes."""
     from coopsim.text import human, table
 
     varying = _varying(df)
     parts: dict[str, list[list[str]]] = {}
     for setting, f in feasible(df):
-        holes = ", ".join(
+        failing = ", ".join(
             f"{h.least.memory_ratio:.2%}"
             + (f" to {h.greatest.memory_ratio:.2%}" if h.points > 1 else "")
             + f" ({' or '.join(h.outcomes)})"
-            for h in f.holes
+            for h in f.failing
         )
         row = [_label(setting, varying)]
         for edge, otherwise in ((f.safe, f.no_safe), (f.smallest, "never fits")):
             row += [f"{edge.memory_ratio:.2%}", human(edge.budget_bytes)] if edge else [otherwise, "-"]
-        row.append(holes or "none")
+        row.append(failing or "none")
         parts.setdefault(f"{setting['trace']}, {setting['allocator']}", []).append(row)
-    header = ["policy", "smallest safe", "in memory", "smallest that fits", "in memory", "holes above that"]
+    header = ["policy", "smallest safe", "in memory", "smallest that fits", "in memory", "fails above that"]
     return "\n\n".join(f"{title}\n{table(header, rows)}" for title, rows in parts.items())
 
 
@@ -102,7 +102,7 @@ def _label(setting: Mapping[str, Any], varying: list[str]) -> str:
 def text(df: Any) -> str:
     """The bands of a sweep as tables: a line a policy, a column a memory ratio.
 
-    Overhead and fragmentation rate: `mean±spread (fits/points)`. Search: pieces visited per step, the mean.
+    Overhead and fragmentation rate: `mean±spread (fits/points)`. Search: blocks visited per step, the mean.
     """
     from coopsim.text import table
 
@@ -114,7 +114,7 @@ def text(df: Any) -> str:
         for column, title, form in (
             ("overhead", "overhead", "{:.3f}"),
             ("fragmentation_rate", "fragmentation rate", "{:.1%}"),
-            ("visits_per_step", "pieces visited per step", "{:,.0f}"),
+            ("visits_per_step", "blocks visited per step", "{:,.0f}"),
         ):
             rows = []
             for setting, line in _groups(group, ["policy", *varying]):

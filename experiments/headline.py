@@ -105,8 +105,8 @@ def section(bands: pd.DataFrame, smallest: pd.DataFrame) -> str:
         cells = []
         for p in POLICIES:
             row = smallest[(smallest.trace == precision) & (smallest.policy == p)].iloc[0]
-            holes = f"{row.holes} hole{'s' * (row.holes != 1)}"
-            cells.append(f"{100 * row.safe:.2f} (from {100 * row.smallest:.2f}, {holes})")
+            failing = "1 range fails" if row.failing == 1 else f"{row.failing} ranges fail"
+            cells.append(f"{100 * row.safe:.2f} (from {100 * row.smallest:.2f}, {failing})")
         lines.append(f"| smallest safe budget, % of peak, {precision} | " + " | ".join(cells) + " |")
     lines.append("| published: overhead, % | 41 | not known to us | 11 |")
     lines.append("| published: fragmentation, % (eight networks) | not known to us | not known to us | under 5 |")

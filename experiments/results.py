@@ -113,10 +113,10 @@ def smallest() -> str:
     rows = []
     for m in MODELS:
         found = [at(df, trace=m, policy=p) for p in POLICIES]
-        cells = [f"{100 * r.safe:.2f} (from {100 * r.smallest:.2f}, {r.holes})" for r in found]
+        cells = [f"{100 * r.safe:.2f} (from {100 * r.smallest:.2f}, {r.failing})" for r in found]
         rows.append([m, *cells, *(f"{r.safe / found[2].safe:.2f}" for r in found[:2])])
     head = [
-        "smallest safe budget, % of peak (from where it fits at all, holes)",
+        "smallest safe budget, % of peak (from where it fits at all, failing ranges above)",
         "DTR",
         "DTE",
         "Coop",

@@ -58,7 +58,7 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
     requests = of_snapshot(snapshot, total_bytes=had)
     if not len(requests):
         raise CoopsimError(
-            f"{args.file} has no history of requests: call torch.cuda.memory._record_memory_history() first thing"
+            f"{args.file} has no history of requests: call torch.cuda.memory._record_memory_history() at the start"
         )
     if args.torch is not None:
         agreement = check(snapshot, requests, torch=_known(args.torch), total_bytes=had)

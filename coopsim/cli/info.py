@@ -29,9 +29,9 @@ def run(args: argparse.Namespace) -> int:
         *((f"  {role}", human(n)) for role, n in facts["bytes_by_role"].items()),
         (
             "peak",
-            f"{human(facts['peak_bytes'])} without eviction ({human(facts['peak_bytes_rounded'])} in 512 B pieces)",
+            f"{human(facts['peak_bytes'])} without eviction ({human(facts['peak_bytes_rounded'])} rounded to 512 B)",
         ),
-        ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms a recording, {facts['flops'] / 1e12:.2f} TFLOP"),
+        ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms per recording, {facts['flops'] / 1e12:.2f} TFLOP"),
         ("", facts["cost_source"]),
         *(("caution" if i == 0 else "", text) for i, text in enumerate(header.get("approximations", ()))),
         ("hash", facts["content_hash"]),

@@ -1,4 +1,4 @@
-"""coopsim map T… -o M: every budget of a fine grid in a table; the smallest safe budgets and the holes as an answer."""
+"""coopsim map T… -o M: every budget of a fine grid in a table; the smallest safe budgets, and what fails above the smallest, as an answer."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import files, tables
+    from coopsim import files, renamed, tables
     from coopsim.sweep import Scan, feasibility_map, grid_file
 
     files.target(args.output)
@@ -23,6 +23,8 @@ def run(args: argparse.Namespace) -> int:
     where = grid.workers(args, wanted, len(wanted.settings()) * (scan.units // scan.per_step + 1))
     with watch("replays") as report:
         table = feasibility_map(wanted, scan, args.output, where, report)
+    if args.json:
+        renamed.warn("of the keys of --json, holes", "failing")
     print(json.dumps(_object(args.output, scan, table), indent=1) if args.json else tables.feasible_text(table))
     note(f"wrote {args.output}: {len(table)} replays, {int(table.refined.sum())} of them where the outcome changes")
     return 0
@@ -40,8 +42,9 @@ def _answer(found: "Feasibility") -> dict[str, Any]:
     def budget(tried: "Tried | None") -> dict[str, Any] | None:
         return tried and {"budget_bytes": tried.budget_bytes, "memory_ratio": tried.memory_ratio}
 
-    holes = [
+    failing = [
         {"from": budget(h.least), "to": budget(h.greatest), "outcomes": list(h.outcomes), "points": h.points}
-        for h in found.holes
+        for h in found.failing
     ]
-    return {"points": found.points, "safe": budget(found.safe), "smallest": budget(found.smallest), "holes": holes}
+    edges = {"safe": budget(found.safe), "smallest": budget(found.smallest)}
+    return {"points": found.points, **edges, "failing": failing, "holes": failing}

@@ -134,7 +134,7 @@ def _memory(failed: "OutOfMemory") -> list[tuple[str, str]]:
         ("failed", f"{failed.op}{f' in {failed.module}' if failed.module else ''}"),
         ("asked for", f"{human(failed.requested_bytes)}; the card had {human(failed.device_free_bytes)} left"),
         ("allocated", human(failed.allocated_bytes)),
-        ("cached", f"{human(cached)}, the largest piece {human(failed.largest_free_block_bytes)}"),
+        ("cached", f"{human(cached)}, the largest block {human(failed.largest_free_block_bytes)}"),
         ("held by", held),
     ]
     for i, group in enumerate(failed.largest):

@@ -126,12 +126,12 @@ def describe(r: dict[str, Any]) -> str:
         ),
         (
             "search",
-            f"{r['searches']} searches, {r['search_visits']} pieces visited, {ms(r['search_ns'] or 0)} on this machine",
+            f"{r['searches']} searches, {r['search_visits']} blocks visited, {ms(r['search_ns'] or 0)} on this machine",
         ),
     ]
     if ended and n > 1:
-        text = f"{r['search_visits'] / n:.0f} pieces visited, {ms((r['search_ns'] or 0) / n)}"
-        lines.append(("search a step", text))
+        text = f"{r['search_visits'] / n:.0f} blocks visited, {ms((r['search_ns'] or 0) / n)}"
+        lines.append(("search per step", text))
     if r["planned_steps"] is not None:
         took = f"{ms(r['planning_ns'])} on this machine"
         text = f"made in {took}, followed by {r['planned_steps']} of {n} steps"

@@ -47,7 +47,7 @@ def cells(r: Residences, budget: int, rows: int, columns: int) -> Cells:
 
 
 def largest_stretch(r: Residences, budget: int, time_ns: int) -> tuple[int, int]:
-    """Where, at that time of the step, the longest piece of memory begins and ends in which nothing of FIXED lies."""
+    """Where, at that time of the step, the longest run of memory begins and ends in which nothing of FIXED lies."""
     here = (r.begin_ns <= time_ns) & (time_ns < r.end_ns) & np.isin(r.role, FIXED)
     order = np.argsort(r.address[here], kind="stable")
     low = r.address[here][order]

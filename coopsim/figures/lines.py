@@ -44,7 +44,7 @@ QUANTITIES = {
         lambda df: 100 * df["fragmentation_rate"].astype("float64"),
     ),
     "search": Quantity(
-        "pieces visited per step",
+        "blocks visited per step",
         "search",
         lambda df: _positive(df["search_visits"].astype("float64") / df["steps"]),
         log=True,
@@ -55,7 +55,7 @@ QUANTITIES = {
         lambda df: _positive(df["search_ns"].astype("float64") / df["steps"] / 1e6),
         log=True,
         note="wall time of the machine that replayed, with its noise;\n"
-        "compare pieces visited, not this, between machines",
+        "compare blocks visited, not this, between machines",
     ),
 }
 
@@ -63,7 +63,7 @@ QUANTITIES = {
 def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "range") -> "Figure":
     """One quantity of a sweep's table against the memory ratio: a panel per trace, a curve per policy.
 
-    what: `overhead`, `fragmentation` (request counted as used), `search` (pieces visited) or `search_time` (wall
+    what: `overhead`, `fragmentation` (request counted as used), `search` (blocks visited) or `search_time` (wall
     clock). size: `column`, `slide`, or `page`: small panels, four beside each other, with one label for all.
     A line is the mean over the neighbouring budgets that ran, its shade their `range` or `std`. A hollow marker: only
     some of them ran, with how many where there is room. A cross above the panel: none did. CoopsimError for a table or

@@ -24,8 +24,8 @@ _TICK = "#000000"
 _ROWS, _COLUMNS = 200, 600  # cells of a map of one schedule
 _OUTLINED = 0.012  # of the budget: what is larger is seen as a tensor of its own
 _HOW_TO_READ = (
-    "A bar is a tensor: as high as it has bytes, as long as it stays. What is recomputed is the overhead.\n"
-    "Parameters stay throughout: where they lie apart, no long piece can be emptied."
+    "A bar is a tensor: as high as it has bytes, as long as it is resident. What is recomputed is the overhead.\n"
+    "Parameters are always resident: where they lie apart, no long run can be emptied."
 )
 
 
@@ -34,7 +34,7 @@ def draw(schedule: "Schedule", trace: "Trace", *, step: int | None = None, size:
 
     step: from 0; None for the last one that the schedule has. size: `column` or `slide`. Colours are roles, what an op
     run again has made has one of its own; a black tick ends the stay of an evicted value. A cell of the grid that is
-    drawn shows what most of it holds, and large tensors are outlined. At the right: the longest piece of memory without
+    drawn shows what most of it holds, and large tensors are outlined. At the right: the longest run of memory without
     parameters, buffers and optimizer state when the backward pass begins. CoopsimError as from `residences`.
     """
     return _figure([schedule], trace, step, size)
@@ -133,7 +133,7 @@ def _map(ax: "Axes", r: Residences, budget: int, rows: int, s: dict[str, float])
 
 
 def _stretch(ax: "Axes", r: Residences, budget: int) -> None:
-    """Right of the map: the longest piece of memory without parameters when the backward pass begins."""
+    """Right of the map: the longest run of memory without parameters when the backward pass begins."""
     low, high = largest_stretch(r, budget, r.phases.get(Phase.BACKWARD, r.length_ns // 2))
     if high - low == budget:
         return
@@ -141,7 +141,7 @@ def _stretch(ax: "Axes", r: Residences, budget: int) -> None:
     bracket = {"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
     ax.annotate("", (1.015, low), (1.015, high), xycoords=across, arrowprops=bracket, annotation_clip=False)
     unit, name = _unit(_BYTES, high - low)
-    text = f"longest piece\nwithout parameters:\n{(high - low) / unit:.1f} {name}"
+    text = f"longest run\nwithout parameters:\n{(high - low) / unit:.1f} {name}"
     ax.text(1.035, (low + high) / 2, text, transform=across, va="center", fontsize="small")
 
 

@@ -31,7 +31,7 @@ def facts(trace: "Trace") -> dict[str, Any]:
             ("ops", f"{found['ops']} ({phases})" + (f" in {steps} steps" if steps > 1 else "")),
             ("storages", f"{found['storages']}, {human(at_start)} there at the start"),
             ("peak without eviction", human(found["peak_bytes_rounded"])),
-            ("cost", f"{found['base_cost_ns'] / 1e6:.1f} ms a recording, {found['flops'] / 1e12:.2f} TFLOP"),
+            ("cost", f"{found['base_cost_ns'] / 1e6:.1f} ms per recording, {found['flops'] / 1e12:.2f} TFLOP"),
         ],
         "provenance": [
             ("hash", found["content_hash"]),

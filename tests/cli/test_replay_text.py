@@ -15,12 +15,12 @@ def test_search_of_all_steps_and_of_one(coopsim: Any) -> None:
     r = json.loads(coopsim("replay", *OPTIONS, "--steps", "4", "--json").out)
     said = rows(coopsim("replay", *OPTIONS, "--steps", "4").out)
     assert said["steps"] == "4 in one memory; the figures below are of all together"
-    assert said["search"].startswith(f"{r['searches']} searches, {r['search_visits']} pieces visited, ")
+    assert said["search"].startswith(f"{r['searches']} searches, {r['search_visits']} blocks visited, ")
     assert said["search"].endswith(" ms on this machine")
-    assert said["search a step"].startswith(f"{r['search_visits'] / 4:.0f} pieces visited, ")
+    assert said["search per step"].startswith(f"{r['search_visits'] / 4:.0f} blocks visited, ")
     one = rows(coopsim("replay", *OPTIONS, "--steps", "1").out)
     assert one["steps"] == "1 in one memory"
-    assert "search a step" not in one
+    assert "search per step" not in one
 
 
 def test_what_plans_did(coopsim: Any) -> None:
@@ -44,7 +44,7 @@ def test_a_replay_that_failed_speaks_of_what_ran(coopsim: Any) -> None:
     answer = coopsim("replay", "synth:chain:16", "--policy", "coop", "--budget", "10%")
     assert answer.code == 3
     assert rows(answer.out)["steps"] == "10 in one memory; the figures below are of what ran"
-    assert "search a step" not in rows(answer.out)
+    assert "search per step" not in rows(answer.out)
 
 
 def test_the_search_of_a_timeline_is_named_as_the_model_s(coopsim: Any) -> None:

@@ -100,7 +100,7 @@ def test_policy_and_slider_change_the_numbers(page: Page, bert_page: Path) -> No
             numbers = shown(page)
             assert numbers["evictions"] == f"{r['evictions']:,}"
             assert numbers["ops run again"] == f"{r['recomputes']:,}"
-            assert numbers["pieces visited"] == f"{r['search_visits']:,}"
+            assert numbers["blocks visited"] == f"{r['search_visits']:,}"
             assert numbers["overhead"] == ("\u2013" if r["overhead"] is None else f"{r['overhead']:.3f}\u00d7")
             assert numbers["fragmentation rate"].startswith(f"{100 * r['fragmentation_rate']:.1f} %")
             outcome = page.eval("document.getElementById('outcome').innerText")

@@ -72,17 +72,17 @@ def test_the_same_budgets_in_whatever_order_outcomes_come(outcomes: list[str], o
 
 
 @given(st.dictionaries(st.integers(1, 60), st.booleans(), min_size=1))
-def test_smallest_safe_and_holes_by_their_definition(fits: dict[int, bool]) -> None:
+def test_smallest_safe_and_failing_ranges_by_their_definition(fits: dict[int, bool]) -> None:
     f = feasibility(Tried(b, b / 60, "ok" if ok else "oom") for b, ok in fits.items())
     good = [b for b, ok in fits.items() if ok]
     safe = [b for b in good if all(ok for c, ok in fits.items() if c >= b)]
     assert (f.smallest and f.smallest.budget_bytes) == min(good, default=None)
     assert (f.safe and f.safe.budget_bytes) == min(safe, default=None)
     bad_above = sorted(b for b, ok in fits.items() if not ok and good and b > min(good))
-    inside = [b for h in f.holes for b in fits if h.least.budget_bytes <= b <= h.greatest.budget_bytes]
+    inside = [b for h in f.failing for b in fits if h.least.budget_bytes <= b <= h.greatest.budget_bytes]
     assert sorted(inside) == bad_above
-    assert sum(h.points for h in f.holes) == len(bad_above)
-    for left, right in pairwise(f.holes):
+    assert sum(h.points for h in f.failing) == len(bad_above)
+    for left, right in pairwise(f.failing):
         assert any(ok and left.greatest.budget_bytes < b < right.least.budget_bytes for b, ok in fits.items())
 
 
@@ -91,12 +91,14 @@ def test_the_command_says_it_in_json_and_in_words(coopsim: Any, found: pd.DataFr
     flags = ("--policy", "dtr-oneflow,coop", "--steps", 2, "--to", "40%", "--step", "2%", "-j", 1, "-o", output)
     code, out, err = coopsim("map", "synth:unet:4", *flags, "--json")
     assert code == 0, err
+    assert "holes is called failing now" in err
     pd.testing.assert_frame_equal(found.drop(columns=list(WALL_CLOCK_COLUMNS)), table(output))
     answer = json.loads(out)
     assert (answer["replays"], answer["refined"], answer["fine"]) == (len(found), found.refined.sum(), "0.2%")
     for setting, (_, f) in zip(answer["settings"], tables.feasible(found), strict=True):
         assert setting["safe"] == {"budget_bytes": f.safe.budget_bytes, "memory_ratio": f.safe.memory_ratio}
-        assert [h["to"]["budget_bytes"] for h in setting["holes"]] == [h.greatest.budget_bytes for h in f.holes]
+        assert [h["to"]["budget_bytes"] for h in setting["failing"]] == [h.greatest.budget_bytes for h in f.failing]
+        assert setting["holes"] == setting["failing"]
         assert (setting["policy"], setting["steps"], setting["torch"]) == (f"{setting['policy']}", 2, None)
     assert "smallest safe" in tables.feasible_text(found)
     assert coopsim("plot", output, "-o", tmp_path).code == 0

@@ -106,7 +106,7 @@ def test_a_changed_sweep_does_not_go_on_with_old_rows(change: str, tmp_path: Pat
         sweep(changed, output)
 
 
-def test_bands_count_what_ran_and_safe_budgets_lie_above_the_holes() -> None:
+def test_bands_count_what_ran_and_safe_budgets_lie_above_what_fails() -> None:
     ratio = [0.3, 0.4, 0.5, 0.6, 0.7]
     df = pd.DataFrame(
         {
@@ -123,7 +123,7 @@ def test_bands_count_what_ran_and_safe_budgets_lie_above_the_holes() -> None:
         | dict.fromkeys(("search_visits", "search_ns", "searches", "evictions", "recomputes"), 5)
     )
     found = tables.smallest_budgets(df).iloc[0]
-    assert (found.smallest, found.safe, found.holes, found.points) == (0.4, 0.6, 1, 5)
+    assert (found.smallest, found.safe, found.failing, found.points) == (0.4, 0.6, 1, 5)
     band = tables.bands(df).iloc[0]
     assert (band.points, band.fits) == (5, 3)
     assert band.overhead == pytest.approx((1.4 + 1.2 + 1.1) / 3)

@@ -20,7 +20,7 @@ function numbers(replay) {
     ["ops run again", count(replay.recomputes)],
     ["time recomputing", time(replay.recompute_cost_ns)],
     ["searches", count(replay.searches)],
-    ["pieces visited", count(replay.search_visits)],
+    ["blocks visited", count(replay.search_visits)],
     ["most in use", bytes(replay.peak_bytes)],
   ];
 }
@@ -42,7 +42,7 @@ function failure(replay) {
 
 const COLUMNS = [
   ["policy", "word"], ["budget", ""], ["of peak", ""], ["outcome", "word"], ["overhead", ""], ["fragmentation rate", ""],
-  ["evictions", ""], ["ops run again", ""], ["pieces visited", ""],
+  ["evictions", ""], ["ops run again", ""], ["blocks visited", ""],
 ];
 
 // A row per replay, and under one that failed why; choose(k) is called with the index of the one that is picked.
