@@ -45,7 +45,7 @@ def feasible(df: Any) -> list[tuple[dict[str, Any], Feasibility]]:
 
 
 def smallest_budgets(df: Any) -> Any:
-    """`feasible` as a table: the smallest memory ratio that ran, the smallest safe one, how many ranges between them fail."""
+    """`feasible` as a table: the smallest memory ratio that ran, the smallest safe one, what fails between."""
     import pandas as pd
 
     rows = []

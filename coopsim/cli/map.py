@@ -1,4 +1,4 @@
-"""coopsim map T… -o M: every budget of a fine grid in a table; the smallest safe budgets, and what fails above the smallest, as an answer."""
+"""coopsim map T… -o M: every budget of a fine grid in a table; the smallest safe budgets as an answer."""
 
 import argparse
 import json
