@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 KEYS = {  #: of JSON, of the columns of tables and of files of a grid
@@ -10,11 +11,37 @@ KEYS = {  #: of JSON, of the columns of tables and of files of a grid
     "max_pieces": "max_blocks",
     "fixed_bytes": "non_evictable_bytes",
 }
+POLICIES = {
+    "coop-no-in-place": "coop:in_place=copy",
+    "coop-no-layout": "coop:search=greedy,divisor=hole",
+    "coop-no-partition": "coop:placement=low",
+}
+CHOICES = {("placement", "homes"): "preferred"}  #: of a policy, and what it may be
 
 
 def warn(old: str, new: str) -> None:
     """Say that a name is an old one."""
     print(f"note: {old} is called {new} now; the old name goes with the next release", file=sys.stderr, flush=True)
+
+
+@cache
+def policy(name: str) -> str:
+    """What a policy of that name is called now; says so once."""
+    return _new(name, POLICIES.get(name, name))
+
+
+@cache
+def choice(field: str, value: str) -> str:
+    """What a choice of a policy is called now; says so once."""
+    now = CHOICES.get((field, value), value)
+    _new(f"{field}={value}", f"{field}={now}")
+    return now
+
+
+def _new(old: str, new: str) -> str:
+    if old != new:
+        warn(old, new)
+    return new
 
 
 def warn_of_keys() -> None:

@@ -102,7 +102,7 @@ class Placement(StrEnum):
 
     LOW = "low"
     TWO_ENDED = "two_ended"  #: outputs of expensive ops low, all else high (Coop's cheap tensor partitioning)
-    HOMES = "homes"  #: where values belong that cost alike a byte to lose, as searches have seen; the cheapest highest
+    PREFERRED = "preferred"  #: beside what costs alike per byte to lose, as searches have seen; the cheapest highest
 
 
 class InPlace(StrEnum):

@@ -23,6 +23,8 @@ TRACES = ("chain:8", "chain:12", "tree:3", "unet:2", "unet:4", "holes:4", "holes
 COLUMNS = ("policy", "outcome", "overhead", "arena_outcome", "arena_overhead")
 RATIOS = (0.8, 0.6)
 SECONDS = 40
+#: beside all policies: Coop without each of its parts
+PARTS = ("coop:in_place=copy", "coop:search=greedy,divisor=hole", "coop:placement=low")
 
 
 def measure(name: str, ratio: float, names: list[str], seconds: float = SECONDS) -> list[dict[str, object]]:
@@ -82,6 +84,7 @@ def _excess(row: pd.Series) -> str:
 
 def main(*, keep: bool) -> None:
     names = policies.names()
+    names[1:1] = PARTS
     rows = policies_again(pd.read_csv(EXPECTED), names) if keep else []
     with progress("traces and budgets", 0 if keep else len(TRACES) * len(RATIOS)) as tick:
         for ratio in () if keep else RATIOS:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from coopsim import renamed
 from coopsim.types import (
     CoopsimError,
     Cost,
@@ -47,6 +48,7 @@ class Policy:
         """A choice may be given by its word. CoopsimError for a field that is of no use."""
         for field, kind in CHOICES.items():
             value = getattr(self, field)
+            value = renamed.choice(field, value) if isinstance(value, str) else value
             if value not in list(kind):
                 raise CoopsimError(f"policy {self.name}: {field} is {value!r:.40}; it is {' or '.join(kind)}")
             object.__setattr__(self, field, kind(value))

@@ -39,7 +39,7 @@ def cost_classes(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[in
 @inlined
 def has_preferred(S: s.State) -> bool:
     """Whether values may have preferred addresses: not without addresses, or if the allocator chooses them."""
-    return S.choice[s.C_PLACEMENT] == codes.PLACEMENT_HOMES and S.choice[s.C_ALLOCATOR] == codes.ARENA
+    return S.choice[s.C_PLACEMENT] == codes.PLACEMENT_PREFERRED and S.choice[s.C_ALLOCATOR] == codes.ARENA
 
 
 @inlined

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
-from coopsim import renamed
+from coopsim import policies, renamed
 from coopsim.schedule import load, save
 
 TINY = ("synth:chain:4", "--policy", "lru", "--budget", "100%", "--steps", "1")
@@ -44,3 +45,15 @@ def test_files_of_the_release_before(coopsim, tmp_path: Path) -> None:
     answer = coopsim("sweep", tmp_path / "grid.toml", "-o", tmp_path / "r.parquet")
     assert answer.code == 0
     assert "decide_by is called cost_model now" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [*renamed.POLICIES.items(), ("coop:cost=own,placement=homes", "coop:cost=own,placement=preferred")]
+)
+def test_old_policies(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    renamed.policy.cache_clear()
+    renamed.choice.cache_clear()
+    assert policies.find(old) == policies.find(new)
+    assert policies.find(old).name == new
+    said = capsys.readouterr().err
+    assert (said.count("\n"), new.rpartition(",")[2] in said) == (1, True)

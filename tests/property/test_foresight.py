@@ -1,4 +1,4 @@
-"""Plans: what was rehearsed is what happens, addresses included; and a plan that does not hold is given up."""
+"""Plans: what the dry run has is what happens, addresses included; and a plan that does not hold is given up."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def program_of(trace: Trace, in_place: InPlace = InPlace.RECOMPUTABLE) -> Progra
 
 @settings(max_examples=60, deadline=None)
 @given(trace=traces(), ratio=st.floats(0.4, 1.0), in_place=st.sampled_from(list(InPlace)))
-def test_steps_go_as_rehearsed(trace: Trace, ratio: float, in_place: InPlace) -> None:
+def test_steps_go_as_in_the_dry_run(trace: Trace, ratio: float, in_place: InPlace) -> None:
     """The judge passes every schedule. Steps that went by plan are all alike and search for nothing."""
     assume(trace.n_steps == 1 and set(np.flatnonzero(trace.alive_at_start)) <= set(trace.becomes[trace.becomes >= 0]))
     budget = int(ratio * peak_bytes(trace, GRANULE))
@@ -45,7 +45,7 @@ def test_steps_go_as_rehearsed(trace: Trace, ratio: float, in_place: InPlace) ->
 
 @pytest.mark.parametrize("name", ["synth:chain:24", "synth:tree:4", "synth:unet:4", "synth:holes:12"])
 @pytest.mark.parametrize("ratio", [0.9, 0.75, 0.6])
-def test_a_planned_step_costs_what_was_rehearsed(name: str, ratio: float) -> None:
+def test_a_planned_step_costs_what_the_dry_run_does(name: str, ratio: float) -> None:
     trace = synth(name)
     budget = int(ratio * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
     short, long = (replay(trace, "foresight", budget, steps=k) for k in (2, 3))
@@ -86,7 +86,7 @@ def test_foresight_is_thrift_where_steps_differ() -> None:
 
 
 def test_offline_steps_that_differ_are_one_plan() -> None:
-    """Each round costs what was rehearsed for its five steps, two thirds of what it costs under Thrift at most."""
+    """Each iteration costs what the dry run of its five steps does, at most two thirds of what it does under Thrift."""
     trace = load(ROOT / "traces" / "moe.parquet")
     budget = int(0.8 * peak_bytes(trace, GRANULE)) // GRANULE * GRANULE
     schedule = replay(trace, "foresight-offline", budget, steps=10)

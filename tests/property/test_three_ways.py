@@ -136,7 +136,7 @@ def test_plans(name: str, known: Callable[[], st.SearchStrategy[Trace]], interpr
     assert seen["recomputed later"] > 0.5 * seen["examples"], seen
 
 
-def test_homes(interpreted: Callable[..., Schedule]) -> None:
+def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:
     """In a good part of the examples most values are small for their memory, and belong somewhere later on."""
     policy, ends = shipped.find("thrift"), shipped.find("thrift:placement=two_ended")
     seen: Counter[str] = Counter()

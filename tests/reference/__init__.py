@@ -4,7 +4,7 @@ Every search looks at everything, the window tries every run of blocks, recomput
 anew for each score. Only the tests use it; it shares no code with the compiled core.
 
     values   what a value and an op are, and which sets a value is in
-    program  the trace in terms of values: what is fixed, what is freed after which op
+    program  the trace in terms of values: what is non_evictable, what is freed after which op
     memory   arena and counter
     score    what losing a value costs
     search   which values go

@@ -14,15 +14,15 @@ class Arena:
         self.blocks: list[list[Any]] = [[0, budget, None]] if budget else []
         self.placement = placement
 
-    def allocate(self, value: Value, cheap: bool, home: int | None = None, highest: bool = False) -> bool:
+    def allocate(self, value: Value, cheap: bool, preferred: int | None = None, highest: bool = False) -> bool:
         holes = [(n, start) for start, n, held in self.blocks if held is None and n >= value.bytes]
         if not holes:
             return False
         n, start = min(holes)
         high = cheap and self.placement != Placement.LOW
-        if home is not None:
-            places = [min(max(home, start), start + n - value.bytes) for n, start in holes]
-            return self.allocate_at(value, min(places, key=lambda place: (abs(place - home), place)))
+        if preferred is not None:
+            places = [min(max(preferred, start), start + n - value.bytes) for n, start in holes]
+            return self.allocate_at(value, min(places, key=lambda place: (abs(place - preferred), place)))
         if highest:
             n, start = max(holes, key=lambda hole: hole[1])
             high = True
@@ -80,7 +80,7 @@ class Counter:
         self.budget = budget
         self.held: list[Value] = []
 
-    def allocate(self, value: Value, cheap: bool, home: Any = None, highest: bool = False) -> bool:  # noqa: ARG002
+    def allocate(self, value: Value, cheap: bool, preferred: Any = None, highest: bool = False) -> bool:  # noqa: ARG002
         if sum(v.bytes for v in self.held) + value.bytes > self.budget:
             return False
         self.held.append(value)

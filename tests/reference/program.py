@@ -68,7 +68,7 @@ class Program:
                 self.let_go.append((o, before))
             op.outputs += [self.new_value(s, 0, op) for s in creates]
             sizes = {i: self.size(n) for i, n in enumerate(t.temporaries[o]) if n}
-            op.temporaries = [Value(-1, i, n, Role.TEMPORARY, fixed=True) for i, n in sizes.items()]
+            op.temporaries = [Value(-1, i, n, Role.TEMPORARY, non_evictable=True) for i, n in sizes.items()]
             self.ops.append(op)
             self.free_storages(freed[o], o)
 
@@ -92,19 +92,19 @@ class Program:
             op = v.producer
             if v.storage < 0:
                 continue
-            v.fixed = op is None or v.role in KEPT_ROLES or v in self.handed_on or (keep_random and op.random)
+            v.non_evictable = op is None or v.role in KEPT_ROLES or v in self.handed_on or (keep_random and op.random)
             if op is not None:
-                of = [destroyed.get(u, NEVER) if u.fixed else expiry[u] for u in op.inputs]
+                of = [destroyed.get(u, NEVER) if u.non_evictable else expiry[u] for u in op.inputs]
                 expiry[v] = min(of, default=NEVER)
-                v.fixed = v.fixed or any(reader.number > expiry[v] for reader in v.consumers)
+                v.non_evictable = v.non_evictable or any(reader.number > expiry[v] for reader in v.consumers)
 
     def due_frees(self) -> dict[int, list[Value]]:
         """What is freed after which op: where the program lets go of it, or later if a recomputation needs it."""
         need: dict[Value, int] = {}
         for v in reversed(list(self.values())):
-            later = [need[w] for op in v.consumers for w in op.outputs if not w.fixed]
+            later = [need[w] for op in v.consumers for w in op.outputs if not w.non_evictable]
             need[v] = max([op.number for op in v.consumers] + later, default=-1)
         due = defaultdict(list)
         for after, v in self.let_go:
-            due[max(after, need[v]) if v.fixed else after].append(v)
+            due[max(after, need[v]) if v.non_evictable else after].append(v)
         return due

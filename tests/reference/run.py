@@ -18,9 +18,9 @@ from coopsim.types import (
     Release,
     Search,
 )
-from tests.reference.homes import Homes
 from tests.reference.memory import Arena, Counter
 from tests.reference.plan import Plan, plan
+from tests.reference.preferred import Preferred
 from tests.reference.program import GRANULE, Program
 from tests.reference.score import Scorer
 from tests.reference.search import least, window, window_published
@@ -48,7 +48,7 @@ class Replay:
         self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
         self.following: Plan | None = None  # that is being followed
         self.offline = False  # whether the first round has a plan, too
-        self.known_homes = Homes(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
+        self.known_preferred = Preferred(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
         self.serving = -1  # the op of the program that runs, or for which others run again
 
     # Rows
@@ -69,9 +69,9 @@ class Replay:
     def allocate(self, value: Value, op: Op | None) -> None:
         number = op.number if op else -1
         cheap = value.storage < 0 or op is None or not op.expensive
-        home = self.homes.home(value) if self.homes else None
-        highest = self.homes is not None and value.fixed and not self.homes.few
-        while not (self.as_planned(value) or self.memory.allocate(value, cheap, home, highest)):
+        address = self.preferred.address(value) if self.preferred else None
+        highest = self.preferred is not None and value.non_evictable and not self.preferred.few
+        while not (self.as_planned(value) or self.memory.allocate(value, cheap, address, highest)):
             victims = self.victims(value.bytes)
             if not victims:
                 raise Ended(Outcome.OOM)
@@ -81,8 +81,8 @@ class Replay:
         self.log(Action.ALLOC, number, value)
 
     @property
-    def homes(self) -> Homes | None:
-        return self.known_homes if self.policy.placement == Placement.HOMES else None
+    def preferred(self) -> Preferred | None:
+        return self.known_preferred if self.policy.placement == Placement.PREFERRED else None
 
     def as_planned(self, value: Value) -> bool:
         if self.following:
@@ -98,8 +98,8 @@ class Replay:
             if self.policy.search in (Search.WINDOW, Search.WINDOW_THRIFTY):
                 thrifty = self.policy.search == Search.WINDOW_THRIFTY
                 found = window(self.memory.blocks, nbytes, self.score, self.near_tie, thrifty=thrifty)
-                if self.homes:
-                    self.homes.pass_by(self.memory.in_order(), self.scorer.said)
+                if self.preferred:
+                    self.preferred.pass_by(self.memory.in_order(), self.scorer.said)
                 return found
             if self.policy.search == Search.WINDOW_PUBLISHED:
                 return window_published(self.memory.blocks, nbytes, self.score)
@@ -158,7 +158,7 @@ class Replay:
                     u.live = False
                 self.log(Action.MOVE, op.number, w)
             w.last_use = self.clock
-            if not w.fixed:
+            if not w.non_evictable:
                 w.back()
             if action == Action.COMPUTE:
                 w.live = w.made = True
@@ -190,11 +190,11 @@ class Replay:
 
     def try_banish(self, v: Value, number: int) -> None:
         """For good: nothing evicted was made from it, and nothing that was may be evicted from now on."""
-        if self.policy.release != Release.BANISH or v.fixed or v.banished or v.pins or v.evicted_children():
+        if self.policy.release != Release.BANISH or v.non_evictable or v.banished or v.pins or v.evicted_children():
             return
         for op in v.consumers:
             for w in op.outputs:
-                w.held = not w.fixed and not w.banished
+                w.held = not w.non_evictable and not w.banished
         v.held = False
         if v.resident:
             self.drop(v, Action.FREE, number)
@@ -212,9 +212,9 @@ class Replay:
     def free_due(self, after: int) -> None:
         for v in self.program.due.get(after, ()):
             v.live = False
-            if v.resident and v.fixed:
+            if v.resident and v.non_evictable:
                 self.drop(v, Action.FREE, after)
-            elif v.fixed:
+            elif v.non_evictable:
                 continue
             elif self.following:
                 if v.resident and not self.following.stays(v, self.serving):
@@ -234,8 +234,8 @@ class Replay:
             self.allocate(v, None)
 
     def end_step(self) -> None:
-        if self.homes:
-            self.homes.end_step()
+        if self.preferred:
+            self.preferred.end_step()
 
     def end_round(self) -> None:
         for v in self.program.values():
@@ -336,7 +336,7 @@ def later_tries(policy: Any) -> list[Any]:
     """Those of a later step: with the other windows, the other placement, both."""
     other = {
         "search": Search.WINDOW_THRIFTY if policy.search == Search.WINDOW else Search.WINDOW,
-        "placement": Placement.HOMES if policy.placement == Placement.TWO_ENDED else Placement.TWO_ENDED,
+        "placement": Placement.PREFERRED if policy.placement == Placement.TWO_ENDED else Placement.TWO_ENDED,
     }
     return [
         dataclasses.replace(policy, **{k: other[k] for k in keys}) for keys in ((), ("search",), ("placement",), other)

@@ -37,7 +37,7 @@ class Value:
     producer: Op | None = None
     before: "Value | None" = None  # the version that an op mutated to make this one
     consumers: list[Op] = field(default_factory=list)  # the ops that have it as input
-    fixed: bool = False
+    non_evictable: bool = False
     made: bool = False  # in this round
     resident: bool = False
     live: bool = False
@@ -60,7 +60,7 @@ class Value:
     @property
     def can_go(self) -> bool:
         """A resident one may be chosen by a search."""
-        return not self.fixed and self.pins == 0 and not self.held
+        return not self.non_evictable and self.pins == 0 and not self.held
 
     # Relatives
 
@@ -72,7 +72,7 @@ class Value:
 
     @property
     def evicted(self) -> bool:
-        return self.made and not self.fixed and not self.resident and not self.banished
+        return self.made and not self.non_evictable and not self.resident and not self.banished
 
     def evicted_parents(self) -> "list[Value]":
         return [v for v in (self.producer.inputs if self.producer else []) if v.evicted]

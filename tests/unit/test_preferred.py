@@ -1,4 +1,4 @@
-"""Where values belong: grades by hand, and the shares of memory that they get."""
+"""Where values belong: cost classes by hand, and the shares of memory that they get."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -29,14 +29,14 @@ def test_octaves_grow_with_the_cost_a_byte() -> None:
     assert octave(0, 10**12) >= 0
 
 
-def test_a_grade_is_an_octave_and_a_name() -> None:
+def test_a_cost_class_is_an_octave_and_a_name() -> None:
     names = ["mul", "mm", "mul", "add", "mul"]
     found = cost_classes(names, [1000, 90_000, 4000, 1000, 1_000], [512, 512, 2048, 512, 1024])
     assert found.tolist() == [2, 3, 2, 1, 0]  # the last costs half as much a byte; of one octave, add before mul
 
 
 def _state(budget: int, classes_of: list[int], units: list[int]) -> s.State:
-    """Values of one chain, side by side, as if they could all be evicted; their grades and bytes as given."""
+    """Values of one chain, side by side, as if they could all be evicted; their cost classes and bytes as given."""
     program = lower(synth("synth:chain:8"), in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=UNIT)
     state = s.new_state(program, np.zeros(9, np.int64), budget, 0)
     for v, (cost_class, n) in enumerate(zip(classes_of, units, strict=True)):
@@ -45,21 +45,21 @@ def _state(budget: int, classes_of: list[int], units: list[int]) -> s.State:
     return replace(state, cost_classes=np.full((max(classes_of) + 1, s.CC_COLUMNS), [0.0, 0.0, 0.0, s.NO_ADDRESS]))
 
 
-def test_the_dearest_lie_lowest_each_grade_over_its_share() -> None:
+def test_the_most_expensive_lie_lowest_each_class_over_its_share() -> None:
     """Grade 0 costs most to lose, as what it is made from is gone; 2 costs less than 1; nothing of 3 could be lost."""
     state = _state(100 * UNIT, [0, 1, 1, 2, 3], [1, 1, 2, 3, 1])
     for _ in range(2):  # the mean of the steps, which are alike
         for v, loss in enumerate([900.0, 100.0, 200.0, 150.0, -1.0]):
             note(state, v, loss)
         end_step(state)
-        # of 8 units: 3 the lowest eighth, then 0, 1 (3 units), 2 (3 units); homes in the middles
+        # of 8 units: 3 the lowest eighth, then 0, 1 (3 units), 2 (3 units); addresses in the middles
         assert state.cost_classes[:, s.CC_ADDRESS].tolist() == [n / 16 * 100 * UNIT for n in (3, 7, 13, 1)]
     assert not state.K[s.K_FEW]
     assert preferred_address(state, 0) == int(3 / 16 * 100) * UNIT
     assert preferred_address(state, 2) == int(7 / 16 * 100) // 2 * 2 * UNIT  # a multiple of its bytes
 
 
-def test_grades_that_cost_the_same_lie_in_the_order_of_their_numbers() -> None:
+def test_classes_that_cost_the_same_lie_in_the_order_of_their_numbers() -> None:
     state = _state(100 * UNIT, [0, 1, 2], [1, 1, 1])
     for v in range(3):
         note(state, v, 7.0)
@@ -67,7 +67,7 @@ def test_grades_that_cost_the_same_lie_in_the_order_of_their_numbers() -> None:
     assert np.argsort(state.cost_classes[:, s.CC_ADDRESS]).tolist() == [2, 1, 0]
 
 
-def test_large_values_and_grades_never_passed_have_no_home() -> None:
+def test_large_values_and_classes_never_passed_have_no_preferred_address() -> None:
     state = _state(96 * UNIT, [0, 1, 2], [3, 4, 1])
     assert preferred_address(state, 0) == s.NO_ADDRESS  # before a step has ended
     note(state, 0, 1.0)
@@ -78,7 +78,7 @@ def test_large_values_and_grades_never_passed_have_no_home() -> None:
     assert preferred_address(state, 2) == s.NO_ADDRESS  # never passed
 
 
-def test_where_large_values_have_most_bytes_nothing_has_a_home() -> None:
+def test_where_large_values_have_most_bytes_nothing_has_a_preferred_address() -> None:
     """Sixty percent is not yet too much."""
     for small, few in [(8, False), (7, True)]:
         state = _state(320 * UNIT, [0, 1], [small, 12])

@@ -26,7 +26,7 @@ def for_first_step(policy: Policy) -> list[Policy]:
 def for_later_steps(policy: Policy) -> list[Policy]:
     """As it is, and with other windows, another placement, or both; the cost that it goes by is the same."""
     search = Search.WINDOW if policy.search != Search.WINDOW else Search.WINDOW_THRIFTY
-    placement = Placement.TWO_ENDED if policy.placement != Placement.TWO_ENDED else Placement.HOMES
+    placement = Placement.TWO_ENDED if policy.placement != Placement.TWO_ENDED else Placement.PREFERRED
     return [
         policy,
         replace(policy, search=search),
