@@ -1,4 +1,4 @@
-"""Memory as a strip of pieces in address order, one strip a moment: how a search chooses, step by step."""
+"""Memory as a strip of blocks in address order, one strip a moment: how a search chooses, step by step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
 @dataclass(frozen=True)
-class Piece:
+class Block:
     """A run of memory. `kind`: a name of `[strip]` in style.toml; `note` is written below it."""
 
     address: int
@@ -30,10 +30,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Frame:
-    """One moment. `window`: addresses (begin, end) to put a frame around; `victims`: labels of pieces that go now."""
+    """One moment. `window`: addresses (begin, end) to put a frame around; `victims`: labels of blocks that go now."""
 
     title: str
-    pieces: Sequence[Piece]
+    blocks: Sequence[Block]
     window: tuple[int, int] | None = None
     victims: frozenset[str] = frozenset()
 
@@ -51,18 +51,18 @@ def used(schedule: Schedule, row: int) -> dict[int, tuple[int, int]]:
     return found
 
 
-def pieces(schedule: Schedule, row: int, labels: Mapping[int, str], kinds: Mapping[int, str]) -> list[Piece]:
-    """Used pieces and holes before a row, in address order. `labels`, `kinds`: by storage."""
-    found, at = list[Piece](), 0
+def blocks(schedule: Schedule, row: int, labels: Mapping[int, str], kinds: Mapping[int, str]) -> list[Block]:
+    """Used blocks and holes before a row, in address order. `labels`, `kinds`: by storage."""
+    found, at = list[Block](), 0
     budget = int(schedule.header["budget_bytes"])
     for address, (storage, nbytes) in sorted(used(schedule, row).items()):
         if address > at:
-            found.append(Piece(at, address - at))
-        label, kind = labels.get(storage, f"s{storage}"), kinds.get(storage, "fixed")
-        found.append(Piece(address, nbytes, label, kind))
+            found.append(Block(at, address - at))
+        label, kind = labels.get(storage, f"s{storage}"), kinds.get(storage, "non-evictable")
+        found.append(Block(address, nbytes, label, kind))
         at = address + nbytes
     if at < budget:
-        found.append(Piece(at, budget - at))
+        found.append(Block(at, budget - at))
     return found
 
 
@@ -72,11 +72,11 @@ def draw(frames: Sequence[Frame], *, title: str = "", size: str = "column") -> "
 
     if not frames:
         raise CoopsimError("there is no moment to draw")
-    end = max(p.address + p.bytes for f in frames for p in f.pieces)
+    end = max(p.address + p.bytes for f in frames for p in f.blocks)
     unit, name = next(u for u in _UNITS if end >= u[0])
     s = style.size(size)
     inch = s["font_pt"] / 72
-    rows = [4.6 if any(p.note for p in f.pieces) else 3.6 for f in frames]
+    rows = [4.6 if any(p.note for p in f.blocks) else 3.6 for f in frames]
     height = (sum(rows) + 6 + 2 * bool(title)) * inch
     with style.applied(size):
         figure = Figure(figsize=(s["map_width_in"], height), layout="constrained")
@@ -86,7 +86,7 @@ def draw(frames: Sequence[Frame], *, title: str = "", size: str = "column") -> "
         for ax, frame in zip(axes.ravel(), frames, strict=True):
             _strip(ax, frame, unit, end)
         last = axes.ravel()[-1]
-        noted = any(p.note for p in frames[-1].pieces)
+        noted = any(p.note for p in frames[-1].blocks)
         last.tick_params(bottom=True, labelbottom=True, pad=s["font_pt"] * (1.3 if noted else 0.4))
         last.set_xlabel(f"address ({name})")
         figure.legend(handles=_legend(frames), loc="outside lower center", ncols=6)
@@ -99,7 +99,7 @@ def _strip(ax: "Axes", frame: Frame, unit: int, end: int) -> None:
     from matplotlib.patches import Rectangle
 
     looks = style.strip()
-    for p in frame.pieces:
+    for p in frame.blocks:
         x, width = p.address / unit, p.bytes / unit
         goes = p.label in frame.victims
         ax.add_patch(
@@ -115,7 +115,7 @@ def _strip(ax: "Axes", frame: Frame, unit: int, end: int) -> None:
         )
         middle = x + width / 2
         if p.label:
-            dark = p.kind == "dear"
+            dark = p.kind == "expensive"
             ground = {"facecolor": looks[p.kind].color, "edgecolor": "none", "pad": 0.6} if goes else None
             ink = "white" if dark else "black"
             ax.text(middle, 0.46, p.label, ha="center", va="center", color=ink, bbox=ground)
@@ -137,7 +137,7 @@ def _legend(frames: Sequence[Frame]) -> list[Any]:
     from matplotlib.patches import Patch
 
     looks = style.strip()
-    kinds = {p.kind for f in frames for p in f.pieces}
+    kinds = {p.kind for f in frames for p in f.blocks}
     found = [
         Patch(facecolor=look.color, edgecolor="#666666", linewidth=0.5, label=look.label)
         for kind, look in looks.items()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.figures import save, strips
-from coopsim.figures.strips import Frame, Piece
+from coopsim.figures.strips import Block, Frame
 from coopsim.policies import find
 from coopsim.replay import replay
 from coopsim.trace.synth import make
@@ -13,9 +13,9 @@ from coopsim.types import Action
 
 HERE = Path(__file__).parent
 MIB = 1 << 20
-TRACE = make("synth:holes:4")  # cheap and dear layers in turn, then a wide one, tensor 9
-LABELS = {0: "input", 9: "wide"} | {k: f"{'c' if k % 2 else 'D'}{(k + 1) // 2}" for k in range(1, 9)}
-KINDS = {0: "fixed", 9: "new"} | {k: "cheap" if k % 2 else "dear" for k in range(1, 9)}
+TRACE = make("synth:holes:4")  # cheap and expensive layers in turn, then a wide one, tensor 9
+LABELS = {0: "input", 9: "wide"} | {k: f"{'c' if k % 2 else 'E'}{(k + 1) // 2}" for k in range(1, 9)}
+KINDS = {0: "non-evictable", 9: "new"} | {k: "cheap" if k % 2 else "expensive" for k in range(1, 9)}
 
 
 def greedy() -> list[Frame]:
@@ -24,12 +24,12 @@ def greedy() -> list[Frame]:
     row = strips.rows_of_searches(schedule)[0]
     frames = []
     for k, r in enumerate(r for r in range(row) if schedule.action[r] == Action.EVICT):
-        pieces = strips.pieces(schedule, r, LABELS, KINDS)
-        holes = [p.bytes // MIB for p in pieces if p.kind == "free"]
+        blocks = strips.blocks(schedule, r, LABELS, KINDS)
+        holes = [p.bytes // MIB for p in blocks if p.kind == "free"]
         goes = LABELS[int(schedule.storage[r])]
         title = f"{k + 1}. {sum(holes)} MiB free, largest hole {max(holes)} MiB: evict {goes}"
-        frames.append(Frame(title, pieces, victims=frozenset({goes})))
-    return [*frames, Frame("the 3 MiB fit", strips.pieces(schedule, row + 1, LABELS, KINDS))]
+        frames.append(Frame(title, blocks, victims=frozenset({goes})))
+    return [*frames, Frame("the 3 MiB fit", strips.blocks(schedule, row + 1, LABELS, KINDS))]
 
 
 def window() -> list[Frame]:
@@ -40,8 +40,8 @@ def window() -> list[Frame]:
         best, least, run = [], float("inf"), []
         everything = memory.blocks()
         drawn = [_drawn(memory, p) for p in everything]
-        for piece in everything:
-            run = [] if piece.value >= 0 and not piece.can_go else [*run, piece]
+        for block in everything:
+            run = [] if block.value >= 0 and not block.can_go else [*run, block]
             while run and sum(p.bytes for p in run[1:]) >= need:
                 run = run[1:]
             if sum(p.bytes for p in run) < need:
@@ -63,11 +63,11 @@ def window() -> list[Frame]:
     return frames
 
 
-def _drawn(memory: Any, piece: Any) -> Piece:
-    if piece.value < 0:
-        return Piece(piece.address, piece.bytes, note="0")
-    note = f"{memory.score(piece.value):.3f}" if piece.can_go else "stays"
-    return Piece(piece.address, piece.bytes, LABELS.get(piece.value, ""), KINDS.get(piece.value, "cheap"), note)
+def _drawn(memory: Any, block: Any) -> Block:
+    if block.value < 0:
+        return Block(block.address, block.bytes, note="0")
+    note = f"{memory.score(block.value):.3f}" if block.can_go else "barrier"
+    return Block(block.address, block.bytes, LABELS.get(block.value, ""), KINDS.get(block.value, "cheap"), note)
 
 
 if __name__ == "__main__":

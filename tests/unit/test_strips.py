@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coopsim.figures import save, strips
-from coopsim.figures.strips import Frame, Piece
+from coopsim.figures.strips import Block, Frame
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace.synth import make
@@ -13,7 +13,7 @@ from coopsim.types import Action, CoopsimError
 
 MIB = 1 << 20
 LABELS = {0: "input", 9: "wide"}
-KINDS = {0: "fixed", 9: "new"} | {k: "cheap" if k % 2 else "dear" for k in range(1, 9)}
+KINDS = {0: "non-evictable", 9: "new"} | {k: "cheap" if k % 2 else "expensive" for k in range(1, 9)}
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +25,17 @@ def test_what_lies_where(dtr: Schedule) -> None:
     row = strips.rows_of_searches(dtr)[0]
     assert dtr.action[row] == Action.ALLOC
     assert dtr.storage[row] == 9
-    before = strips.pieces(dtr, row, LABELS, KINDS)
+    before = strips.blocks(dtr, row, LABELS, KINDS)
     assert [(p.label, p.bytes // MIB) for p in before if p.label] == [("input", 1), ("s4", 1), ("s6", 1), ("s8", 1)]
     assert [(p.address // MIB, p.bytes // MIB) for p in before if p.kind == "free"] == [(1, 3), (5, 1), (7, 1), (9, 1)]
-    after = strips.pieces(dtr, row + 1, LABELS, KINDS)
-    assert Piece(MIB, 3 * MIB, "wide", "new") in after
+    after = strips.blocks(dtr, row + 1, LABELS, KINDS)
+    assert Block(MIB, 3 * MIB, "wide", "new") in after
 
 
 def test_pieces_fill_the_budget_at_every_row(dtr: Schedule) -> None:
     for row in range(len(dtr) + 1):
         at = 0
-        for p in strips.pieces(dtr, row, LABELS, KINDS):
+        for p in strips.blocks(dtr, row, LABELS, KINDS):
             assert p.address == at
             at += p.bytes
         assert at == 10 * MIB
@@ -49,9 +49,9 @@ def test_a_counter_has_no_strips() -> None:
 
 def test_a_picture(dtr: Schedule, tmp_path: Path) -> None:
     row = strips.rows_of_searches(dtr)[0]
-    noted = [Piece(0, 4 * MIB, "a", "dear", "1.00"), Piece(4 * MIB, 6 * MIB, note="0")]
+    noted = [Block(0, 4 * MIB, "a", "expensive", "1.00"), Block(4 * MIB, 6 * MIB, note="0")]
     frames = [
-        Frame("before", strips.pieces(dtr, row, LABELS, KINDS), victims=frozenset({"s4"})),
+        Frame("before", strips.blocks(dtr, row, LABELS, KINDS), victims=frozenset({"s4"})),
         Frame("a window", noted, window=(0, 4 * MIB)),
     ]
     figure = strips.draw(frames, title="strips")
