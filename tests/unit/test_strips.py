@@ -66,7 +66,7 @@ def test_a_picture(dtr: Schedule, tmp_path: Path) -> None:
                 assert page.y0 <= box.y0, text
                 assert box.y1 <= page.y1, text
     words = [t.get_text() for t in figure.legends[0].get_texts()]
-    assert words == ["cannot be evicted", "dear to recompute", "free", "is evicted", "window"]
+    assert words == ["cannot be evicted", "expensive to recompute", "free", "is evicted", "window"]
     first, second = (save(strips.draw(frames), tmp_path / name).read_bytes() for name in ("a.png", "b.png"))
     assert first == second
 
