@@ -130,43 +130,46 @@ F_FREE, F_FREE_INCL, F_FRAGMENTATION, F_LARGE = range(4)
 
 
 class State(Bundle):
-    """Program, memory and counters of one replay. Arrays are described above."""
+    """Program, memory and counters of one replay. Each array with its shape; the columns are described above.
+
+    What only one cost of loss keeps (N, R, W, edges, dependents, marks) takes no room under the others.
+    """
 
     WIDE: ClassVar = ("H",)
 
-    choice: Array
-    V: Array
-    O: Array  # noqa: E741
-    ins: Array
-    outs: Array
-    uses: Array
-    initial: Array
-    E: Array
-    step_cost: Array
-    carry: Array
-    P: Array
-    H: Array
-    spare: Array  # rows of P on their way
-    slots: Array  # numbers of unused rows of P
-    N: Array
-    R: Array
-    W: NDArray[np.float64]
-    cost_classes: NDArray[np.float64]
-    edge_op: Array
-    edges: Array
-    dependents: Array
-    marks: Array
-    stack: Array  # ops that wait for their inputs
-    visit: Array  # values that a walk has yet to visit
-    scratch: Array  # the run of blocks that a search looks at, values on their way, or cost classes in order
-    score: NDArray[np.float64]  # of the blocks in that run
-    suffix: NDArray[np.float64]  # and their sums to the right
-    log: Array
-    decisions: Array  # of a plan (replay/plan.py): what leaves when, as int8
-    until: Array  # and the op until which each value stays for others
-    requests: Array  # and the values and addresses of its requests
-    K: Array
-    F: NDArray[np.float64]
+    choice: Array  # (C_SIZE,)
+    V: Array  # (values, V_COLUMNS)
+    O: Array  # (ops + 1, O_COLUMNS)  # noqa: E741
+    ins: Array  # (inputs of all ops,): values
+    outs: Array  # (outputs and temporaries of all ops,): values
+    uses: Array  # (uses of all values,): ops
+    initial: Array  # (values that are there at the start,)
+    E: Array  # (events, 2)
+    step_cost: Array  # (steps of the trace,): ns
+    carry: Array  # (values handed on, 2)
+    P: Array  # (blocks, P_COLUMNS)
+    H: Array  # (H_ROWS, holes)
+    spare: Array  # (blocks, P_COLUMNS): rows of P on their way
+    slots: Array  # (blocks,): numbers of unused rows of P
+    N: Array  # (nodes, 3)
+    R: Array  # (values, ROOTS)
+    W: NDArray[np.float64]  # (values, 3)
+    cost_classes: NDArray[np.float64]  # (cost classes, CC_COLUMNS)
+    edge_op: Array  # (inputs + outputs of all ops,)
+    edges: Array  # (inputs + outputs of all ops,)
+    dependents: Array  # (values,)
+    marks: Array  # (values, 2)
+    stack: Array  # (ops + 1,): ops that wait for their inputs
+    visit: Array  # (values + 1,): values that a walk has yet to visit
+    scratch: Array  # (blocks,): the run that a search looks at, values on their way, or cost classes in order
+    score: NDArray[np.float64]  # (blocks,): of the blocks in that run
+    suffix: NDArray[np.float64]  # (blocks,): and their sums to the right
+    log: Array  # (rows, L_COLUMNS)
+    decisions: Array  # (uses + values,), int8: of a plan (replay/plan.py), what leaves when
+    until: Array  # (values,): the op until which each value stays for others
+    requests: Array  # (requests, 2): and the values and addresses of its requests
+    K: Array  # (K_SIZE,)
+    F: NDArray[np.float64]  # (4,)
     caching: Any  # of that allocator, its state; of others None
 
 

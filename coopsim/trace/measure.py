@@ -1,12 +1,14 @@
 """What can be said of a trace without replaying it."""
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coopsim.trace.table import Trace
 from coopsim.types import Role
+
+if TYPE_CHECKING:
+    from coopsim.trace.table import Trace
 
 
 def round_up(nbytes: Any, granule: int) -> Any:
@@ -14,7 +16,7 @@ def round_up(nbytes: Any, granule: int) -> Any:
     return -(-nbytes // granule) * granule
 
 
-def live_bytes(trace: Trace, granule: int = 1) -> np.ndarray:
+def live_bytes(trace: "Trace", granule: int = 1) -> np.ndarray:
     """Bytes alive while each op runs, with what it makes and its temporaries; nothing evicted, updates in place."""
     size = round_up(trace.bytes, granule)
     op_of_creation = np.repeat(np.arange(trace.n_ops), np.diff(trace.creates.start))
@@ -29,12 +31,12 @@ def live_bytes(trace: Trace, granule: int = 1) -> np.ndarray:
     return result
 
 
-def peak_bytes(trace: Trace, granule: int = 1) -> int:
+def peak_bytes(trace: "Trace", granule: int = 1) -> int:
     """Peak without eviction: what a memory ratio of 100 % is."""
     return int(max(live_bytes(trace, granule).max(), round_up(trace.bytes, granule)[trace.alive_at_start].sum()))
 
 
-def bytes_at_peak(trace: Trace) -> dict[str, int]:
+def bytes_at_peak(trace: "Trace") -> dict[str, int]:
     """What is alive when the most is (as in `live_bytes`), by role; the op's own temporaries count as `temporary`."""
     op = int(live_bytes(trace).argmax())
     made, freed = np.full(trace.n_storages, -1), np.full(trace.n_storages, trace.n_ops)
@@ -48,7 +50,7 @@ def bytes_at_peak(trace: Trace) -> dict[str, int]:
     return {str(role): held[role] for role in Role if held[role]}
 
 
-def info(trace: Trace) -> dict[str, Any]:
+def info(trace: "Trace") -> dict[str, Any]:
     """A trace in figures: ops, storages, bytes by role (made or there before), peak without eviction, base cost."""
     roles = np.array(trace.role)
     at_start = trace.alive_at_start

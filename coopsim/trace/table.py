@@ -56,7 +56,7 @@ class Ragged:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """One recorded sequence of training steps. Arrays of equal length per table; see docs/formats.md.
+    """One recorded sequence of training steps: three tables (docs/formats.md), column by column.
 
     storages: `bytes`, `role` (strings of types.Role), `alive_at_start`, `becomes` (at the end of the last step this
     storage is what the named storage is at the start of the first; itself for one that simply stays; -1: it dies).
@@ -66,26 +66,26 @@ class Trace:
     frees, in program order: storage `freed[i]` goes right after op `freed_after[i]` (-1: before the first op).
     """
 
-    bytes: Ints
-    role: list[str]
-    alive_at_start: Bools
-    becomes: Ints
-    name: list[str]
-    phase: list[str]
-    module: list[str]
-    stream: Ints
-    step: Ints
-    cost_ns: Ints
-    flops: Ints
-    bytes_moved: Ints
-    random: Bools
-    reads: Ragged
-    mutates: Ragged
-    creates: Ragged
-    temporaries: Ragged
-    requests: Ragged
-    freed: Ints
-    freed_after: Ints
+    bytes: Ints  # (storages,)
+    role: list[str]  # of each storage
+    alive_at_start: Bools  # (storages,)
+    becomes: Ints  # (storages,)
+    name: list[str]  # of each op
+    phase: list[str]  # of each op
+    module: list[str]  # of each op
+    stream: Ints  # (ops,)
+    step: Ints  # (ops,), from 0, never less than the one before
+    cost_ns: Ints  # (ops,)
+    flops: Ints  # (ops,)
+    bytes_moved: Ints  # (ops,)
+    random: Bools  # (ops,)
+    reads: Ragged  # a row per op
+    mutates: Ragged  # a row per op
+    creates: Ragged  # a row per op
+    temporaries: Ragged  # a row per op
+    requests: Ragged  # a row per op
+    freed: Ints  # (frees,)
+    freed_after: Ints  # (frees,), in ascending order
     header: Mapping[str, Any] = field(default_factory=dict)
 
     @property
