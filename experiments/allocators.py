@@ -31,7 +31,7 @@ ALLOCATORS = {
 def requests_for(name: str) -> Requests:
     """Five steps: of a dense model the recorded one five times over."""
     trace = load(HERE.parent / "traces" / f"{name}.parquet")
-    return of_trace(trace, rounds=STEPS // trace.n_steps, layout=False)
+    return of_trace(trace, iterations=STEPS // trace.n_steps, layout=False)
 
 
 def row(name: str, allocator: str, requests: Requests, found: Result) -> dict[str, object]:
@@ -44,8 +44,8 @@ def row(name: str, allocator: str, requests: Requests, found: Result) -> dict[st
         "peak_allocated": found.peak_allocated,
         "peak_active": found.peak_active,
         "peak_reserved": found.peak_reserved,
-        "fragmentation_allocated": round(found.fragmentation_allocated, 6),
-        "fragmentation_active": round(found.fragmentation_active, 6),
+        "fragmentation_allocated": round(found.reserved_but_unallocated, 6),
+        "fragmentation_active": round(found.reserved_but_inactive, 6),
         "fragmentation": round(found.fragmentation, 6),
         "device_allocs": found.device_allocs,
         "details": " ".join(f"{key}={value}" for key, value in found.details.items()),

@@ -91,7 +91,7 @@ def checkpointed(model: str) -> list[dict[str, Any]]:
                 "blocks": blocks,
                 "memory_bytes": least_arena(trace),
                 "live_bytes": peak_bytes(trace, GRANULE),
-                "card_bytes": smallest(of_trace(trace, rounds=3), TORCH, ""),
+                "card_bytes": smallest(of_trace(trace, iterations=3), TORCH, ""),
                 "cost_ns": int(trace.cost_ns.sum()),
                 "floor_bytes": floor(trace),
             }

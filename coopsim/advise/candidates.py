@@ -1,4 +1,4 @@
-"""Settings worth trying: what users are told to try, by the names that a version of PyTorch knows."""
+"""Settings worth trying: what users are advised to try, by the names that a version of PyTorch knows."""
 
 from coopsim.allocators.caching.conf import parse
 from coopsim.allocators.caching.version import find

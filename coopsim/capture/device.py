@@ -31,7 +31,7 @@ class Device(Protocol):
     def value(self, func: Any, args: tuple[Any, ...]) -> Any:
         """What an op gives that hands a value to the host; None: ask the op."""
 
-    def settle(self) -> None:
+    def steady(self) -> None:
         """Between warm-up and recording: forget the cache and the peaks."""
 
     def layout(self) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ class Device(Protocol):
         """What is asked of the allocator and not given back."""
 
     def peaks(self) -> dict[str, int]:
-        """Since `settle`, for the header."""
+        """Since `steady`, for the header."""
 
 
 class RealDevice:
@@ -72,7 +72,7 @@ class RealDevice:
     def value(self, _func: Any, _args: tuple[Any, ...]) -> Any:
         """Values are what they are."""
 
-    def settle(self) -> None:
+    def steady(self) -> None:
         """Between warm-up and recording: forget the cache and the peaks."""
         torch.cuda.empty_cache()  # what the warm-up left unused is no need of the recorded steps
         torch.cuda.reset_peak_memory_stats()
@@ -86,7 +86,7 @@ class RealDevice:
         return int(torch.cuda.memory_stats()["requested_bytes.all.current"])
 
     def peaks(self) -> dict[str, int]:
-        """Since `settle`, for the header."""
+        """Since `steady`, for the header."""
         stats = torch.cuda.memory_stats()
         return {
             f"peak_{what}_bytes": stats[f"{what}_bytes.all.peak"] for what in ("requested", "allocated", "reserved")

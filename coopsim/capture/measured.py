@@ -15,7 +15,7 @@ from coopsim.phantom.profiles import Profile
 class MeasuredCosts(CostModel):
     """A roofline, but for ops in the table.
 
-    An op with the same name, FLOPs and bytes costs what the table says (the mean, if it says more than one thing). One
+    An op with the same name, FLOPs and bytes costs what the table says (the mean, if it has several rows). One
     whose name alone is known costs what its nearest namesake costs, times the ratio of their FLOPs, or of their bytes
     where it has no FLOPs. The rest is roofline.
     """

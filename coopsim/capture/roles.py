@@ -25,18 +25,18 @@ class Objects:
     def now(cls) -> "Objects":
         found = cls()
         wanted: dict[int, Any] = {}  # by class, asked once of each: there are hundreds of thousands of objects
-        for thing in gc.get_objects():
-            kind = type(thing)  # not isinstance: proxies may run code when they are asked
+        for one in gc.get_objects():
+            kind = type(one)  # not isinstance: proxies may run code when they are asked
             if id(kind) not in wanted:
                 bases = (torch.Tensor, nn.Module, torch.optim.Optimizer)
                 wanted[id(kind)] = next((base for base in bases if issubclass(kind, base)), None)
             base = wanted[id(kind)]
             if base is torch.Tensor:
-                found.tensors += tensors(thing)
+                found.tensors += tensors(one)
             elif base is nn.Module:
-                found.modules.append(thing)
+                found.modules.append(one)
             elif base is torch.optim.Optimizer:
-                found.optimizers.append(thing)
+                found.optimizers.append(one)
         return found
 
     def parameters(self) -> list[nn.Parameter]:

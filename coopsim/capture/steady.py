@@ -24,7 +24,7 @@ class Steady:
             "optimizer": ", ".join(type(o).__name__ for o in objects.optimizers),
         }
         del objects
-        recorder.device.settle()
+        recorder.device.steady()
         gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
         self._recording = recorder.start()
 

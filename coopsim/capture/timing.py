@@ -1,8 +1,8 @@
 """What ops cost on a real GPU: the time between two events around each.
 
 A sleeping kernel goes before each op, so that the host has launched the op and the second event before the first is
-reached: the time is that of the op's own kernels, with no gaps of launching. Medians over several steps; the time
-between two events with nothing between them is taken off.
+reached: the time is that of the op's own kernels, without launches. Medians over several steps; the time between two
+events with nothing between them is taken off.
 """
 
 import statistics

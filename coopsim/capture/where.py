@@ -4,7 +4,7 @@ No annotation is asked for. Backward is what the autograd engine runs, and the s
 Optimizer.step, whatever mutates gradients outside the engine (clipping, zeroing), and what runs after a backward pass
 without gradients, or after Optimizer.step, until a module is called again. Forward is the rest. Forward ops belong to
 the innermost module that is running; backward ops to the module in which their autograd node was made, which the
-node's sequence number tells.
+node's sequence number says.
 """
 
 import bisect

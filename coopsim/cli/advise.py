@@ -67,7 +67,7 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "requests": requests,
         "torch": agreement.torch,
-        "conf": snapshot.conf if args.conf is None else args.conf,
+        "conf": snapshot.conf if args.alloc_conf is None else args.alloc_conf,
         "total": total,
         "check": agreement,
         "trace": None,
@@ -87,10 +87,10 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
     if total is None:
         raise CoopsimError("a trace does not say how much memory there is; give --memory or --gpu")
     recorded = str(trace.header.get("versions", {}).get("torch", "")).partition("+")[0] or None
-    conf = trace.header.get("allocator", {}).get("conf", "") if args.conf is None else args.conf
+    conf = trace.header.get("allocator", {}).get("conf", "") if args.alloc_conf is None else args.alloc_conf
     plan = trace if trace.header.get("dependencies") != "unknown" else None
     return {
-        "requests": of_trace(trace, rounds=2),
+        "requests": of_trace(trace, iterations=2),
         "torch": _known(recorded if args.torch is None else args.torch),
         "conf": conf,
         "total": total,

@@ -166,7 +166,8 @@ def _advise(p: Parser) -> None:
         "--gpu", metavar="CARD", help="the memory of this card (coopsim list hardware), less its context"
     )
     p.add_argument("--torch", metavar="V", help="version (default: the one that follows the history; or the trace's)")
-    p.add_argument("--conf", metavar="STRING", help="PYTORCH_CUDA_ALLOC_CONF (default: as recorded)")
+    p.add_argument("--alloc-conf", metavar="STRING", help="what PYTORCH_CUDA_ALLOC_CONF holds (default: as recorded)")
+    p.add_argument("--conf", action=Renamed, dest="alloc_conf")
     p.add_argument("--device", type=natural, metavar="N", help="of a snapshot of several devices")
     p.add_argument("-o", "--output", metavar="DIR|FILE", help="draw the memory at the failure")
     p.add_argument(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim import budget, files, text
+from coopsim import budget, files, renamed, text
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.phantom import profiles
 from coopsim.progress import note
@@ -62,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     for name, there in ((args.snapshot, True), (args.trace, report.outcome == "ok")):
         if name and there:
             note(f"wrote {name}")
+    if args.json:
+        renamed.warn("of the keys of --json, fragmentation", "reserved_but_unallocated")
     print(json.dumps(report.to_dict(), indent=2) if args.json else _text(report))
     return 3 if report.outcome == "oom" else 0
 
@@ -100,7 +102,7 @@ def _text(report: "Report") -> str:
         ("outcome", failed.title if failed else f"trained: {report.steps} optimizer steps"),
         ("peak allocated", human(report.peak_allocated_bytes)),
         ("peak reserved", human(report.peak_reserved_bytes)),
-        ("fragmentation", f"{report.fragmentation:.1%} of the reserved memory at the peaks"),
+        ("unallocated", f"{100 * report.reserved_but_unallocated:.1f} % of the reserved memory, at the peaks"),
         ("of the card", f"{human(report.peak_device_bytes)} with the context's {human(report.context_bytes)}"),
     ]
     if report.retries or report.ooms:

@@ -1,4 +1,4 @@
-"""Real cards, as data: what the phantom GPU tells programs about itself, and the peak rates for the cost model.
+"""Real cards, as data: what the phantom GPU says of itself, and the peak rates for the cost model.
 
 The numbers and where they come from are in profiles.toml beside this file.
 """

@@ -1,4 +1,4 @@
-"""The requests of a schedule: every piece that a replay took and gave back, recomputation included."""
+"""The requests of a schedule: every block that a replay took and gave back, recomputation included."""
 
 from coopsim.requests.requests import Requests
 from coopsim.requests.writer import Writer

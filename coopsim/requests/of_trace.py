@@ -12,8 +12,8 @@ _UNUSED = -1  #: in a layout: a block that holds nothing
 _AT_START = 0  #: the site of what is there before the program asks
 
 
-def of_trace(trace: Trace, *, rounds: int = 1, layout: bool = True) -> Requests:
-    """What the recorded steps ask for, `rounds` times over; `source` is the op, counted through the rounds.
+def of_trace(trace: Trace, *, iterations: int = 1, layout: bool = True) -> Requests:
+    """What the recorded steps ask for, `iterations` times over; `source` is the op, counted through the iterations.
 
     Memory starts as it was laid out when the recording began; where the trace does not say how, or without `layout`,
     with one block for each storage that was there. One that the layout lacks (PyTorch makes scalars on the GPU past
@@ -37,15 +37,15 @@ def of_trace(trace: Trace, *, rounds: int = 1, layout: bool = True) -> Requests:
     becomes, streams, steps = trace.becomes.tolist(), trace.stream.tolist(), trace.step.tolist()
     phases = [PHASES.index(Phase(phase)) for phase in trace.phase]
     sites: dict[tuple[str, str, int, int], int] = {}
-    for round_ in range(rounds):
-        first = round_ * trace.n_ops
-        to.step, to.phase = round_ * trace.n_steps, -1
+    for iteration in range(iterations):
+        first = iteration * trace.n_ops
+        to.step, to.phase = iteration * trace.n_steps, -1
         for storage in starts:
             if storage not in number:
                 number[storage] = to.take(sizes[storage], 0, first, str(trace.role[storage]), _AT_START)
         for take, holder, nbytes, op, nth in _performed(trace):
             if op >= 0:
-                to.step, to.phase = round_ * trace.n_steps + steps[op], phases[op]
+                to.step, to.phase = iteration * trace.n_steps + steps[op], phases[op]
             if not nbytes:
                 continue
             if take:
@@ -86,7 +86,7 @@ class _Request(NamedTuple):
 def _performed(trace: Trace) -> Iterator[_Request]:
     """The recorded steps once, in the order in which memory was taken and given back (docs/formats.md, `requests`).
 
-    What is there at the start is not taken. Where a trace does not tell the order, an op takes what it creates, then
+    What is there at the start is not taken. Where a trace does not give the order, an op takes what it creates, then
     its temporaries, which it gives back at once.
     """
     frees: list[list[int]] = [[] for _ in range(trace.n_ops + 1)]
@@ -96,7 +96,7 @@ def _performed(trace: Trace) -> Iterator[_Request]:
     requests, temporaries = trace.requests.rows(), trace.temporaries.rows()
     for op in range(-1, trace.n_ops):
         if op >= 0:
-            codes = requests[op] or _untold(len(creates[op]), temporaries[op])
+            codes = requests[op] or _in_order(len(creates[op]), temporaries[op])
             yield from _of_op(op, codes, creates[op], sizes)
         for storage in frees[op + 1]:
             yield _Request(False, storage, sizes[storage], op, 0)
@@ -119,6 +119,6 @@ def _of_op(op: int, codes: list[int], creates: list[int], sizes: list[int]) -> I
         nth += 1
 
 
-def _untold(n: int, temporaries: list[int]) -> list[int]:
+def _in_order(n: int, temporaries: list[int]) -> list[int]:
     taken = [nbytes for nbytes in temporaries if nbytes > 0]
     return [*range(-1, -n - 1, -1), *taken, *range(-n - 1, -n - 1 - len(taken), -1)]

@@ -50,7 +50,7 @@ class _Session:
     def __init__(self, task: Task, folder: str) -> None:
         self._task, self._folder = task, folder
         self._watch: Any = None
-        self._error: dict[str, Any] | None = None
+        self._error: dict[str, str] | None = None
 
     def begin(self, _torch: ModuleType) -> None:
         """torch is there."""
@@ -67,12 +67,7 @@ class _Session:
         """In place of sys.excepthook: remember what ended the script."""
         first = (str(error).strip().splitlines() or [""])[0]
         said = f"{kind.__name__}: {first}" if first else kind.__name__
-        first_failure = getattr(error, "get_first_failure", None)  # torchrun's ChildFailedError
-        if first_failure is not None:
-            rank, failure = first_failure()
-            said = f"rank {rank} ended with exit code {failure.exitcode}"
-        self._error = {"place": "" if first_failure else places.of_error(error), "error": said}
-        self._error["launcher"] = first_failure is not None
+        self._error = {"place": places.of_error(error), "error": said}
         if self._task.traceback:
             traceback.print_exception(kind, error, where)
 

@@ -51,7 +51,7 @@ def search(
 
     The one found and the one that fails have both run, and lie no further apart than `tolerance` times the one found,
     or are neighbours. If `high` trains the range is widened to four times that, if `low` does not to a quarter of it:
-    each at most `times` times, and `widened` is told. After a run that trains, the next to try is where memory would
+    each at most `times` times, and `widened` is called. After a run that trains, the next to try is where memory would
     be full if it grew on as it grew last, and at least a stride further, which grows; after one that does not, half
     way. tried: gets every run, for who interrupts. A CoopsimError of `run` outside the given range ends the search.
     """

@@ -84,13 +84,14 @@ class Report:
     ranks: tuple["Report", ...] = ()
 
     @property
-    def fragmentation(self) -> float:
-        """1 - peak allocated ÷ peak reserved (STWeaver's definition for caching allocators)."""
+    def reserved_but_unallocated(self) -> float:
+        """1 - peak allocated ÷ peak reserved."""
         return 1 - self.peak_allocated_bytes / self.peak_reserved_bytes if self.peak_reserved_bytes else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        own = asdict(replace(self, ranks=())) | {"fragmentation": self.fragmentation}
+        """For JSON; until the next release also with an old name."""
+        part = self.reserved_but_unallocated
+        own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
         if not self.ranks:
             return own | {"ranks": [{key: own[key] for key in own if key != "ranks"}]}
         return own | {"ranks": [one for report in self.ranks for one in report.to_dict()["ranks"]]}

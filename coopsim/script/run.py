@@ -157,9 +157,7 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     for report in reports:
         if report.get("failure"):
             raise CaptureError(f"watching {script.title} failed: {report['failure']}")
-    # A launcher's own error says only that a rank failed; the rank's says why.
-    failed = sorted((r for r in reports if r["error"]), key=lambda r: r["error"]["launcher"])
-    error, report = next(((r["error"], r) for r in failed), (None, {}))
+    error, report = next(((r["error"], r) for r in reports if r["error"]), (None, {}))
     if error is None:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise CaptureError(f"{script.title} {how}")

@@ -57,7 +57,7 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
 
 
 def guess(card: str, requests: Path, low: int, high: int) -> int | None:
-    """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be told."""
+    """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be said."""
     command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high)]
     variables = os.environ | phantom.environment(card, total_bytes=high)
     child = subprocess.run(command, env=variables, check=False, capture_output=True, text=True)  # noqa: S603

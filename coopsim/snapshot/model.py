@@ -31,7 +31,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a segment. `requested_bytes` of a free one is stale. `state`: allocated, pending or free."""
+    """A part of a segment. `requested_bytes` of a free one is stale. `state`: allocated, pending or free."""
 
     address: int
     nbytes: int

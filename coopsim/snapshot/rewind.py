@@ -13,7 +13,7 @@ _UNSPLIT = 1 << 20  #: a remainder of at most so much stays with its block, in l
 
 @dataclass
 class _Range:
-    """Memory of the device without a hole: a segment, or part of an expandable one."""
+    """Contiguous memory of the device: a segment, or part of an expandable one."""
 
     start: int
     end: int

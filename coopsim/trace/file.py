@@ -1,4 +1,4 @@
-"""Traces as files: Parquet + zstd, a row a record (storages, then ops and frees in program order), readable by pandas.
+"""Traces as files: Parquet + zstd, one row per record (storages, then ops and frees in program order).
 
 The provenance header is JSON in the Parquet metadata, under the key `coopsim`. docs/formats.md has the columns.
 """

@@ -1,4 +1,4 @@
-"""Synthetic traces: small nets whose shape makes one thing visible, for tests, documentation and benchmarks.
+"""Synthetic traces: small nets, each of which makes one effect visible, for tests, documentation and benchmarks.
 
 Each is one training step, written as a tape of forward ops from which backward follows: the backward op of a layer
 reads the gradient of its result, its inputs and its weight, and makes a gradient for each. With `weight` bytes above 0
@@ -15,7 +15,7 @@ from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, Phase, Role
 
 MIB = 1 << 20
-CHEAP, DEAR = "aten.relu.default", "aten.mm.default"
+CHEAP, EXPENSIVE = "aten.relu.default", "aten.mm.default"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class _Net:
             name, reads=reads, creates=creates, cost_ns=cost_ns, flops=flops, bytes_moved=moved, phase=phase
         )
 
-    def layer(self, *inputs: int, nbytes: int, cost_ns: int, name: str = DEAR) -> int:
+    def layer(self, *inputs: int, nbytes: int, cost_ns: int, name: str = EXPENSIVE) -> int:
         """A forward op that makes `nbytes` from its inputs and a weight of its own."""
         weight = (self._storage(self.weight, Role.PARAMETER, alive_at_start=True),) if self.weight else ()
         result = self._storage(nbytes)
@@ -160,13 +160,13 @@ def unet(depth: int = 4, nbytes: int = 16 * MIB, weight: int = 0, cost_ns: int =
 
 
 def holes(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
-    """Cheap and dear results side by side, then a wide one: dropping the cheapest first leaves holes too small for it.
+    """Cheap and expensive results side by side, then a wide one: dropping the cheapest first leaves too small holes.
 
-        address ►  │c│D│c│D│c│D│c│D│      c: cheap to recompute, D: dear
-                   │ │D│ │D│ │D│ │D│      one at a time, the cheapest first: n holes of one
-                   │     │D│c│D│c│D│      the cheapest neighbours: one hole of three
+        address ►  │c│E│c│E│c│E│c│E│      c: cheap to recompute, E: expensive
+                   │ │E│ │E│ │E│ │E│      one at a time, the cheapest first: n holes of one
+                   │     │E│c│E│c│E│      the cheapest neighbours: one hole of three
 
-    `n` pairs of one size; then a layer of three times the bytes, which needs room in one piece.
+    `n` pairs of one size; then a layer of three times the bytes, which needs room in one block.
     """
     net = _Net(weight, nbytes)
     at = net.input

@@ -59,7 +59,7 @@ class Trace:
     """One recorded sequence of training steps: three tables (docs/formats.md), column by column.
 
     storages: `bytes`, `role` (strings of types.Role), `alive_at_start`, `becomes` (at the end of the last step this
-    storage is what the named storage is at the start of the first; itself for one that simply stays; -1: it dies).
+    storage is what the named storage is at the start of the first; itself for one that is kept; -1: it dies).
     ops, in program order: `name`, `phase`, `module`, `stream`, `step`, `cost_ns`, `flops`, `bytes_moved`, `random`,
     and the lists `reads`, `mutates`, `creates` (storage ids), `temporaries` (bytes allocated inside the op) and
     `requests` (in which order; empty: what is created, in order, and no temporaries).

@@ -58,6 +58,8 @@ def test_peaks_and_a_trace(tmp_path: Path) -> None:
     assert held <= report["peak_requested_bytes"] <= report["peak_allocated_bytes"] <= report["peak_reserved_bytes"]
     # The last step is like the others but for what the first could not have: momentum.
     assert held == report["peak_requested_bytes"]
+    unallocated = 1 - report["peak_allocated_bytes"] / report["peak_reserved_bytes"]
+    assert report["reserved_but_unallocated"] == report["fragmentation"] == unallocated
     # 4 products forward, two for each backward; the first needs no gradient of its input
     assert list(recorded.name).count("aten.mm.default") == 11
 
@@ -151,7 +153,7 @@ x.view(3, 5)
     ("words", "says"),
     [
         ((), "rank.py:6: RuntimeError: shape '[3, 5]' is invalid for input of size 10"),
-        (("leave",), "rank 0 ended with exit code 7"),
+        (("leave",), "rank 0: torchrun --nproc-per-node 1 rank.py leave ended with exit code 7"),
     ],
 )
 def test_a_launcher_that_fails_says_what_its_rank_said(words: tuple[str, ...], says: str, tmp_path: Path) -> None:

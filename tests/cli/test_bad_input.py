@@ -187,7 +187,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("advise", "truncated.parquet", "--memory", "1GiB"), 2, "not a trace file"),
     (("advise", "good.parquet", "--memory", "1GiB", "--torch", ""), 2, "torch '' is not a version"),
     (("advise", "good.parquet", "--memory", "1GiB", "--torch", "9.9"), 2, "not simulated"),
-    (("advise", "good.parquet", "--memory", "1GiB", "--conf", "rubbish"), 2, "unknown setting 'rubbish'"),
+    (("advise", "good.parquet", "--memory", "1GiB", "--alloc-conf", "rubbish"), 2, "unknown setting 'rubbish'"),
     (
         ("advise", "good.parquet", "--memory", "1GiB", "-o", "no-such/memory.png"),
         2,

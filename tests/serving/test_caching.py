@@ -16,8 +16,8 @@ from coopsim.trace.synth import make
 @pytest.mark.parametrize("conf", ["", "expandable_segments:True", "roundup_power2_divisions:4"])
 def test_same_as_request_by_request(conf: str) -> None:
     trace = make("synth:unet:4")
-    found = caching.run(of_trace(trace, rounds=2), caching.Options(conf=conf))
-    alone = attempt(of_trace(trace, rounds=2), "2.15.0", conf)
+    found = caching.run(of_trace(trace, iterations=2), caching.Options(conf=conf))
+    alone = attempt(of_trace(trace, iterations=2), "2.15.0", conf)
     assert (found.peak_reserved, found.peak_allocated) == (alone.peak_reserved_bytes, alone.peak_allocated_bytes)
     assert found.peak_reserved >= found.peak_allocated >= found.peak_requested > 0
 

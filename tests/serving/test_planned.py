@@ -68,10 +68,10 @@ def test_classes() -> None:
 
 
 def test_what_repeats_is_all_planned() -> None:
-    found = run(of_trace(trace((6, 8)), rounds=3))
+    found = run(of_trace(trace((6, 8)), iterations=3))
     assert found.details["planned"] == 1 + 3 * 4
     assert (found.details["reused"], found.details["borrowed"], found.details["fallback"]) == (0, 0, 0)
-    assert (found.peak_reserved, found.device_allocs, found.fragmentation_allocated) == (28 * MIB, 1, 0)
+    assert (found.peak_reserved, found.device_allocs, found.reserved_but_unallocated) == (28 * MIB, 1, 0)
 
 
 def test_smaller_than_planned_takes_the_place_of_its_site() -> None:
@@ -157,8 +157,8 @@ def test_recorded_dynamic_traces(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["unet", "resnet-50", "inception-v3"])
 def test_recorded_static_traces_take_no_more_than_they_must(name: str) -> None:
-    requests = of_trace(load(ROOT / "traces" / f"{name}.parquet"), rounds=3, layout=False)
+    requests = of_trace(load(ROOT / "traces" / f"{name}.parquet"), iterations=3, layout=False)
     found = run(requests)
     assert found.details["plan_bytes"] == found.details["plan_bound"] == requests.peak_bytes(512)
     assert found.details["fallback"] == 0
-    assert found.fragmentation_allocated < 0.001
+    assert found.reserved_but_unallocated < 0.001

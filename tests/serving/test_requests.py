@@ -1,4 +1,4 @@
-"""What a trace asks for, in order, over several rounds; and what allocators that serve it say of themselves."""
+"""What a trace asks for, in order, over several iterations; and what allocators that serve it say of themselves."""
 
 import numpy as np
 import pytest
@@ -31,12 +31,12 @@ def small() -> Trace:
     return b.build({})
 
 
-def test_order_rounds_and_heirs() -> None:
+def test_order_iterations_and_heirs() -> None:
     once = ["+0:100", "+1:50", "+2:7", "+3:20", "-2", "-1", "+4:100", "+5:8", "-5", "-3", "-0"]
     assert written(of_trace(small())) == once
     # x is asked for again; z is w now
     again = ["+6:50", "+7:7", "+8:20", "-7", "-6", "+9:100", "+10:8", "-10", "-8", "-4"]
-    requests = of_trace(small(), rounds=2)
+    requests = of_trace(small(), iterations=2)
     assert written(requests) == once + again
     assert requests.step.tolist() == [0] * 11 + [1] * 10
     assert requests.source.tolist()[:7] == [-1, -1, 0, 0, 0, 0, 1]
@@ -47,7 +47,7 @@ def test_order_rounds_and_heirs() -> None:
 
 
 def test_the_same_place_of_the_program_has_the_same_site() -> None:
-    requests = of_trace(small(), rounds=2)
+    requests = of_trace(small(), iterations=2)
     taken = [(item, site) for take, item, *_, site in requests.memory() if take]
     sites = dict(taken)
     assert sites[2] == sites[7]
@@ -58,7 +58,7 @@ def test_the_same_place_of_the_program_has_the_same_site() -> None:
 @pytest.mark.parametrize("name", ["unet", "spos", "moe"])
 def test_recorded_traces(name: str) -> None:
     trace = load(ROOT / "traces" / f"{name}.parquet")
-    requests = of_trace(trace, rounds=2, layout=False)
+    requests = of_trace(trace, iterations=2, layout=False)
     nbytes, start, end = requests.lifetimes()
     assert (end > start).all()
     assert len(nbytes) == len(requests.labels)
@@ -74,7 +74,7 @@ def test_no_requests() -> None:
     assert (len(requests), requests.peak_bytes()) == (0, 0)
     for run in SERVING.values():
         found = run(requests)
-        assert (found.peak_reserved, found.fragmentation_allocated, found.fragmentation_active) == (0, 0, 0)
+        assert (found.peak_reserved, found.reserved_but_unallocated, found.reserved_but_inactive) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("name", sorted(SERVING))
@@ -86,11 +86,11 @@ def test_every_allocator(name: str, trace: str) -> None:
     assert found.allocator == name
     assert requests.peak_bytes() == found.peak_requested
     assert requests.peak_bytes(512) <= found.peak_allocated <= found.peak_active <= found.peak_reserved
-    assert 0 <= found.fragmentation_active <= found.fragmentation_allocated < 0.3
+    assert 0 <= found.reserved_but_inactive <= found.reserved_but_unallocated < 0.3
     assert SERVING[name](requests) == found
 
 
 def test_definitions_of_fragmentation() -> None:
     found = Result("x", 50, 60, 75, 100, 1, 0)
-    assert found.fragmentation_allocated == pytest.approx(0.4)
-    assert found.fragmentation_active == pytest.approx(0.25)
+    assert found.reserved_but_unallocated == pytest.approx(0.4)
+    assert found.reserved_but_inactive == pytest.approx(0.25)

@@ -29,8 +29,8 @@ def test_start_is_what_is_missing(bert: Trace) -> None:
     assert requests.labels[requests.rows[first, 1]] in ("what is there at the start", "parameter", "gradient", "input")
 
 
-def test_rounds_follow_each_other(bert: Trace) -> None:
-    once, twice = of_trace(bert), of_trace(bert, rounds=2)
+def test_iterations_follow_each_other(bert: Trace) -> None:
+    once, twice = of_trace(bert), of_trace(bert, iterations=2)
     assert twice.prologue == once.prologue
     assert len(twice) - twice.prologue == 2 * (len(once) - once.prologue)
     assert once.peak_bytes() == twice.peak_bytes()

@@ -24,17 +24,17 @@ class Result:
 
     @property
     def fragmentation(self) -> float:
-        """As its authors define it."""
-        return self.fragmentation_active if self.allocator == "gmlake" else self.fragmentation_allocated
+        """What its authors call so."""
+        return self.reserved_but_inactive if self.allocator == "gmlake" else self.reserved_but_unallocated
 
     @property
-    def fragmentation_allocated(self) -> float:
-        """STAlloc's and STWeaver's: 1 - peak allocated / peak reserved."""
+    def reserved_but_unallocated(self) -> float:
+        """1 - peak allocated / peak reserved: STAlloc's and STWeaver's fragmentation."""
         return _lost(self.peak_allocated, self.peak_reserved)
 
     @property
-    def fragmentation_active(self) -> float:
-        """GMLake's: 1 - peak active / peak reserved."""
+    def reserved_but_inactive(self) -> float:
+        """1 - peak active / peak reserved: GMLake's fragmentation."""
         return _lost(self.peak_active, self.peak_reserved)
 
 

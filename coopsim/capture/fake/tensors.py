@@ -59,7 +59,7 @@ class FakeDevice:
             return None
         return 0 if args[0].is_cuda else 1
 
-    def settle(self) -> None:
+    def steady(self) -> None:
         """There is no cache."""
 
     def layout(self) -> list[dict[str, Any]]:
