@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             note(f"wrote {name}")
     if args.json:
         renamed.warn("of the keys of --json, fragmentation", "reserved_but_unallocated")
-    print(json.dumps(report.to_dict(), indent=2) if args.json else _text(report))
+    print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     return 3 if report.outcome == "oom" else 0
 
 
@@ -93,7 +93,8 @@ def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
     return replace(report, smallest_memory_bytes=smallest, fit_runs=runs)
 
 
-def _text(report: "Report") -> str:
+def text_of(report: "Report") -> str:
+    """What came of a run, for people."""
     human = text.human
     failed = report.out_of_memory if report.outcome == "oom" else None
     rows = [

@@ -82,6 +82,7 @@ class Report:
     rank: int = 0
     world_size: int = 1
     ranks: tuple["Report", ...] = ()
+    guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
 
     @property
     def reserved_but_unallocated(self) -> float:
@@ -92,6 +93,7 @@ class Report:
         """For JSON; until the next release also with an old name."""
         part = self.reserved_but_unallocated
         own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
+        del own["guest"]
         if not self.ranks:
             return own | {"ranks": [{key: own[key] for key in own if key != "ranks"}]}
         return own | {"ranks": [one for report in self.ranks for one in report.to_dict()["ranks"]]}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: How long a gradient bucket is held would else hang on when NCCL's watchdog looks, ten times a second.
 _DEFAULTS = {"TORCH_NCCL_BLOCKING_WAIT": "1"}
+#: The programs that run now, in whatever thread.
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,13 @@ def _variables(script: "Script", task: Task, folder: str, *, devices: int = 1) -
     gpu = phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices)
     site = str(Path(__file__).parent / "site")
     path = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
-    return os.environ | gpu | task.variables(folder) | {"PATH": command_path(), "PYTHONPATH": path}
+    return (
+        os.environ
+        | dict(script.variables)
+        | gpu
+        | task.variables(folder)
+        | {"PATH": command_path(), "PYTHONPATH": path}
+    )
 
 
 def _reports(folder: str) -> list[dict[str, Any]]:
@@ -101,12 +109,20 @@ def _outputs(script: "Script") -> tuple[int | None, int | None]:
 def _child(script: "Script", variables: dict[str, str]) -> Any:
     stdout, stderr = _outputs(script)
     child = subprocess.Popen(script.words(), env=variables, stdout=stdout, stderr=stderr)  # noqa: S603
+    _running.add(child)
     try:
         yield child
     finally:
+        _running.discard(child)
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         child.wait()
+
+
+def end_all() -> None:
+    """End the programs that other threads run: Ctrl-C reaches the main thread alone."""
+    for child in list(_running):
+        child.kill()
 
 
 def command_path() -> str:
