@@ -132,6 +132,9 @@ def _phantom(p: Parser) -> None:
         help="of --largest: how far below the number that fails the search may end (default: 1%%; 0%%: next to it)",
     )
     p.add_argument("--world", type=positive, metavar="N", help="run it as a rank of N (default: as the launcher says)")
+    p.add_argument(
+        "--fewest-ranks", action="store_true", help="find the least number of cards on which such a job fits"
+    )
     p.add_argument("--ranks", metavar="0,7|all", help="of a job of several ranks: those to run (default: 0)")
     p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")

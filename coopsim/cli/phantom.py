@@ -48,6 +48,10 @@ def run(args: argparse.Namespace) -> int:
         world_size=args.world,
         ranks=args.ranks,
     )
+    if args.fewest_ranks:
+        from coopsim.cli import phantom_fewest
+
+        return phantom_fewest.run(args, script)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if args.snapshot:

@@ -98,7 +98,7 @@ def run(script: Script, *, snapshot: Path | None = None, requests: Path | None =
     said, failed = [], []
     for one in ran:
         try:
-            said.append(replace(_report(script, one), world_size=world.size))
+            said.append(replace(_report(script, one), world_size=world.size, ranks_per_node=world.per_node))
         except CaptureError as e:
             failed.append((one.rank, str(e)))
     if failed and not any(report.outcome == "oom" for report in said):
