@@ -5,6 +5,7 @@ the kernels' code.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -73,13 +74,28 @@ def is_random(func: Any, named: dict[str, Any]) -> bool:
     return all(named.get(flag, True) not in (0, 0.0, False) for flag in _RANDOM_IF.get(name, ()))
 
 
+#: The kind of device whose tensors are looked at.
+_watched = "cuda"
+
+
+@contextmanager
+def on(kind: str) -> Iterator[None]:
+    """Inside, tensors on devices of this kind are looked at, and not those of a GPU."""
+    global _watched
+    before, _watched = _watched, kind
+    try:
+        yield
+    finally:
+        _watched = before
+
+
 def tensors(value: Any) -> Iterator[torch.Tensor]:
     """The device's tensors in an argument or a result, in order: itself, or those in lists, tuples, DTensors."""
     if is_traceable_wrapper_subclass(value):
         for name in value.__tensor_flatten__()[0]:
             yield from tensors(getattr(value, name))
     elif isinstance(value, torch.Tensor):
-        if value.device.type == "cuda" and value.layout is torch.strided:
+        if value.device.type == _watched and value.layout is torch.strided:
             yield value
     elif isinstance(value, list | tuple):
         for item in value:

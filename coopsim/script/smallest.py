@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from coopsim import phantom
@@ -56,12 +56,9 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
     return fitting * STEP, asked
 
 
-def guess(card: str, requests: Path, low: int, high: int, variables: Iterable[tuple[str, str]] = ()) -> int | None:
-    """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be told.
-
-    `variables`: set in the environment, over ours.
-    """
+def guess(card: str, requests: Path, low: int, high: int) -> int | None:
+    """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be said."""
     command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high)]
-    environment = os.environ | phantom.environment(card, total_bytes=high) | dict(variables)
-    child = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)  # noqa: S603
+    variables = os.environ | phantom.environment(card, total_bytes=high)
+    child = subprocess.run(command, env=variables, check=False, capture_output=True, text=True)  # noqa: S603
     return int(child.stdout) if child.returncode == 0 and child.stdout.strip().isdecimal() else None

@@ -1,0 +1,103 @@
+"""What is known of the storages of a running step, and of the calls that made what is in them."""
+
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+class Cell:
+    """A storage of the program. An op that changes it in place makes its next version.
+
+    `gone`: its memory was taken. `held`: storages of ours with the bytes of some version, or the program's own, which
+    we hold for longer than the program does. `makers`: by version, the call that made it. `pinned`: somebody has its
+    address. `touched`: when it was used last, in ops.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "gone",
+        "held",
+        "key",
+        "makers",
+        "nbytes",
+        "pinned",
+        "ref",
+        "streams",
+        "touched",
+        "version",
+    )
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self.ref = weakref.ref(storage)
+        self.key: int = storage._cdata  #: of the storage, for as long as it lives
+        self.nbytes: int = storage.nbytes()
+        self.version = 0
+        self.gone = False
+        self.held: dict[int, torch.UntypedStorage] = {}
+        self.makers: dict[int, Call] = {}
+        self.pinned = False
+        self.touched = 0
+        self.streams: set[Any] = set()
+
+
+Value = tuple[Cell, int]  #: a version of a storage's bytes
+
+
+class Spec:
+    """Stands for a tensor on the device in the arguments of a call. `cell` None: a tensor without bytes."""
+
+    __slots__ = ("cell", "dtype", "offset", "size", "stride")
+
+    def __init__(self, cell: Cell | None, tensor: torch.Tensor) -> None:
+        self.cell, self.dtype, self.offset = cell, tensor.dtype, tensor.storage_offset()
+        self.size, self.stride = tensor.size(), tensor.stride()
+
+    def on(self, storage: torch.UntypedStorage) -> torch.Tensor:
+        """Such a tensor on this storage."""
+        blank = torch.empty(0, dtype=self.dtype, device=storage.device)
+        return blank.set_(storage, self.offset, self.size, self.stride)
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """An op as this step called it, so that it can be run again."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    reads: list[Value] = field(default_factory=list)
+    mutates: list[Cell] = field(default_factory=list)
+    writes: list[Value] = field(default_factory=list)
+    results: list[Cell | None] = field(default_factory=list)  #: by position, of the device's tensors among the results
+    generator: torch.Generator | None = None
+    state: torch.Tensor | None = None  #: the generator's, before the op drew from it
+    gradients: bool = False  #: were gradients enabled? some kernels ask
+    cost: int = 0
+
+
+def change(value: Any, kind: type, to: Callable[[Any], Any]) -> Any:
+    """The same nest of lists, tuples and dictionaries, with `to` done to what is of this kind."""
+    if isinstance(value, kind):
+        return to(value)
+    if type(value) in (list, tuple):
+        return type(value)([change(v, kind, to) for v in value])
+    if isinstance(value, dict):
+        return {key: change(v, kind, to) for key, v in value.items()}
+    return value
+
+
+def on_device(kind: str, values: Any) -> list[torch.Tensor]:
+    """The tensors on the device in the arguments or results of an op, in order."""
+    return list(_on_device(kind, values))
+
+
+def _on_device(kind: str, values: Any) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if value.device.type == kind and value.layout is torch.strided:
+                yield value
+        elif isinstance(value, list | tuple):
+            yield from _on_device(kind, value)

@@ -1,0 +1,91 @@
+"""The device of a live step, as the recorder asks for it: nothing of the program's is touched."""
+
+import gc
+from collections import Counter
+from typing import Any
+
+import torch
+
+from coopsim.capture.costs import CostModel
+from coopsim.capture.device import Device, RealDevice
+from coopsim.capture.temporaries import History
+from coopsim.phantom import profiles
+
+_OTHERWISE = "a100-80gb"  #: for costs, where a card is not known
+
+
+class CpuDevice:
+    """The host's memory."""
+
+    def __init__(self) -> None:
+        self.history = History(available=False)
+        self.header: dict[str, Any] = {"device": "cpu"}
+
+    def stream(self) -> int:
+        """There is one."""
+        return 0
+
+    def clear(self, tensor: torch.Tensor) -> None:
+        """The data are what a kernel made."""
+
+    def value(self, _func: Any, _args: tuple[Any, ...]) -> Any:
+        """Values are what they are."""
+
+    def steady(self) -> None:
+        """There is no cache."""
+
+    def layout(self) -> list[dict[str, Any]]:
+        """Nothing is known of it."""
+        return []
+
+    def requested_bytes(self) -> int:
+        """Nothing is known of it."""
+        return 0
+
+    def peaks(self) -> dict[str, int]:
+        """Nothing is known of them."""
+        return {}
+
+
+class CudaDevice(RealDevice):
+    """A GPU, or the phantom one. Its allocator's state is left alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History(available=False)
+
+    def layout(self) -> list[dict[str, Any]]:
+        """It is not asked for: a snapshot in every step takes too long."""
+        return []
+
+
+def find(kind: str) -> Device:
+    """The device of this kind."""
+    return CudaDevice() if kind == "cuda" else CpuDevice()
+
+
+def cost_model(kind: str) -> CostModel:
+    """Costs on this device's card; a roofline, which on the CPU is not used."""
+    name = _OTHERWISE
+    if kind == "cuda":
+        title = torch.cuda.get_device_name().lower()
+        name = next((card for card, named in profiles.names().items() if named.lower() in title), name)
+    return CostModel(profiles.get(name), "tf32" if torch.backends.cuda.matmul.allow_tf32 else "fp32")
+
+
+def allocated() -> int:
+    """Bytes that the caching allocator has given out."""
+    stats: dict[str, Any] = torch._C._cuda_memoryStats(torch.cuda.current_device())
+    return int(stats["allocated_bytes"]["all"]["current"])
+
+
+def here() -> str:
+    """The kind of device that this process trains on: where most bytes of parameters are."""
+    found: Counter[str] = Counter()
+    for thing in gc.get_objects():
+        kind = type(thing)  # not isinstance: proxies may run code when they are asked
+        if issubclass(kind, torch.nn.Parameter) and thing.device.type in ("cuda", "cpu"):
+            found[thing.device.type] += thing.nbytes
+    if not found:
+        return "cuda" if torch.cuda.is_initialized() else "cpu"  # type: ignore[no-untyped-call]
+    return found.most_common(1)[0][0]

@@ -1,0 +1,179 @@
+"""Following a plan, op by op, with the tensors of this step."""
+
+from typing import Any
+
+import torch
+
+from coopsim.live.cells import Call, Cell, Spec, change, on_device
+from coopsim.live.on_demand import generator
+from coopsim.live.plan import Again, Drop, Evict, Plan, Row
+from coopsim.live.tape import Taped
+from coopsim.live.values import Values
+
+
+class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without the plan)
+    """The step is not the one that the plan is for."""
+
+
+class Follow:
+    """One step by a plan. `at`: the next entry of the tape. `broken`: why the plan is of no use from there on."""
+
+    def __init__(self, plan: Plan, values: Values) -> None:
+        self.plan, self.rows, self.values = plan, plan.rows, values
+        self.at = 0
+        self.broken = ""
+        self.cells: dict[int, Cell] = {}  # by number of the storage
+        self._by_key: dict[int, Cell] = {}
+        self._calls: dict[int, Call] = {}
+        self._several_streams = plan.several_streams
+
+    def cell(self, tensor: torch.Tensor) -> Cell | None:
+        """The cell of a tensor's storage, if that matters to the plan."""
+        storage = tensor.untyped_storage()
+        cell = self._by_key.get(storage._cdata)
+        return cell if cell is not None and cell.ref() is storage else None
+
+    def take_over(self, tape: list[Taped]) -> bool:
+        """The step has begun without the plan, as `tape` has it. False if that is not as the plan's began."""
+        cells: dict[int, Cell] = {}
+        versions: dict[int, int] = {}
+        rows = self.rows[: len(tape)]
+        for row, taped in zip(rows, tape, strict=True):
+            inputs, results, call = taped.cells
+            for numbers, found in ((row.entry.inputs, inputs), (row.entry.results, results)):
+                for storage, cell in zip(numbers, found, strict=True):
+                    if storage >= 0 and (cell is None or cells.setdefault(storage, cell) is not cell):
+                        return False
+            versions |= dict(row.makes)
+            if call is not None and row.call:
+                self._calls[row.entry.op] = call
+        if any(cells[s].version != version for s, version in versions.items()):
+            return False
+        self.cells = {storage: cell for storage, cell in cells.items() if storage in self.plan.watched}
+        self._by_key = {cell.key: cell for cell in self.cells.values()}
+        self.at = len(tape)
+        late: dict[tuple[int, int], None] = {}
+        for action in (action for row in rows for action in row.before):
+            if isinstance(action, Evict):
+                late[action.value] = None
+            else:
+                for value in action.targets if isinstance(action, Again) else [action.value]:
+                    late.pop(value, None)
+        for s, version in late:
+            self.values.evict((cells[s], version))
+        return True
+
+    def run(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One op, with what the plan has around it. Deviation, before anything was done, if its operands are others."""
+        given = on_device(self.values.kind, (*args, *kwargs.values()))
+        self._bind(row.look, given)
+        if row.entry.mutable:
+            self.check_changed(row, given)
+        op = row.entry.op
+        cells, values = self.cells, self.values
+        if op < 0:
+            return row.func(*args, **kwargs)
+        for action in row.before:
+            self._act(action)
+        if values.gone:
+            here = (cells[s] for _, s in row.look)
+            values.bring([(cell, cell.version) for cell in here if cell.gone])  # by plan they are there
+        for s, v in row.copies:
+            storage = values.home((cells[s], v))
+            if storage is not None:
+                cells[s].held[v] = values.copy(storage)
+        call = self._call(row, args, kwargs) if row.call else None
+        out = row.func(*args, **kwargs)
+        for s, v in row.makes:
+            if s in cells:
+                cells[s].version = v
+        try:
+            self._bind(row.find, on_device(values.kind, (out,)) if row.find else [])
+        except Deviation as why:
+            self.broken = str(why)  # the op has run, and must not run again
+            return out
+        if call is not None:
+            self._keep(call, row)
+        for s, v in row.keep:
+            cell = cells.get(s)
+            if cell is not None and cell.version == v and not cell.gone and v not in cell.held:
+                storage = cell.ref()
+                if storage is not None:
+                    cell.held[v] = storage
+        if self._several_streams and values.kind == "cuda":
+            self._note_stream(row)
+        return out
+
+    def check_changed(self, row: Row, given: list[torch.Tensor]) -> None:
+        """Deviation if an op that changes data in place is about to change what the plan thinks it leaves alone."""
+        expected = {self.cells[s] for _, s in row.look}
+        for tensor in given:
+            cell = self.cell(tensor)
+            if cell is not None and cell not in expected:
+                raise Deviation("changes other tensors")
+
+    def _act(self, action: Evict | Drop | Again) -> None:
+        cells = self.cells
+        if isinstance(action, Again):
+            call = self._calls.get(action.op)
+            if call is None:
+                return
+            targets = [(cells[s], v) for s, v in action.targets]
+            takeovers = [(cells[s], v) for s, v in action.takeovers]
+            self.values.bring(call.reads)  # by plan they are there
+            self.values.run(call, targets, takeovers)
+            return
+        s, v = action.value
+        cell = cells.get(s)
+        if cell is not None and isinstance(action, Evict):
+            self.values.evict((cell, v))
+        elif cell is not None:
+            cell.held.pop(v, None)
+
+    def _bind(self, watched: list[tuple[int, int]], found: list[torch.Tensor]) -> None:
+        """Learn where watched storages are. Deviation if another is in its place."""
+        cells = self.cells
+        for i, s in watched:
+            if i >= len(found):
+                raise Deviation("has other operands")
+            storage = found[i].untyped_storage()
+            cell = cells.get(s)
+            if cell is None:
+                cell = cells[s] = Cell(storage)
+                self._by_key[cell.key] = cell
+            elif cell.ref() is not storage:
+                raise Deviation("works on other tensors")
+
+    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        cells, kind = self.cells, self.values.kind
+        numbers = iter(row.entry.inputs)
+
+        def spec(tensor: torch.Tensor) -> Any:
+            if tensor.device.type != kind or tensor.layout is not torch.strided:
+                return tensor.detach().clone()
+            return Spec(cells.get(next(numbers)), tensor)
+
+        call = Call(row.func, change(args, torch.Tensor, spec), change(kwargs, torch.Tensor, spec))
+        op = row.entry.op
+        call.reads = [(cells[s], v) for s, v in self.plan.program.reads[op]]
+        call.mutates = [cells[s] for s in self.plan.mutates[op] if s in cells]
+        call.gradients = torch.is_grad_enabled()
+        if self.plan.random[op]:
+            names = [a.name for a in row.func._schema.arguments]
+            call.generator = generator(kind, dict(zip(names, args, strict=False)) | kwargs)
+            call.state = call.generator.get_state()
+        return call
+
+    def _keep(self, call: Call, row: Row) -> None:
+        cells, op = self.cells, row.entry.op
+        call.results = [cells.get(s) for s in row.entry.results]
+        call.writes = [(cells[s], v) for s, v in self.plan.program.writes[op]]
+        call.cost = sum(cell.nbytes for cell, _ in (*call.reads, *call.writes))
+        for cell, version in call.writes:
+            cell.makers[version] = call
+        self._calls[op] = call
+
+    def _note_stream(self, row: Row) -> None:
+        stream = torch.cuda.current_stream()
+        for _, s in (*row.look, *row.find):
+            self.cells[s].streams.add(stream)

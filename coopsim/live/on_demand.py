@@ -1,0 +1,267 @@
+"""Evicting when memory runs short, for steps that go by no plan: greedily, what costs least per byte and staleness."""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import torch
+
+from coopsim.capture import effects
+from coopsim.live import refused
+from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
+from coopsim.live.errors import DoesNotFit
+from coopsim.live.values import Values
+from coopsim.text import human
+
+_SMALL = 1 / 20_000  #: of the budget: what is smaller is not worth evicting
+_ANCESTORS = 32  #: evicted values that a score looks back at, at most
+
+
+class OnDemand:
+    """Runs the ops of a step one by one, and knows all of them, so that whatever they made can be evicted.
+
+    limit: bytes, None: there is no budget yet. allocated: tells how many there are now. hard: rather than to go over
+    the limit, fail.
+    """
+
+    def __init__(self, values: Values, limit: int | None, allocated: Callable[[], int], *, hard: bool) -> None:
+        self.values, self.limit, self._allocated, self._hard = values, limit, allocated, hard
+        self._cells: dict[int, Cell] = {}
+        self._all: list[Cell] = []
+        self._made: list[Cell] = []
+        self._kept: list[torch.UntypedStorage] = []
+        self._now = 0
+        self._ends: set[Value] = set()  # what the op that runs changes, and nothing could make again
+        self.last: tuple[list[Cell | None], list[Cell | None], Call | None] = [], [], None
+
+    def adopt(self, cells: Iterable[Cell]) -> None:
+        """These are known already: the step went by a plan until now."""
+        for cell in cells:
+            self._all.append(cell)
+            if cell.ref() is not None:
+                self._cells[cell.key] = cell
+                if cell.version in cell.makers:
+                    self._made.append(cell)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All that it has seen, those included that are no more."""
+        return self._all
+
+    def cell(self, tensor: torch.Tensor) -> Cell | None:
+        """The cell of a tensor's storage; None if it has no bytes."""
+        storage = tensor.untyped_storage()
+        if not storage.nbytes():
+            return None
+        cell = self._cells.get(storage._cdata)
+        if cell is None or cell.ref() is not storage:
+            cell = self._cells[storage._cdata] = Cell(storage)
+            self._all.append(cell)
+        return cell
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Any:
+        """Run an op: first what it reads is made ready, and room for what it makes."""
+        values = self.values
+        self._now += 1
+        operands = on_device(values.kind, (*args, *kwargs.values()))
+        inputs = [self.cell(tensor) for tensor in operands]
+        cells = list(dict.fromkeys(c for c in inputs if c is not None))
+        named = effects.arguments(func, args, kwargs)
+        changed = [named[name] for name in effects.mutated(func, named)]
+        mutated = list(dict.fromkeys(c for t in on_device(values.kind, changed) if (c := self.cell(t)) is not None))
+        leave = set(cells)
+        self._ends = {(cell, cell.version) for cell in mutated if cell.version not in cell.makers}
+        if values.gone:
+            wanted = [(c, c.version) for c in cells] + self._hang_on_ends()
+            values.bring(wanted, self.room)
+            leave.update(cell for cell, _ in wanted)
+        if self.limit is not None:
+            self.room(self._need(func, args, kwargs), leave)
+        call = self._call(func, named, args, kwargs, inputs, mutated)
+        out = self._execute(func, execute, leave)
+        if any((storage := c.ref()) is not None and storage.nbytes() != c.nbytes for c in cells):
+            refused.resized()
+        results = [self.cell(tensor) for tensor in on_device(values.kind, (out,))]
+        created = [c for c in dict.fromkeys(results) if c is not None and c not in cells and not c.touched]
+        # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
+        versions = [c for c in mutated if not created or c.version in c.makers]
+        for cell in versions:
+            cell.version += 1
+        call.results = results
+        call.writes = [(cell, cell.version) for cell in (*versions, *created)]
+        call.cost = sum(cell.nbytes for cell in (*cells, *created))
+        for cell, version in call.writes:
+            cell.makers[version] = call
+        for cell in (*cells, *created):
+            cell.touched = self._now
+        self._made += created
+        self.last = inputs, results, call if call.writes else None
+        return out
+
+    def _execute(self, func: Any, execute: Callable[[], Any], leave: Collection[Cell]) -> Any:
+        while True:
+            try:
+                return execute()
+            except torch.OutOfMemoryError:
+                victim = self._victim(leave) if can_start_again(func) else None
+                if victim is None:
+                    raise
+                self._evict(victim)
+
+    def _call(
+        self,
+        func: Any,
+        named: dict[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: list[Cell | None],
+        mutated: list[Cell],
+    ) -> Call:
+        numbers = iter(inputs)
+
+        def spec(tensor: torch.Tensor) -> Any:
+            here = tensor.device.type == self.values.kind and tensor.layout is torch.strided
+            return Spec(next(numbers), tensor) if here else tensor.detach().clone()
+
+        call = Call(func, change(args, torch.Tensor, spec), change(kwargs, torch.Tensor, spec))
+        call.reads = [(c, c.version) for c in dict.fromkeys(inputs) if c is not None]
+        call.mutates, call.gradients = mutated, torch.is_grad_enabled()
+        if effects.is_random(func, named):
+            call.generator = generator(self.values.kind, named)
+            call.state = call.generator.get_state()
+        return call
+
+    def _hang_on_ends(self) -> list[Value]:
+        """What was evicted and cannot be made once this op has changed what it changes."""
+        if not self._ends:
+            return []
+        found = []
+        for cell in self.values.gone.values():
+            if cell.ref() is not None:
+                seen: set[Value] = set()
+                stack: list[Value] = [(cell, cell.version)]
+                while stack:
+                    value = stack.pop()
+                    if value in self._ends:
+                        found.append((cell, cell.version))
+                        break
+                    if value not in seen and value[1] in value[0].makers:
+                        seen.add(value)
+                        stack += value[0].makers[value[1]].reads
+        return found
+
+    def _need(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Bytes of what an op will make: of its results on the device `meta`, where there are any."""
+        assert self.limit is not None
+        if all(r.alias_info is not None for r in func._schema.returns):
+            return 0
+        given = on_device(self.values.kind, (*args, *kwargs.values()))
+        if self._allocated() + 16 * sum(t.untyped_storage().nbytes() for t in given) + (1 << 20) < self.limit / 2:
+            return 0
+
+        def bare(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.device.type != self.values.kind:
+                return tensor
+            return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+
+        def there(device: torch.device) -> torch.device:
+            return torch.device("meta") if device.type == self.values.kind else device
+
+        try:
+            with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd(), torch._C._DisableAutocast():
+                plain = change(args, torch.Tensor, bare), change(kwargs, torch.Tensor, bare)
+                named = change(plain[1], torch.device, there)
+                if not given:
+                    named["device"] = torch.device("meta")
+                out = func(*plain[0], **named)
+        except Exception:  # sizes that hang on data, ops without a formula: what the largest operand has is the guess
+            return max((t.untyped_storage().nbytes() for t in given), default=0)
+        return sum(
+            {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in on_device("meta", (out,))}.values()
+        )
+
+    def room(self, nbytes: int, leave: Collection[Cell]) -> None:
+        """Evict until so many bytes fit. DoesNotFit if they cannot, and the limit is hard."""
+        if self.limit is None:
+            return
+        missing = self._allocated() + nbytes - self.limit
+        while missing > 0:
+            victim = self._victim(leave)
+            if victim is None and not self._hard:
+                return
+            if victim is None:
+                raise DoesNotFit(
+                    f"an op needs {human(nbytes)} more, and of the budget of {human(self.limit)} "
+                    f"{human(max(self.limit - self._allocated(), 0))} are left with nothing more to evict"
+                )
+            self._evict(victim)
+            missing -= victim.nbytes
+
+    def _evict(self, victim: Cell) -> None:
+        """Take its memory. What it hangs on that nothing in the step makes has to stay."""
+        self._kept += [
+            storage for cell, version in self._roots(victim) if (storage := self.values.home((cell, version)))
+        ]
+        self.values.evict((victim, victim.version))
+
+    def _victim(self, leave: Collection[Cell]) -> Cell | None:
+        best, least = None, float("inf")
+        small = _SMALL * (self.limit or 0)
+        self._made = [cell for cell in self._made if cell.ref() is not None]
+        for cell in self._made:
+            if cell.gone or cell.pinned or cell in leave or cell.nbytes < small or cell.version in cell.held:
+                continue
+            score = self._cost(cell) / (cell.nbytes * (self._now - cell.touched + 1))
+            if score < least and self._can_be_made(cell):
+                best, least = cell, score
+        return best
+
+    def _cost(self, cell: Cell) -> int:
+        """Of making it again, with what was evicted of what it is made from."""
+        calls: dict[Call, None] = {}
+        stack: list[Value] = [(cell, cell.version)]
+        while stack and len(calls) < _ANCESTORS:
+            value = stack.pop()
+            call = value[0].makers.get(value[1])
+            if call is not None and call not in calls:
+                calls[call] = None
+                stack += [read for read in call.reads if self.values.home(read) is None]
+        return sum(call.cost for call in calls)
+
+    def _can_be_made(self, cell: Cell) -> bool:
+        """Is all there still that it is made from, back to what was there at the start, and will it be?"""
+        return all(self.values.home(root) is not None and root not in self._ends for root in self._roots(cell))
+
+    def _roots(self, cell: Cell) -> list[Value]:
+        """What it is made from in the end, and nothing in the step makes."""
+        found: list[Value] = []
+        seen: set[Value] = set()
+        stack: list[Value] = [(cell, cell.version)]
+        while stack:
+            value = stack.pop()
+            if value not in seen:
+                seen.add(value)
+                call = value[0].makers.get(value[1])
+                if call is None:
+                    found.append(value)
+                else:
+                    stack += call.reads
+        return found
+
+
+def can_start_again(func: Any) -> bool:
+    """Has an op that ran out of memory changed nothing? One that goes from tensor to tensor may have changed some."""
+    return not any(
+        a.alias_info is not None and a.alias_info.is_write and "[]" in str(a.type) for a in func._schema.arguments
+    )
+
+
+def generator(kind: str, named: dict[str, Any]) -> torch.Generator:
+    """The generator of random numbers that an op draws from."""
+    given = named.get("generator")
+    if given is not None:
+        found: torch.Generator = given
+    elif kind == "cuda":
+        found = torch.cuda.default_generators[torch.cuda.current_device()]
+    else:
+        found = torch.default_generator
+    return found

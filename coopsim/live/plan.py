@@ -1,0 +1,172 @@
+"""A schedule, dispatched op by dispatched op: what to do before, around and after each. Knows no torch."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from coopsim.schedule import Schedule
+from coopsim.trace import Trace
+from coopsim.types import Action
+from coopsim.validate.program import Program, Value
+
+HOLD = "coopsim.hold"  #: a pseudo-op, which nobody dispatches: what it reads, the program may look at from then on
+
+
+class Entry(Protocol):
+    """A dispatched op of the recorded step. Storages are numbers of the trace, -1 for one that it does not have."""
+
+    func: Any
+    op: int  #: in the trace; -1 for a view, and for whatever else the trace leaves out
+    inputs: list[int]
+    results: list[int]
+    mutable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """A value that the program still has gives up its memory."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A value that only we have goes."""
+
+    value: Value
+
+
+@dataclass(slots=True)
+class Again:
+    """An op is run again for `targets`; `takeovers` go where the version before them was."""
+
+    op: int
+    targets: tuple[Value, ...]
+    takeovers: list[Value] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Row:
+    """What is to be done at one entry of the tape.
+
+    look, find: (position, storage) of operands and results whose storages matter. makes: versions after it. copies:
+    values of which the older version is wanted later, too. keep: values that the program lets go and the schedule does
+    not. call: keep the call, something may need it.
+    """
+
+    entry: Entry
+    look: list[tuple[int, int]]
+    find: list[tuple[int, int]]
+    makes: list[Value]
+    before: list[Evict | Drop | Again]
+    copies: list[Value]
+    keep: list[Value]
+    call: bool
+    func: Any = field(init=False)
+    idle: bool = field(init=False)  #: there is nothing to do
+
+    def __post_init__(self) -> None:
+        self.func = self.entry.func
+        self.idle = not (self.look or self.find or self.call or self.before or self.copies or self.keep)
+
+
+class Plan:
+    """One schedule of one recorded step.
+
+    everything: keep what it takes to run any op again, as steps may leave the plan. overhead: predicted cost over that
+    without recomputation.
+    """
+
+    def __init__(self, trace: Trace, schedule: Schedule, tape: Sequence[Entry], *, everything: bool) -> None:
+        self.overhead = 1.0
+        self.program = Program(trace)
+        self.mutates = [set(row) for row in trace.mutates.rows()]
+        self.random: list[bool] = trace.random.tolist()
+        self.several_streams = len(set(trace.stream.tolist())) > 1
+        self._before: dict[int, list[Evict | Drop | Again]] = defaultdict(list)
+        self._copies: dict[int, list[Value]] = defaultdict(list)
+        self._keep: dict[int, list[Value]] = defaultdict(list)
+        self._evicted: set[Value] = set()
+        self._again: set[int] = set()
+        self._read(schedule, trace.creates.rows())
+        for op in [i for i, name in enumerate(trace.name) if name == HOLD]:
+            self._before[op + 1][:0] = self._before.pop(op, [])
+            self._keep[op + 1] += self._keep.pop(op, [])
+        self._maker = {value: op for op, values in enumerate(self.program.writes) for value in values}
+        ops = range(trace.n_ops) if everything else [*self._again, *(self._maker.get(v, -1) for v in self._evicted)]
+        self._calls = self._with_ancestors(ops)
+        self.rows = self._rows(tape)
+
+    def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
+        pending: list[Evict | Drop | Again] = []
+        targets: list[Value] = []
+        run: Again | None = None
+        at = -1
+        dropped: dict[Value, list[int]] = defaultdict(list)  # by value: after which ops it goes
+        older: dict[int, list[Value]] = {}
+        for action, step, op, storage, version, *_ in schedule.rows():
+            if step:
+                break
+            value = storage, version
+            match Action(action):
+                case Action.ALLOC if storage >= 0 and op >= 0:
+                    targets.append(value)
+                case Action.COMPUTE:
+                    self._before[op] = pending
+                    older[op] = [(s, v - 1) for s, v in targets if s not in creates[op]]
+                    pending, targets, run, at = [], [], None, op
+                case Action.RECOMPUTE:
+                    run = Again(op, tuple(targets))
+                    self._again.add(op)
+                    pending.append(run)
+                    targets = []
+                case Action.MOVE if op >= 0 and run:
+                    run.takeovers.append(value)
+                case Action.EVICT if storage >= 0:
+                    self._evicted.add(value)
+                    pending.append(Evict(value))
+                    dropped[value].append(at + (run is not None))
+                case Action.RELEASE | Action.FREE if storage >= 0:
+                    pending.append(Drop(value))
+                    dropped[value].append(at + (run is not None))
+        read_again = {value for op in self._again for value in self.program.reads[op]}
+        for op, values in older.items():
+            self._copies[op] = [value for value in values if value in read_again]
+        for value, op in self.program.until.items():
+            if not dropped[value] or any(d > op for d in dropped[value]):
+                self._keep[op].append(value)
+
+    def _with_ancestors(self, ops: Iterable[int]) -> set[int]:
+        """These ops, and those that make what they read."""
+        found: set[int] = set()
+        stack = list(ops)
+        while stack:
+            op = stack.pop()
+            if op >= 0 and op not in found:
+                found.add(op)
+                stack += [self._maker[v] for v in self.program.reads[op] if v in self._maker]
+        return found
+
+    def _rows(self, tape: Sequence[Entry]) -> list[Row]:
+        reads, writes = self.program.reads, self.program.writes
+        watch = self.watched = {s for s, _ in self._evicted}
+        watch |= {s for values in (*self._keep.values(), *self._copies.values()) for s, _ in values}
+        for op in self._calls:
+            watch |= {s for s, _ in (*reads[op], *writes[op])} | self.mutates[op]
+        rows = []
+        for entry in tape:
+            op = entry.op
+            rows.append(
+                Row(
+                    entry,
+                    look=[(i, s) for i, s in enumerate(entry.inputs) if s in watch],
+                    find=[(i, s) for i, s in enumerate(entry.results) if s in watch],
+                    makes=[v for v in writes[op] if v[0] in watch] if op >= 0 else [],
+                    before=self._before.get(op, []) if op >= 0 else [],
+                    copies=self._copies.get(op, []) if op >= 0 else [],
+                    keep=self._keep.get(op, []) if op >= 0 else [],
+                    call=op in self._calls,
+                )
+            )
+        return rows

@@ -1,0 +1,208 @@
+"""A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes."""
+
+import torch
+
+from coopsim import budget as amounts
+from coopsim import metrics
+from coopsim.capture import effects
+from coopsim.live import device, hollow, refused
+from coopsim.live.errors import LiveError
+from coopsim.live.kinds import Kind
+from coopsim.live.ledger import LiveLedger
+from coopsim.live.on_demand import OnDemand
+from coopsim.live.plan import Plan
+from coopsim.live.step import Step
+from coopsim.live.tape import TapeRecorder, trace_of
+from coopsim.live.values import Values
+from coopsim.policies import Policy
+from coopsim.replay import replay
+from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
+from coopsim.types import Role
+
+_GRANULE = 512  #: the allocators' of the device and of the arena
+_STABLE = 2  #: steps of one kind after which the next is taken for another of it from its start
+_ATTEMPTS = 4  #: steps that are recorded from their starts after one that left its plan in the middle
+_REPLANS = 3
+_KINDS = 32  #: the latest ones that are kept
+
+
+class Session:
+    """What is kept from step to step. memory: an amount, or a share of the largest peak of a step without eviction."""
+
+    def __init__(self, memory: str, policy: Policy | str, kind: str | None = None) -> None:
+        self._memory, self._policy = memory, policy
+        self.share = memory.strip().endswith("%")
+        self.limit: int | None = None
+        nbytes = amounts.parse(memory, 1 << 40)
+        if not self.share:
+            self.limit = nbytes
+        hollow.check()
+        self._kind = kind
+        self.ledger = LiveLedger()
+        self.kinds: list[Kind] = []
+        self.steps = self.planned_steps = self.evictions = self.recomputes = self.deviations = self.replans = 0
+        self.peak_bytes = 0  #: allocated in a step, of those that had a budget
+        self.peak_reserved_bytes = 0
+        self.why = ""  #: the last step that left its plan did so
+        self._last: Kind | None = None
+        self._stable = self._attempts = 0
+        self._others = 0  #: bytes that the allocator has given to others than storages
+        self._step: Step | None = None
+        self._varies = False
+
+    # -- a step ------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A step begins."""
+        if self._step is not None:
+            raise LiveError("a step is inside another: end `with budget.step()` before the next begins")
+        refused.start()
+        if self._kind is None:
+            self._kind = device.here()
+        self._watch = effects.on(self._kind)
+        self._watch.__enter__()
+        self._reset_peaks()
+        values = Values(self._kind, self.ledger)
+        allocated = device.allocated if self._kind == "cuda" else lambda: self.ledger.live_bytes
+        on_demand = OnDemand(values, self.limit, allocated, hard=not self.share)
+        if self._last is not None and self._stable >= _STABLE:
+            self._step = Step(values, on_demand, None, self._last, [])
+            self._step.__enter__()
+            return
+        model = device.cost_model(self._kind)
+        recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand)
+        undecided = [] if self._attempts else sorted(self.kinds, key=lambda kind: kind is not self._last)
+        self._step = Step(values, on_demand, recorder, None, undecided)
+        self._step.__enter__()
+        recorder.begin()
+        if not undecided:
+            try:
+                recorder.commit()
+            except LiveError as error:
+                self.end(error)
+                raise
+
+    def end(self, error: BaseException | None = None) -> None:
+        """It is over."""
+        step, self._step = self._step, None
+        assert step is not None
+        recorder = step.recorder
+        recording = recorder._recording if recorder else None
+        try:
+            step.__exit__(type(error) if error else None, error, None)
+        finally:
+            if recorder:
+                recorder.end(learn=error is None)
+            self._watch.__exit__(None, None, None)
+            self._note(step)
+        if error is not None:
+            self._stable = 0
+            return
+        self.steps += 1
+        if recorder is not None and recording is not None:
+            self._attempts = max(self._attempts - 1, 0)
+            self._learn(recorder, trace_of(recorder, recording, []))
+        elif step.deviated:
+            self._deviated(step.deviated)
+            self._stable, self._attempts = 0, _ATTEMPTS
+        else:
+            assert step.kind is not None
+            self._stable = self._stable + 1 if step.kind is self._last else 0
+            self._last = step.kind
+            if step.planned:
+                self.planned_steps += 1
+                step.kind.proven += 1
+                self._prove(step.kind)
+
+    def _deviated(self, why: str) -> None:
+        self.deviations += 1
+        self.why = why
+        if not self._varies:  # from now on all that a step may need when it leaves its plan is kept
+            self._varies = True
+            for kind in self.kinds:
+                self._plan(kind, kind.less)
+
+    def _learn(self, recorder: TapeRecorder, trace: Trace) -> None:
+        """A step was recorded: of a new kind, or of one that is known."""
+        known = next((k for k in self.kinds if len(k.tape) == len(recorder.tape) and k.has(recorder.tape)), None)
+        self._stable = 0
+        if known is not None:
+            self._last = known
+            return
+        self._attempts = 0
+        kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, _GRANULE))
+        self._last = kind
+        if _first(trace):
+            kind.why = "it makes the optimizer's state, as only the first step does"
+            return  # no other will be like it
+        self.kinds.append(kind)
+        del self.kinds[:-_KINDS]
+        if self.share:
+            limit = amounts.parse(self._memory, max(k.peak_bytes for k in self.kinds))
+            if limit != self.limit:
+                self.limit = limit
+                for other in self.kinds:
+                    self._plan(other)
+                return
+        self._plan(kind)
+
+    def _plan(self, kind: Kind, less: int = 0) -> None:
+        """Make a plan for a kind of step, if there is one."""
+        assert self.limit is not None
+        budget = self.limit - self._others - less
+        kind.plan, kind.proven = None, 0
+        if budget <= 0:
+            kind.why = "nothing is left of the budget"
+            return
+        schedule = replay(kind.trace, self._policy, budget, steps=1)
+        if schedule.header["outcome"] != "ok":
+            kind.why = metrics.explain(metrics.summary(schedule))
+            return
+        kind.plan, kind.why = Plan(kind.trace, schedule, kind.tape, everything=self._varies), ""
+        kind.plan.overhead = metrics.summary(schedule)["overhead"]
+
+    # -- figures -----------------------------------------------------------------------------------------------------
+
+    def _reset_peaks(self) -> None:
+        self.ledger.peak_bytes = self.ledger.live_bytes
+        if self._kind == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+
+    def _peak(self) -> int:
+        return torch.cuda.max_memory_allocated() if self._kind == "cuda" else self.ledger.peak_bytes
+
+    def _note(self, step: Step) -> None:
+        self.evictions += step.values.evictions
+        self.recomputes += step.values.recomputes
+        if step.planned or (not self.share and self.limit is not None):
+            self.peak_bytes = max(self.peak_bytes, self._peak())
+            if self._kind == "cuda":
+                self.peak_reserved_bytes = max(self.peak_reserved_bytes, torch.cuda.max_memory_reserved())
+
+    def _prove(self, kind: Kind) -> None:
+        """A step went by its plan: it must have kept to the budget. Else plan again, with less."""
+        assert self.limit is not None
+        over = self._peak() - self.limit
+        if over > 0 and kind.replans < _REPLANS:
+            kind.replans += 1
+            self.replans += 1
+            kind.less += over
+            self._plan(kind, kind.less)
+
+    @property
+    def unplanned(self) -> str:
+        """Why the last kind of step has no plan; "" if it has one."""
+        return self._last.why if self._last else "no step has run"
+
+    def overhead(self) -> float | None:
+        """What the plan of the last kind of step predicts; None if it has none."""
+        plan = self._last.plan if self._last else None
+        return plan.overhead if plan else None
+
+
+def _first(trace: Trace) -> bool:
+    """Does the step make most of the optimizer's state, as only the first one does?"""
+    states = [role == Role.OPTIMIZER_STATE for role in trace.role]
+    there = int(trace.bytes[states & trace.alive_at_start].sum())
+    return int(trace.bytes[states].sum()) > 2 * there

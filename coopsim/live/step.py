@@ -1,0 +1,170 @@
+"""One step as it runs: a dispatch mode that hands every op to the plan, the recorder, or eviction on demand."""
+
+from typing import Any, Self
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from coopsim.capture import accumulation
+from coopsim.live.cells import on_device
+from coopsim.live.follow import Deviation, Follow
+from coopsim.live.hollow import TRAP
+from coopsim.live.kinds import Kind
+from coopsim.live.on_demand import OnDemand, can_start_again
+from coopsim.live.tape import TapeRecorder
+from coopsim.live.unseen import Unseen
+from coopsim.live.values import Values
+
+_ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
+
+
+class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """`kind` is the plan's that is followed, `recorder` is there while the step is recorded; neither: on demand.
+
+    undecided: kinds that the step may turn out to be.
+    """
+
+    def __init__(
+        self,
+        values: Values,
+        on_demand: OnDemand,
+        recorder: TapeRecorder | None,
+        kind: Kind | None,
+        undecided: list[Kind],
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.values, self.on_demand, self.recorder = values, on_demand, recorder
+        self.kind, self._undecided = kind, undecided
+        self.follow = Follow(kind.plan, values) if kind and kind.plan else None
+        self.deviated = ""
+        self.planned = self.follow is not None
+        self._counts = values.kind == "cpu"  # there is no allocator to ask
+        self._unseen = Unseen(self._address_is_known)
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(_same, self._unpack)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Spares a wrapper around every op."""
+        return False
+
+    def __enter__(self) -> Self:
+        self._hooks.__enter__()
+        self._unseen.watch()
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._unseen.forget()
+        self._hooks.__exit__(*error)
+        if self.follow is not None and error[0] is None and self.follow.at != len(self.follow.rows):
+            self._leave_plan("the step ended early")
+        self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Called by PyTorch in place of every op."""
+        kwargs = kwargs or {}
+        follow = self.follow
+        if follow is not None:
+            row = follow.rows[follow.at] if follow.at < len(follow.rows) else None
+            if row is not None and (
+                func is row.func or (func is _ADD and row.func is _ADD_IN_PLACE and accumulation.adds_up(args, None))
+            ):
+                try:
+                    if not row.idle:
+                        out = follow.run(row, args, kwargs)
+                    else:
+                        if row.entry.mutable:
+                            follow.check_changed(row, on_device(self.values.kind, (*args, *kwargs.values())))
+                        out = row.func(*args, **kwargs)
+                except Deviation as why:
+                    self._leave_plan(f"op {follow.at}, {func}, {why}")
+                except (RuntimeError, torch.OutOfMemoryError) as error:
+                    if not can_start_again(func) or not (_ran_out(error) or TRAP in str(error)):
+                        raise
+                    what = "runs out of memory" if _ran_out(error) else "reads other tensors"
+                    self._leave_plan(f"op {follow.at}, {func}, {what}")
+                else:
+                    follow.at += 1
+                    if self._counts:
+                        self._count(out)
+                    if follow.broken:
+                        self._leave_plan(f"op {follow.at - 1}, {func}, {follow.broken}")
+                    return out
+            else:
+                self._leave_plan(f"op {follow.at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
+        recorder = self.recorder
+        if recorder is not None:
+            out = recorder.__torch_dispatch__(func, types, args, kwargs)
+            if self._undecided:
+                self._decide(recorder)
+            return out
+        out = self.on_demand.run(func, args, kwargs, lambda: func(*args, **kwargs))
+        if self._counts:
+            self._count(out)
+        return out
+
+    def _count(self, out: Any) -> None:
+        for tensor in on_device(self.values.kind, (out,)):
+            self.values.ledger.of(tensor)
+
+    # -- which kind of step is it? -----------------------------------------------------------------------------------
+
+    def _decide(self, recorder: TapeRecorder) -> None:
+        """Once the sizes of the batch are known: go by the plan of a kind that begins so, or go on recording."""
+        tape = recorder.tape
+        self._undecided = [kind for kind in self._undecided if kind.has(tape[-1:], len(tape) - 1)]
+        if not self._undecided:
+            recorder.commit()
+            return
+        known = next((kind for kind in self._undecided if kind.decided <= len(tape)), None)
+        if known is None:
+            return
+        self._undecided = []
+        follow = Follow(known.plan, self.values) if known.plan else None
+        if follow is not None and not follow.take_over(tape):
+            recorder.commit()
+            return
+        recorder.end(learn=False)
+        self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
+
+    def _leave_plan(self, why: str) -> None:
+        """What the plan knows is handed to eviction on demand."""
+        assert self.follow is not None
+        self.deviated = self.deviated or why
+        self.on_demand.adopt(self.follow.cells.values())
+        self.follow, self.planned = None, False
+
+    def _unpack(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A saved tensor for an autograd function written in Python: nobody sees what its kernels read."""
+        if self.values.gone and isinstance(
+            torch._C._current_autograd_node(), torch.autograd.function.BackwardCFunction
+        ):
+            self._bring_back(tensor)
+        return tensor
+
+    def _address_is_known(self, tensor: torch.Tensor) -> None:
+        """Somebody asks where a tensor is: it has to be there, and to stay there until the step is over."""
+        if tensor.device.type != self.values.kind or tensor.layout is not torch.strided:
+            return
+        self._bring_back(tensor)
+        cell = self.follow.cell(tensor) if self.follow is not None else self.on_demand.cell(tensor)
+        if cell is not None:
+            cell.pinned = True
+
+    def _bring_back(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        cell = self.values.gone.get(storage._cdata)
+        if cell is not None and cell.ref() is storage:
+            with torch._C._DisableTorchDispatch():
+                self.values.bring([(cell, cell.version)])
+
+
+def _ran_out(error: Exception) -> bool:
+    return isinstance(error, torch.OutOfMemoryError)
+
+
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor

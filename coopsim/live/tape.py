@@ -1,0 +1,198 @@
+"""Recording a step while it runs: its trace, and the tape of all that it dispatched."""
+
+import gc
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from coopsim.capture import assemble, roles
+from coopsim.capture.costs import CostModel
+from coopsim.capture.device import Device
+from coopsim.capture.recorder import Free, Op, Recorder, Recording
+from coopsim.capture.storages import Storage
+from coopsim.live import refused
+from coopsim.live.cells import Call, Cell, on_device
+from coopsim.live.ledger import LiveLedger
+from coopsim.live.on_demand import OnDemand
+from coopsim.live.plan import HOLD
+from coopsim.trace import Trace
+from coopsim.types import Phase, Role
+
+#: Ops that read no data, though they make nothing and change nothing.
+_LOOKS = {torch.ops.aten.is_pinned.default, torch.ops.aten.sym_size.default}
+
+Shapes = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Taped:
+    """A dispatched op. Storages are numbers of the trace once it is made (plan.Entry)."""
+
+    func: Any  #: aten.add_ where gradients are added up in place for autograd
+    shapes: Shapes  #: of its operands and results, and which parameters are among them
+    inputs: list[Any]
+    results: list[Any]
+    op: int = -1
+    mutable: bool = False
+    cells: tuple[list[Cell | None], list[Cell | None], Call | None] = field(default=([], [], None), repr=False)
+
+
+class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
+    """A recorder that runs its ops by way of `on_demand`, and keeps the tape. It is called, and never entered."""
+
+    def __init__(self, device: Device, model: CostModel, ledger: LiveLedger, kind: str, on_demand: OnDemand) -> None:
+        super().__init__(device, model)
+        self.ledger = ledger
+        self.tape: list[Taped] = []
+        self.on_demand = on_demand
+        self.decided = 0  #: ops until data met a parameter, from when on the sizes of the batch are known; 0: not yet
+        self._kind, self._held = kind, False
+        self._hooks: roles.GradientHooks | None = None
+        self._collects = gc.isenabled()
+        self._workspace = 0
+
+    # -- a step ------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Record lightly from here on: `commit` has to follow before the backward pass, or `end`."""
+        self.where.install()
+        self.start()
+
+    def commit(self) -> None:
+        """This recording will be wanted: learn what each storage is to the step."""
+        gc.collect()  # else what is garbage already would count as needed
+        objects = roles.Objects.now()
+        refused.objects(objects)
+        roles.assign(objects, self.ledger)
+        started = set(self._started.start)
+        self._started.start += [s for s in self.ledger.alive() if s not in started and s not in self._born]
+        self._hooks = roles.GradientHooks(objects.leaves(), self.ledger)
+        self.where.know(objects.modules)
+        gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
+
+    def end(self, *, learn: bool) -> None:
+        """The step is over, or recording it is of no use any more: then there is nothing to `learn`."""
+        self.stop()
+        self.where.remove()
+        if self._hooks is not None:
+            self._hooks.remove()
+            if self._collects:
+                gc.enable()
+        if learn:
+            roles.assign(roles.Objects.now(), self.ledger)
+
+    @property
+    def _started(self) -> Recording:
+        assert self._recording is not None
+        return self._recording
+
+    @property
+    def _born(self) -> set[Storage]:
+        return {s for e in self._started.events if isinstance(e, Op) for s in e.creates}
+
+    # -- an op -------------------------------------------------------------------------------------------------------
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.on_demand.run(func, args, kwargs, lambda: self._timed(func, args, kwargs))
+
+    def _timed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        value = self.device.value(func, args)
+        if value is not None:
+            return value
+        start = time.perf_counter_ns()
+        out = func(*args, **kwargs)
+        self._took = time.perf_counter_ns() - start
+        return out
+
+    def _record(self, to: Recording, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        refused.arguments(func, args)
+        number, self._took = to.dispatched, 0
+        operands = on_device(self._kind, (*args, *kwargs.values()))
+        shapes = shapes_of(operands)
+        out = super()._record(to, func, args, kwargs)
+        if to.dispatched != number + 1:
+            refused.resized()
+        inputs = [self.ledger.of(tensor) for tensor in operands]
+        found = on_device(self._kind, (out,))
+        results = [self.ledger.of(tensor) for tensor in found]
+        parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
+        entry = Taped(func, (shapes, shapes_of(found), parameters), inputs, results, mutable=func._schema.is_mutable)
+        entry.cells = self.on_demand.last
+        self.tape.append(entry)
+        op = to.events[-1] if to.events else None
+        if isinstance(op, Op) and op.number == number:
+            if self._kind == "cpu":
+                op.cost_ns = self._took  # measured, where others are estimated
+            self._hold_what_may_be_read(to, op)
+            call = entry.cells[2]
+            if call is not None:
+                call.cost = op.cost_ns
+        elif inputs and not any(r.alias_info for r in func._schema.returns) and func not in _LOOKS:
+            # It reads data and makes nothing on the device, as .item() does: a trace has no such ops, but a plan must
+            # not take what they read.
+            reads = [s for s in dict.fromkeys(inputs) if s is not None]
+            to.events.append(Op(number, str(func), self.where.phase(mutates_gradient=False), "", 0, reads, []))
+        known = {s.role for s in inputs if s is not None}
+        if not self.decided and Role.PARAMETER in known and len(known) > 1:
+            self.decided = len(self.tape)
+        return out
+
+    def _hold_what_may_be_read(self, to: Recording, op: Op) -> None:
+        """Before the first update of parameters: what is alive then (outputs, losses) the program may still read.
+
+        Afterwards it could not be made again, so the plan has to have it there: an op of no cost that reads it all.
+        """
+        if not self._held and op.phase is Phase.OPTIMIZER and any(s.role is Role.PARAMETER for s in op.mutates):
+            self._held = True
+            born = self._born - set(op.creates)
+            alive = [s for s in self.ledger.alive() if s.role is None and s in born]
+            to.events.insert(len(to.events) - 1, Op(-1, HOLD, op.phase, "", 0, alive, []))
+
+
+def hold_to_the_end(recording: Recording) -> None:
+    """What the program has until after the update of parameters it may read until it lets go; the rest, to the end."""
+    events: list[Any] = []
+    held: set[Storage] = set()
+    born: set[Storage] = set()
+    for event in recording.events:
+        match event:
+            case Op(name=name, creates=creates):
+                born.update(creates)
+                if name == HOLD:
+                    held.update(event.reads)
+            case Free(storage) if storage in held:
+                events.append(Op(-1, HOLD, Phase.OPTIMIZER, "", 0, [storage], []))
+        events.append(event)
+    alive = [s for s in born if s.alive and s.role is None]
+    events.append(Op(-1, HOLD, Phase.OPTIMIZER, "", 0, sorted(alive, key=lambda s: s.serial), []))
+    recording.events[:] = events
+
+
+def shapes_of(tensors: list[torch.Tensor]) -> Shapes:
+    """What an op's sizes are known by."""
+    return tuple((*tensor.shape, tensor.dtype) for tensor in tensors)
+
+
+def trace_of(recorder: TapeRecorder, recording: Recording, history: list[Any]) -> Trace:
+    """The trace of a recorded step. The tape's storages and ops become its numbers."""
+    header = {
+        **recorder.device.header,
+        "model": "live",
+        "precision": recorder.cost_model.precision,
+        "cost_source": "measured" if recorder._kind == "cpu" else recorder.cost_model.source,
+    }
+    hold_to_the_end(recording)
+    trace = assemble.assemble(recording, history, header)
+    ops = [event for event in recording.events if isinstance(event, Op)]
+    storages = dict.fromkeys([*recording.start, *(s for op in ops for s in op.creates)])
+    number = {storage: i for i, storage in enumerate(storages)}
+    for i, op in enumerate(ops):
+        if op.number >= 0:
+            recorder.tape[op.number].op = i
+    for entry in recorder.tape:
+        entry.inputs = [number.get(s, -1) for s in entry.inputs]
+        entry.results = [number.get(s, -1) for s in entry.results]
+        entry.cells = [], [], None
+    return trace

@@ -1,0 +1,174 @@
+"""Where the bytes of a step's values are: evicting them, and making them again."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import torch
+
+from coopsim.live import hollow
+from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
+from coopsim.live.errors import LiveError
+from coopsim.live.ledger import LiveLedger
+
+Room = Callable[[int, Collection[Cell]], None]  #: make room for so many bytes, and leave these cells alone
+
+
+def _no_room(_nbytes: int, _leave: Collection[Cell]) -> None:
+    pass
+
+
+class Values:
+    """The values of one step on devices of one kind, and what was done to them."""
+
+    def __init__(self, kind: str, ledger: LiveLedger) -> None:
+        self.kind, self.ledger = kind, ledger
+        self.gone: dict[int, Cell] = {}  #: cells without memory, by key, in the order in which they lost it
+        self.evictions = self.recomputes = 0
+
+    def home(self, value: Value) -> torch.UntypedStorage | None:
+        """The storage that has the bytes of a value; None if there is none."""
+        cell, version = value
+        held = cell.held.get(version)
+        if held is not None:
+            return held
+        return cell.ref() if cell.version == version and not cell.gone else None
+
+    def evict(self, value: Value) -> None:
+        """Take a value's memory."""
+        cell, version = value
+        cell.held.pop(version, None)
+        storage = cell.ref()
+        if cell.version != version or cell.gone or cell.pinned or storage is None:
+            return
+        for stream in cell.streams:  # its memory must not be used again before these have come so far
+            torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).record_stream(stream)
+        cell.gone = True
+        self.gone[cell.key] = cell
+        hollow.empty(storage)
+        self.ledger.emptied(storage)
+        self.evictions += 1
+
+    def bring(self, wanted: Iterable[Value], room: Room = _no_room) -> None:
+        """Make values again that are not there, and whatever that takes.
+
+        LiveError if one hangs on something that is no more.
+        """
+        wanted = list(wanted)
+        keep = {cell for cell, _ in wanted}
+        stack, temporary = [value for value in wanted if self.home(value) is None], []
+        patience = 1000 + 20 * len(self.gone)  # what was made on the way may be evicted again, but not forever
+        while stack:
+            value = stack[-1]
+            if self.home(value) is not None:
+                stack.pop()
+                continue
+            call = self._maker(value)
+            missing = [read for read in call.reads if self.home(read) is None]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            patience -= 1
+            (room if patience > 0 else _no_room)(_size(call), keep | {cell for cell, _ in call.reads})
+            targets = [value] + [w for w in call.writes if w != value and w[0].gone and w[0].version == w[1]]
+            self.run(call, targets, [(c, v) for c, v in call.writes if (c, v - 1) in temporary])
+            temporary += [(c, v) for c, v in targets if v in c.held and (c, v) not in wanted]
+        for cell, version in temporary:
+            cell.held.pop(version, None)
+
+    def _maker(self, value: Value) -> Call:
+        cell, version = value
+        if version not in cell.makers:
+            raise LiveError("a value was evicted that nothing in this step makes; please report this program")
+        return cell.makers[version]
+
+    def run(self, call: Call, targets: Sequence[Value], takeovers: Collection[Value]) -> None:
+        """Run a call again, and keep `targets` of what it makes. All that it reads is there.
+
+        takeovers: new versions that take over the memory of the one before, which is ours and no longer wanted.
+        """
+        where: dict[Cell, torch.UntypedStorage] = {}
+        after = dict(call.writes)
+        for cell, version in call.reads:
+            home = self.home((cell, version))
+            if home is None:
+                raise LiveError("a value is missing that the plan has; please report this program")
+            if cell in call.mutates:
+                if (cell, after.get(cell)) in takeovers and version in cell.held:
+                    del cell.held[version]
+                else:  # the older version stays; or these are statistics, which are updated once
+                    home = self.copy(home)
+            where[cell] = home
+        made = where | self._execute(call, where)
+        for value in (*targets, *(t for t in takeovers if t not in targets)):
+            self._assign(value, made[value[0]])
+        self.recomputes += 1
+
+    def _execute(self, call: Call, where: dict[Cell, torch.UntypedStorage]) -> dict[Cell, torch.UntypedStorage]:
+        def lay(spec: Spec) -> torch.Tensor:
+            if spec.cell is None:
+                return torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype, device=self.kind)
+            return spec.on(where[spec.cell])
+
+        with (
+            torch._C._DisableTorchDispatch(),
+            torch._C._AutoDispatchBelowAutograd(),
+            torch._C._DisableAutocast(),
+            torch.set_grad_enabled(call.gradients),
+        ):
+            args, kwargs = change(call.args, Spec, lay), change(call.kwargs, Spec, lay)
+            if call.generator is not None and call.state is not None:
+                now = call.generator.get_state()
+                call.generator.set_state(call.state)
+            try:
+                out = call.func(*args, **kwargs)
+            finally:
+                if call.generator is not None:
+                    call.generator.set_state(now)
+        del args, kwargs
+        results = on_device(self.kind, (out,))
+        if len(results) != len(call.results):
+            raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
+        found = {}
+        for cell, tensor in zip(call.results, results, strict=True):
+            if cell is not None and cell not in where:
+                found[cell] = tensor.untyped_storage()
+                self._enter(found[cell])
+        return found
+
+    def copy(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
+        """A copy of ours."""
+        with torch._C._DisableTorchDispatch():
+            copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
+        self._enter(copied)
+        return copied
+
+    def _enter(self, storage: torch.UntypedStorage) -> None:
+        self.ledger.of(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
+
+    def _assign(self, value: Value, storage: torch.UntypedStorage) -> None:
+        """A value made again goes into the program's storage, if that waits for it; else it is ours."""
+        cell, version = value
+        theirs = cell.ref() if cell.version == version else None
+        if theirs is None:
+            cell.held[version] = storage
+        elif cell.gone:
+            cell.gone = False
+            del self.gone[cell.key]
+            hollow.fill(theirs, storage)
+            self.ledger.emptied(storage)
+            self.ledger.filled(theirs)
+
+    def finish(self, cells: Iterable[Cell]) -> None:
+        """The step is over: what the program still has gets its bytes back. cells: all that the step has touched."""
+        try:
+            self.bring([(cell, cell.version) for cell in self.gone.values() if cell.ref() is not None])
+        finally:
+            for cell in cells:  # cells and calls refer to each other
+                cell.makers.clear()
+                cell.held.clear()
+
+
+def _size(call: Call) -> int:
+    read = {cell for cell, _ in call.reads}
+    changed = sum(cell.nbytes for cell in call.mutates)
+    return changed + sum(cell.nbytes for cell in call.results if cell is not None and cell not in read)

@@ -1,0 +1,45 @@
+"""Train a program inside a budget and without one, and compare all that is left, bit by bit."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+import coopsim.live
+from tests.live.programs import PROGRAMS
+
+STEPS = 9
+
+
+def compare(name: str, memory: str, policy: str = "foresight-offline", steps: int = STEPS) -> dict[str, Any]:
+    """The report of the run inside the budget, and `same`: were losses and all states the same?"""
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    state, step = PROGRAMS[name]()
+    losses = [step(i) for i in range(steps)]
+    wanted = [tensor.clone() for tensor in _tensors(state)]
+    del state, step
+    torch.manual_seed(1)
+    state, step = PROGRAMS[name]()
+    budget = coopsim.live.Budget(memory, policy)
+    found = []
+    for i in range(steps):
+        with budget.step():
+            found.append(step(i))
+    pairs = zip(wanted, _tensors(state), strict=True)
+    return budget.report() | {"same": losses == found and all(torch.equal(a, b) for a, b in pairs)}
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    """In modules, optimizers and whatever else has a state: parameters, buffers, moments, scales."""
+    if isinstance(value, torch.Tensor):
+        yield value.detach()
+    elif hasattr(value, "state_dict"):
+        yield from _tensors(value.state_dict())
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _tensors(one)
+    elif isinstance(value, float):
+        yield torch.tensor(value)

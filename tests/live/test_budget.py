@@ -1,0 +1,113 @@
+"""What a budget says of itself, what it refuses, and that it leaves PyTorch as it was."""
+
+from tests.live.conftest import Child
+
+BEGIN = """
+import torch
+from torch import nn
+import coopsim.live
+from coopsim.types import CoopsimError
+from tests.live.programs import net, batch, plain
+def said(call):
+    try: call()
+    except CoopsimError as error: return str(error)
+    return ""
+def one(step, memory="75%", steps=1):
+    budget = coopsim.live.Budget(memory)
+    for i in range(steps):
+        with budget.step(): step(i)
+    return budget
+"""
+
+KEYS = {
+    *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
+    *("recomputes", "deviations", "replans", "predicted_overhead", "policy"),
+}
+
+
+def test_report_has_its_keys(child: Child) -> None:
+    report = child(f"{BEGIN}answer(one(plain(net())[1], steps=4).report())")
+    assert set(report) >= KEYS
+    assert (report["steps"], report["planned_steps"], report["policy"]) == (4, 2, "foresight-offline")
+    assert report["predicted_overhead"] >= 1
+    assert 0 < report["peak_allocated_bytes"] <= report["budget_bytes"]
+
+
+def test_amounts_that_are_none(child: Child) -> None:
+    texts = ["8", "8GO", "-3GiB", "120 %%"]
+    program = "from coopsim.types import CoopsimError\nfound = []\n"
+    program += (
+        f"for text in {texts!r}:\n  try: coopsim.live.Budget(text)\n  except CoopsimError as e: found.append(str(e))\n"
+    )
+    found = child(f"{BEGIN}{program}answer(found)")
+    assert len(found) == len(texts)
+    assert all("\n" not in line for line in found)
+
+
+def test_what_cannot_be_followed_is_refused_in_one_line(child: Child) -> None:
+    program = """
+class FSDPModule(nn.Module):
+    def forward(self, x): return x
+wrapped = nn.Sequential(net(), FSDPModule())
+found = {"fsdp": said(lambda: one(plain(wrapped)[1]))}
+del wrapped
+import gc; gc.collect()
+from torch.testing._internal.two_tensor import TwoTensor
+def two(i): (TwoTensor(torch.ones(4), torch.ones(4)) * 2).sum()
+found["subclass"] = said(lambda: one(two))
+def resize(i): torch.ones(4, requires_grad=True).sum().backward(); torch.ones(4).resize_(64).add_(1)
+found["resize"] = said(lambda: one(resize))
+def graph(i): torch.cuda.CUDAGraph().replay()
+found["graph"] = said(lambda: one(graph))
+compiled = torch.compile(net(), backend="aot_eager")
+found["compile"] = said(lambda: one(plain(compiled)[1]))
+answer(found)
+"""
+    found = child(BEGIN + program)
+    for what, words in {
+        "fsdp": "FSDP moves parameters",
+        "subclass": "TwoTensor dispatches its ops itself",
+        "resize": "resizes a storage",
+        "graph": "CUDA graphs hide their ops",
+        "compile": "torch.compile hides its ops",
+    }.items():
+        assert words in found[what], (what, found[what])
+        assert "\n" not in found[what]
+
+
+def test_a_budget_that_holds_nothing_is_refused(child: Child) -> None:
+    line = child(f"{BEGIN}answer(said(lambda: one(plain(net())[1], '64KiB')))")
+    assert "nothing more to evict" in line
+
+
+def test_an_error_in_a_step_leaves_everything_readable(child: Child) -> None:
+    """The program's own error goes through, what was evicted is back, and PyTorch's classes are as they were."""
+    program = """
+model = net()
+before = dict(torch.Tensor.__dict__)
+_, step = plain(model)
+budget = one(step, steps=3)
+kept = []
+def broken():
+    x, y = batch()
+    for layer in model: kept.append(x := layer(x))
+    raise ValueError("mine")
+try:
+    with budget.step(): broken()
+except ValueError as error: said = str(error)
+wanted = all(bool(torch.isfinite(t).all()) for t in kept)
+with budget.step(): step(0)
+answer([said, wanted, dict(torch.Tensor.__dict__) == before, budget.report()["steps"]])
+"""
+    assert child(BEGIN + program) == ["mine", True, True, 4]
+
+
+def test_steps_do_not_nest(child: Child) -> None:
+    program = """
+budget = coopsim.live.Budget("75%")
+def nested():
+    with budget.step():
+        with budget.step(): pass
+answer(said(nested))
+"""
+    assert "inside another" in child(BEGIN + program)
