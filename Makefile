@@ -19,7 +19,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@echo "installing coopsim and its tools"
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dask,dev,optimum]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[completion,dask,dev,optimum]'
 	@echo "installing PyTorch (one file of about 530 MB)"
 	$(BIN)/pip install --quiet -c constraints.txt --no-deps torch accelerate
 	$(BIN)/pip install --quiet -c constraints.txt transformers filelock fsspec jinja2 networkx psutil setuptools sympy typing-extensions

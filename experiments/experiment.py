@@ -80,7 +80,7 @@ class Experiment:
             if not self.is_map:
                 return sweep(wanted, output, where, report)
             asked = grid.SCAN | other
-            scan = Scan(asked["from"], asked["to"], asked["step"], asked["fine"])
+            scan = Scan(asked["largest"], asked["smallest"], asked["step"], asked["fine"])
             return feasibility_map(wanted, scan, output, where, report)
 
     def result(self, table: Any) -> Any:

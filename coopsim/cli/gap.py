@@ -76,7 +76,7 @@ def describe(g: Any) -> str:
 
 
 def _x(overhead: float | None, otherwise: str = "-") -> str:
-    return otherwise if overhead is None else f"{overhead:.4f}x"
+    return otherwise if overhead is None else f"{100 * (overhead - 1):.2f} %"
 
 
 def _excess(excess: tuple[float, float | None] | None, least: str) -> list[str]:

@@ -1,18 +1,21 @@
 """What `sweep` and `map` share: the flags that say what to replay and where, and the grid that they mean."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from coopsim.cli.values import Renamed, percent, positive, positives
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from coopsim.sweep import Grid, Workers
 
 POLICIES = "dtr-oneflow,dte-oneflow,coop"
 BUDGETS = "100%:30%:10%"
-SCAN = {"from": "100%", "to": "10%", "step": "0.5%", "fine": ""}
+SCAN = {"largest": "100%", "smallest": "10%", "step": "0.5%", "fine": ""}
 
 
 def add_sweep(p: argparse.ArgumentParser) -> None:
@@ -27,19 +30,20 @@ def add_sweep(p: argparse.ArgumentParser) -> None:
 def add_map(p: argparse.ArgumentParser) -> None:
     """Flags of `map`."""
     _add(p, "M")
-    p.add_argument("--from", metavar="B", help="largest budget, of the peak without eviction (default: 100%%)")
-    p.add_argument("--to", metavar="B", help="smallest budget (default: 10%%)")
+    p.add_argument("--largest", metavar="B", help="largest budget, of the peak without eviction (default: 100%%)")
+    p.add_argument("--from", action=Renamed, dest="largest")
+    p.add_argument("--smallest", metavar="B", help="smallest budget (default: 10%%)")
+    p.add_argument("--to", action=Renamed, dest="smallest")
     p.add_argument("--step", metavar="S", help="between two budgets (default: 0.5%%)")
     p.add_argument("--fine", metavar="S", help="where the outcome changes (default: a tenth of the step)")
     _add_where(p)
-    p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _add(p: argparse.ArgumentParser, output: str) -> None:
     p.add_argument(
         "traces", metavar="T|GRID.toml", nargs="+", help="trace files, or synth:NAME; or one file with a grid"
     )
-    p.add_argument("-o", "--output", metavar=output, required=True, help="result table to write (Parquet)")
+    p.add_argument("-o", "--output", metavar=output, help="table to keep (Parquet), which goes on if it was cut off")
     p.add_argument("--policy", "--policies", metavar="P,P", help=f"default: {POLICIES}")
     p.add_argument("--allocator", "--allocators", metavar="A,A", help="default: arena")
     p.add_argument("--torch", metavar="V,V", help="of cuda-caching: PyTorch, 2.6 to 2.15 (default: 2.15.0)")
@@ -66,6 +70,23 @@ def _add_where(p: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="processes, or dask://HOST:PORT, a running cluster (default: processes)",
     )
+    p.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+@contextmanager
+def table(args: argparse.Namespace) -> Iterator["Path"]:
+    """Where the table goes: the file that was asked for, else one that is not kept. CoopsimError if it cannot."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from coopsim import files
+
+    if args.output is not None:
+        files.target(args.output)
+        yield Path(args.output)
+        return
+    with TemporaryDirectory() as folder:
+        yield Path(folder) / "table.parquet"
 
 
 def of(args: argparse.Namespace, keys: tuple[str, ...]) -> tuple["Grid", dict[str, Any]]:

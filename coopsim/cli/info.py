@@ -25,11 +25,8 @@ def run(args: argparse.Namespace) -> int:
         ("trace", facts["trace"] + (f" ({recorded})" if recorded else "")),
         ("ops", f"{facts['ops']} ({phases}) in {facts['steps']} step{'s' * (facts['steps'] > 1)}"),
         ("", f"{facts['in_place_ops']} in place, {facts['random_ops']} random, {facts['temporaries']} temporaries"),
-        (
-            "storages",
-            f"{facts['storages']}, {human(facts['bytes_at_start'])} there at the start; in all, not at once:",
-        ),
-        *((f"  {role}", human(n)) for role, n in facts["bytes_by_role"].items()),
+        ("storages", f"{facts['storages']}, {human(facts['bytes_at_start'])} there at the start"),
+        *((f"  {role}", f"{human(n)} (sum over the step)") for role, n in facts["bytes_by_role"].items()),
         (
             "peak",
             f"{human(facts['peak_bytes'])} without eviction ({human(facts['peak_bytes_rounded'])} rounded to 512 B)",

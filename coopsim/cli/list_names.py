@@ -1,28 +1,40 @@
-"""coopsim list policies|allocators|models|hardware."""
+"""coopsim list [policies|allocators|models|hardware]: what there is to choose from; all of it without a word."""
 
 import argparse
 import json
+import textwrap
 
 from coopsim.text import table
 from coopsim.types import CoopsimError
 
+_COLUMNS = 100  #: a table of policies is no wider
+
 
 def run(args: argparse.Namespace) -> int:
     if args.choices and args.what != "policies":
-        raise CoopsimError(f"--choices is of policies, not of {args.what}")
-    rows = {"policies": _policies, "allocators": _allocators, "models": _models, "hardware": _hardware}[args.what]()
+        raise CoopsimError(f"--choices is of policies, not of {args.what or 'all'}")
+    of = {"policies": _policies, "allocators": _allocators, "models": _models, "hardware": _hardware}
+    rows = {what: find() for what, find in of.items() if args.what in (None, what)}
     if args.json:
-        print(json.dumps(rows, indent=1))
-    elif args.what == "policies" and not args.choices:
-        header = ("policy", "what it does", "plans", "where from")
-        print(table(header, [[row[key] for key in ("policy", "summary", "plans", "source")] for row in rows]))
-        print("\nplans: goes by plan where steps repeat or, offline, are known. --choices shows what each is made of")
+        print(json.dumps(rows if args.what is None else rows[args.what], indent=1))
     else:
-        for row in rows:
-            row.pop("summary", None)
-            row.pop("plans", None)
-        print(table(list(rows[0]), [list(row.values()) for row in rows]))
+        print("\n\n".join(_text(what, found, choices=args.choices) for what, found in rows.items()))
     return 0
+
+
+def _text(what: str, rows: list[dict[str, str]], *, choices: bool) -> str:
+    if what != "policies":
+        return table(list(rows[0]), [list(row.values()) for row in rows])
+    if choices:
+        columns = [key for key in rows[0] if key not in ("summary", "plans", "source")]
+        return table(columns, [[row[key] for key in columns] for row in rows])
+    header, cells = ("policy", "plans", "what it does; where from"), []
+    room = _COLUMNS - max(len(row["policy"]) for row in rows) - len("  plans  ")
+    for row in rows:
+        first, *more = textwrap.wrap(f"{row['summary']}; {row['source']}", room, break_long_words=False)
+        cells += [(row["policy"], row["plans"], first), *(("", "", line) for line in more)]
+    legend = "plans: follows a plan where steps repeat or, offline, are known. --choices: what each is made of"
+    return f"{table(header, cells)}\n\n{legend}"
 
 
 def _policies() -> list[dict[str, str]]:

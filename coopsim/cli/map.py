@@ -1,4 +1,4 @@
-"""coopsim map T… -o M: every budget of a fine grid in a table; the smallest safe budgets as an answer."""
+"""coopsim map T… [-o M]: every budget of a fine grid; the smallest safe budgets as an answer."""
 
 import argparse
 import json
@@ -13,29 +13,33 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import files, renamed, tables
-    from coopsim.sweep import Scan, feasibility_map, grid_file
+    from coopsim import renamed, tables
+    from coopsim.sweep import Scan, grid_file
+    from coopsim.sweep.feasibility_map import feasibility_map
 
-    files.target(args.output)
-    wanted, other = grid.of(args, grid_file.MAP_KEYS)
-    asked = grid.SCAN | other
-    scan = Scan(asked["from"], asked["to"], asked["step"], asked["fine"])
-    where = grid.workers(args, wanted, len(wanted.settings()) * (scan.units // scan.per_step + 1))
-    with watch("replays") as report:
-        table = feasibility_map(wanted, scan, args.output, where, report)
+    with grid.table(args) as output:
+        wanted, other = grid.of(args, grid_file.MAP_KEYS)
+        asked = grid.SCAN | other
+        scan = Scan(asked["largest"], asked["smallest"], asked["step"], asked["fine"])
+        where = grid.workers(args, wanted, len(wanted.settings()) * (scan.units // scan.per_step + 1))
+        with watch("replays") as report:
+            table = feasibility_map(wanted, scan, output, where, report)
     if args.json:
-        renamed.warn("of the keys of --json, holes", "failing")
-    print(json.dumps(_object(args.output, scan, table), indent=1) if args.json else tables.feasible_text(table))
-    note(f"wrote {args.output}: {len(table)} replays, {int(table.refined.sum())} of them where the outcome changes")
+        renamed.warn("of the keys of --json, from, to, holes", "largest, smallest, failing")
+        print(json.dumps(_object(args.output, scan, table), indent=1))
+    else:
+        print(tables.feasible_text(table))
+    refined = f"{len(table)} replays, {int(table.refined.sum())} of them where the outcome changes"
+    note(f"wrote {args.output}: {refined}" if args.output else f"{refined}; -o keeps the table")
     return 0
 
 
-def _object(output: str, scan: "Scan", table: Any) -> dict[str, Any]:
+def _object(output: str | None, scan: "Scan", table: Any) -> dict[str, Any]:
     from coopsim import tables
 
     settings = [setting | _answer(found) for setting, found in tables.feasible(table)]
     counts = {"replays": len(table), "refined": int(table.refined.sum())}
-    return {"map": output, **scan.described(), **counts, "settings": settings}
+    return {"map": output, **scan.described(), "from": scan.top, "to": scan.bottom, **counts, "settings": settings}
 
 
 def _answer(found: "Feasibility") -> dict[str, Any]:

@@ -77,9 +77,15 @@ def build() -> Parser:
     _requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
     _export(add("export", "make of a schedule what another tool shows"))
     p = add("list", "what there is to choose from", module="list_names")
-    p.add_argument("what", choices=("policies", "allocators", "models", "hardware"))
+    p.add_argument("what", nargs="?", choices=("policies", "allocators", "models", "hardware"), help="default: all")
     p.add_argument("--choices", action="store_true", help="of policies: the choices that each is made of")
     p.add_argument("--json", action="store_true", help="print JSON")
+    p = add("completion", "print what makes a shell complete coopsim's commands and options")
+    p.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    p.set_defaults(parser=parser)
+    p = add("help", "explain coopsim, or one of its verbs", module="help_")
+    p.add_argument("about", nargs="?", metavar="VERB", choices=tuple(verbs.choices), help="default: all verbs")
+    p.set_defaults(parser=parser)
     return parser
 
 

@@ -11,7 +11,7 @@ from coopsim import files, renamed
 from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import remember
 from coopsim.progress import note
-from coopsim.text import human
+from coopsim.text import human, overhead
 from coopsim.trace import load_trace
 from coopsim.types import CoopsimError
 
@@ -116,12 +116,12 @@ def describe(r: dict[str, Any]) -> str:
         ("budget", f"{human(r['budget_bytes'])}, {r['memory_ratio']:.1%} of the peak without eviction"),
         ("outcome", r["outcome"]),
         ("steps", what if ended else f"{what}; the figures below are of what ran"),
-        ("overhead", "-" if r["overhead"] is None else f"{r['overhead']:.3f}x"),
+        ("overhead", "-" if r["overhead"] is None else overhead(r["overhead"])),
         ("cost", f"{r['total_cost_ns'] / 1e6:.1f} ms, of which {r['recompute_cost_ns'] / 1e6:.1f} ms recomputing"),
         ("peak", human(r["peak_bytes"])),
         ("evictions", f"{r['evictions']} under pressure, {r['releases']} releases, {r['recomputes']} ops run again"),
         (
-            "fragmentation",
+            "fragmentation rate",
             f"{percent(r['fragmentation_rate'])} ({percent(r['fragmentation_rate_incl'])} with the request as free)",
         ),
         (
@@ -140,7 +140,7 @@ def describe(r: dict[str, Any]) -> str:
         lines.append(("plans", text))
     if r["lost_cost_ns"]:
         lines.append(
-            ("lost", f"{ms(r['lost_cost_ns'])} of steps that ran out of memory and began anew; part of the overhead")
+            ("lost", f"{ms(r['lost_cost_ns'])} of steps that ran out of memory and started over; part of the overhead")
         )
     if t := r.get("timeline"):
         hidden = "-" if t["hidden_fraction"] is None else f"{t['hidden_fraction']:.0%}"

@@ -1,20 +1,34 @@
-"""coopsim sweep T… -o R: replays over a grid, on all cores or a cluster, with progress; a table at the end."""
+"""coopsim sweep T… [-o R]: replays over a grid, on all cores or a cluster, with progress; bands, or every row."""
 
 import argparse
+import json
+from typing import Any
 
 from coopsim.cli import grid
 from coopsim.progress import note, watch
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import files, tables
-    from coopsim.sweep import grid_file, sweep
+    from coopsim import tables
+    from coopsim.sweep import grid_file
+    from coopsim.sweep.sweep import sweep
 
-    files.target(args.output)
-    wanted, _ = grid.of(args, grid_file.KEYS)
-    where = grid.workers(args, wanted, len(wanted.points()))
-    with watch("replays") as report:
-        table = sweep(wanted, args.output, where, report)
-    print(tables.text(table))
-    note(f"wrote {args.output}: {len(table)} replays")
+    with grid.table(args) as output:
+        wanted, _ = grid.of(args, grid_file.KEYS)
+        where = grid.workers(args, wanted, len(wanted.points()))
+        with watch("replays") as report:
+            table = sweep(wanted, output, where, report)
+    print(json.dumps(_object(args.output, table), indent=1) if args.json else tables.text(table))
+    note(f"wrote {args.output}: {len(table)} replays" if args.output else f"{len(table)} replays; -o keeps the table")
     return 0
+
+
+def _object(output: str | None, table: Any) -> dict[str, Any]:
+    """The table, its file, its rows; what has no meaning is null."""
+    rows = [
+        {key: None if value != value else value for key, value in row.items()}
+        for row in json.loads(table.to_json(orient="records", double_precision=15))
+    ]
+    for row in rows:
+        row["failure"] = json.loads(row["failure"]) if row["failure"] else None
+    return {"sweep": output, "replays": len(rows), "rows": rows}

@@ -77,8 +77,8 @@ def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], li
     planned = int((schedule.address[requests.source[takes]] < 0).sum())
     as_planned = c.agrees and c.statistics["ooms"][1] == planned
     rows = [(what, *c.statistics[key]) for key, what in QUANTITIES.items()]
-    fragmentation = [1 - c.statistics["alloc.peak"][k] / c.statistics["reserved.peak"][k] for k in (0, 1)]
-    rows.append(("fragmentation at the peaks", *(f"{x:.2%}" for x in fragmentation)))
+    unallocated = [1 - c.statistics["alloc.peak"][k] / c.statistics["reserved.peak"][k] for k in (0, 1)]
+    rows.append(("reserved but unallocated at the peaks", *(f"{x:.2%}" for x in unallocated)))
     rows.append(("answers equal", c.requests, c.equal))
     title = f"on a card of {human(c.total_bytes)}, settings {c.conf or 'none'}:"
     report = {"agrees": as_planned, "torch": c.torch, "conf": c.conf, "card_bytes": c.total_bytes}

@@ -71,7 +71,7 @@ class Scan:
 
     def described(self) -> dict[str, str]:
         """The scan as the header of its table has it."""
-        return {"from": self.top, "to": self.bottom, "step": self.step, "fine": _as_text(self.unit)}
+        return {"largest": self.top, "smallest": self.bottom, "step": self.step, "fine": _as_text(self.unit)}
 
 
 def _as_text(ratio: Fraction) -> str:

@@ -11,7 +11,8 @@ from coopsim.sweep.options import NAMES, several
 from coopsim.types import CoopsimError
 
 _LISTS = ("traces", "policies", "allocators", "budgets")
-_SCAN = ("from", "to", "step", "fine")
+_SCAN = ("largest", "smallest", "step", "fine")
+_OLD = renamed.KEYS | {"from": "largest", "to": "smallest"}
 KEYS = (*_LISTS, "band", "band_width", *NAMES)  #: of a sweep
 FIGURE = "figure"  #: a table that may stand in the file too: what is drawn of it, for whoever draws it
 MAP_KEYS = ("traces", "policies", "allocators", *_SCAN, *NAMES)
@@ -43,7 +44,7 @@ def read(path: str | Path, keys: tuple[str, ...] = KEYS) -> dict[str, Any]:
 def _checked(found: Mapping[str, Any], folder: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for given, value in found.items():
-        name = renamed.KEYS.get(given, given)
+        name = _OLD.get(given, given)
         if name not in keys:
             raise unknown("key", given, keys)
         if name != given:

@@ -115,7 +115,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("replay", "good.parquet", *REPLAY, "--steps", "0"), 2, "not a whole number from 1 to a million"),
     (("replay", "good.parquet", *REPLAY, "--steps", "many"), 2, "not a whole number from 1 to a million"),
     (("replay", "good.parquet", *REPLAY, "--overhead-limit", "0.5"), 2, "overhead_limit: 0.5 is not a number from 1"),
-    (("replay", "good.parquet", "--policy", "coop", "--budget", "100B"), 2, "less than one piece"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "100B"), 2, "less than one block"),
     # the caching allocator
     (("replay", "good.parquet", *REPLAY, "--torch", "2.15.0"), 2, "are of the allocator cuda-caching, not of arena"),
     (("replay", "good.parquet", *REPLAY, "--alloc-conf", ""), 2, "are of the allocator cuda-caching, not of arena"),
@@ -170,9 +170,8 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("sweep", "version.toml", "-o", "r"), 2, "torch: 2.15 is not text"),
     # maps
     (("map", "good.parquet", "--step", "0.5", "-o", "m"), 2, "'0.5' is not a percentage"),
-    (("map", "good.parquet", "--from", "10%", "--to", "100%", "-o", "m"), 2, "a map goes down"),
+    (("map", "good.parquet", "--largest", "10%", "--smallest", "100%", "-o", "m"), 2, "a map goes down"),
     (("map", "good.parquet", "--fine", "0.3%", "-o", "m"), 2, "a whole number of finer steps"),
-    (("map", "good.parquet"), 2, "required: -o/--output"),
     (("map", "budgets.toml", "-o", "m"), 2, "unknown key 'budgets'"),
     (("map", "step.toml", "-o", "m"), 2, "step: 0.5 is not a percentage"),
     (("map", "good.parquet", "--step", "0.00001%", "-o", "m"), 2, "a million is the most"),
@@ -195,7 +194,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ),
     (("advise", "good.parquet", "--memory", "1GiB", "--device", "1"), 2, "a trace has one device"),
     (("advise", "good.parquet", "--memory", "1GiB", "-o", "x.bmp"), 2, "cannot draw 'bmp'"),
-    (("advise", "good.parquet", "--memory", "1B"), 2, "less than one piece"),
+    (("advise", "good.parquet", "--memory", "1B"), 2, "less than one block"),
     # what allocators answer
     (("requests", "good.parquet", "--alloc-conf", "rubbish"), 2, "unknown setting 'rubbish'"),
     (("requests", "good.parquet", "--alloc-conf", "max_split_size_mb:99999999999999999999"), 2, "out of range"),

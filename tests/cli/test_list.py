@@ -1,20 +1,58 @@
 """coopsim list: what there is, in a table that can be read."""
 
 import json
+import sys
 from typing import Any
+
+import pytest
 
 from coopsim import policies
 
 
 def test_policies_say_what_they_do(coopsim: Any) -> None:
     lines = coopsim("list", "policies").out.splitlines()
-    rows = {line.split()[0]: line for line in lines[2:] if line and ":" not in line.split()[0]}
+    rows: dict[str, str] = {}
+    for line in lines[2 : lines.index("", 2)]:
+        if not line.startswith(" "):
+            name = line.split()[0]
+        rows[name] = " ".join([*rows.get(name, "").split(), *line.split()])
     assert set(rows) == set(policies.names())
     for name, row in rows.items():
-        assert policies.find(name).summary in row
-        assert policies.find(name).source in row
-        assert (" yes " in row) == name.startswith("foresight")
-    assert "staleness  greedy" not in "\n".join(lines)
+        found = policies.find(name)
+        assert row == f"{name} {'yes' if found.plans else 'no'} {found.summary}; {found.source}"
+    assert max(map(len, lines)) <= 100
+
+
+def test_all_of_it(coopsim: Any) -> None:
+    answer = coopsim("list")
+    assert answer.code == 0
+    for line in ("coop ", "arena ", "bert-large ", "a100-80gb "):
+        assert f"\n{line}" in answer.out
+    found = json.loads(coopsim("list", "--json").out)
+    assert list(found) == ["policies", "allocators", "models", "hardware"]
+    assert found["allocators"] == json.loads(coopsim("list", "allocators", "--json").out)
+
+
+def test_help_is_a_verb_too(coopsim: Any) -> None:
+    assert coopsim("help").out == coopsim("--help").out
+    assert coopsim("help", "sweep") == coopsim("sweep", "--help")
+    assert "coopsim sweep" in coopsim("help", "sweep").out
+    assert coopsim("help", "swep").code == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion(coopsim: Any, shell: str) -> None:
+    pytest.importorskip("shtab")
+    script = coopsim("completion", shell).out
+    assert all(word in script for word in ("replay", "sweep", "--cost-model"))
+    assert "decide-by" not in script or shell == "bash"
+
+
+def test_completion_says_what_it_needs(coopsim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    answer = coopsim("completion", "bash")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "coopsim: completion needs shtab: pip install 'coopsim[completion]'\n"
 
 
 def test_their_choices(coopsim: Any) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from coopsim import policies, renamed
 from coopsim.schedule import load, save
+from tests.conftest import BERT
 
+CONF = ("--alloc-conf", "--conf")
 TINY = ("synth:chain:4", "--policy", "lru", "--budget", "100%", "--steps", "1")
 
 
@@ -23,6 +25,21 @@ def test_old_flags(coopsim, tmp_path: Path) -> None:
     swept = coopsim("sweep", TINY[0], "--decide-by", "bytes,unit", "--budget", "100%", "--policy", "lru", "-o", table)
     assert swept.err.count("--decide-by is called --cost-model now") == 1
     assert list(pd.read_parquet(table).cost_model) == ["bytes", "unit"]
+
+
+def test_old_flags_of_other_verbs(coopsim, tmp_path: Path) -> None:
+    flags = ("synth:chain:4", "--policy", "lru", "--steps", 1, "--step", "10%", "-j", 1, "--json")
+    new, old = (
+        coopsim("map", *flags, a, "90%", b, "70%") for a, b in (("--largest", "--smallest"), ("--from", "--to"))
+    )
+    assert new.out == old.out
+    assert "--from is called --largest now" in old.err
+    assert "--to is called --smallest now" in old.err
+    found = json.loads(new.out)
+    assert (found["largest"], found["smallest"]) == (found["from"], found["to"]) == ("90%", "70%")
+    new, old = (coopsim("advise", BERT, "--memory", "80GiB", flag, "max_split_size_mb:32", "--json") for flag in CONF)
+    assert new.out == old.out
+    assert "--conf is called --alloc-conf now" in old.err
 
 
 def test_old_keys(coopsim, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_what_plans_did(coopsim: Any) -> None:
     short = said("--budget", "20%")
     assert (short["outcome"], short["overhead"]) == ("oom", "-")
     assert re.fullmatch(
-        r"[\d.]+ ms of steps that ran out of memory and began anew; part of the overhead", short["lost"]
+        r"[\d.]+ ms of steps that ran out of memory and started over; part of the overhead", short["lost"]
     )
 
 

@@ -26,7 +26,7 @@ BUDGETS = "100%:45%:1%"
 ROWS = 3 * 3 * 56
 COMMANDS = {
     "sweep": ("sweep", *TRACES, "--budget", BUDGETS, "--steps", "2"),
-    "map": ("map", *TRACES, "--to", "45%", "--step", "1%", "--steps", "2"),
+    "map": ("map", *TRACES, "--smallest", "45%", "--step", "1%", "--steps", "2"),
 }
 
 

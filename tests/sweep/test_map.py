@@ -88,7 +88,7 @@ def test_smallest_safe_and_failing_ranges_by_their_definition(fits: dict[int, bo
 
 def test_the_command_says_it_in_json_and_in_words(coopsim: Any, found: pd.DataFrame, tmp_path: Path) -> None:
     output = tmp_path / "m.parquet"
-    flags = ("--policy", "dtr-oneflow,coop", "--steps", 2, "--to", "40%", "--step", "2%", "-j", 1, "-o", output)
+    flags = ("--policy", "dtr-oneflow,coop", "--steps", 2, "--smallest", "40%", "--step", "2%", "-j", 1, "-o", output)
     code, out, err = coopsim("map", "synth:unet:4", *flags, "--json")
     assert code == 0, err
     assert "holes is called failing now" in err

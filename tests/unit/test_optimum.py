@@ -173,7 +173,7 @@ def test_expected_gaps(monkeypatch, name: str, ratio: float) -> None:
 def test_the_command(coopsim) -> None:
     answer = coopsim("gap", "synth:chain:8", "--budget", "60%,20%", "--policy", "coop,static-dtr")
     assert answer.code == 0
-    assert "least overhead 1.1810x, 4 ops run again" in answer.out
+    assert "least overhead 18.10 %, 4 ops run again" in answer.out
     assert "nothing fits" in answer.out
     assert "1.75 times the least" in answer.out
     answer = coopsim("gap", "synth:chain:8", "--budget", "60%", "--policy", "lru", "--json")
