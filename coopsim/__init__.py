@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from coopsim.api import plot as plot
     from coopsim.api import summary as summary
     from coopsim.api import sweep as sweep
+    from coopsim.fit import fit as fit
     from coopsim.policies import Policy as Policy
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
@@ -46,9 +47,10 @@ _WHERE = {  # the public names: in which module, and as what
     "Policy": ("coopsim.policies", "Policy"),
     "Trace": ("coopsim.trace", "Trace"),
     "Schedule": ("coopsim.schedule", "Schedule"),
+    "fit": ("coopsim.fit", "fit"),
     "CoopsimError": ("coopsim.types", "CoopsimError"),
 }
-_PACKAGES = ("capture", "replay", "sweep", "validate")  # of these names there is a package, too
+_PACKAGES = ("capture", "fit", "replay", "sweep", "validate")  # of these names there is a package, too
 __all__ = [*_WHERE]
 
 

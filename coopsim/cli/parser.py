@@ -60,6 +60,7 @@ def build() -> Parser:
     _phantom(
         add("phantom", "run an unmodified training script without a GPU: peaks, smallest memory, what ran out of it")
     )
+    _fit(add("fit", "what to change of a training script so that it fits a card: remedies that were tried and work"))
     _import(add("import", "make a trace of what another tool wrote", module="import_"))
     _advise(add("advise", "why memory ran out, and which allocator settings, or recomputation, would have helped"))
     _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
@@ -137,6 +138,9 @@ def _phantom(p: Parser) -> None:
         help="of --largest: how far below the number that fails the search may end (default: 1%%; 0%%: next to it)",
     )
     p.add_argument("--world", type=positive, metavar="N", help="run it as a rank of N (default: as the launcher says)")
+    p.add_argument(
+        "--fewest-ranks", action="store_true", help="find the least number of cards on which such a job fits"
+    )
     p.add_argument("--ranks", metavar="0,7|all", help="of a job of several ranks: those to run (default: 0)")
     p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
@@ -147,6 +151,18 @@ def _phantom(p: Parser) -> None:
     )
     p.add_argument("--traceback", action="store_true", help="show the script's traceback where it fails")
     p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
+
+
+def _fit(p: Parser) -> None:
+    p.usage = "%(prog)s --gpu CARD [options] -- COMMAND ..."
+    p.add_argument("command", nargs=argparse.REMAINDER, help="as in: -- python train.py --batch-size {64}")
+    p.add_argument("--gpu", required=True, metavar="CARD", help="card to fit on (coopsim list hardware)")
+    p.add_argument("--memory", metavar="B", help="give the card this much memory: 11GiB, 24GB")
+    p.add_argument("--jobs", type=positive, default=1, metavar="N", help="runs of the script at a time (default: 1)")
+    what = p.add_mutually_exclusive_group()
+    what.add_argument("--apply", type=positive, metavar="N", help="run the script with remedy N; no file is changed")
+    what.add_argument("--patch", type=positive, metavar="N", help="print remedy N as a diff, if its place is certain")
+    p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _import(p: Parser) -> None:

@@ -48,6 +48,10 @@ def run(args: argparse.Namespace) -> int:
         world_size=args.world,
         ranks=args.ranks,
     )
+    if args.fewest_ranks:
+        from coopsim.cli import phantom_fewest
+
+        return phantom_fewest.run(args, script)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if args.snapshot:
@@ -64,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             note(f"wrote {name}")
     if args.json:
         renamed.warn("of the keys of --json, fragmentation", "reserved_but_unallocated")
-    print(json.dumps(report.to_dict(), indent=2) if args.json else _text(report))
+    print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     return 3 if report.outcome == "oom" else 0
 
 
@@ -93,7 +97,8 @@ def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
     return replace(report, smallest_memory_bytes=smallest, fit_runs=runs)
 
 
-def _text(report: "Report") -> str:
+def text_of(report: "Report") -> str:
+    """What came of a run, for people."""
     human = text.human
     failed = report.out_of_memory if report.outcome == "oom" else None
     rows = [

@@ -6,6 +6,7 @@ Started by site/sitecustomize.py. Nothing heavy is imported before the script it
 import atexit
 import ctypes
 import functools
+import importlib
 import json
 import os
 import signal
@@ -50,6 +51,7 @@ class _Session:
     def __init__(self, task: Task, folder: str) -> None:
         self._task, self._folder = task, folder
         self._watch: Any = None
+        self._guest: Any = None
         self._error: dict[str, str] | None = None
 
     def begin(self, _torch: ModuleType) -> None:
@@ -62,6 +64,8 @@ class _Session:
             imagined.install(alone=self._task.ranks == "alone")
 
         self._watch = Watch(self._task)
+        if self._task.guest:
+            self._guest = importlib.import_module(self._task.guest).begin(self._watch, self._task.told)
 
     def uncaught(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
         """In place of sys.excepthook: remember what ended the script."""
@@ -82,6 +86,7 @@ class _Session:
         found: dict[str, Any] = {"error": self._error}
         if self._watch is not None:
             try:
+                found |= {"guest": self._guest.end()} if self._guest is not None else {}
                 found |= self._watch.end()
             except Exception as failure:
                 traceback.print_exc()

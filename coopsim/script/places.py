@@ -25,7 +25,7 @@ def here() -> str:
     else:  # autograd's threads have no frames of the user's: it waits in the main one
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
-        if _own(frame.f_code.co_filename):
+        if is_own(frame.f_code.co_filename):
             return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
@@ -39,9 +39,10 @@ def of_error(error: BaseException) -> str:
 
 
 def _last(frames: Iterable[traceback.FrameSummary]) -> str:
-    own = [f for f in frames if _own(f.filename)]
+    own = [f for f in frames if is_own(f.filename)]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
-def _own(filename: str) -> bool:
+def is_own(filename: str) -> bool:
+    """Is a file the user's, and not a library's?"""
     return not filename.startswith(("<", *_LIBRARIES))

@@ -57,8 +57,8 @@ class Report:
     `outcome` is "oom" if memory ran out and the script did not end well. `needs_data` are ops whose results have sizes
     that depend on data, which the phantom does not have. `processes` is how many processes of the script used the GPU;
     the figures are those of the one that reserved most. `smallest_memory_bytes` is the card's memory, context included.
-    Of a job of `world_size` ranks, `ranks` holds a report of each that was run, and the rest is that of the one of them
-    that reserved most.
+    Of a job of `world_size` ranks, `ranks_per_node` of them on a machine, `ranks` holds a report of each that was run,
+    and the rest is that of the one of them that reserved most.
     """
 
     command: list[str]
@@ -81,7 +81,9 @@ class Report:
     fit_runs: int | None = None
     rank: int = 0
     world_size: int = 1
+    ranks_per_node: int = 1
     ranks: tuple["Report", ...] = ()
+    guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
 
     @property
     def reserved_but_unallocated(self) -> float:
@@ -92,6 +94,7 @@ class Report:
         """For JSON; until the next release also with an old name."""
         part = self.reserved_but_unallocated
         own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
+        del own["guest"]
         if not self.ranks:
             return own | {"ranks": [{key: own[key] for key in own if key != "ranks"}]}
         return own | {"ranks": [one for report in self.ranks for one in report.to_dict()["ranks"]]}

@@ -24,6 +24,7 @@ class Script:
     `output` is the descriptor that the script's stdout goes to (None: our own), `quiet` drops all that it says.
     `world_size` is the number of ranks (None: as the launcher in the command has it, or no ranks at all), `ranks` which
     of them to run: "0,7" or "all" (None: rank 0).
+    `variables` are set in its environment. `guest` and what it is `told` are the task's.
     """
 
     command: tuple[str, ...]
@@ -35,6 +36,9 @@ class Script:
     quiet: bool = False
     world_size: int | None = None
     ranks: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
+    guest: str = ""
+    told: str = ""
 
     @property
     def profile(self) -> phantom.Profile:
@@ -87,13 +91,14 @@ def run(script: Script, *, snapshot: Path | None = None, requests: Path | None =
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
+    task = replace(task, guest=script.guest, told=script.told)
     world, ran = start.run(script, task)
     if world is None:
         return _report(script, ran[0])
     said, failed = [], []
     for one in ran:
         try:
-            said.append(replace(_report(script, one), world_size=world.size))
+            said.append(replace(_report(script, one), world_size=world.size, ranks_per_node=world.per_node))
         except CaptureError as e:
             failed.append((one.rank, str(e)))
     if failed and not any(report.outcome == "oom" for report in said):
@@ -126,6 +131,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         processes=len(used),
         rank=ran.rank,
         out_of_memory=OutOfMemory.of(seen) if seen else None,
+        guest=most.get("guest", {}),
         **{key: most[key] for key in (*keys, "retries", "ooms", "versions", "needs_data")},
     )
 

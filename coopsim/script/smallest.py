@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from coopsim import phantom
@@ -56,9 +56,12 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
     return fitting * STEP, asked
 
 
-def guess(card: str, requests: Path, low: int, high: int) -> int | None:
-    """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be said."""
+def guess(card: str, requests: Path, low: int, high: int, variables: Iterable[tuple[str, str]] = ()) -> int | None:
+    """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be told.
+
+    `variables`: set in the environment, over ours.
+    """
     command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high)]
-    variables = os.environ | phantom.environment(card, total_bytes=high)
-    child = subprocess.run(command, env=variables, check=False, capture_output=True, text=True)  # noqa: S603
+    environment = os.environ | phantom.environment(card, total_bytes=high) | dict(variables)
+    child = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)  # noqa: S603
     return int(child.stdout) if child.returncode == 0 and child.stdout.strip().isdecimal() else None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim import phantom
 from coopsim.capture.errors import CaptureError
-from coopsim.script.ranks import launcher, processes, world
+from coopsim.progress import note
+from coopsim.script.ranks import launcher, needs, processes, world
 from coopsim.script.task import Task
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: How long a gradient bucket is held would else hang on when NCCL's watchdog looks, ten times a second.
 _DEFAULTS = {"TORCH_NCCL_BLOCKING_WAIT": "1"}
+#: The programs that run now, in whatever thread.
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclass(frozen=True)
@@ -54,24 +57,44 @@ def run(script: "Script", task: Task) -> tuple[world.World | None, list[Ran]]:
 
 
 def _ranks(script: "Script", task: Task, launch: launcher.Launch) -> tuple[world.World, list[Ran]]:
+    """The ranks that were asked for; all of them if nobody asked, and they turn out to need each other."""
     job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
     job = job.running(script.ranks)
+    ran = _run(script, task, launch, job)
+    if ran is None:
+        if script.ranks is not None:
+            raise CaptureError(f"{script.title} is a pipeline, whose ranks need each other: --ranks all")
+        job = job.running("all")
+        _say(script, "a pipeline, whose ranks differ and need each other: all of them are run")
+        ran = _run(script, task, launch, job)
+    return job, ran or []
+
+
+def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World) -> list[Ran] | None:
+    """Each rank of a job that runs here; None if one of them was alone and cannot be."""
     task = replace(task, ranks="together" if job.together else "alone")
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         shared = {processes.PEERS: folder} if job.together else {}
+        folders = {rank: str(Path(folder, str(rank))) for rank in job.run}
         port, started = _free_port(), []
-        for rank in job.run:
-            own = Path(folder, str(rank))
-            own.mkdir()
+        for rank, own in folders.items():
+            Path(own).mkdir()
             mine = task if rank == job.run[0] else replace(task, requests="")
-            variables = _DEFAULTS | launch.variables | _variables(script, mine, str(own), devices=job.devices)
+            variables = _DEFAULTS | launch.variables | _variables(script, mine, own, devices=job.devices)
             variables |= job.variables(rank, port) | shared
             started.append(processes.Process(launch.words(rank), variables, *_outputs(script)))
-        if len(started) > 1 and not script.quiet:
-            print(processes.needs(len(started), together=job.together), file=sys.stderr, flush=True)
+        if len(started) > 1:
+            _say(script, processes.needs(len(started), together=job.together))
         processes.run(started, together=job.together)
+        if any(map(needs.said, folders.values())):
+            return None
         ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
-        return job, [Ran(rank, code, _reports(str(Path(folder, str(rank))))) for rank, code in ended]
+        return [Ran(rank, code, _reports(folders[rank])) for rank, code in ended]
+
+
+def _say(script: "Script", text: str) -> None:
+    if not script.quiet:
+        note(text)
 
 
 def _variables(script: "Script", task: Task, folder: str, *, devices: int = 1) -> dict[str, str]:
@@ -79,7 +102,13 @@ def _variables(script: "Script", task: Task, folder: str, *, devices: int = 1) -
     gpu = phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices)
     site = str(Path(__file__).parent / "site")
     path = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
-    return os.environ | gpu | task.variables(folder) | {"PATH": command_path(), "PYTHONPATH": path}
+    return (
+        os.environ
+        | dict(script.variables)
+        | gpu
+        | task.variables(folder)
+        | {"PATH": command_path(), "PYTHONPATH": path}
+    )
 
 
 def _reports(folder: str) -> list[dict[str, Any]]:
@@ -101,12 +130,20 @@ def _outputs(script: "Script") -> tuple[int | None, int | None]:
 def _child(script: "Script", variables: dict[str, str]) -> Any:
     stdout, stderr = _outputs(script)
     child = subprocess.Popen(script.words(), env=variables, stdout=stdout, stderr=stderr)  # noqa: S603
+    _running.add(child)
     try:
         yield child
     finally:
+        _running.discard(child)
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         child.wait()
+
+
+def end_all() -> None:
+    """End the programs that other threads run: Ctrl-C reaches the main thread alone."""
+    for child in list(_running):
+        child.kill()
 
 
 def command_path() -> str:

@@ -13,6 +13,8 @@ class Task:
 
     `steps` steps go into the trace, after `warmup` ones. `command` is what the trace says it was made with.
     `ranks` is "" unless the process is a rank of a job: "alone" or "together" with the others.
+    `guest` is a module with a function begin(watch, told), called once torch is there with what the guest is `told`;
+    what its result's end() gives goes into the report.
     """
 
     card: str
@@ -25,6 +27,8 @@ class Task:
     command: str = ""
     traceback: bool = True
     ranks: str = ""
+    guest: str = ""
+    told: str = ""
 
     def variables(self, folder: str) -> dict[str, str]:
         """The environment that carries it. Every process leaves its report in `folder`."""

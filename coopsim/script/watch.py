@@ -4,6 +4,7 @@ import os
 import pickle
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -49,6 +50,11 @@ class Watch:
             self._recording = TraceOfSteps(task, self._recorder)
         optimizers.register_optimizer_step_post_hook(self._stepped)
         torch.cuda._lazy_call(self._device_is_up)  # type: ignore[no-untyped-call]
+
+    @property
+    def recorder(self) -> "_Watcher":
+        """Sees the ops, knows the storages."""
+        return self._recorder
 
     def forget(self) -> None:
         """This process is a fork: watch no more."""
@@ -168,6 +174,8 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.running = "", ""
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None
+        #: Called after every op with it, its arguments, its result, and whether it made a storage.
+        self.seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None] | None = None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -179,6 +187,8 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         maker = self.running = str(func), self.where.module()
         newest = self.ledger.newest
         out = super().__torch_dispatch__(func, types, args, kwargs)
+        if self.seen is not None:
+            self.seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
         if self.ledger.newest > newest:
             for tensor in tensors(out):
                 storage: Storage | None = self.ledger.of(tensor)

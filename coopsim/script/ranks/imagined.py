@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from coopsim.script.imports import AfterImport
+from coopsim.script.ranks import needs
 
 _OBJECTS = ("broadcast_object_list", "send_object_list", "recv_object_list")
 
@@ -63,6 +64,20 @@ def _on_cpu(call: Callable[..., Any]) -> Callable[..., Any]:
         return call(*bound.args, **bound.kwargs)
 
     return called
+
+
+def _no_stage_alone(stages: ModuleType) -> None:
+    """Stages of a pipeline differ, and tell each other the shapes of what they send."""
+    base: Any = stages._PipelineStageBase
+    make = base.__init__
+
+    @functools.wraps(make)
+    def end(self: Any, submodule: Any, stage_index: int, num_stages: int, *rest: Any, **named: Any) -> None:
+        if num_stages > 1:
+            needs.all_ranks()
+        make(self, submodule, stage_index, num_stages, *rest, **named)
+
+    base.__init__ = end
 
 
 def _accept_every_plan(planner: ModuleType) -> None:
@@ -112,6 +127,7 @@ def _imagine_the_others() -> None:
             raise RuntimeError(f"rank {dist.get_rank()} alone cannot know what rank {source} scatters: --ranks all")
         scatter(*args, **named)
 
+    sys.meta_path.insert(0, AfterImport("torch.distributed.pipelining.stage", _no_stage_alone))
     # A checkpoint's plan has this rank's shards only, however often: PyTorch would miss the others'.
     sys.meta_path.insert(0, AfterImport("torch.distributed.checkpoint.default_planner", _accept_every_plan))
     _replace("init_process_group", without_device)

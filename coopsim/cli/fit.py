@@ -1,0 +1,62 @@
+"""coopsim fit --gpu CARD -- COMMAND: from "out of memory" to lines that were tried and work."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from coopsim.cli.phantom import memory_of, text_of
+from coopsim.progress import note
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.fit import Fit, Remedy
+    from coopsim.script import Script
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim.fit import Search, saved
+    from coopsim.script import Script
+
+    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
+    if not command:
+        raise CoopsimError("name the command to run after --, as in: coopsim fit --gpu rtx-3060 -- python train.py")
+    script = Script(command, card=args.gpu, memory_bytes=memory_of(args))
+    number = args.apply or args.patch
+    remedies = saved.load(script) if number else None
+    if remedies is None:
+        search = Search(script, jobs=args.jobs, say=note)
+        try:
+            found = search.run()
+        except KeyboardInterrupt:
+            _show(search.so_far(), args)
+            raise
+        saved.save(script, found.remedies)
+        remedies = found.remedies
+        if not number:
+            _show(found, args)
+            return 0 if found.solved else 3
+    if number > len(remedies):
+        raise CoopsimError(
+            f"there is no remedy {number}: {len(remedies) or 'none'} found; without --apply fit shows them"
+        )
+    chosen = remedies[number - 1]
+    return _apply(script, chosen, args) if args.apply else _patch(chosen)
+
+
+def _apply(script: "Script", remedy: "Remedy", args: argparse.Namespace) -> int:
+    from coopsim.fit import apply
+
+    report = apply(script, remedy, output=2 if args.json else None)
+    print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
+    return 3 if report.outcome == "oom" else 0
+
+
+def _patch(remedy: "Remedy") -> int:
+    if not remedy.patched:
+        raise CoopsimError(remedy.patch)
+    print(remedy.patch, end="")
+    return 0
+
+
+def _show(found: "Fit", args: argparse.Namespace) -> None:
+    print(json.dumps(found.to_dict(), indent=2) if args.json else found)

@@ -1,0 +1,58 @@
+"""What every kind of remedy is found from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.survey import Survey
+from coopsim.fit.trials import Trials
+
+
+@dataclass(frozen=True)
+class Case:
+    """A script that does not fit, what a run of it has told, and the means to try changes.
+
+    requests: the file of what it asked of the allocator. batches: of a command with a place for the batch.
+    """
+
+    trials: Trials
+    survey: Survey
+    requests: Path
+
+    def proposal(
+        self,
+        kind: str,
+        text: str,
+        lines: tuple[str, ...],
+        changes: Changes,
+        *,
+        same: bool,
+        command: tuple[str, ...] = (),
+        after_model: bool = False,
+    ) -> Remedy:
+        """A remedy that has not been tried. same: the numbers stay the same bit for bit."""
+        command = command or self.trials.script.command
+        pasted = lines if after_model else ()
+        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, command, pasted)
+
+    def verify(self, remedy: Remedy) -> Remedy | None:
+        """Run it; the remedy if it fits."""
+        return self.trials.verify(remedy, _stand_in(remedy.changes), self.survey)
+
+    def nearest(self, remedy: Remedy) -> Remedy:
+        """What it takes, where it does not fit."""
+        return self.trials.nearest(remedy, _stand_in(remedy.changes), self.survey)
+
+    @property
+    def over_bytes(self) -> int:
+        """What is missing."""
+        return self.survey.needs_bytes - self.trials.limit_bytes
+
+
+def _stand_in(changes: Changes) -> Changes:
+    """What runs for the changes: gradients that are added up over batches take memory from the second batch on.
+
+    A script that is cut short for a trial may end before the optimizer's turn: it steps every time.
+    """
+    return changes.with_(Changes(hold_gradients=True)) if changes.accumulate > 1 else changes

@@ -1,0 +1,45 @@
+"""What a remedy changes of a script: the message to the processes that run it."""
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Nothing by default. Fields of two changes are joined by `with_`.
+
+    checkpoint: the names of modules to recompute, within the `root`th model of the script; own: by the model's own
+    gradient_checkpointing_enable. autocast: forward passes run in bfloat16. foreach, fused: of every optimizer, None:
+    as it is. set_to_none: of every zero_grad. accumulate: the optimizer steps once in so many calls.
+    hold_gradients: gradients are never freed, which takes the memory of accumulation in every step.
+    variables: of the environment.
+    """
+
+    root: int = 0
+    checkpoint: tuple[str, ...] = ()
+    own: bool = False
+    autocast: bool = False
+    foreach: bool | None = None
+    fused: bool | None = None
+    set_to_none: bool = False
+    accumulate: int = 1
+    hold_gradients: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
+
+    def with_(self, other: "Changes") -> "Changes":
+        """Both: what the other one says beats this one."""
+        nothing = Changes()
+        said = {f.name: getattr(other, f.name) for f in fields(Changes)}
+        return replace(self, **{name: v for name, v in said.items() if v != getattr(nothing, name)})
+
+    def message(self) -> str:
+        """For the child process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, message: str) -> "Changes":
+        """From the parent's words."""
+        found = json.loads(message)
+        found["checkpoint"] = tuple(found["checkpoint"])
+        found["variables"] = tuple((name, value) for name, value in found["variables"])
+        return cls(**found)

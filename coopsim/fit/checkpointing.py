@@ -1,0 +1,115 @@
+"""Recompute the fewest of the model's repeated blocks that suffice."""
+
+from collections.abc import Iterator, Sequence
+
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.names import expressions
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.survey import Block, Model
+
+_SIMILAR = 0.05  #: blocks that differ by less in what they keep stay in their order
+
+
+def find(case: Case) -> Iterator[Remedy]:
+    """The fewest blocks of the outermost level that suffices."""
+    model = case.survey.model
+    for level in model.levels if model else ():
+        found = _fewest(case, level)
+        if found is not None:
+            yield found
+            return
+
+
+def most(case: Case) -> Remedy | None:
+    """All blocks of the outermost level."""
+    model = case.survey.model
+    return proposal(case, model.levels[0], len(model.levels[0])) if model and model.levels else None
+
+
+def _fewest(case: Case, level: Sequence[Block]) -> Remedy | None:
+    """By bisection, from where the bytes that blocks keep make up for what is missing."""
+    n = len(level)
+    failing, fitting, best = 0, n + 1, None
+    at = guess([b.kept_bytes for b in ordered(level)], case.over_bytes)
+    while fitting - failing > 1:
+        done = case.verify(proposal(case, level, at))
+        if done:
+            fitting, best = at, done
+            at -= 1
+        elif fitting > n and at < n:
+            failing, at = at, n  # do all suffice?
+            continue
+        else:
+            failing = at
+        if not failing < at < fitting or best is None or fitting - at > 1:
+            at = (failing + fitting) // 2
+    return best
+
+
+def guess(kept: Sequence[int], over_bytes: int) -> int:
+    """How many blocks keep as much as is missing, at least 1; one more, as one is whole while it is recomputed.
+
+    >>> guess([10, 10, 10, 10], 15), guess([10, 10], 1000)
+    (3, 2)
+    """
+    total = 0
+    for i, nbytes in enumerate(kept):
+        total += nbytes
+        if total >= over_bytes:
+            return min(i + 2, len(kept))
+    return len(kept)
+
+
+def ordered(level: Sequence[Block]) -> list[Block]:
+    """The largest first; of like ones the first of the model first, which are recomputed last, when memory has drained.
+
+    >>> [b.name for b in ordered([Block(n, k, False, False, False) for n, k in (("a", 99), ("b", 100), ("c", 200))])]
+    ['c', 'a', 'b']
+    """
+    left = list(level)
+    found: list[Block] = []
+    while left:
+        largest = max(b.kept_bytes for b in left)
+        like = [b for b in left if b.kept_bytes >= largest * (1 - _SIMILAR)]
+        found += like
+        left = [b for b in left if b not in like]
+    return found
+
+
+def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
+    """Recompute so many blocks."""
+    model = case.survey.model
+    assert model is not None
+    picked = set(ordered(level)[:count])
+    chosen = [b for b in level if b in picked]
+    own = all(b.own for b in level)
+    changes = Changes(root=model.number, checkpoint=tuple(b.name for b in chosen), own=own)
+    text = f"recompute {count} of {len(level)} blocks"
+    if any(b.statistics for b in chosen):
+        text += ": batch normalisation counts their batches twice"
+    cached = any(b.cached for b in chosen)
+    if cached:
+        text += ": without the cache of keys and values, which may change last bits"
+    others = [b for b in level if b not in picked]
+    lines = _own(model, others) if own else _wrapped(model, chosen)
+    same = not cached and not any(b.statistics for b in chosen)
+    return case.proposal("checkpointing", text, lines, changes, same=same, after_model=True)
+
+
+def _own(model: Model, others: Sequence[Block]) -> tuple[str, ...]:
+    enable = f'{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{"use_reentrant": False}})'
+    if not others:
+        return (enable,)
+    rest = expressions(model, [b.name for b in others])
+    blocks = rest[0].removeprefix("*") if len(rest) == 1 and rest[0].startswith("*") else f"[{', '.join(rest)}]"
+    return enable, f"for block in {blocks}:", "    block.gradient_checkpointing = False"
+
+
+def _wrapped(model: Model, chosen: Sequence[Block]) -> tuple[str, ...]:
+    blocks = ", ".join(expressions(model, [b.name for b in chosen]))
+    return (
+        "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing",
+        f"chosen = {{{blocks}}}",
+        f"apply_activation_checkpointing({model.variable}, check_fn=lambda module: module in chosen)",
+    )

@@ -1,0 +1,102 @@
+"""The repeated blocks of a model: what can be recomputed one by one, and how much each keeps for its backward pass."""
+
+import collections
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as hooks
+
+from coopsim.fit.inside.models import Models
+
+_LISTS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
+#: What transformers calls its cache of keys and values.
+_CACHES = ("past_key_values", "past_key_value", "layer_past")
+
+
+class Blocks:
+    """Finds them at the first call of each model, and measures them in every forward pass."""
+
+    def __init__(self, models: Models) -> None:
+        self._names: list[list[list[str]]] = []
+        self._kept: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        self._cached: set[int] = set()
+        self._by_name: list[dict[str, nn.Module]] = []
+        models.on_first_call.append(self._meet)
+
+    def _meet(self, _: int, model: nn.Module) -> None:
+        levels = repeated(model)
+        self._names.append(levels)
+        self._by_name.append({name: model.get_submodule(name) for names in levels for name in names})
+        if not self._kept:
+            hooks.register_module_forward_pre_hook(self._enter)
+            hooks.register_module_forward_hook(self._leave)
+        self._kept |= {id(block): 0 for block in self._by_name[-1].values()}
+        for block in self._by_name[-1].values():
+            block.register_forward_pre_hook(self._given, with_kwargs=True)
+
+    def _given(self, module: nn.Module, _: Any, kwargs: dict[str, Any]) -> None:
+        if any(kwargs.get(name) is not None for name in _CACHES):
+            self._cached.add(id(module))
+
+    def _enter(self, module: nn.Module, _: Any) -> None:
+        if id(module) in self._kept:
+            self._before[id(module)] = torch.cuda.memory_allocated()
+
+    def _leave(self, module: nn.Module, _: Any, result: Any) -> None:
+        before = self._before.pop(id(module), None)
+        if before is not None and torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1:
+            kept = torch.cuda.memory_allocated() - before - _nbytes(result)
+            self._kept[id(module)] = max(self._kept[id(module)], kept)
+
+    def levels(self, i: int) -> list[list[dict[str, Any]]]:
+        """For the parent, of the ith model: its blocks with what each keeps beyond its result; then theirs within."""
+        return [[self._about(i, name) for name in names] for names in self._names[i]]
+
+    def _about(self, i: int, name: str) -> dict[str, Any]:
+        block = self._by_name[i][name]
+        norms = [m for m in block.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        return {
+            "name": name,
+            "kept_bytes": self._kept[id(block)],
+            "own": hasattr(block, "gradient_checkpointing"),
+            "cached": id(block) in self._cached,
+            "statistics": any(m.track_running_stats for m in norms),
+        }
+
+
+def _nbytes(result: Any) -> int:
+    if isinstance(result, torch.Tensor):
+        return result.numel() * result.element_size()
+    if isinstance(result, dict):
+        return sum(map(_nbytes, result.values()))
+    return sum(map(_nbytes, result)) if isinstance(result, list | tuple) else 0
+
+
+def repeated(model: nn.Module) -> list[list[str]]:
+    """Names of like modules: those in the model's lists, or else anywhere; and if these hold such lists, those in them.
+
+    A block has modules of its own, and parameters: recomputing a lone layer saves next to nothing.
+    """
+    outer = _like(model, "", everywhere=False) or _like(model, "", everywhere=True)
+    inner = [name for path in outer for name in _like(model.get_submodule(path), path, everywhere=False)]
+    return [names for names in (outer, inner) if names]
+
+
+def _like(module: nn.Module, path: str, *, everywhere: bool) -> list[str]:
+    named = list(module.named_children())
+    kinds = collections.Counter(type(child) for _, child in named if _is_block(child))
+    found = []
+    for name, child in named:
+        full = f"{path}.{name}" if path else name
+        if (everywhere or isinstance(module, _LISTS)) and kinds[type(child)] > 1:
+            found.append(full)
+        else:
+            found += _like(child, full, everywhere=everywhere)
+    return found
+
+
+def _is_block(module: nn.Module) -> bool:
+    inner = any(True for _ in module.children()) and any(True for _ in module.parameters())
+    return inner and not isinstance(module, _LISTS)

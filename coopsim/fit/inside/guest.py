@@ -1,0 +1,36 @@
+"""What is done and seen in one process of a script."""
+
+import sys
+from typing import Any
+
+from coopsim.fit.changes import Changes
+from coopsim.fit.inside import accumulate, autocast, checkpoint, optimizers
+from coopsim.fit.inside.blocks import Blocks
+from coopsim.fit.inside.meter import Meter
+from coopsim.fit.inside.models import Models
+
+
+class Guest:
+    """From the import of torch to the end of the process."""
+
+    def __init__(self, recorder: Any, changes: Changes) -> None:
+        self._meter = Meter(recorder)
+        self._models = Models()
+        self._blocks = Blocks(self._models)
+        self._optimizers = optimizers.Optimizers()
+        if changes.checkpoint:
+            self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
+        if changes.autocast:
+            autocast.install(self._models)
+        optimizers.install(changes)
+        if changes.hold_gradients or changes.accumulate > 1:
+            accumulate.install(changes)
+
+    def end(self) -> dict[str, Any]:
+        """For the parent."""
+        return {
+            "models": self._models.found(self._blocks),
+            "optimizers": self._optimizers.found(),
+            "trainer": "transformers.trainer" in sys.modules,
+            **self._meter.found(),
+        }

@@ -1,0 +1,71 @@
+"""What the steps of a script cost by the card's roofline, and where its memory is fullest."""
+
+from typing import Any
+
+import torch
+from torch.optim import optimizer as hooks
+
+from coopsim.capture import costs, effects
+
+
+class Meter:
+    """Adds up the costs of ops. A step ends with the first optimizer's step."""
+
+    def __init__(self, recorder: Any) -> None:
+        self._model = recorder.cost_model
+        self._total = self._optimizing = 0
+        self._in_optimizer = 0
+        self._clock: int | None = None
+        self._marks: list[tuple[int, int]] = []
+        self._peak_before = 0
+        self._rose = False
+        recorder.seen = self._op
+        hooks.register_optimizer_step_pre_hook(self._begins)
+        hooks.register_optimizer_step_post_hook(self._ends)
+
+    def _op(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, made: bool) -> None:
+        if not hasattr(func, "_schema"):
+            return
+        named = effects.arguments(func, args, kwargs)
+        changed = effects.mutated(func, named)
+        if not made and not changed:
+            return
+        nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
+        nbytes += _bytes(out) if made else 0
+        flops = costs.flops(func, args, kwargs, named, out)
+        cost = self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
+        self._total += cost
+        if self._in_optimizer:
+            self._optimizing += cost
+
+    def _begins(self, *_: Any) -> None:
+        self._in_optimizer += 1
+        self._peak_before = _peak()
+
+    def _ends(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self._in_optimizer -= 1
+        self._rose |= _peak() > self._peak_before
+        if self._clock is None:
+            self._clock = id(optimizer)
+        if id(optimizer) == self._clock:
+            self._marks.append((self._total, self._optimizing))
+
+    def found(self) -> dict[str, Any]:
+        """For the parent: ns of a step, on average from the end of the first on, and of the optimizer's part."""
+        marks = self._marks if len(self._marks) > 1 else [(0, 0), (self._total, self._optimizing)]
+        n = len(marks) - 1
+        (first, first_optimizing), (last, last_optimizing) = marks[0], marks[-1]
+        return {
+            "step_ns": (last - first) / n,
+            "optimizer_ns": (last_optimizing - first_optimizing) / n,
+            "peak_in_optimizer": self._rose,
+            "basis": self._model.source,
+        }
+
+
+def _peak() -> int:
+    return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_initialized() else 0  # type: ignore[no-untyped-call]
+
+
+def _bytes(value: Any) -> int:
+    return sum(min(t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in effects.tensors(value))

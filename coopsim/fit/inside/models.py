@@ -1,0 +1,98 @@
+"""The models of a script: modules with parameters that it calls itself, from no other module."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as hooks
+
+from coopsim.script.places import is_own
+
+if TYPE_CHECKING:
+    from coopsim.fit.inside.blocks import Blocks
+
+
+class Models:
+    """Follows calls through global hooks. Models are numbered in the order of their first calls.
+
+    `on_first_call` are told of each model before its first call goes on; `around` before and after every call.
+    """
+
+    def __init__(self) -> None:
+        self.models: list[nn.Module] = []
+        self.on_first_call: list[Callable[[int, nn.Module], None]] = []
+        self.around: list[Callable[[nn.Module, bool], None]] = []
+        self._depth = 0
+        self._known: dict[int, int] = {}
+        self._found: list[dict[str, Any]] = []
+        hooks.register_module_forward_pre_hook(self._enter)
+        hooks.register_module_forward_hook(self._leave, always_call=True)
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        if torch._C._current_graph_task_id() != -1:  # recomputed by a backward pass
+            return
+        self._depth += 1
+        if self._depth == 1 and self._is_model(module):
+            if id(module) not in self._known:
+                self._known[id(module)] = len(self.models)
+                self.models.append(module)
+                self._found.append(_describe(module))
+                for call in self.on_first_call:
+                    call(len(self.models) - 1, module)
+            for around in self.around:
+                around(module, True)
+        if self._found and self._found[-1]["batch"] is None:
+            tensor = next((a for a in args if isinstance(a, torch.Tensor) and a.dim() > 1), None)
+            self._found[-1]["batch"] = tensor.size(0) if tensor is not None else None
+
+    def _leave(self, module: nn.Module, *_: Any) -> None:
+        if torch._C._current_graph_task_id() != -1:
+            return
+        self._depth -= 1
+        if self._depth == 0 and id(module) in self._known:
+            for around in self.around:
+                around(module, False)
+
+    def _is_model(self, module: nn.Module) -> bool:
+        return any(True for _ in module.parameters())
+
+    def found(self, blocks: "Blocks") -> list[dict[str, Any]]:
+        """For the parent: what each model is."""
+        return [about | {"levels": blocks.levels(i)} for i, about in enumerate(self._found)]
+
+
+def _describe(model: nn.Module) -> dict[str, Any]:
+    dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()]
+    return {
+        "type": type(model).__name__,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "batch": None,
+        "half": all(dtype in (torch.float16, torch.bfloat16) for dtype in dtypes),
+        "autocast": torch.is_autocast_enabled("cuda"),
+        **_named(model),
+    }
+
+
+def _named(model: nn.Module) -> dict[str, str]:
+    """The user's own name of the model, where it has one: the innermost frame's that binds it, wrapped or not.
+
+    What a function calls an argument is no name that lines to paste could use where the model is made.
+    """
+    unwrapped = model
+    inner = []
+    while (name := next((n for n in ("module", "_orig_mod") if n in unwrapped._modules), None)) is not None:
+        unwrapped = unwrapped._modules[name]  # type: ignore[assignment]
+        inner.append(name)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_own(frame.f_code.co_filename):
+            for wanted, prefix in ((model, ""), (unwrapped, "".join(f"{n}." for n in inner))):
+                given = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
+                for own, value in {**frame.f_globals, **frame.f_locals}.items():
+                    if value is wanted and own.isidentifier() and own not in given:
+                        return {"name": own, "prefix": prefix, "file": frame.f_code.co_filename}
+        frame = frame.f_back
+    return {"name": "", "prefix": "".join(f"{n}." for n in inner), "file": ""}

@@ -1,0 +1,59 @@
+"""Smaller batches, added up: the largest that fits of those that make up the batch that is wanted."""
+
+import shlex
+from collections.abc import Iterator
+
+from coopsim.fit.batch import Batch
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+
+
+def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remedy]:
+    """The largest, by bisection over the numbers that divide the batch: a smaller one is taken to need less.
+
+    base: a remedy to go with it.
+    """
+    parts = batch.parts()
+    failing, fitting, best = -1, len(parts), None  # of `parts`, which descend
+    while fitting - failing > 1:
+        # from the largest on, in strides that double, until one fits; then half way
+        at = (failing + fitting) // 2 if best else min(2 * failing + 2, len(parts) - 1)
+        wanted = proposal(case, batch, parts[at])
+        done = case.verify(base.with_(wanted) if base else wanted)
+        if done:
+            fitting, best = at, done
+        else:
+            failing = at
+            if at == len(parts) - 1:
+                break
+    if best is not None:
+        yield best
+
+
+def smallest(case: Case, batch: Batch) -> Remedy | None:
+    """One sample at a time."""
+    return proposal(case, batch, batch.parts()[-1]) if batch.parts() else None
+
+
+def proposal(case: Case, batch: Batch, part: int) -> Remedy:
+    """Batches of `part`, as many as make up the one that is wanted."""
+    times = batch.wanted // part
+    command = batch.command(part)
+    if case.survey.trainer:
+        accumulate: tuple[str, ...] = (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
+    else:
+        accumulate = (
+            f"(loss / {times}).backward()",
+            f"if (i + 1) % {times} == 0:",
+            "    optimizer.step()",
+            "    optimizer.zero_grad()",
+        )
+    return case.proposal(
+        "micro-batches",
+        f"batches of {part}, {times} to a step: other numbers",
+        (shlex.join(("python", *command) if command[0].endswith(".py") else command), *accumulate),
+        Changes(accumulate=times),
+        same=False,
+        command=command,
+    )

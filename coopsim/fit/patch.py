@@ -1,0 +1,86 @@
+"""A remedy as a change to the user's files, where the places are certain."""
+
+import ast
+import difflib
+from dataclasses import replace
+from pathlib import Path
+
+from coopsim.fit import source
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.survey import Survey
+from coopsim.types import CoopsimError
+
+
+def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
+    """The remedy with its diff, or with the reason why there is none."""
+    try:
+        return replace(remedy, patch=diff(remedy, survey), patched=True)
+    except CoopsimError as e:
+        return replace(remedy, patch=str(e))
+
+
+def diff(remedy: Remedy, survey: Survey) -> str:
+    """A unified diff. Raises CoopsimError, with the reason, where the place is not certain."""
+    changes = remedy.changes
+    if changes.accumulate > 1:
+        raise CoopsimError("no patch: how the loop adds up gradients is for you to write")
+    texts: dict[str, str] = {}
+    if changes.checkpoint or changes.autocast:
+        _model(remedy, survey, texts)
+    if changes.foreach is not None or changes.fused is not None:
+        option = "fused=True" if changes.fused else "foreach=False"
+        for made in survey.optimizers:
+            _optimizer(made.file, made.line, made.type, option, texts)
+    if changes.set_to_none:
+        for file, number in survey.zeroed:
+            _replace_line(file, number, "=False", "=True", texts)
+    if not texts:
+        raise CoopsimError(f"no patch: no file changes; {'; '.join(remedy.lines)}")
+    return "".join(_unified(file, text) for file, text in texts.items())
+
+
+def _model(remedy: Remedy, survey: Survey, texts: dict[str, str]) -> None:
+    """After the model is made."""
+    model = survey.model
+    if model is None or not model.name:
+        raise CoopsimError("no patch: the script has no name for its model where it calls it")
+    place = source.after_assignment(model.file, model.name)
+    if place is None:
+        raise CoopsimError(f"no patch: {Path(model.file).name} does not make {model.name} in one certain place")
+    number, indent = place
+    rows = _text(model.file, texts).splitlines(keepends=True)
+    if any("torch." in line for line in remedy.after_model if not line.startswith("from ")) and not source.imports(
+        model.file, "torch"
+    ):
+        raise CoopsimError(f"no patch: {Path(model.file).name} does not import torch")
+    rows[number:number] = [f"{indent}{line}\n" for line in remedy.after_model]
+    texts[model.file] = "".join(rows)
+
+
+def _optimizer(file: str, number: int, name: str, option: str, texts: dict[str, str]) -> None:
+    call = source.call_at(file, number, name) if file else None
+    text = _text(file, texts) if file else ""
+    old = ast.get_source_segment(Path(file).read_text(encoding="utf-8"), call) if call else None
+    if old is None or text.count(old) != 1:
+        raise CoopsimError(f"no patch: no line of yours makes the {name}")
+    texts[file] = text.replace(old, source.insert_argument(old, option))
+
+
+def _replace_line(file: str, number: int, old: str, new: str, texts: dict[str, str]) -> None:
+    line = Path(file).read_text(encoding="utf-8").splitlines()[number - 1] if file else ""
+    text = _text(file, texts) if file else ""
+    if line.count(old) != 1 or text.count(line) != 1:
+        raise CoopsimError("no patch: zero_grad is not called with set_to_none=False in one line")
+    texts[file] = text.replace(line, line.replace(old, new))
+
+
+def _text(file: str, texts: dict[str, str]) -> str:
+    return texts.get(file) or Path(file).read_text(encoding="utf-8")
+
+
+def _unified(file: str, text: str) -> str:
+    before = Path(file).read_text(encoding="utf-8")
+    name = Path(file)
+    shown = name.relative_to(Path.cwd()) if name.is_relative_to(Path.cwd()) else name
+    old, new = before.splitlines(keepends=True), text.splitlines(keepends=True)
+    return "".join(difflib.unified_diff(old, new, fromfile=f"a/{shown}", tofile=f"b/{shown}"))

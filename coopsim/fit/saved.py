@@ -1,0 +1,48 @@
+"""What was found for a script, kept for `--apply` and `--patch`, which would have to search again."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import coopsim
+from coopsim import files
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+from coopsim.phantom import build
+from coopsim.script import Script
+from coopsim.types import CoopsimError
+
+
+def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
+    """Keep them in the user's cache folder."""
+    path = _path(script)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.replacing(path) as part:
+        part.write_text(json.dumps([asdict(remedy) for remedy in remedies]), encoding="utf-8")
+
+
+def load(script: Script) -> tuple[Remedy, ...] | None:
+    """Those found for the same command, card and memory, with files that read the same; None if there are none."""
+    try:
+        return tuple(map(_remedy, json.loads(_path(script).read_text(encoding="utf-8"))))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError):
+        raise CoopsimError(f"{_path(script)} is damaged; remove it") from None
+
+
+def _remedy(found: dict[str, Any]) -> Remedy:
+    changes = Changes.read(json.dumps(found["changes"]))
+    return Remedy(**found | {"changes": changes, "lines": tuple(found["lines"]), "command": tuple(found["command"])})
+
+
+def _path(script: Script) -> Path:
+    digest = hashlib.sha256()
+    said = (coopsim.__version__, str(Path.cwd()), script.card, script.total_bytes, script.command)
+    digest.update(repr(said).encode())
+    for word in script.command:
+        if word.endswith(".py") and Path(word).is_file():
+            digest.update(Path(word).read_bytes())
+    return build.cache_folder() / "fit" / f"{digest.hexdigest()[:32]}.json"

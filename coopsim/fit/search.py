@@ -1,0 +1,128 @@
+"""From a script to the verdict, and to the remedies."""
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from coopsim.fit import batch as batches
+from coopsim.fit import checkpointing, combine, microbatches, precision, settings
+from coopsim.fit.batch import Batch
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.patch import with_patch
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.survey import Survey
+from coopsim.fit.trials import Trials
+from coopsim.fit.verdict import Fit
+from coopsim.script import Report, Script, run
+from coopsim.script.largest import Largest
+from coopsim.script.largest import search as search_largest
+from coopsim.script.start import end_all
+from coopsim.types import CoopsimError
+
+_FASTER = 4  #: a batch is looked for up to so many times the one that is wanted
+_TOLERANCE = 0.05  #: of the larger batch that is found
+
+
+class Search:
+    """One script on one card. `say` is told what is tried."""
+
+    def __init__(self, script: Script, *, jobs: int = 1, say: Callable[[str], None] = lambda _: None) -> None:
+        self._template = script.command
+        self._wanted = batches.wanted(script.command) if batches.has_place(script.command) else None
+        if not batches.has_place(script.command):
+            command = script.command
+        elif self._wanted is None:
+            command = batches.by_default(script.command)
+        else:
+            command = Batch(script.command, self._wanted).command(self._wanted)
+        self._trials = Trials(replace(script, command=command, quiet=True), say)
+        self._jobs = jobs
+        self._survey: Survey | None = None
+        self._fits = False
+
+    def run(self) -> Fit:
+        """All of it."""
+        with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+            requests = Path(folder, "requests.npy")
+            self._survey = survey = self._trials.survey(requests)
+            batch = self._batch(survey)
+            self._fits = self._fits_as_it_is(survey)
+            if self._fits:
+                return replace(self.so_far(), larger=self._larger(batch) if batch else None)
+            case = Case(self._trials, survey, requests)
+            self._try_each(case, batch)
+            if not self._trials.found:
+                for _ in combine.find(case, batch):
+                    pass
+            done = self.so_far()
+            if not done.remedies and (near := combine.nearest(case, batch)):
+                done = replace(done, remedies=(with_patch(near, survey),), runs=self._trials.runs)
+            return done
+
+    def so_far(self) -> Fit:
+        """What is known, when the search has ended or is interrupted. Raises CoopsimError if that is nothing."""
+        if self._survey is None:
+            raise CoopsimError("interrupted before the first run has ended: nothing is known")
+        found = sorted(self._trials.found.values(), key=lambda remedy: remedy.order)
+        return Fit(
+            fits=self._fits,
+            needs_bytes=self._survey.needs_bytes,
+            memory_bytes=self._trials.script.total_bytes,
+            remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
+            basis=self._survey.basis,
+            runs=self._trials.runs,
+            card=self._trials.script.card,
+        )
+
+    def _fits_as_it_is(self, survey: Survey) -> bool:
+        total = self._trials.script.total_bytes
+        if survey.report.peak_device_bytes <= total:
+            return True
+        if survey.needs_bytes > total:
+            return False
+        report = self._trials.run("as it is", Changes(), memory_bytes=total)
+        return report is not None and report.outcome == "ok"
+
+    def _batch(self, survey: Survey) -> Batch | None:
+        if not batches.has_place(self._template):
+            return None
+        wanted = self._wanted or (survey.model.batch if survey.model else None)
+        if wanted is None:
+            raise CoopsimError("{}: which batch do you want? Write it between the braces: {64}")
+        return Batch(self._template, wanted)
+
+    def _try_each(self, case: Case, batch: Batch | None) -> None:
+        """Kinds beside each other; those that keep the numbers and cost little come first."""
+        kinds: list[Iterator[Remedy]] = [
+            settings.find_allocator(case),
+            checkpointing.find(case),
+            settings.find_others(case),
+            precision.find(case),
+        ]
+        if batch is not None:
+            kinds.append(microbatches.find(case, batch))
+        if self._jobs == 1:
+            list(itertools.chain(*kinds))
+            return
+        with ThreadPoolExecutor(self._jobs) as pool:
+            try:
+                list(pool.map(list, kinds))
+            except KeyboardInterrupt:
+                self._trials.stopped = True
+                end_all()
+                raise
+
+    def _larger(self, batch: Batch) -> Largest:
+        trials = self._trials
+        script = replace(trials.script, quiet=True)
+
+        def run_with(n: int) -> Report:
+            report = run(replace(script, command=batch.command(n)))
+            trials.say(f"with {n}: {'trains' if report.outcome == 'ok' else 'out of memory'}")
+            return report
+
+        return search_largest(run_with, batch.wanted, _FASTER * batch.wanted, {}, tolerance=_TOLERANCE, times=2)

@@ -1,0 +1,94 @@
+"""Remedies that leave the model alone: the allocator's settings, how the optimizer steps, how gradients are cleared."""
+
+import os
+from collections.abc import Iterator
+
+from coopsim.fit import source
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+
+_VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
+#: Simple ones first.
+_SETTINGS = ("expandable_segments:True", "garbage_collection_threshold:0.8", "max_split_size_mb:128")
+
+
+def find_allocator(case: Case) -> Iterator[Remedy]:
+    """A setting of the allocator that suffices. The script is run with one that serves its requests."""
+    wanted = _allocator(case)
+    if wanted is not None and (done := case.verify(wanted)):
+        yield done
+
+
+def find_others(case: Case) -> Iterator[Remedy]:
+    """Of the optimizer, and of how gradients are cleared."""
+    for proposal in _others(case):
+        done = case.verify(proposal)
+        if done:
+            yield done
+
+
+def together(case: Case) -> Remedy | None:
+    """All that may help, in one."""
+    parts = [_expandable(case), *_others(case)]
+    if any(p.changes.fused for p in parts):
+        parts = [p for p in parts if p.changes.foreach is None]
+    found = parts[0]
+    for part in parts[1:]:
+        found = found.with_(part)
+    return found
+
+
+def _allocator(case: Case) -> Remedy | None:
+    """The first setting with which the allocator alone would serve the requests."""
+    report = case.survey.report
+    if report.context_bytes + report.peak_allocated_bytes > case.trials.limit_bytes or not case.requests.exists():
+        return None
+    for setting in _SETTINGS:
+        proposal = _with(case, setting)
+        if case.trials.needs(report, case.requests, proposal.changes) <= case.trials.limit_bytes:
+            return proposal
+    return None
+
+
+def _expandable(case: Case) -> Remedy:
+    return _with(case, _SETTINGS[0])
+
+
+def _with(case: Case, setting: str) -> Remedy:
+    value = ",".join(filter(None, [os.environ.get(_VARIABLE), setting]))
+    changes = Changes(variables=((_VARIABLE, value),))
+    return case.proposal("settings", setting, (f"export {_VARIABLE}={value}",), changes, same=True)
+
+
+def _others(case: Case) -> Iterator[Remedy]:
+    survey = case.survey
+    if survey.zeroed:
+        lines = tuple(dict.fromkeys(source.line(*place).replace("=False", "=True") for place in survey.zeroed))
+        # An optimizer passes over a parameter without gradient, and steps with one that is 0.
+        changes = Changes(set_to_none=True)
+        yield case.proposal("settings", "zero_grad(set_to_none=True)", lines, changes, same=not survey.skips)
+    steps = [o for o in survey.optimizers if o.torch and o.foreach]
+    if not (survey.peak_in_optimizer and steps):
+        return
+    if all(o.has_fused for o in steps):
+        yield case.proposal(
+            "settings", "a fused optimizer", _optimizer(steps, "fused=True"), Changes(fused=True), same=False
+        )
+    yield case.proposal(
+        "settings",
+        "an optimizer that updates one parameter at a time",
+        _optimizer(steps, "foreach=False"),
+        Changes(foreach=False),
+        same=False,
+    )
+
+
+def _optimizer(optimizers: list, option: str) -> tuple[str, ...]:  # type: ignore[type-arg]
+    """The calls that make them with an option more; where these are not known, what says it afterwards."""
+    lines = []
+    for made in optimizers:
+        call = source.with_argument(made.file, made.line, made.type, option)
+        name, value = option.split("=")
+        lines.append(call or f'for group in optimizer.param_groups: group["{name}"] = {value}')
+    return tuple(dict.fromkeys(lines))

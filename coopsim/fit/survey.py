@@ -1,0 +1,101 @@
+"""What one run of the script as it is tells: its model, its optimizers, what a step costs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from coopsim.script import Report
+
+
+@dataclass(frozen=True)
+class Block:
+    """A module that can be recomputed. kept_bytes: what its forward pass keeps beyond its result.
+
+    own: the model has means of its own to recompute it. cached: it is given a cache of keys and values, which these
+    means turn off. statistics: it keeps running statistics (batch normalisation).
+    """
+
+    name: str
+    kept_bytes: int
+    own: bool
+    cached: bool
+    statistics: bool
+
+
+@dataclass(frozen=True)
+class Model:
+    """The largest model of the script. number: of its models, in the order of first calls.
+
+    name, file: the user's name of it, and where it has that; "" if that is not known. prefix: what stands before the
+    names of modules that the user does not write (a wrapper's). batch: the first size of its input, if it is known.
+    levels: repeated blocks; then, if these hold repeated blocks, those.
+    """
+
+    number: int
+    type: str
+    batch: int | None
+    half: bool
+    autocast: bool
+    name: str
+    prefix: str
+    file: str
+    levels: tuple[tuple[Block, ...], ...]
+
+    @property
+    def variable(self) -> str:
+        """What lines to paste call it."""
+        return self.name or "model"
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """One that stepped, and the user's line that made it. has_fused: PyTorch has a fused kernel for it."""
+
+    type: str
+    torch: bool
+    file: str
+    line: int
+    foreach: bool
+    fused: bool | None
+    has_fused: bool
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Of a run with memory enough. needs_bytes: the smallest memory for its requests, context included."""
+
+    report: Report
+    needs_bytes: int
+    model: Model | None
+    optimizers: tuple[Optimizer, ...]
+    zeroed: tuple[tuple[str, int], ...]
+    skips: bool
+    trainer: bool
+    step_ns: float
+    optimizer_ns: float
+    peak_in_optimizer: bool
+    basis: str
+
+
+def read(report: Report, needs_bytes: int) -> Survey:
+    """What the guest in the process has found."""
+    found = report.guest
+    models = sorted(enumerate(found["models"]), key=lambda m: (-m[1]["parameters"], m[0]))
+    return Survey(
+        report=report,
+        needs_bytes=needs_bytes,
+        model=_model(*models[0]) if models else None,
+        optimizers=tuple(Optimizer(**o) for o in found["optimizers"]["stepped"]),
+        zeroed=tuple((z["file"], z["line"]) for z in found["optimizers"]["zeroed"]),
+        skips=found["optimizers"]["skips"],
+        trainer=found["trainer"],
+        step_ns=found["step_ns"],
+        optimizer_ns=found["optimizer_ns"],
+        peak_in_optimizer=found["peak_in_optimizer"],
+        basis=found["basis"],
+    )
+
+
+def _model(number: int, found: dict[str, Any]) -> Model:
+    levels = tuple(tuple(Block(**block) for block in level) for level in found["levels"])
+    keys = ("type", "batch", "half", "autocast", "name", "prefix", "file")
+    return Model(number=number, levels=levels, **{key: found[key] for key in keys})

@@ -1,0 +1,123 @@
+"""Runs of the script with changes, under the card's memory less a margin."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.survey import Survey, read
+from coopsim.script import Report, Script, run
+from coopsim.script.smallest import guess
+from coopsim.text import human
+from coopsim.types import CoopsimError
+
+#: Of the card's memory: a remedy leaves so much, because a real card's libraries take what the phantom's do not.
+MARGIN = 0.02
+#: A card on which memory does not run out.
+ENDLESS = 4 << 40
+GUEST = "coopsim.fit.inside"
+
+
+@dataclass
+class Trials:
+    """`say` is told of every run. `found` gets every remedy that works as soon as it is known, the best by its key.
+
+    `stopped`: no run is begun any more.
+    """
+
+    script: Script
+    say: Callable[[str], None]
+    found: dict[str, Remedy] = field(default_factory=dict)
+    runs: int = 0
+    stopped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def limit_bytes(self) -> int:
+        """What a remedy may take of the card."""
+        return int(self.script.total_bytes * (1 - MARGIN))
+
+    def survey(self, requests: Path) -> Survey:
+        """Run the script as it is on a card without end."""
+        self.say("running it as it is, with memory enough")
+        script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
+        report = run(script, requests=requests)
+        self.runs += 1
+        return read(report, self.needs(report, requests))
+
+    def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
+        """The smallest memory that serves the requests of a run, by the allocator alone."""
+        low = report.context_bytes + report.peak_allocated_bytes
+        near = None
+        if requests.exists():
+            variables = changes.variables if changes else ()
+            near = guess(self.script.card, requests, low, report.peak_device_bytes, variables)
+        return near or report.peak_device_bytes
+
+    def run(
+        self, what: str, changes: Changes, *, command: tuple[str, ...] = (), memory_bytes: int | None = None
+    ) -> Report | None:
+        """The script with changes; None if it fails with them for another reason than memory."""
+        if self.stopped:
+            return None
+        script = replace(
+            self.script,
+            command=command or self.script.command,
+            memory_bytes=memory_bytes or self.limit_bytes,
+            quiet=True,
+            variables=changes.variables,
+            guest=GUEST,
+            told=changes.message(),
+        )
+        try:
+            report = run(script)
+        except CoopsimError as e:
+            if not self.stopped:
+                self.say(f"{what}: fails ({e})")
+            return None
+        else:
+            taken = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
+            self.say(f"{what}: {taken}")
+            return report
+        finally:
+            with self._lock:
+                self.runs += 1
+
+    def verify(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy | None:
+        """Run the remedy with the changes that stand for it; the remedy with what that said, None if it does not fit.
+
+        Where the allocator had to give memory back, a run with all of the card's memory may go another way: it is made.
+        """
+        report = self.run(remedy.text, ran, command=remedy.command)
+        if report is None or report.outcome != "ok":
+            return None
+        if report.retries:
+            whole = self.script.total_bytes
+            again = self.run(f"{remedy.text}, with all of the card", ran, command=remedy.command, memory_bytes=whole)
+            if again is None or again.outcome != "ok":
+                return None
+        done = replace(
+            remedy,
+            peak_device_bytes=report.peak_device_bytes,
+            time_ratio=ratio(report, survey, remedy.changes.accumulate),
+            verified=True,
+        )
+        with self._lock:
+            self.found[done.key] = done
+        return done
+
+    def nearest(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy:
+        """A remedy that does not fit, with what it takes where there is memory enough."""
+        report = self.run(f"{remedy.text}, with memory enough", ran, command=remedy.command, memory_bytes=ENDLESS)
+        if report is None:
+            return remedy
+        share = ratio(report, survey, remedy.changes.accumulate)
+        return replace(remedy, peak_device_bytes=report.peak_device_bytes, time_ratio=share)
+
+
+def ratio(report: Report, survey: Survey, accumulate: int) -> float:
+    """Time of an optimizer step to that of the script as it is; `accumulate` forward and backward passes make one."""
+    step, optimizer = float(report.guest["step_ns"]), float(report.guest["optimizer_ns"])
+    return (accumulate * (step - optimizer) + optimizer) / survey.step_ns if survey.step_ns else 1.0

@@ -1,0 +1,86 @@
+"""The verdict on a script and a card, and what there is to do about it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.trials import MARGIN
+from coopsim.phantom import profiles
+from coopsim.script.largest import Largest
+from coopsim.text import human, table
+
+_HEADER = ("", "kind", "peak", "time", "same numbers", "verified")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The verdict and the remedies; printed, it says them as `coopsim fit` does.
+
+    needs_bytes: the smallest memory for the script as it is. remedies: the verified ones; those that keep the numbers
+    first, then the fastest; where there is none, what comes nearest. larger: the largest batch that trains, where the
+    script fits and has a place for it. basis: what times are predicted from. runs: how often the script was run.
+    """
+
+    fits: bool
+    needs_bytes: int
+    memory_bytes: int
+    remedies: tuple[Remedy, ...]
+    basis: str
+    runs: int
+    card: str
+    larger: Largest | None = None
+
+    @property
+    def solved(self) -> bool:
+        """Does it fit, as it is or with a remedy?"""
+        return self.fits or any(remedy.verified for remedy in self.remedies)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "fits": self.fits,
+            "needs_bytes": self.needs_bytes,
+            "memory_bytes": self.memory_bytes,
+            "remedies": [remedy.row() for remedy in self.remedies],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._verdict() if self.fits else [*self._verdict(), *self._remedies()])
+
+    def _verdict(self) -> list[str]:
+        needs = human(self.needs_bytes)
+        has = f"the {profiles.get(self.card).title} has {human(self.memory_bytes)}"
+        if not self.fits:
+            return [f"Does not fit: needs {needs}, {has}"]
+        lines = [f"Fits: needs {needs}, {has}. Room: {human(self.memory_bytes - self.needs_bytes)}"]
+        if self.larger is not None and self.larger.value is not None:
+            more = "" if self.larger.fails is None else f", {self.larger.fails} does not"
+            lines.append(f"Largest batch: {self.larger.value} trains{more}")
+        return lines
+
+    def _remedies(self) -> list[str]:
+        if not self.remedies:
+            return ["", "Nothing that was tried makes it fit"]
+        lines = [] if self.solved else ["", "Nothing that was tried makes it fit. This comes nearest:"]
+        lines += ["", table(_HEADER, [_row(i, r) for i, r in enumerate(self.remedies, 1)])]
+        for i, remedy in enumerate(self.remedies, 1):
+            lines += ["", f"{i}  {remedy.text}", *(f"     {line}" for line in remedy.lines)]
+        left = self.memory_bytes - int(self.memory_bytes * (1 - MARGIN))
+        return [
+            *lines,
+            "",
+            f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs)",
+            f"time: of an optimizer step, against the script as it is; {self.basis}",
+        ]
+
+
+def _row(number: int, remedy: Remedy) -> list[object]:
+    yes = {True: "yes", False: "no"}
+    return [
+        number,
+        remedy.kind,
+        human(remedy.peak_device_bytes),
+        f"{remedy.time_ratio - 1:+.1%}",
+        yes[remedy.same_numbers],
+        yes[remedy.verified],
+    ]

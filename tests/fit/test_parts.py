@@ -1,0 +1,78 @@
+"""The parts of the search that need no run: places of batches, names of modules, places in files."""
+
+from pathlib import Path
+
+import pytest
+
+from coopsim.fit import batch, checkpointing, names, source
+from coopsim.fit.changes import Changes
+from coopsim.fit.survey import Block, Model
+from coopsim.types import CoopsimError
+
+MODEL = Model(0, "Net", None, half=False, autocast=False, name="net", prefix="module.", file="", levels=())
+
+
+def test_slices_name_what_is_chosen_and_nothing_else() -> None:
+    chosen = ["module.h.0", "module.h.1", "module.h.3", "module.down.first", "module.tail.2.body"]
+    assert names.expressions(MODEL, chosen) == ["*net.h[:2]", "net.h[3]", "net.down.first", "net.tail[2].body"]
+
+
+@pytest.mark.parametrize(
+    ("words", "number"), [(("a.py", "--batch", "{64}"), 64), (("a.py", "--batch={8}"), 8), (("a.py", "-b", "{}"), None)]
+)
+def test_the_batch_that_is_wanted(words: tuple[str, ...], number: int | None) -> None:
+    assert batch.has_place(words)
+    assert batch.wanted(words) == number
+    assert batch.Batch(words, 64).command(2)[-1].endswith("2")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("{2}", "{4}"), "names more than one batch"),
+        (("{0}",), "from 1 to a million"),
+        (("{1000001}",), "from 1 to a million"),
+    ],
+)
+def test_batches_that_are_none(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CoopsimError, match=message):
+        batch.wanted(words)
+
+
+def test_a_place_without_an_option_needs_a_number() -> None:
+    with pytest.raises(CoopsimError, match="which batch do you want"):
+        batch.by_default(("train.py", "{}"))
+
+
+def test_changes_join_and_travel() -> None:
+    one, other = Changes(checkpoint=("a", "b"), own=True), Changes(foreach=False, variables=(("A", "b"),))
+    both = one.with_(other)
+    assert both == Changes(checkpoint=("a", "b"), own=True, foreach=False, variables=(("A", "b"),))
+    assert Changes.read(both.message()) == both
+
+
+def test_the_largest_blocks_come_first_and_like_ones_in_order() -> None:
+    level = [
+        Block(name, kept, own=False, cached=False, statistics=False)
+        for name, kept in zip("abcd", (9, 100, 98, 30), strict=True)
+    ]
+    assert [b.name for b in checkpointing.ordered(level)] == ["b", "c", "d", "a"]
+
+
+PLACES = {
+    "model = Net()\nmodel = model.cuda()\ntrain(model)\n": (2, ""),
+    "def main():\n    model = Net(\n        3\n    )\n    train(model)\n": (4, "    "),
+    "if __name__ == '__main__':\n    model = Net()\n": (2, "    "),
+    "for i in range(2):\n    model = Net()\n": None,
+    "if big:\n    model = Net()\nelse:\n    model = Small()\n": None,
+    "def a():\n    model = Net()\ndef b():\n    model = Net()\n": None,
+    "for model in models:\n    train(model)\n": None,
+    "net = Net()\n": None,
+}
+
+
+@pytest.mark.parametrize("text", PLACES)
+def test_where_a_model_is_made_is_certain_or_not(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(text)
+    assert source.after_assignment(str(file), "model") == PLACES[text]

@@ -1,0 +1,149 @@
+"""Remedies are found, fit when they are applied, and are the cheapest of their kind."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import coopsim
+from coopsim.fit import Fit, Search, apply, saved
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import KEYS
+from coopsim.phantom import build
+from coopsim.script import Script
+
+SCRIPTS = Path(__file__).parent / "scripts"
+MIB = 1 << 20
+pytestmark = pytest.mark.usefixtures("phantom_gpu")
+
+
+def script(memory_mib: int, *words: str, card: str = "rtx-3060") -> Script:
+    return Script((f"{SCRIPTS / words[0]}", *words[1:]), card=card, memory_bytes=memory_mib * MIB)
+
+
+@pytest.fixture(scope="module")
+def blocks() -> tuple[Script, Fit, list[str]]:
+    """A script that needs 586 MiB, on a card with 500."""
+    said: list[str] = []
+    it = script(500, "blocks.py", "--batch", "{4096}")
+    return it, Search(it, say=said.append).run(), said
+
+
+def test_three_kinds_and_all_fit_when_applied(blocks: tuple[Script, Fit, list[str]]) -> None:
+    it, found, said = blocks
+    assert not found.fits
+    assert found.solved
+    assert found.needs_bytes > found.memory_bytes == 500 * MIB
+    assert [r.kind for r in found.remedies] == ["checkpointing", "precision", "micro-batches"]
+    assert [r.same_numbers for r in found.remedies] == [True, False, False]
+    assert "fits" in said[1]  # the first remedy takes two runs: the script as it is, and with it
+    for remedy in found.remedies:
+        assert remedy.verified
+        assert remedy.peak_device_bytes <= 500 * MIB * 0.98
+        assert apply(replace(it, quiet=True), remedy).outcome == "ok"
+    ratios = [r.time_ratio for r in found.remedies]
+    assert 1.0 < ratios[0] < 4 / 3
+    assert 0.4 < ratios[1] < 1.0
+    assert 1.0 < ratios[2] < 1.2
+
+
+def test_no_fewer_blocks_would_do(blocks: tuple[Script, Fit, list[str]]) -> None:
+    it, found, _ = blocks
+    remedy = found.remedies[0]
+    names = remedy.changes.checkpoint
+    assert names == tuple(f"blocks.{i}" for i in range(len(names)))
+    fewer = replace(remedy, changes=replace(remedy.changes, checkpoint=names[:-1]))
+    limited = replace(it, quiet=True, memory_bytes=int(500 * MIB * 0.98))
+    assert apply(limited, fewer).outcome == "oom"
+
+
+def test_patches_are_where_the_place_is_certain(blocks: tuple[Script, Fit, list[str]], tmp_path: Path) -> None:
+    it, found, _ = blocks
+    checkpointing, precision, batches = found.remedies
+    assert checkpointing.patched
+    assert precision.patched
+    assert not batches.patched
+    assert batches.patch == "no patch: how the loop adds up gradients is for you to write"
+    copy = tmp_path / "blocks.py"
+    copy.write_text((SCRIPTS / "blocks.py").read_text())
+    subprocess.run(["patch", str(copy)], input=checkpointing.patch, text=True, check=True, capture_output=True)
+    patched = replace(it, command=(str(copy), "--batch", "4096"), quiet=True)
+    unchanged = replace(checkpointing, command=patched.command, changes=Changes())
+    assert apply(patched, unchanged).outcome == "ok"
+
+
+def test_kept_for_later(blocks: tuple[Script, Fit, list[str]], cache: None) -> None:
+    it, found, _ = blocks
+    assert saved.load(it) is None
+    saved.save(it, found.remedies)
+    assert saved.load(it) == found.remedies
+    assert saved.load(replace(it, memory_bytes=1)) is None
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder of its own, with the phantom GPU's libraries in it."""
+    libraries = build.cache_folder()
+    (tmp_path / "coopsim").mkdir()
+    for folder in libraries.glob("phantom-*"):
+        (tmp_path / "coopsim" / folder.name).symlink_to(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def fit(*options: object) -> tuple[int, str, str]:
+    """Call the command as a user does, in a process of its own."""
+    command = [sys.executable, "-m", "coopsim", "fit", *map(str, options)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("batch", "memory", "text", "line", "same"),
+    [
+        (64, "480MiB", "a fused optimizer", "torch.optim.Adam(model.parameters(), fused=True)", False),
+        (8192, "880MiB", "zero_grad(set_to_none=True)", "optimizer.zero_grad(set_to_none=True)", True),
+    ],
+)
+def test_settings_of_the_program(batch: int, memory: str, text: str, line: str, same: bool, cache: None) -> None:
+    options = ["--gpu", "rtx-3060", "--memory", memory]
+    code, out, err = fit(*options, "--json", "--jobs", 2, "--", SCRIPTS / "wide.py", batch)
+    found = json.loads(out)
+    assert code == 0, err
+    assert set(found) == {"fits", "needs_bytes", "memory_bytes", "remedies"}
+    assert all(tuple(remedy) == KEYS for remedy in found["remedies"])
+    number = [remedy["text"] for remedy in found["remedies"]].index(text)
+    assert found["remedies"][number]["lines"] == [line]
+    assert found["remedies"][number]["same_numbers"] is same
+    code, out, _ = fit(*options, "--patch", number + 1, "--", SCRIPTS / "wide.py", batch)
+    assert code == 0
+    assert next(row for row in out.splitlines() if row.startswith(("+ ", "+o"))).endswith(line)
+
+
+def test_nothing_does_and_what_comes_nearest() -> None:
+    it = script(170, "blocks.py", "--batch", "{4096}")
+    found = Search(it).run()
+    assert not found.solved
+    [nearest] = found.remedies
+    assert not nearest.verified
+    assert nearest.kind == "checkpointing + settings + precision + micro-batches"
+    assert 170 * MIB < nearest.peak_device_bytes < found.needs_bytes
+
+
+def test_a_program_that_fits_says_the_room_and_a_larger_batch() -> None:
+    code, out, _ = fit("--gpu", "rtx-3060", "--memory", "700MiB", "--", SCRIPTS / "blocks.py", "--batch", "{}")
+    assert code == 0
+    first, second = out.splitlines()
+    assert first.startswith("Fits: needs 586 MiB, the NVIDIA GeForce RTX 3060 has 700 MiB. Room: 114 MiB")
+    assert int(second.split()[2]) > 4096
+    assert second.endswith("does not")
+
+
+def test_from_python() -> None:
+    with pytest.raises(coopsim.CoopsimError, match="unknown card"):
+        coopsim.fit("train.py", gpu="rtx-306")
+    found = coopsim.fit([SCRIPTS / "blocks.py", "--batch", 64], gpu="rtx-3060")
+    assert found.fits
+    assert str(found).startswith("Fits: needs ")

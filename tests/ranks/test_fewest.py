@@ -1,0 +1,67 @@
+"""The least number of cards on which a job fits."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coopsim.script.ranks.fewest import search, sizes
+from coopsim.script.ranks.world import LARGEST
+from coopsim.script.report import Report
+from coopsim.types import CoopsimError
+from tests.ranks.conftest import SCRIPTS, Command
+
+
+def report(world: int, per_node: int, *, trains: bool) -> Report:
+    return Report(
+        [], "h100-80gb", 0, 0, "ok" if trains else "oom", 1, 0, 0, 0, 0, 0, 0, 1, {}, world_size=world,
+        ranks_per_node=per_node,
+    )  # fmt: skip
+
+
+@given(st.sampled_from((4, 6, 8)), st.data())
+def test_the_least_that_trains(per_node: int, data: st.DataObject) -> None:
+    choice = sizes(per_node)
+    least = data.draw(st.sampled_from(choice[:64]))
+    refused = data.draw(st.sets(st.sampled_from(choice[:4]))) if least > choice[3] else set()
+    first = data.draw(st.sampled_from([n for n in choice[:200] if n not in refused]))
+
+    def run(size: int) -> Report:
+        assert size in choice
+        if size in refused:
+            raise CoopsimError("does not fill the mesh")
+        return report(size, per_node, trains=size >= least)
+
+    found = search(run, run(first))
+    assert found.value == least
+    assert found.fails == (choice[choice.index(least) - 1] if least > 1 else None)
+    assert len(found.tried) + len(found.refused) <= 20
+
+
+def test_none_trains() -> None:
+    found = search(lambda n: report(n, 8, trains=False), report(8, 8, trains=False))
+    assert (found.value, found.fails) == (None, LARGEST)
+
+
+def test_sizes() -> None:
+    assert sizes(8)[:6] == [1, 2, 4, 8, 16, 24]
+    assert sizes(6)[:5] == [1, 2, 4, 6, 12]
+
+
+@pytest.mark.slow
+def test_on_the_phantom(phantom_run: Command) -> None:
+    """The test job takes 682 MiB of the card as one of 2 ranks, and 646 MiB as one of 64."""
+    words = ("--world", "2", "--", "python", SCRIPTS / "fsdp2.py")
+    answer = phantom_run("--json", "--gpu", "h100-80gb", "--memory", "650MiB", "--fewest-ranks", *words)
+    found = json.loads(answer.out)
+    least, below = found["fewest_ranks"], found["fails"]
+    assert sizes(2).index(least) == sizes(2).index(below) + 1
+    assert found["trains_report"]["peak_device_bytes"] <= 650 << 20
+    assert (found["trains_report"]["world_size"], found["fails_report"]["outcome"]) == (least, "oom")
+
+
+def test_of_a_job_only(phantom_run: Command) -> None:
+    answer = phantom_run("--fewest-ranks", "--ranks", "all", "--", "python", "train.py")
+    expected = "coopsim: --fewest-ranks runs rank 0 of many worlds; --ranks is for one that is known"
+    assert (answer.code, answer.last_line) == (2, expected)
