@@ -4,6 +4,7 @@ Each is the place of a choice in its enum, taken from there, so that the order o
 """
 
 from enum import Enum
+from functools import cache
 
 from coopsim.types import Action, Cost, Dead, Divisor, InPlace, Outcome, Placement, Recency, Release, Search
 
@@ -14,7 +15,13 @@ def code(choice: Enum) -> int:
     >>> [code(choice) for choice in Divisor]
     [0, 1, 2]
     """
-    return list(type(choice)).index(choice)
+    return _places(type(choice))[choice]
+
+
+@cache
+def _places(kind: type[Enum]) -> dict[Enum, int]:
+    """Of an enum, not of a choice: choices of different enums are equal where their words are."""
+    return {choice: place for place, choice in enumerate(kind)}
 
 
 COST_NONE = code(Cost.NONE)

@@ -48,6 +48,8 @@ class Policy:
         """A choice may be given by its word. CoopsimError for a field that is of no use."""
         for field, kind in CHOICES.items():
             value = getattr(self, field)
+            if isinstance(value, kind):
+                continue
             value = renamed.choice(field, value) if isinstance(value, str) else value
             if value not in list(kind):
                 raise CoopsimError(f"policy {self.name}: {field} is {value!r:.40}; it is {' or '.join(kind)}")
