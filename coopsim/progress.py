@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Tick(Protocol):
-    """Called once for each piece of work done."""
+    """Called once for each part of the work that is done."""
 
     def __call__(self) -> None: ...
 
@@ -75,7 +75,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Tick]:
-    """As `watch`, for work that is done from its beginning, a piece at a time, also by several threads."""
+    """As `watch`, for work that is done from its beginning, one part at a time, also by several threads."""
     done, lock = 0, threading.Lock()
     with watch(what) as report:
         report(0, total)

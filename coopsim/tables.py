@@ -100,7 +100,7 @@ def _label(setting: Mapping[str, Any], varying: list[str]) -> str:
 
 
 def text(df: Any) -> str:
-    """The bands of a sweep as tables: a line a policy, a column a memory ratio.
+    """The bands of a sweep as tables: a line per policy, a column per memory ratio.
 
     Overhead and fragmentation rate: `mean±spread (fits/points)`. Search: blocks visited per step, the mean.
     """

@@ -18,7 +18,7 @@ _SEEN = 0.6  # of a cell: more than half
 def cells(r: Residences, budget: int, rows: int, columns: int) -> Cells:
     """What most of each cell holds: an index of ROLES, RECOMPUTED, or FREE. The first row is at address 0.
 
-    A cell is `budget / rows` bytes high and `r.length_ns / columns` long. A stay that is less than a cell high is seen
+    A cell is `budget / rows` bytes high and `r.length_ns / columns` long. A residency that is less than a cell high is seen
     if it is long, or if others of its kind fill the cell with it.
     """
     kind = np.where(r.recomputed, RECOMPUTED, r.role)
@@ -47,7 +47,7 @@ def cells(r: Residences, budget: int, rows: int, columns: int) -> Cells:
 
 
 def largest_stretch(r: Residences, budget: int, time_ns: int) -> tuple[int, int]:
-    """Where, at that time of the step, the longest run of memory begins and ends in which nothing of FIXED lies."""
+    """Where, at that time of the step, the longest run of memory begins and ends in which nothing of `FIXED` lies."""
     here = (r.begin_ns <= time_ns) & (time_ns < r.end_ns) & np.isin(r.role, FIXED)
     order = np.argsort(r.address[here], kind="stable")
     low = r.address[here][order]

@@ -19,12 +19,12 @@ ROLES = tuple(str(r) for r in Role)
 
 @dataclass(frozen=True, eq=False)
 class Residences:
-    """The stays of values in memory during one step, in columns; addresses and sizes in bytes, times in ns.
+    """The residencies of values in memory during one step, in columns; addresses and sizes in bytes, times in ns.
 
     Times count from the start of the step, and stays are cut to it. `role` indexes ROLES; `storage` is the trace's, -1
     for a temporary, and `op` the one that the bytes were asked for, -1 for what the replay starts with; `recomputed`
     says that an op run again made the value, `earlier` that it was there before the step, `evicted` that a search ended
-    its stay. `phases` are the starts of the phases of the step, `length_ns` its length.
+    it. `phases` are the starts of the phases of the step, `length_ns` its length.
     """
 
     address: Ints
@@ -46,7 +46,7 @@ class Residences:
 
 
 def residences(schedule: "Schedule", trace: "Trace", step: int | None = None) -> Residences:
-    """The stays during `step` (from 0; None: the last one that the schedule has).
+    """The residencies during `step` (from 0; None: the last one that the schedule has).
 
     CoopsimError if the schedule is another trace's, has no addresses (`counter`), or no such step.
     """

@@ -37,7 +37,7 @@ def _draw(failure: "Failure", title: str, s: dict[str, float]) -> "Figure":
     sums: Counter[str] = Counter()
     borders: list[tuple[float, int]] = []
     at = 0
-    for kind, nbytes, starts in _pieces(failure, set(top)):
+    for kind, nbytes, starts in _parts(failure, set(top)):
         if starts:
             borders.append((at % row / row, at // row))
         sums[kind] += nbytes
@@ -65,7 +65,7 @@ def _draw(failure: "Failure", title: str, s: dict[str, float]) -> "Figure":
     return figure
 
 
-def _pieces(failure: "Failure", top: set[str]) -> Iterator[tuple[str, int, bool]]:
+def _parts(failure: "Failure", top: set[str]) -> Iterator[tuple[str, int, bool]]:
     """(what it is, bytes, whether a segment starts here), along the tape."""
     for segment, labels in zip(failure.segments, failure.labels, strict=True):
         for i, (block, label) in enumerate(zip(segment.blocks, labels, strict=True)):

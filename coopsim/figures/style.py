@@ -71,12 +71,12 @@ def memory() -> dict[str, Look]:
 
 
 def time() -> dict[str, Look]:
-    """A look for each thing that a step's time goes into, in the order of the legend."""
+    """A look for each activity that a step's time goes into, in the order of the legend."""
     return {name: Look(**look) for name, look in _style()["time"].items()}
 
 
 def strip() -> dict[str, Look]:
-    """A look for each kind of piece of a small memory, and for the window, in the order of the legend."""
+    """A look for each kind of block of a small memory, and for the window, in the order of the legend."""
     return {name: Look(**look) for name, look in _style()["strip"].items()}
 
 

@@ -27,7 +27,7 @@ def assign(S: s.State, v: int, block: int) -> None:
 
 @inlined
 def carve(S: s.State, v: int, high: bool) -> int:
-    """A block for value v, or -1 if there is no room as things stand."""
+    """A block for value v, or -1 if there is no room now."""
     if S.choice[s.C_ALLOCATOR] == codes.ARENA:
         return arena.carve(S, S.V[v, s.BYTES], high, v)
     if S.choice[s.C_ALLOCATOR] == codes.CACHING:
@@ -52,7 +52,7 @@ def uncarve(S: s.State, block: int) -> None:
 
 @inlined
 def largest_hole(S: s.State) -> int:
-    """The largest request that would fit as things stand."""
+    """The largest request that would fit now."""
     if S.choice[s.C_ALLOCATOR] == codes.ARENA:
         return arena.largest_hole(S)
     if S.choice[s.C_ALLOCATOR] == codes.CACHING:

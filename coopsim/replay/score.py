@@ -123,7 +123,7 @@ def cost_of_loss(S: s.State, terms: Terms, block: int, v: int) -> float:
 
 @kernel
 def _query(S: s.State, block: int, v: int) -> float:
-    """The cost of losing v as things stand. The block keeps it, unless it is another one each time."""
+    """The cost of losing v now. The block keeps it, unless it is another one each time."""
     kind = S.choice[s.C_COST]
     if kind == codes.COST_PROJECTED:
         back, memory = back_and_memory(S, v)

@@ -127,7 +127,7 @@ class _Line:
         self.waiting: dict[int, list[tuple[int, int]]] = {}  # for each budget, the intervals that it is an end of
 
     def coarse(self) -> list[Point]:
-        """The grid's own budgets, largest first, down to one piece of the allocator."""
+        """The grid's own budgets, largest first, down to one block of the allocator."""
         numbers = [n for n in range(0, self.scan.units + 1, self.scan.per_step) if self._bytes(n) >= self.granule]
         for a, b in pairwise(numbers):
             self.waiting.setdefault(a, []).append((a, b))

@@ -30,7 +30,7 @@ def from_size(
 
     Tried is what `coopsim map` tries: every 0.5 % of the peak without eviction, from it downwards to the first that
     fails (upwards, where it fails itself), and a bisection to 0.05 % between the last two. Under a policy that plans,
-    which takes seconds, the first round alone, which goes without a plan, is searched; the size found is then tried
+    which takes seconds, the first iteration alone, which goes without a plan, is searched; the size found is then tried
     with all steps, and larger ones until one fits. None: not with twice the peak. `tick` is called after each replay.
     A size between two that were tried may fail (docs/maps.md).
     """

@@ -76,7 +76,7 @@ class Grid:
         return {trace.content_hash: trace for _, trace in self.loaded}
 
     def settings(self) -> list[Setting]:
-        """All settings, in a fixed order. CoopsimError for an unknown name, bad option or trace."""
+        """All settings, in a defined order. CoopsimError for an unknown name, bad option or trace."""
         from coopsim.trace.measure import peak_bytes
 
         for name in self.policies:
@@ -90,7 +90,7 @@ class Grid:
         return found
 
     def points(self) -> list[Point]:
-        """All replays, in a fixed order. CoopsimError as in `settings`, or for a bad budget, before anything runs."""
+        """All replays, in a defined order. CoopsimError as in `settings`, or for a bad budget, before anything runs."""
         offsets = np.linspace(-self.band_width / 2, self.band_width / 2, self.band).tolist() if self.band > 1 else [0.0]
         found = []
         for setting, text in product(self.settings(), self.budgets):

@@ -19,10 +19,10 @@ def key(*what: Any) -> str:
     from coopsim.kernel.jit import SOURCES_HASH
     from coopsim.policies._foreign import fingerprint
 
-    def plain(thing: Any) -> Any:
-        if isinstance(thing, Setting):
-            return asdict(thing) | {"fingerprint": fingerprint(thing.policy)}
-        return asdict(thing)
+    def plain(value: Any) -> Any:
+        if isinstance(value, Setting):
+            return asdict(value) | {"fingerprint": fingerprint(value.policy)}
+        return asdict(value)
 
     text = json.dumps([__version__, SOURCES_HASH, SWEEP_VERSION, *what], default=plain)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

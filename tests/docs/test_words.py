@@ -1,11 +1,14 @@
-"""One language: no page says in words of our own what the field has a word for (docs/glossary.md).
+"""One language: no page, message or name says in words of our own what the field has a word for (docs/glossary.md).
 
 `WORDS` are the words that were given up, with what to say instead; `ALLOWED` what they may still stand in, and why.
 """
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from tests.conftest import ROOT
@@ -67,3 +70,53 @@ def test_a_word_would_be_found() -> None:
         "line 1: 'fixed'; say non-evictable",
         "line 2: 'A row a value'; say per",
     ]
+
+
+#: Words in the code that are something else there: where, which, and what they are.
+IN_CODE = (
+    ("coopsim/renamed.py", r"scatter|homes", "old names, understood for one release"),
+    ("coopsim/cli/", r"decide-by|Renamed", "an old option, understood for one release"),
+    ("coopsim/replay/user.py", r"pieces", "an old method, understood for one release"),
+    ("coopsim/script/ranks/", r"scatters?", "the collective"),
+    ("coopsim/script/watch.py", r"_?Watcher", "it watches a program"),
+    ("coopsim/kernel/jit.py", r"home", "the folder of the user's files"),
+    ("coopsim/oracle/build.py", r"home|_home", "the folder of the user's files"),
+    ("coopsim/allocators/caching/rounding.py", r"rounds?", "of numbers"),
+    ("coopsim/simrd/scores.py", r"rounds?", "of numbers"),
+    ("coopsim/figures/", r"a round one|round numbers|wall\s+clock", "of numbers; wall-clock time"),
+    ("coopsim/figures/cells.py", r"FIXED", "roles that never move"),
+    ("coopsim/advise/failure.py", r"the other way round", "an idiom"),
+    ("coopsim/timeline/params.py", r"wall ns", "wall-clock time"),
+)
+CODE = sorted((ROOT / "coopsim").rglob("*.py"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def named(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every string of a module, docstrings among them, and every name that it defines, word by word."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name.replace("_", " ")
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg.replace("_", " ")
+
+
+@pytest.mark.parametrize("file", CODE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_code_speaks_the_language_of_the_field(file: Path) -> None:
+    place = file.relative_to(ROOT).as_posix()
+    here = [pattern for where, pattern, _ in IN_CODE if place.startswith(where)]
+    found = []
+    for line, text in named(ast.parse(file.read_text(encoding="utf-8"))):
+        for pattern in (*ALLOWED, *here):
+            text = re.sub(rf"\b(?:{pattern})\b", "", text, flags=re.IGNORECASE)
+        found += [f"line {line}: {said}" for said in given_up(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda p: p.name)
+def test_notebooks_speak_the_language_of_the_field(file: Path) -> None:
+    cells = nbformat.read(file, as_version=4).cells
+    said = "\n".join(re.sub(r"`[^`\n]*`", "", cell.source) for cell in cells if cell.cell_type == "markdown")
+    assert given_up(re.sub("|".join(ALLOWED), "", said)) == []

@@ -19,7 +19,7 @@ from coopsim.types import Outcome, Role
 from tests.schedules import UNIT as U
 from tests.schedules import expect
 
-DEAR, CHEAP = "aten.mm.default", "aten.relu.default"
+EXPENSIVE, CHEAP = "aten.mm.default", "aten.relu.default"
 PUBLISHED, CORRECTED = find("coop-oneflow"), find("coop")
 
 
@@ -35,10 +35,10 @@ def last_window() -> Trace:
     """a of one unit and b of three, then c of two. Scores: a 4 / 5, b 1 / 1. Then a is read."""
     t = TraceBuilder()
     a, b, c = t.storage(U), t.storage(3 * U), t.storage(2 * U)
-    t.op(DEAR, creates=[a], cost_ns=4)
-    t.op(DEAR, creates=[b], cost_ns=1)
-    t.op(DEAR, creates=[c], cost_ns=1)
-    t.op(DEAR, reads=[a], cost_ns=1)
+    t.op(EXPENSIVE, creates=[a], cost_ns=4)
+    t.op(EXPENSIVE, creates=[b], cost_ns=1)
+    t.op(EXPENSIVE, creates=[c], cost_ns=1)
+    t.op(EXPENSIVE, reads=[a], cost_ns=1)
     for s in (a, b, c):
         t.free(s)
     return t.build({"model": "last window"})
@@ -110,8 +110,8 @@ def just_made() -> Trace:
     x = start(t)
     a, z, c = t.storage(2 * U), t.storage(U), t.storage(2 * U)
     t.op(CHEAP, reads=[x], creates=[a], cost_ns=1)
-    t.op(DEAR, reads=[x], creates=[z], cost_ns=0)
-    t.op(DEAR, reads=[x], creates=[c], cost_ns=1)
+    t.op(EXPENSIVE, reads=[x], creates=[z], cost_ns=0)
+    t.op(EXPENSIVE, reads=[x], creates=[c], cost_ns=1)
     for s in (a, z, c):
         t.free(s)
     return t.build({"model": "just made"})
@@ -163,8 +163,8 @@ def only_infinite() -> Trace:
     t = TraceBuilder()
     x = start(t)
     z, c = t.storage(U), t.storage(U)
-    t.op(DEAR, reads=[x], creates=[z], cost_ns=0)
-    t.op(DEAR, reads=[x], creates=[c], cost_ns=1)
+    t.op(EXPENSIVE, reads=[x], creates=[z], cost_ns=0)
+    t.op(EXPENSIVE, reads=[x], creates=[c], cost_ns=1)
     for s in (z, c):
         t.free(s)
     return t.build({"model": "only infinite"})
@@ -220,10 +220,10 @@ def test_of_equals_the_lowest_goes(policy: Policy) -> None:
     t = TraceBuilder()
     x = start(t)
     a, b, c = (t.storage(U) for _ in range(3))
-    t.op(DEAR, reads=[x], creates=[a], cost_ns=2)
-    t.op(DEAR, reads=[x], creates=[b], cost_ns=2)
+    t.op(EXPENSIVE, reads=[x], creates=[a], cost_ns=2)
+    t.op(EXPENSIVE, reads=[x], creates=[b], cost_ns=2)
     t.op(CHEAP, reads=[a, b], cost_ns=1)
-    t.op(DEAR, reads=[x], creates=[c], cost_ns=1)
+    t.op(EXPENSIVE, reads=[x], creates=[c], cost_ns=1)
     for s in (a, b, c):
         t.free(s)
     expect(
@@ -252,10 +252,10 @@ def free_of_charge() -> Trace:
     t = TraceBuilder()
     x = start(t)
     z, a, c = t.storage(U), t.storage(2 * U), t.storage(2 * U)
-    t.op(DEAR, reads=[x], creates=[z], cost_ns=0)
-    t.op(DEAR, reads=[x], creates=[a], cost_ns=1)
-    t.op(DEAR, reads=[x], creates=[c], cost_ns=1)
-    t.op(DEAR, reads=[z], cost_ns=1)
+    t.op(EXPENSIVE, reads=[x], creates=[z], cost_ns=0)
+    t.op(EXPENSIVE, reads=[x], creates=[a], cost_ns=1)
+    t.op(EXPENSIVE, reads=[x], creates=[c], cost_ns=1)
+    t.op(EXPENSIVE, reads=[z], cost_ns=1)
     for s in (z, a, c):
         t.free(s)
     return t.build({"model": "free of charge"})
@@ -336,9 +336,9 @@ def test_a_workspace_is_in_nobodys_way(policy: Policy) -> None:
     trace = TraceBuilder()
     x = start(trace)
     a, b, c = trace.storage(U), trace.storage(U), trace.storage(2 * U)
-    trace.op(DEAR, reads=[x], creates=[a], cost_ns=1)
-    trace.op(DEAR, reads=[x], creates=[b], temporaries=[U], cost_ns=1)
-    trace.op(DEAR, reads=[x], creates=[c], cost_ns=1)
+    trace.op(EXPENSIVE, reads=[x], creates=[a], cost_ns=1)
+    trace.op(EXPENSIVE, reads=[x], creates=[b], temporaries=[U], cost_ns=1)
+    trace.op(EXPENSIVE, reads=[x], creates=[c], cost_ns=1)
     for s in (a, b, c):
         trace.free(s)
     expect(
@@ -373,11 +373,11 @@ def two_outputs(role: Role) -> Trace:
     t = TraceBuilder()
     x = start(t)
     p, q, c, a = t.storage(U), t.storage(U), t.storage(3 * U), t.storage(2 * U, role)
-    t.op(DEAR, reads=[x], creates=[p, q], cost_ns=1)
-    t.op(DEAR, reads=[x], creates=[c], cost_ns=1)
+    t.op(EXPENSIVE, reads=[x], creates=[p, q], cost_ns=1)
+    t.op(EXPENSIVE, reads=[x], creates=[c], cost_ns=1)
     t.free(c)
-    t.op(DEAR, reads=[x], creates=[a], cost_ns=50)
-    t.op(DEAR, reads=[q], cost_ns=1)
+    t.op(EXPENSIVE, reads=[x], creates=[a], cost_ns=50)
+    t.op(EXPENSIVE, reads=[q], cost_ns=1)
     for s in (p, q, a):
         t.free(s)
     return t.build({"model": "two outputs"})
