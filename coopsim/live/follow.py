@@ -79,7 +79,7 @@ class Follow:
             here = (cells[s] for _, s in row.look)
             values.bring([(cell, cell.version) for cell in here if cell.gone])  # by plan they are there
         for s, v in row.copies:
-            storage = values.home((cells[s], v))
+            storage = values.memory_of((cells[s], v))
             if storage is not None:
                 cells[s].held[v] = values.copy(storage)
         call = self._call(row, args, kwargs) if row.call else None

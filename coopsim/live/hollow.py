@@ -1,4 +1,4 @@
-"""Storages without memory: the one thing that evicting and restoring do to PyTorch.
+"""Storages without memory: all that evicting and restoring do to PyTorch.
 
 A hollow storage keeps its identity, its size and its tensors' version counters, so the program and autograd's graph go
 on referring to it, and views of it can be made. Reading its data raises an error that begins with TRAP.

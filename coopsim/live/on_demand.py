@@ -199,7 +199,7 @@ class OnDemand:
     def _evict(self, victim: Cell) -> None:
         """Take its memory. What it hangs on that nothing in the step makes has to stay."""
         self._kept += [
-            storage for cell, version in self._roots(victim) if (storage := self.values.home((cell, version)))
+            storage for cell, version in self._roots(victim) if (storage := self.values.memory_of((cell, version)))
         ]
         self.values.evict((victim, victim.version))
 
@@ -224,12 +224,12 @@ class OnDemand:
             call = value[0].makers.get(value[1])
             if call is not None and call not in calls:
                 calls[call] = None
-                stack += [read for read in call.reads if self.values.home(read) is None]
+                stack += [read for read in call.reads if self.values.memory_of(read) is None]
         return sum(call.cost for call in calls)
 
     def _can_be_made(self, cell: Cell) -> bool:
         """Is all there still that it is made from, back to what was there at the start, and will it be?"""
-        return all(self.values.home(root) is not None and root not in self._ends for root in self._roots(cell))
+        return all(self.values.memory_of(root) is not None and root not in self._ends for root in self._roots(cell))
 
     def _roots(self, cell: Cell) -> list[Value]:
         """What it is made from in the end, and nothing in the step makes."""

@@ -24,7 +24,7 @@ class Values:
         self.gone: dict[int, Cell] = {}  #: cells without memory, by key, in the order in which they lost it
         self.evictions = self.recomputes = 0
 
-    def home(self, value: Value) -> torch.UntypedStorage | None:
+    def memory_of(self, value: Value) -> torch.UntypedStorage | None:
         """The storage that has the bytes of a value; None if there is none."""
         cell, version = value
         held = cell.held.get(version)
@@ -54,15 +54,15 @@ class Values:
         """
         wanted = list(wanted)
         keep = {cell for cell, _ in wanted}
-        stack, temporary = [value for value in wanted if self.home(value) is None], []
+        stack, temporary = [value for value in wanted if self.memory_of(value) is None], []
         patience = 1000 + 20 * len(self.gone)  # what was made on the way may be evicted again, but not forever
         while stack:
             value = stack[-1]
-            if self.home(value) is not None:
+            if self.memory_of(value) is not None:
                 stack.pop()
                 continue
             call = self._maker(value)
-            missing = [read for read in call.reads if self.home(read) is None]
+            missing = [read for read in call.reads if self.memory_of(read) is None]
             if missing:
                 stack += missing
                 continue
@@ -89,15 +89,15 @@ class Values:
         where: dict[Cell, torch.UntypedStorage] = {}
         after = dict(call.writes)
         for cell, version in call.reads:
-            home = self.home((cell, version))
-            if home is None:
+            memory = self.memory_of((cell, version))
+            if memory is None:
                 raise LiveError("a value is missing that the plan has; please report this program")
             if cell in call.mutates:
                 if (cell, after.get(cell)) in takeovers and version in cell.held:
                     del cell.held[version]
                 else:  # the older version stays; or these are statistics, which are updated once
-                    home = self.copy(home)
-            where[cell] = home
+                    memory = self.copy(memory)
+            where[cell] = memory
         made = where | self._execute(call, where)
         for value in (*targets, *(t for t in takeovers if t not in targets)):
             self._assign(value, made[value[0]])
