@@ -18,7 +18,7 @@ _SEEN = 0.6  # of a cell: more than half
 def cells(r: Residences, budget: int, rows: int, columns: int) -> Cells:
     """What most of each cell holds: an index of ROLES, RECOMPUTED, or FREE. The first row is at address 0.
 
-    A cell is `budget / rows` bytes high and `r.length_ns / columns` long. A residency that is less than a cell high is seen
+    A cell is `budget / rows` bytes high and `r.length_ns / columns` long. A residency less than a cell high is seen
     if it is long, or if others of its kind fill the cell with it.
     """
     kind = np.where(r.recomputed, RECOMPUTED, r.role)

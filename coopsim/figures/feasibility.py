@@ -22,7 +22,7 @@ _ROW = 0.84  # of the distance between two rows
 
 
 def draw(df: "pd.DataFrame", *, size: str = "column") -> "Figure":
-    """A map's table as a picture: a panel per trace, a row per policy (and allocator or option, where several are there).
+    """A map's table as a picture: a panel per trace, a row per policy (and allocator or option, if there are several).
 
     A cell reaches half way to the budgets beside it. A triangle marks the smallest budget from which all larger ones
     fit, and stands in figures at the right. size: `column` or `slide`. CoopsimError for a table that is no sweep's.

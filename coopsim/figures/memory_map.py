@@ -33,8 +33,8 @@ def draw(schedule: "Schedule", trace: "Trace", *, step: int | None = None, size:
     """One step of a schedule as a map: address against GPU time since the step began, in the units that fit.
 
     step: from 0; None for the last one that the schedule has. size: `column` or `slide`. Colours are roles, what an op
-    run again has made has one of its own; a black tick ends the residency of an evicted value. A cell of the grid that is
-    drawn shows what most of it holds, and large tensors are outlined. At the right: the longest run of memory without
+    run again has made has one of its own; a black tick ends the residency of an evicted value. A cell of the drawn
+    grid shows what most of it holds, and large tensors are outlined. At the right: the longest run of memory without
     parameters, buffers and optimizer state when the backward pass begins. CoopsimError as from `residences`.
     """
     return _figure([schedule], trace, step, size)

@@ -16,7 +16,7 @@ RECOMPUTED, EARLIER, EVICTED = 1, 2, 4  #: bits of `flags`
 
 
 def pack(steps: "list[Residences]", granule: int) -> str:
-    """The residencies of some steps, a list of columns each, in the order of their begin; times in ns, bytes in granules.
+    """The residencies of some steps, a list of columns each, by their begin; times in ns, bytes in granules.
 
     `begin`, `address` and `op` are differences to the row before, which deflate makes small.
     """
