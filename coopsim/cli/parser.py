@@ -141,6 +141,11 @@ def _phantom(p: Parser) -> None:
     p.add_argument(
         "--fewest-ranks", action="store_true", help="find the least number of cards on which such a job fits"
     )
+    p.add_argument(
+        "--nccl-memory",
+        metavar="B",
+        help="what each communicator of NCCL takes of the card: 1GiB, 0B (default: 544 MB of 2 ranks, 688 MB of more)",
+    )
     p.add_argument("--ranks", metavar="0,7|all", help="of a job of several ranks: those to run (default: 0)")
     p.add_argument("--snapshot", metavar="F", help="write torch's memory snapshot: at the failure, or else at the end")
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         output=2 if args.json else None,
         world_size=args.world,
         ranks=args.ranks,
+        nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
     )
     if args.fewest_ranks:
         from coopsim.cli import phantom_fewest
@@ -108,7 +109,7 @@ def text_of(report: "Report") -> str:
         ("peak allocated", human(report.peak_allocated_bytes)),
         ("peak reserved", human(report.peak_reserved_bytes)),
         ("unallocated", f"{100 * report.reserved_but_unallocated:.1f} % of the reserved memory, at the peaks"),
-        ("of the card", f"{human(report.peak_device_bytes)} with the context's {human(report.context_bytes)}"),
+        ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
     if report.retries or report.ooms:
         times = "once" if report.ooms == 1 else f"{report.ooms} times"
@@ -130,6 +131,11 @@ def text_of(report: "Report") -> str:
         for need in report.needs_data
     ]
     return "\n".join(lines)
+
+
+def _beside_pytorch(report: "Report") -> str:
+    nccl = f" and NCCL's {text.human(report.nccl_bytes)}" if report.nccl_bytes else ""
+    return f"the context's {text.human(report.context_bytes)}{nccl}"
 
 
 def _memory(failed: "OutOfMemory") -> list[tuple[str, str]]:

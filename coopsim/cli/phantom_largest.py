@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coopsim.cli import phantom_ranks
 from coopsim.progress import note
 from coopsim.text import human
 from coopsim.types import CoopsimError
@@ -31,7 +32,13 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
     if not any("{}" in word for word in command):
         raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
     script = Script(
-        command, card=args.gpu, memory_bytes=memory_bytes, quiet=True, world_size=args.world, ranks=args.ranks
+        command,
+        card=args.gpu,
+        memory_bytes=memory_bytes,
+        quiet=True,
+        world_size=args.world,
+        ranks=args.ranks,
+        nccl_bytes=phantom_ranks.nccl_bytes(args.nccl_memory),
     )
     tried: dict[int, Report] = {}
     low, high = args.largest

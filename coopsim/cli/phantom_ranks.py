@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from coopsim import budget
 from coopsim.text import human
 
 if TYPE_CHECKING:
@@ -11,6 +12,13 @@ if TYPE_CHECKING:
 def several(ranks: str | None) -> bool:
     """Does `--ranks` name more than one?"""
     return ranks is not None and not ranks.isdecimal()
+
+
+def nccl_bytes(given: str | None) -> int | None:
+    """Of `--nccl-memory`."""
+    if given is None:
+        return None
+    return 0 if given == "0B" else budget.parse(given, None, "--nccl-memory")
 
 
 def rows(report: "Report") -> list[tuple[str, str]]:

@@ -15,11 +15,12 @@ class Control:
             library = ctypes.CDLL(soname)
             self._clear, self._set_total = library.coopsim_phantom_clear, library.coopsim_phantom_set_total
             self._used, self._peak = library.coopsim_phantom_used, library.coopsim_phantom_peak
+            self._nccl = library.coopsim_phantom_nccl
         except (OSError, AttributeError):
             raise PhantomError(f"this process does not run on the phantom GPU ({soname} is not coopsim's)") from None
         self._clear.argtypes, self._clear.restype = [ctypes.c_void_p, ctypes.c_size_t], None
         self._set_total.argtypes, self._set_total.restype = [ctypes.c_uint64], None
-        self._used.restype = self._peak.restype = ctypes.c_uint64
+        self._used.restype = self._peak.restype = self._nccl.restype = ctypes.c_uint64
 
     def clear(self, address: int, nbytes: int) -> None:
         """Make device memory read as zeros again."""
@@ -38,3 +39,8 @@ class Control:
     def peak_bytes(self) -> int:
         """The most that was ever taken."""
         return int(self._peak())
+
+    @property
+    def nccl_bytes(self) -> int:
+        """What NCCL's communicators took of the card for themselves."""
+        return int(self._nccl())

@@ -58,7 +58,7 @@ class Report:
     that depend on data, which the phantom does not have. `processes` is how many processes of the script used the GPU;
     the figures are those of the one that reserved most. `smallest_memory_bytes` is the card's memory, context included.
     Of a job of `world_size` ranks, `ranks_per_node` of them on a machine, `ranks` holds a report of each that was run,
-    and the rest is that of the one of them that reserved most.
+    and the rest is that of the one of them that reserved most. `nccl_bytes` is an estimate of what NCCL took.
     """
 
     command: list[str]
@@ -82,6 +82,7 @@ class Report:
     rank: int = 0
     world_size: int = 1
     ranks_per_node: int = 1
+    nccl_bytes: int = 0
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
 

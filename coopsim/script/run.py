@@ -23,7 +23,8 @@ class Script:
 
     `output` is the descriptor that the script's stdout goes to (None: our own), `quiet` drops all that it says.
     `world_size` is the number of ranks (None: as the launcher in the command has it, or no ranks at all), `ranks` which
-    of them to run: "0,7" or "all" (None: rank 0).
+    of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what each of NCCL's communicators takes of the card
+    (None: as was published, ranks/buffers.py).
     `variables` are set in its environment. `guest` and what it is `told` are the task's.
     """
 
@@ -36,6 +37,7 @@ class Script:
     quiet: bool = False
     world_size: int | None = None
     ranks: str | None = None
+    nccl_bytes: int | None = None
     variables: tuple[tuple[str, str], ...] = ()
     guest: str = ""
     told: str = ""
@@ -121,7 +123,14 @@ def _report(script: Script, ran: start.Ran) -> Report:
     if not oom:
         _explain(script, code, reports)
     seen = most["out_of_memory"]
-    keys = ("steps", "peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_device_bytes")
+    keys = (
+        "steps",
+        "peak_allocated_bytes",
+        "peak_reserved_bytes",
+        "peak_requested_bytes",
+        "peak_device_bytes",
+        "nccl_bytes",
+    )
     return Report(
         command=list(script.command),
         gpu=script.card,

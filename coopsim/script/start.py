@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from coopsim import phantom
 from coopsim.capture.errors import CaptureError
 from coopsim.progress import note
-from coopsim.script.ranks import launcher, needs, processes, world
+from coopsim.script.ranks import buffers, launcher, needs, processes, world
 from coopsim.script.task import Task
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World
     """Each rank of a job that runs here; None if one of them was alone and cannot be."""
     task = replace(task, ranks="together" if job.together else "alone")
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        shared = {processes.PEERS: folder} if job.together else {}
+        shared = buffers.variables(script.nccl_bytes) | ({processes.PEERS: folder} if job.together else {})
         folders = {rank: str(Path(folder, str(rank))) for rank in job.run}
         port, started = _free_port(), []
         for rank, own in folders.items():

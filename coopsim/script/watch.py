@@ -83,6 +83,7 @@ class Watch:
             "peak_reserved_bytes": stats.get("reserved_bytes.all.peak", 0),
             "peak_requested_bytes": stats.get("requested_bytes.all.peak", 0),
             "peak_device_bytes": self._device.peak_bytes,
+            "nccl_bytes": self._device.nccl_bytes,
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
             "out_of_memory": self._ooms[-1] if self._ooms else None,

@@ -1,8 +1,10 @@
 """One rank alone, the others imagined, takes what every one of really all ranks takes."""
 
+import json
+
 import pytest
 
-from tests.ranks.conftest import Job
+from tests.ranks.conftest import SCRIPTS, Command, Job
 
 PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_device_bytes")
 JOBS = {"ddp": (), "fsdp1": (), "fsdp2": ("--bound",), "tp": ()}
@@ -43,3 +45,14 @@ def test_a_shard_of_64_is_smaller_than_one_of_2(job: Job) -> None:
     # Weights and AdamW's two moments in fp32, of which each rank holds its share, at the peak and before.
     least = 12 * parameters * (1 / 2 - 1 / 64)
     assert two["peak_requested_bytes"] - many["peak_requested_bytes"] >= least
+
+
+def test_what_nccl_takes_of_the_card(job: Job, phantom_run: Command) -> None:
+    two, four = job("fsdp2", world=2), job("fsdp2", world=4)
+    assert (two["nccl_bytes"], four["nccl_bytes"]) == (544_000_000, 688_000_000)
+    words = ("--json", "--gpu", "h100-80gb", "--world", "4", "--", "python", SCRIPTS / "fsdp2.py")
+    none = json.loads(phantom_run("--nccl-memory", "0B", *words).out)
+    granule = 2 << 20
+    assert none["nccl_bytes"] == 0
+    assert four["peak_device_bytes"] - none["peak_device_bytes"] == -(-688_000_000 // granule) * granule
+    assert none["peak_reserved_bytes"] == four["peak_reserved_bytes"]

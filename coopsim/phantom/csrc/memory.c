@@ -113,6 +113,9 @@ void phantom_count_launch(void) { __atomic_add_fetch(&launches, 1, __ATOMIC_RELA
 
 void coopsim_phantom_set_total(uint64_t bytes) { lock(); limit = bytes; unlock(); }
 uint64_t coopsim_phantom_used(void) { lock(); uint64_t n = used; unlock(); return n; }
+static uint64_t nccl;  /* taken by communicators, whether they still live or not */
+void coopsim_phantom_count_nccl(size_t bytes) { lock(); nccl += bytes; unlock(); }
+uint64_t coopsim_phantom_nccl(void) { lock(); uint64_t n = nccl; unlock(); return n; }
 uint64_t coopsim_phantom_peak(void) { lock(); uint64_t n = peak; unlock(); return n; }
 void coopsim_phantom_counts(uint64_t out[4]) {
   lock();

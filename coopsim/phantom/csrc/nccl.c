@@ -6,12 +6,15 @@ typedef struct { char bytes[128]; } Id;  /* ncclUniqueId */
 
 static Result new_comm(Comm **out, int size, int rank, uint64_t id) {
   Comm *c = calloc(1, sizeof *c);
-  size_t bytes = setting("COOPSIM_PHANTOM_NCCL");
+  size_t bytes = setting(size == 2 ? "COOPSIM_PHANTOM_NCCL_2" : "COOPSIM_PHANTOM_NCCL");
   *c = (Comm){.rank = rank, .size = size, .id = id};
   c->sent = calloc((size_t)size, sizeof *c->sent);
   c->got = calloc((size_t)size, sizeof *c->got);
   *out = c;
-  return bytes && size > 1 && cudaMalloc(&c->buffers, bytes) ? UNHANDLED_CUDA_ERROR : SUCCESS;
+  if (!bytes || size == 1) return SUCCESS;
+  if (cudaMalloc(&c->buffers, bytes)) return UNHANDLED_CUDA_ERROR;
+  coopsim_phantom_count_nccl(bytes);
+  return SUCCESS;
 }
 static Result drop(Comm *c) {
   cudaFree(c->buffers);

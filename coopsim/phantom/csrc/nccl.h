@@ -23,6 +23,7 @@ typedef struct {
 extern int cudaMemcpy(void *to, const void *from, size_t n, int kind);
 extern int cudaMalloc(void **p, size_t n);
 extern int cudaFree(void *p);
+extern void coopsim_phantom_count_nccl(size_t bytes);
 
 int nccl_exchanges(const Comm *c, size_t n);  /* do the ranks really tell each other n bytes each? */
 void nccl_exchange(Comm *c, const void *mine, size_t n, char *all);  /* every rank's bytes, in order of ranks */

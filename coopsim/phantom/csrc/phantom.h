@@ -19,7 +19,8 @@
  *   COOPSIM_PHANTOM_WORKSPACE       workspace that every cuDNN plan asks for, bytes (0)
  *   COOPSIM_PHANTOM_RNN_RESERVE     reserve space of a cuDNN RNN, bytes (0)
  *   COOPSIM_PHANTOM_DEVICES         devices that a process sees (1); it is meant to use one of them
- *   COOPSIM_PHANTOM_NCCL            what a communicator of several ranks takes of the card, bytes (0)
+ *   COOPSIM_PHANTOM_NCCL            what a communicator of more than two ranks takes of the card, bytes (0)
+ *   COOPSIM_PHANTOM_NCCL_2          the same of one of two ranks
  *   COOPSIM_PHANTOM_PEERS           a folder that the processes of all ranks share (nccl.h); none: others are imagined
  *   COOPSIM_PHANTOM_LOG             1: each cudaMalloc, cudaFree, cuMem* on stderr
  *   COOPSIM_PHANTOM_STUBS           1: names each stub at its first call, on stderr
