@@ -35,7 +35,8 @@ def load(script: Script) -> tuple[Remedy, ...] | None:
 
 def _remedy(found: dict[str, Any]) -> Remedy:
     changes = Changes.read(json.dumps(found["changes"]))
-    return Remedy(**found | {"changes": changes, "lines": tuple(found["lines"]), "command": tuple(found["command"])})
+    said = {name: tuple(found[name]) for name in ("lines", "command", "after_model")}
+    return Remedy(**found | said | {"changes": changes})
 
 
 def _path(script: Script) -> Path:
