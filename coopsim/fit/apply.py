@@ -15,6 +15,7 @@ def apply(script: Script, remedy: Remedy, *, output: int | None = None) -> Repor
             command=remedy.command,
             output=output,
             variables=remedy.changes.variables,
+            world_size=remedy.changes.cards or script.world_size,
             guest=GUEST,
             told=remedy.changes.message(),
         )

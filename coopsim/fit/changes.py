@@ -12,7 +12,7 @@ class Changes:
     gradient_checkpointing_enable. autocast: forward passes run in bfloat16. foreach, fused: of every optimizer, None:
     as it is. set_to_none: of every zero_grad. accumulate: the optimizer steps once in so many calls.
     hold_gradients: gradients are never freed, which takes the memory of accumulation in every step.
-    variables: of the environment.
+    variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """
 
     root: int = 0
@@ -25,6 +25,7 @@ class Changes:
     accumulate: int = 1
     hold_gradients: bool = False
     variables: tuple[tuple[str, str], ...] = ()
+    cards: int = 0
 
     def with_(self, other: "Changes") -> "Changes":
         """Both: what the other one says beats this one."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit import batch as batches
-from coopsim.fit import checkpointing, combine, microbatches, precision, settings
+from coopsim.fit import cards, checkpointing, combine, microbatches, precision, settings
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
@@ -102,6 +102,7 @@ class Search:
             checkpointing.find(case),
             settings.find_others(case),
             precision.find(case),
+            cards.find(case),
         ]
         if batch is not None:
             kinds.append(microbatches.find(case, batch))

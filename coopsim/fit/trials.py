@@ -68,6 +68,7 @@ class Trials:
             memory_bytes=memory_bytes or self.limit_bytes,
             quiet=True,
             variables=changes.variables,
+            world_size=changes.cards or self.script.world_size,
             guest=GUEST,
             told=changes.message(),
         )

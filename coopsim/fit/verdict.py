@@ -47,6 +47,10 @@ class Fit:
     def __str__(self) -> str:
         return "\n".join(self._verdict() if self.fits else [*self._verdict(), *self._remedies()])
 
+    @property
+    def _roofline(self) -> str:
+        return self.basis.partition(":")[0]
+
     def _verdict(self) -> list[str]:
         needs = human(self.needs_bytes)
         has = f"the {profiles.get(self.card).title} has {human(self.memory_bytes)}"
@@ -70,7 +74,7 @@ class Fit:
             *lines,
             "",
             f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs)",
-            f"time: of an optimizer step, against the script as it is; {self.basis}",
+            f"time: of an optimizer step, against the script as it is, by the {self._roofline}",
         ]
 
 

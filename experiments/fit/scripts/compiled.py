@@ -4,7 +4,6 @@ import sys
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 
 class Block(nn.Module):
@@ -17,8 +16,8 @@ class Block(nn.Module):
     def forward(self, x):
         shape = (*x.shape[:2], self.heads, -1)
         q, k, v = (part.reshape(shape).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
+        x = x + self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
 
 
 class GPT(nn.Module):
@@ -37,6 +36,6 @@ compiled = torch.compile(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 for _ in range(3):
     ids = torch.randint(0, 16000, (int(sys.argv[1]), 256), device="cuda")
-    F.cross_entropy(compiled(ids).flatten(0, 1), ids.flatten()).backward()
+    nn.functional.cross_entropy(compiled(ids).flatten(0, 1), ids.flatten()).backward()
     optimizer.step()
     optimizer.zero_grad()

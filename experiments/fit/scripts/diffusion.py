@@ -4,7 +4,6 @@ import sys
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 
 class ResnetBlock(nn.Module):
@@ -16,8 +15,8 @@ class ResnetBlock(nn.Module):
         self.skip = nn.Conv2d(inputs, outputs, 1)
 
     def forward(self, x, time):
-        y = self.conv1(F.silu(self.norm1(x))) + self.time(time)[:, :, None, None]
-        return self.skip(x) + self.conv2(F.silu(self.norm2(y)))
+        y = self.conv1(nn.functional.silu(self.norm1(x))) + self.time(time)[:, :, None, None]
+        return self.skip(x) + self.conv2(nn.functional.silu(self.norm2(y)))
 
 
 class Attention(nn.Module):
@@ -46,10 +45,10 @@ class Denoiser(nn.Module):
         for block in self.down:
             x = block(x, time)
             kept.append(x)
-            x = F.avg_pool2d(x, 2)
+            x = nn.functional.avg_pool2d(x, 2)
         x = self.middle(x)
         for block in reversed(self.up):
-            x = block(torch.cat([F.interpolate(x, scale_factor=2), kept.pop()], 1), time)
+            x = block(torch.cat([nn.functional.interpolate(x, scale_factor=2), kept.pop()], 1), time)
         return self.out(x)
 
 
@@ -58,6 +57,6 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 for _ in range(3):
     latents = torch.randn(int(sys.argv[1]), 4, 64, 64, device="cuda")
     noise, time = torch.randn_like(latents), torch.randn(len(latents), 256, device="cuda")
-    F.mse_loss(model(latents + noise, time), noise).backward()
+    nn.functional.mse_loss(model(latents + noise, time), noise).backward()
     optimizer.step()
     optimizer.zero_grad()

@@ -4,7 +4,6 @@ import sys
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 
 class Double(nn.Module):
@@ -15,7 +14,7 @@ class Double(nn.Module):
         self.norm = nn.GroupNorm(8, outputs)
 
     def forward(self, x):
-        return F.relu(self.norm(self.second(F.relu(self.first(x)))))
+        return nn.functional.relu(self.norm(self.second(nn.functional.relu(self.first(x)))))
 
 
 class UNet(nn.Module):
@@ -28,10 +27,10 @@ class UNet(nn.Module):
     def forward(self, x):
         kept = []
         for i, block in enumerate(self.down):
-            x = block(F.max_pool2d(x, 2) if i else x)
+            x = block(nn.functional.max_pool2d(x, 2) if i else x)
             kept.append(x)
         for block, beside in zip(self.up, reversed(kept[:-1]), strict=True):
-            x = block(torch.cat([F.interpolate(x, scale_factor=2), beside], 1))
+            x = block(torch.cat([nn.functional.interpolate(x, scale_factor=2), beside], 1))
         return self.head(x)
 
 
@@ -40,7 +39,7 @@ optimizer = torch.optim.Adam(model.parameters())
 for size in (192, 256, 224, 256, 160):
     images = torch.randn(int(sys.argv[1]), 3, size, size, device="cuda")
     masks = torch.randint(0, 2, (len(images), size, size), device="cuda")
-    loss = F.cross_entropy(model(images), masks)
+    loss = nn.functional.cross_entropy(model(images), masks)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
