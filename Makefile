@@ -11,7 +11,7 @@ POLICIES := dtr-oneflow,dte-oneflow,coop
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(VENV)/.ready ## make .venv with coopsim and all that it needs (CPU only; about 1.5 GB, most of it PyTorch)
+setup: $(VENV)/.ready ## make .venv with coopsim and all that it needs (CPU only; about 2.5 GB, most of it PyTorch and Triton)
 
 # PyTorch comes without the CUDA libraries that it names as dependencies: recording needs its CUDA build, but no GPU.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -20,8 +20,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@echo "installing coopsim and its tools"
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[completion,dask,dev,optimum]'
-	@echo "installing PyTorch (one file of about 530 MB)"
-	$(BIN)/pip install --quiet -c constraints.txt --no-deps torch accelerate
+	@echo "installing PyTorch and Triton (530 and 250 MB)"
+	$(BIN)/pip install --quiet -c constraints.txt --no-deps torch accelerate triton
 	$(BIN)/pip install --quiet -c constraints.txt transformers filelock fsspec jinja2 networkx psutil setuptools sympy typing-extensions
 	@touch $@
 

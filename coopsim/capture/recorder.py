@@ -62,6 +62,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Views, and whatever else makes no storage and changes none, are not written down.
     """
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let torch.compile compile: else it runs everything eagerly while a mode is active, and says nothing."""
+        return True
+
     def __init__(self, device: Device, model: costs.CostModel) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.ledger = Ledger()

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._guards import active_fake_mode
+from torch._subclasses.fake_tensor import FakeTensor
 
 from coopsim.capture.effects import tensors
 from coopsim.capture.storages import Ledger
@@ -23,7 +25,7 @@ class Objects:
 
     @classmethod
     def now(cls) -> "Objects":
-        found = cls()
+        found, mode = cls(), active_fake_mode()
         wanted: dict[int, Any] = {}  # by class, asked once of each: there are hundreds of thousands of objects
         for one in gc.get_objects():
             kind = type(one)  # not isinstance: proxies may run code when they are asked
@@ -32,6 +34,8 @@ class Objects:
                 wanted[id(kind)] = next((base for base in bases if issubclass(kind, base)), None)
             base = wanted[id(kind)]
             if base is torch.Tensor:
+                if issubclass(kind, FakeTensor) and one.fake_mode is not mode:
+                    continue  # torch.compile keeps stand-ins of the tensors that it has compiled for
                 found.tensors += tensors(one)
             elif base is nn.Module:
                 found.modules.append(one)

@@ -8,10 +8,11 @@ node's sequence number says.
 """
 
 import bisect
+import contextlib
 import functools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -42,6 +43,7 @@ class Where:
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._stacks = threading.local()
         self._in_optimizer = 0
+        self.backwards = 0  #: backward passes so far
         self._backward_done = self._stepped = False
         self._in_seed = False
         self._starts: list[int] = []  # sequence numbers at which the module changes, ascending
@@ -68,6 +70,21 @@ class Where:
     def forget(self) -> None:
         """A step is over, and its autograd graph gone: which module made which of its nodes is of no use any more."""
         del self._starts[:], self._modules[:]
+
+    def enter(self) -> None:
+        """A function is called that begins a forward pass, unless one is under way or the backward pass calls it."""
+        if not self._stack() and torch._C._current_graph_task_id() == -1:
+            self.next_step()
+
+    @contextlib.contextmanager
+    def in_step(self) -> Iterator[None]:
+        """While an optimizer steps that calls no hooks."""
+        self._in_optimizer += 1
+        try:
+            yield
+        finally:
+            self._in_optimizer -= 1
+            self._stepped = self._in_optimizer == 0
 
     def next_step(self) -> None:
         """Another step begins, or another forward pass in the same step."""
@@ -113,9 +130,8 @@ class Where:
                 self._names.setdefault(module, name)
 
     def _enter(self, module: nn.Module, _: Any) -> None:
+        self.enter()
         stack = self._stack()
-        if not stack and torch._C._current_graph_task_id() == -1:
-            self.next_step()
         if module not in self._names:  # made after the start
             for path, child in module.named_modules():
                 own = type(module).__name__
@@ -137,6 +153,7 @@ class Where:
 
     def _seed(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Around the function that makes the gradient of the loss, before the engine starts."""
+        self.backwards += 1
         self._in_seed = True
         try:
             return original(*args, **kwargs)

@@ -111,6 +111,8 @@ def text_of(report: "Report") -> str:
         ("unallocated", f"{100 * report.reserved_but_unallocated:.1f} % of the reserved memory, at the peaks"),
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
+    if report.compiled_graphs:
+        rows += _compiled(report)
     if report.retries or report.ooms:
         times = "once" if report.ooms == 1 else f"{report.ooms} times"
         rows.append(("memory ran out", f"{times}; the allocator emptied its cache to try again: {report.retries}"))
@@ -126,6 +128,15 @@ def text_of(report: "Report") -> str:
         rows += _memory(failed)
     lines = [f"{name:<16}{value}" for name, value in rows]
     lines += [
+        f"{'uncompiled' if end['uncompiled'] else 'graph break'} at {end['place']}: {end['reason']}"
+        for end in report.graph_breaks
+    ]
+    if report.default_choices:
+        lines.append(
+            "caution: max-autotune chooses kernels by times that only the card itself has; these figures are with "
+            "Inductor's default choices"
+        )
+    lines += [
         f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
         "which is all zeros here: the real run may need more"
         for need in report.needs_data
@@ -136,6 +147,23 @@ def text_of(report: "Report") -> str:
 def _beside_pytorch(report: "Report") -> str:
     nccl = f" and NCCL's {text.human(report.nccl_bytes)}" if report.nccl_bytes else ""
     return f"the context's {text.human(report.context_bytes)}{nccl}"
+
+
+def _compiled(report: "Report") -> list[tuple[str, str]]:
+    """What torch.compile made of the script."""
+    human = text.human
+    breaks = sum(not end["uncompiled"] for end in report.graph_breaks)
+    rows = [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
+    if report.first_step_peak_reserved_bytes is not None:
+        rows.append(("first step", f"{human(report.first_step_peak_reserved_bytes)} reserved at its peak"))
+    if report.steady_peak_reserved_bytes is not None and report.steady_peak_allocated_bytes is not None:
+        allocated = human(report.steady_peak_allocated_bytes)
+        rows.append(("steady step", f"{human(report.steady_peak_reserved_bytes)} reserved, {allocated} allocated"))
+    return rows
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def _memory(failed: "OutOfMemory") -> list[tuple[str, str]]:

@@ -24,8 +24,8 @@ _PR_SET_PDEATHSIG = 1  #: of Linux's prctl
 
 
 def install() -> None:
-    """Wait for torch. Does nothing in a process that was given no task."""
-    if FOLDER not in os.environ:
+    """Wait for torch. Does nothing in a process that was given no task, nor in one that compiles for Inductor."""
+    if FOLDER not in os.environ or any("compile_worker" in word for word in sys.orig_argv):
         return
     task, folder = Task.here()
     session = _Session(task, folder)
@@ -35,6 +35,7 @@ def install() -> None:
         stop = functools.partial(launcher.stop_before_workers, folder=folder)
         sys.meta_path.insert(0, AfterImport(launcher.API, stop))
     sys.meta_path.insert(0, AfterImport("torch", session.begin))
+    sys.meta_path.insert(0, AfterImport("torch._dynamo", session.dynamo))
     sys.excepthook = session.uncaught
     os.register_at_fork(after_in_child=session.forget)
     atexit.register(session.end)
@@ -43,6 +44,12 @@ def install() -> None:
 def _end_with_parent() -> None:
     """Ranks wait for each other: none shall stay if whoever started them is gone."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+def _passes_through(package: str, error: BaseException) -> bool:
+    """Is a frame of that package in the error's stack?"""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__", "").split(".")[0] == package for frame in frames)
 
 
 class _Session:
@@ -67,11 +74,21 @@ class _Session:
         if self._task.guest:
             self._guest = importlib.import_module(self._task.guest).begin(self._watch, self._task.told)
 
+    def dynamo(self, _: ModuleType) -> None:
+        """torch._dynamo is there."""
+        self._watch.compilation.watch()
+
     def uncaught(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
         """In place of sys.excepthook: remember what ended the script."""
-        first = (str(error).strip().splitlines() or [""])[0]
-        said = f"{kind.__name__}: {first}" if first else kind.__name__
-        self._error = {"place": places.of_error(error), "error": said}
+        root = places.root_of(error)
+        first = (str(root).strip().splitlines() or [""])[0]
+        said = f"{type(root).__name__}: {first}" if first else type(root).__name__
+        if "triton" in (getattr(root, "name", "") or "") or _passes_through("triton", root):
+            from coopsim.script import toolchain
+
+            lack = toolchain.missing()
+            said += f"; a Triton kernel {lack}" if lack else ""
+        self._error = {"place": places.of_error(root) or places.of_error(error), "error": said}
         if self._task.traceback:
             traceback.print_exception(kind, error, where)
 

@@ -8,11 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
+from coopsim.phantom.build import cache_folder
+
 _LIBRARIES = tuple(
     f"{folder}/"
     for folder in {
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
         str(Path(__file__).parents[1]),
+        str(cache_folder()),
     }
 )
 
@@ -31,6 +34,13 @@ def here() -> str:
     return ""
 
 
+def root_of(error: BaseException) -> BaseException:
+    """The error that torch.compile's errors wrap: they say first who failed, not why."""
+    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
+        error = inner
+    return error
+
+
 def of_error(error: BaseException) -> str:
     """file:line where an error arose."""
     if isinstance(error, SyntaxError) and error.filename:
@@ -44,5 +54,5 @@ def _last(frames: Iterable[traceback.FrameSummary]) -> str:
 
 
 def is_own(filename: str) -> bool:
-    """Is a file the user's, and not a library's?"""
+    """Is it a file of the user's, and not of a library's, nor code that was generated?"""
     return not filename.startswith(("<", *_LIBRARIES))

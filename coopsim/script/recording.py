@@ -10,14 +10,15 @@ from coopsim import trace
 from coopsim.capture import assemble
 from coopsim.capture.recorder import Recorder
 from coopsim.capture.steady import Steady
+from coopsim.script.compilation import Compilation
 from coopsim.script.task import Task
 
 
 class TraceOfSteps:
     """Counts steps, records those that are wanted and writes the trace. `outcome` says how it went."""
 
-    def __init__(self, task: Task, recorder: Recorder) -> None:
-        self._task, self._recorder = task, recorder
+    def __init__(self, task: Task, recorder: Recorder, compilation: Compilation) -> None:
+        self._task, self._recorder, self._compilation = task, recorder, compilation
         self._seen = 0
         self._steady: Steady | None = None
         self.outcome = "too few steps"
@@ -42,6 +43,9 @@ class TraceOfSteps:
 
     def _write(self, steady: Steady) -> None:
         recording, about = steady.stop()
+        if self._compilation.inductor:
+            self.outcome = "compiled"
+            return
         task, model = self._task, self._recorder.cost_model
         history = self._recorder.device.history.stop()
         header = about | {

@@ -55,8 +55,10 @@ class Report:
     """A run. Bytes of the caching allocator, but for `peak_device_bytes`: all that was taken of the card.
 
     `outcome` is "oom" if memory ran out and the script did not end well. `needs_data` are ops whose results have sizes
-    that depend on data, which the phantom does not have. `processes` is how many processes of the script used the GPU;
-    the figures are those of the one that reserved most. `smallest_memory_bytes` is the card's memory, context included.
+    that depend on data, which the phantom does not have. `graph_breaks` are where torch.compile's graphs end. Peaks of
+    the first step are those until its end, of a steady one those of the last; None before there is one. `processes` is
+    how many processes of the script used the GPU; the figures are those of the one that reserved most.
+    `smallest_memory_bytes` is the card's memory, context included.
     Of a job of `world_size` ranks, `ranks_per_node` of them on a machine, `ranks` holds a report of each that was run,
     and the rest is that of the one of them that reserved most. `nccl_bytes` is an estimate of what NCCL took.
     """
@@ -76,6 +78,12 @@ class Report:
     processes: int
     versions: dict[str, str]
     needs_data: list[dict[str, Any]] = field(default_factory=list)
+    compiled_graphs: int = 0
+    graph_breaks: list[dict[str, Any]] = field(default_factory=list)
+    default_choices: bool = False  #: the script asked Inductor to choose by measured times, which there are none of
+    first_step_peak_reserved_bytes: int | None = None
+    steady_peak_reserved_bytes: int | None = None
+    steady_peak_allocated_bytes: int | None = None
     out_of_memory: OutOfMemory | None = None
     smallest_memory_bytes: int | None = None
     fit_runs: int | None = None

@@ -14,6 +14,10 @@ from coopsim.script.ranks import launcher
 from coopsim.script.report import OutOfMemory, Report
 from coopsim.script.task import Task
 
+_STATISTICS = (
+    *("retries", "ooms", "versions", "needs_data", "compiled_graphs", "graph_breaks", "default_choices"),
+    *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
+)
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
@@ -122,6 +126,9 @@ def _report(script: Script, ran: start.Ran) -> Report:
     oom = code != 0 and any(r["ooms"] for r in used)
     if not oom:
         _explain(script, code, reports)
+    if most["compile_asked"] and not most["compiled_graphs"] and most["graph_breaks"]:
+        lost = most["graph_breaks"][-1]
+        raise CaptureError(f"{lost['place']}: torch.compile compiled nothing: {lost['reason']}")
     seen = most["out_of_memory"]
     keys = (
         "steps",
@@ -141,7 +148,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         rank=ran.rank,
         out_of_memory=OutOfMemory.of(seen) if seen else None,
         guest=most.get("guest", {}),
-        **{key: most[key] for key in (*keys, "retries", "ooms", "versions", "needs_data")},
+        **{key: most[key] for key in (*keys, *_STATISTICS)},
     )
 
 
@@ -159,6 +166,10 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> None:
     code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
         _explain(script, code, reports)
+        if any(r.get("trace") == "compiled" for r in reports):
+            raise CaptureError(
+                f"{script.title} runs kernels of Inductor's, which traces do not hold; leave --trace out"
+            )
         need = max(warmup, 1) + steps
         raise CaptureError(
             f"{script.title} is too short for a trace: that takes {need} calls of a torch optimizer's step"
@@ -167,6 +178,9 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> None:
 
 def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     """Raise CaptureError if the script failed, with all that is known of why."""
+    for report in reports:
+        if report.get("compile_unmet"):  # the script may have swallowed that, and gone on without
+            raise CaptureError(report["compile_unmet"])
     if code == 0:
         return
     for report in reports:

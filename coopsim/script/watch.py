@@ -22,6 +22,8 @@ from coopsim.capture.storages import Storage
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import history, places, stacks
+from coopsim.script.compilation import Compilation
+from coopsim.script.peaks import PeakWatch
 from coopsim.script.task import Task
 from coopsim.types import Role
 
@@ -37,17 +39,20 @@ class Watch:
         self._task = task
         card = profiles.get(task.card)
         self._device = Control()
-        self._steps = 0
+        self._steps = self._backwards = 0
         self._ooms: list[dict[str, Any]] = []
         self._clock: int | None = None
         self._recorder = _Watcher(PhantomDevice(card), CostModel(card, task.precision))
-        self._recorder.where.install()
+        where = self._recorder.where
+        where.install()
+        self._peaks = PeakWatch()
+        self.compilation = Compilation(where.enter, self._compiled_step)
         self._recorder.__enter__()  # type: ignore[no-untyped-call]
         self._recording = None
         if task.trace:
             from coopsim.script.recording import TraceOfSteps
 
-            self._recording = TraceOfSteps(task, self._recorder)
+            self._recording = TraceOfSteps(task, self._recorder, self.compilation)
         optimizers.register_optimizer_step_post_hook(self._stepped)
         torch.cuda._lazy_call(self._device_is_up)  # type: ignore[no-untyped-call]
 
@@ -63,7 +68,8 @@ class Watch:
     def end(self) -> dict[str, Any]:
         """The report."""
         self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        versions = {name: sys.modules[name].__version__ for name in ("torch", "transformers") if name in sys.modules}
+        packages = ("torch", "transformers", "triton")
+        versions = {name: sys.modules[name].__version__ for name in packages if name in sys.modules}
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
             "versions": versions,
@@ -73,15 +79,18 @@ class Watch:
         # A rank sees all cards of its machine, and uses one of them.
         devices = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
         stats = max(devices, key=lambda of: of.get("reserved_bytes.all.peak", 0))
+        self._peaks.end()
         if self._task.snapshot and not self._ooms:
             self._snapshot()
         if self._task.requests:
             history.save(self._task.requests)
         return found | {
             "steps": self._steps,
-            "peak_allocated_bytes": stats.get("allocated_bytes.all.peak", 0),
-            "peak_reserved_bytes": stats.get("reserved_bytes.all.peak", 0),
-            "peak_requested_bytes": stats.get("requested_bytes.all.peak", 0),
+            **{f"peak_{kind}_bytes": nbytes for kind, nbytes in self._peaks.run.items()},
+            "first_step_peak_reserved_bytes": self._peaks.first and self._peaks.first["reserved"],
+            "steady_peak_reserved_bytes": self._peaks.last and self._peaks.last["reserved"],
+            "steady_peak_allocated_bytes": self._peaks.last and self._peaks.last["allocated"],
+            **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
             "retries": stats.get("num_alloc_retries", 0),
@@ -107,9 +116,21 @@ class Watch:
         """After Optimizer.step. The first optimizer that is seen beats the time."""
         if self._clock is None:
             self._clock = id(optimizer)
-        if id(optimizer) != self._clock:
-            return
+        if id(optimizer) == self._clock:
+            self._step_ended()
+
+    def _compiled_step(self, run: Callable[[], Any]) -> Any:
+        """Code of an optimizer's step, where its hooks are hidden. After each backward pass one step is counted."""
+        with self._recorder.where.in_step():
+            out = run()
+        if self._recorder.where.backwards > self._backwards:
+            self._step_ended()
+        return out
+
+    def _step_ended(self) -> None:
         self._steps += 1
+        self._backwards = self._recorder.where.backwards
+        self._peaks.step_ended()
         if self._recording is not None:
             self._recording.step_ended()
         if self._recording is None or not self._recording.runs:

@@ -1,0 +1,154 @@
+"""What torch.compile does in a script: the graphs that it compiles, where they break, and what stays uncompiled.
+
+Functions of Dynamo's are replaced once it has been imported. What it compiles is what it would compile unwatched: while
+its callback is set our hooks are taken away, which it would trace and guard on, and our dispatch mode is left out
+while it traces.
+"""
+
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+from torch.nn.modules import module as modules
+from torch.optim import optimizer as optimizers
+from torch.utils import _python_dispatch
+
+from coopsim.script import places, toolchain
+
+#: A line of a stack that is in an optimizer's step, of PyTorch's or of the user's.
+_IN_STEP = re.compile(
+    r'/torch/optim/(?:optimizer\.py", line \d+, in (?:wrapper|_use_grad)|(?!optimizer|lr_scheduler|swa_utils)\w+\.py")'
+)
+#: Settings of Inductor that choose by measured times.
+_MEASURED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
+
+
+class Compilation:
+    """`entered` is called before a compiled function, `in_step` around compiled code of an optimizer's step."""
+
+    def __init__(self, entered: Callable[[], None], in_step: Callable[[Callable[[], Any]], Any]) -> None:
+        self.graphs = 0
+        self.unmet = ""  #: why a graph could not be compiled here though it could on the real card
+        self.asked = self.measured = False
+        self.inductor = False  #: did Inductor compile, whose kernels no dispatcher sees?
+        self._breaks: Counter[tuple[str, str, bool]] = Counter()
+        self._entered, self._in_step = entered, in_step
+        self._hidden: list[tuple[dict[int, Any], int, Any]] = []
+
+    @property
+    def hides_hooks(self) -> bool:
+        """Is compiled code running, or code called from it?"""
+        return bool(self._hidden)
+
+    def report(self) -> dict[str, Any]:
+        """For the process's report."""
+        return {
+            "compiled_graphs": self.graphs,
+            "graph_breaks": [
+                {"place": place, "reason": reason, "calls": calls, "uncompiled": whole}
+                for (place, reason, whole), calls in self._breaks.items()
+            ],
+            "compile_asked": self.asked,
+            "compile_unmet": self.unmet,
+            "default_choices": self.measured,
+        }
+
+    def watch(self) -> None:
+        """torch._dynamo is there."""
+        from torch._dynamo import convert_frame, eval_frame, output_graph, trace_rules
+
+        trace_rules.add("coopsim")  # not to be compiled
+        warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
+        _wrap(eval_frame, "_maybe_set_eval_frame", self._callback_is_set)
+        _wrap(convert_frame.ConvertFrameAssert, "__call__", self._convert)
+        _wrap(output_graph.GraphCompileReason, "__post_init__", self._graph_ends)
+        _wrap(output_graph.OutputGraph, "call_user_compiler", self._compile)
+        _wrap(torch._TorchCompileInductorWrapper, "__call__", self._inductor)
+
+    def _callback_is_set(self, original: Callable[..., Any], callback: Any) -> Any:
+        """A callback: what is called next is compiled. None: it is not."""
+        if callback is None:
+            for table, key, hook in self._hidden:
+                table[key] = hook
+            self._hidden.clear()
+        elif not self._hidden:
+            self.asked = True
+            self._entered()
+            tables: list[dict[int, Any]] = [
+                modules._global_forward_pre_hooks,
+                modules._global_forward_hooks,
+                modules._global_forward_hooks_always_called,
+                optimizers._global_optimizer_pre_hooks,
+                optimizers._global_optimizer_post_hooks,
+            ]
+            for table in tables:
+                for key in [key for key, hook in table.items() if _is_ours(hook)]:
+                    self._hidden.append((table, key, table.pop(key)))
+        return original(callback)
+
+    def _convert(self, original: Callable[..., Any], converter: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+        """Dynamo compiles a function. What it raises means that the function stays as it is, or ends the script."""
+        with _python_dispatch._disable_current_modes():
+            try:
+                return original(converter, frame, *args, **kwargs)
+            except Exception as error:
+                if type(error).__name__ != "SkipFrame":  # there was nothing to compile
+                    self._breaks[_place(frame.f_code), _first_line(places.root_of(error)), True] += 1
+                raise
+
+    def _graph_ends(self, original: Callable[..., Any], reason: Any) -> None:
+        if reason.graph_break:
+            own = [f for f in reason.user_stack if places.is_own(f.filename)] or list(reason.user_stack)
+            place = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+            self._breaks[place, _first_line(reason.reason), False] += 1
+        original(reason)
+
+    def _compile(self, original: Callable[..., Any], graph: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        ops = sum(node.op.startswith("call_") for node in module.graph.nodes)
+        place = places.here() or _place(graph.root_tx.f_code)
+        print(f"compiling graph {self.graphs + 1}: {ops} ops, for {place}", file=sys.stderr, flush=True)
+        compiled = original(graph, module, *args, **kwargs)
+        self.graphs += 1
+        if not any(_IN_STEP.search(node.meta.get("stack_trace") or "") for node in module.graph.nodes):
+            return compiled
+        return lambda *inputs: self._in_step(lambda: compiled(*inputs))
+
+    def _inductor(self, original: Callable[..., Any], backend: Any, module: Any, inputs: Any) -> Any:
+        on_device = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
+        if on_device and (lack := toolchain.missing()):
+            self.unmet = f"torch.compile {lack}"
+            raise RuntimeError(self.unmet)
+        from torch._inductor import config
+
+        self.inductor = True
+        for key in _MEASURED:
+            self.measured |= bool(backend.config.pop(key, False)) or getattr(config, key)
+            setattr(config, key, False)
+        return original(backend, module, inputs)
+
+
+def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    original = getattr(owner, name)
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return around(original, *args, **kwargs)
+
+    setattr(owner, name, wrapped)
+
+
+def _is_ours(hook: Any) -> bool:
+    return getattr(hook, "__module__", "").startswith("coopsim.")
+
+
+def _place(code: CodeType) -> str:
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def _first_line(said: object) -> str:
+    return (str(said).strip().splitlines() or [""])[0]

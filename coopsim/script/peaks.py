@@ -1,0 +1,84 @@
+"""Peaks of the caching allocator, of the whole run and of single steps, whatever the script resets.
+
+A peak of PyTorch's statistics is that since the last reset. Resets of our own would change what the script is told, so
+its view is kept apart: both ways to ask are replaced by ones that know what was there before our resets.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_KINDS = ("allocated", "reserved", "requested")
+Peaks = dict[str, int]
+
+
+class PeakWatch:
+    """`run`: peaks of the run so far; `first`, `last`: of its first and its last step, None before there is one.
+
+    Of several devices each peak is that of the device where it is highest.
+    """
+
+    def __init__(self) -> None:
+        self.run: Peaks = dict.fromkeys(_KINDS, 0)
+        self.first: Peaks | None = None
+        self.last: Peaks | None = None
+        self._step: Peaks = dict.fromkeys(_KINDS, 0)
+        self._hidden: dict[tuple[int, str, str], int] = {}  # what the script would still see, had we not reset it
+        self._stats: Callable[[int], Any] = torch._C._cuda_memoryStats
+        self._reset: Callable[[int], None] = torch._C._cuda_resetPeakMemoryStats
+        for stats, reset in (
+            ("_cuda_memoryStats", "_cuda_resetPeakMemoryStats"),
+            ("_accelerator_getDeviceStats", "_accelerator_resetPeakStats"),
+        ):
+            if hasattr(torch._C, stats):
+                setattr(torch._C, stats, self._told)
+                setattr(torch._C, reset, self._asked_to_reset)
+
+    def step_ended(self) -> None:
+        """A step is over: what comes belongs to the next."""
+        for device in range(torch.cuda.device_count()):
+            self._take(device)
+            self._reset(device)
+        if self.first is None:
+            self.first = self._step
+        else:
+            self.last = self._step
+        self._step = dict.fromkeys(_KINDS, 0)
+
+    def end(self) -> None:
+        """The run is over."""
+        for device in range(torch.cuda.device_count()):
+            self._take(device)
+
+    def _take(self, device: int) -> None:
+        stats = self._stats(device)
+        for kind in _KINDS:
+            peak = stats[f"{kind}_bytes"]["all"]["peak"]
+            self._step[kind] = max(self._step[kind], peak)
+            self.run[kind] = max(self.run[kind], peak)
+        for family, pool, value in _peaks(stats):
+            key = device, family, pool
+            self._hidden[key] = max(self._hidden.get(key, 0), value["peak"])
+
+    def _told(self, device: int) -> Any:
+        stats = self._stats(device)
+        for family, pool, value in _peaks(stats):
+            value["peak"] = max(value["peak"], self._hidden.get((device, family, pool), 0))
+        return stats
+
+    def _asked_to_reset(self, device: int) -> None:
+        self._take(device)
+        self._hidden = {key: peak for key, peak in self._hidden.items() if key[0] != device}
+        self._reset(device)
+
+
+def _peaks(stats: dict[str, Any]) -> list[tuple[str, str, dict[str, int]]]:
+    """The statistics that have a peak: family, pool, values."""
+    return [
+        (family, pool, value)
+        for family, pools in stats.items()
+        if isinstance(pools, dict)
+        for pool, value in pools.items()
+        if isinstance(value, dict) and "peak" in value
+    ]
