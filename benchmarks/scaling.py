@@ -57,7 +57,7 @@ def nets(ops: int, resident: int) -> Trace:
 
 
 def timed(trace: Trace, policy: str, runs: int) -> dict[str, Any]:
-    """Best of some replays (the first also lowers the trace): ns per op run, per search and per piece visited."""
+    """Best of some replays (the first also lowers the trace): ns per op run, per search and per block visited."""
     budget = int(peak_bytes(trace, GRANULE) * 0.9)
     best: dict[str, Any] = {}
     for _ in range(runs):
@@ -68,7 +68,7 @@ def timed(trace: Trace, policy: str, runs: int) -> dict[str, Any]:
     searches = max(1, best["searches"])
     return {
         "ops": trace.n_ops,
-        "resident": best["max_pieces"],
+        "resident": best["max_blocks"],
         "policy": policy,
         "outcome": best["outcome"],
         "ns_per_op": round(best["ns"] / (trace.n_ops + best["recomputes"])),
@@ -98,7 +98,7 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
         name = LABELS.get(policy, policy)
         left.plot(*zip(*searched, strict=True), marker="o", ms=3, label=f"{name}: {exponent(searched):.2f}")
         right.plot(*zip(*ran, strict=True), marker="o", ms=3, label=f"{name}: {exponent(ran):.2f}")
-    left.set(xlabel="resident pieces", ylabel="time per search [µs]", xscale="log", yscale="log")
+    left.set(xlabel="resident blocks", ylabel="time per search [µs]", xscale="log", yscale="log")
     right.set(xlabel="ops in the trace", ylabel="time per op run [ns]", xscale="log", yscale="log")
     right.set_ylim(100, 100_000)
     for axes in (left, right):

@@ -102,17 +102,18 @@ def _label(setting: Mapping[str, Any], varying: list[str]) -> str:
 def text(df: Any) -> str:
     """The bands of a sweep as tables: a line per policy, a column per memory ratio.
 
-    Overhead and fragmentation rate: `mean±spread (fits/points)`. Search: blocks visited per step, the mean.
+    Overhead (in %) and fragmentation rate: `mean±spread (fits/points)`. Search: blocks visited per step, the mean.
     """
     from coopsim.text import table
 
     b, varying = bands(df), _varying(df)
+    b["overhead"], b["overhead_spread"] = 100 * (b.overhead - 1), 100 * b.overhead_spread
     b["visits_per_step"] = b.search_visits / (b.steps if "steps" in varying else df.steps.iloc[0])
     parts = []
     for (trace, allocator), group in b.groupby(["trace", "allocator"], sort=False):
         ratios = sorted(group.band_center.unique(), reverse=True)
         for column, title, form in (
-            ("overhead", "overhead", "{:.3f}"),
+            ("overhead", "overhead (%)", "{:.1f}"),
             ("fragmentation_rate", "fragmentation rate", "{:.1%}"),
             ("visits_per_step", "blocks visited per step", "{:,.0f}"),
         ):

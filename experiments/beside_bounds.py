@@ -36,8 +36,10 @@ def draw(table: Any) -> "Figure":
             _panel(ax, table[table.trace == traces[k]].sort_values("memory_ratio"), looks)
             ax.set_title(traces[k])
             ax.tick_params(labelbottom=k + COLUMNS >= len(traces))
-        figure.supxlabel("memory ratio (% of peak without eviction)", fontsize=s["font_pt"])
-        figure.supylabel("overhead (%), third round of three", fontsize=s["font_pt"])
+        figure.supxlabel(
+            "memory ratio (% of peak without eviction); a point is one budget, not a band", fontsize=s["font_pt"]
+        )
+        figure.supylabel("overhead (%), third iteration of three", fontsize=s["font_pt"])
         handles: list[Any] = [Patch(facecolor=GREY, edgecolor=EDGE, label="no schedule can (lower bound)")]
         handles += [Line2D([], [], color=k.color, marker=k.marker, label=k.label) for k in reversed(looks.values())]
         if len(traces) + 1 < len(axes):

@@ -38,7 +38,10 @@ def draw(table: Any) -> "Figure":
         for trace, ax in zip(traces, axes, strict=False):
             _panel(ax, table[table.trace == trace], 100 * (bounds[trace] - 1))
             ax.set_title(trace, loc="left")
-        figure.supxlabel("recomputation (% of a step), third round of three, half memory", fontsize=s["font_pt"])
+        across = (
+            "recomputation (% of a step) in the third iteration, of replays that fit for ten steps in half of the peak"
+        )
+        figure.supxlabel(across, fontsize=s["font_pt"])
         handles: list[Any] = [Patch(color=color, label=kind) for color, kind in zip(COLORS, KINDS, strict=True)]
         handles.append(Line2D([], [], color=EDGE, linestyle="--", label="no schedule is below"))
         handles.append(Line2D([], [], color=EDGE, linestyle="", marker="x", label="does not fit"))

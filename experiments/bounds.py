@@ -4,9 +4,9 @@
     python experiments/bounds.py --policies [-j JOBS]   replays the policies again, keeps the bounds of bounds.csv
 
 At 0.9 to 0.3 of the peak, one budget each: what no schedule costs less than (coopsim/optimum), and what the third of
-three rounds in one arena costs (as in planned_gap.py; a round is all steps of the trace). A replay that costs twice the
-step without a budget is given up, as in policies.py. All of it takes some minutes; replays go on where they were
-interrupted.
+three iterations in one arena costs (as in planned_gap.py; an iteration is all steps of the trace). A replay that costs
+twice the step without a budget is given up, as in policies.py. All of it takes some minutes; replays go on where they
+were interrupted.
 """
 
 import argparse
@@ -37,7 +37,7 @@ FITS_NOWHERE = "infeasible"
 
 
 def replays(files: list[str], jobs: int) -> pd.DataFrame:
-    """A row a trace and ratio: the overhead of the third round under each policy; none if one of three fails."""
+    """A row a trace and ratio: the overhead of the third iteration under each policy; none if one of three fails."""
     folder = HERE.parent / "out" / "bounds"
     folder.mkdir(parents=True, exist_ok=True)
     warm_up()
@@ -55,7 +55,7 @@ def replays(files: list[str], jobs: int) -> pd.DataFrame:
 
 
 def third(rows: pd.DataFrame, n_steps: int) -> pd.DataFrame:
-    """The overhead of the third round alone, from rows of two rounds and of three, which begin in the same way."""
+    """The overhead of the third iteration alone, from rows of two and of three, which begin in the same way."""
     key = ["trace", "band_center", "budget_bytes", "policy"]
     cost = rows.total_cost_ns.where(rows.outcome == Outcome.OK)
     two, three = (rows.assign(cost=cost)[rows.steps == k * n_steps].set_index(key) for k in (2, 3))

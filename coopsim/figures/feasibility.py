@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _RATIO = "budget (% of peak without eviction)"
-_OVERHEAD = "overhead (×)"  # noqa: RUF001
+_OVERHEAD = "overhead (%)"
 _SAFE = "smallest\nsafe"
 _TICKS = (1, 1.1, 1.2, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
 _ROW = 0.84  # of the distance between two rows
@@ -165,7 +165,7 @@ def _key(figure: "Figure", axes: "list[Axes]", df: "pd.DataFrame", colors: Any) 
     bar = figure.colorbar(colors, ax=axes, orientation="horizontal", shrink=0.9, aspect=30, pad=0.02)
     most = colors.norm.vmax
     ticks = [t for t in _TICKS if t <= most]
-    bar.set_ticks(ticks, labels=[f"{t:g}" for t in ticks])
+    bar.set_ticks(ticks, labels=[f"{100 * (t - 1):.3g}" for t in ticks])
     bar.ax.minorticks_off()
     bar.set_label(_OVERHEAD)
     failed = [o for o in style.outcomes() if (df["outcome"] == o).any()]

@@ -1,4 +1,4 @@
-"""Curves against the memory ratio: overhead, fragmentation, search. Every point is a band over neighbouring budgets."""
+"""Curves against the memory ratio: overhead, fragmentation rate, search. A point is a band of neighbouring budgets."""
 
 import math
 from collections.abc import Callable
@@ -34,13 +34,13 @@ class Quantity:
 
 QUANTITIES = {
     "overhead": Quantity(
-        "overhead\n(×, 1 = no recomputation)",  # noqa: RUF001
+        "overhead (%)",
         "overhead",
-        lambda df: df["overhead"].astype("float64"),
+        lambda df: 100 * (df["overhead"].astype("float64") - 1),
     ),
     "fragmentation": Quantity(
-        "free bytes ÷ budget when\na hole was found (%)",
-        "fragmentation",
+        "fragmentation rate (%)",
+        "fragmentation rate",
         lambda df: 100 * df["fragmentation_rate"].astype("float64"),
     ),
     "search": Quantity(

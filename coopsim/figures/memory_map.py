@@ -8,7 +8,7 @@ import numpy as np
 from coopsim.figures import style
 from coopsim.figures.cells import FREE, cells, largest_stretch
 from coopsim.figures.residences import ROLES, Residences, residences
-from coopsim.text import human
+from coopsim.text import human, overhead
 from coopsim.types import Action, CoopsimError, Outcome, Phase
 
 if TYPE_CHECKING:
@@ -52,17 +52,17 @@ def compare(
 def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, size: str) -> "Figure":
     from matplotlib.figure import Figure
 
-    stays = [residences(s, trace, step) for s in schedules]
+    residencies = [residences(s, trace, step) for s in schedules]
     alone = len(schedules) == 1
     same_budget = len({x.header["budget_bytes"] for x in schedules}) == 1
-    longest = max(r.length_ns for r in stays)
+    longest = max(r.length_ns for r in residencies)
     largest = max(int(x.header["budget_bytes"]) for x in schedules)
     s = style.size(size)
     height = s["map_height_in"] * (1 if alone else 0.55 * len(schedules) + 0.15)
     with style.applied(size):
         figure = Figure(figsize=(s["map_width_in"], height), layout="constrained")
         axes = figure.subplots(len(schedules), 1, sharex=True, sharey=True, squeeze=False).ravel().tolist()
-        for ax, schedule, r in zip(axes, schedules, stays, strict=True):
+        for ax, schedule, r in zip(axes, schedules, residencies, strict=True):
             budget_bytes = int(schedule.header["budget_bytes"])
             _map(ax, r, budget_bytes, _ROWS if alone else _ROWS * 3 // 5, s)
             _stretch(ax, r, budget_bytes)
@@ -75,7 +75,7 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
         axes[0].set_xlim(0, longest)
         axes[0].set_ylim(0, 1.02 * largest)
         _units(axes[-1], longest, largest)
-        number = f"{stays[0].step + 1} of {_steps(schedules[0])}"
+        number = f"{residencies[0].step + 1} of {_steps(schedules[0])}"
         axes[-1].set_xlabel(f"GPU time since the start of step {number} ({_unit(_TIME, longest)[1]})")
         address = f"address ({_unit(_BYTES, largest)[1]})"
         if alone:
@@ -87,7 +87,11 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
             )
             figure.suptitle(setting, x=0.02, ha="left", fontsize=s["font_pt"])
         figure.legend(
-            handles=_legend(schedules, stays), loc="outside lower center", ncols=5, title=_HOW_TO_READ, alignment="left"
+            handles=_legend(schedules, residencies),
+            loc="outside lower center",
+            ncols=5,
+            title=_HOW_TO_READ,
+            alignment="left",
         )
     return figure
 
@@ -169,7 +173,7 @@ def _phases(ax: "Axes", r: Residences, s: dict[str, float]) -> None:
 
 
 def _outlines(ax: "Axes", r: Residences, which: Any, width: float) -> None:
-    """A white line around each of the chosen stays, as pixels in vector formats too."""
+    """A white line around each of the chosen residencies, as pixels in vector formats too."""
     from matplotlib.collections import PolyCollection
 
     x0, x1 = r.begin_ns[which], r.end_ns[which]
@@ -179,19 +183,19 @@ def _outlines(ax: "Axes", r: Residences, which: Any, width: float) -> None:
     ax.add_collection(PolyCollection(list(corners), **look))
 
 
-def _legend(schedules: "Sequence[Schedule]", stays: list[Residences]) -> list[Any]:
+def _legend(schedules: "Sequence[Schedule]", residencies: list[Residences]) -> list[Any]:
     """The roles that can be seen (a thousandth of the budget and more), and the marks."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     present = set()
-    for schedule, r in zip(schedules, stays, strict=True):
+    for schedule, r in zip(schedules, residencies, strict=True):
         amount = np.bincount(r.role[~r.recomputed], r.bytes[~r.recomputed], len(ROLES))
         present |= {ROLES[k] for k in np.flatnonzero(amount > 0.001 * schedule.header["budget_bytes"])}
-    present |= {style.RECOMPUTED} if any(r.recomputed.any() for r in stays) else set()
+    present |= {style.RECOMPUTED} if any(r.recomputed.any() for r in residencies) else set()
     handles: list[Any] = [Patch(color=k.color, label=k.label) for name, k in style.roles().items() if name in present]
     handles.append(Patch(facecolor="white", edgecolor="#AAAAAA", label="free"))
-    if any(r.evicted.any() for r in stays):
+    if any(r.evicted.any() for r in residencies):
         handles.append(Line2D([], [], color=_TICK, marker="|", linestyle="none", label="eviction"))
     return [*handles, Line2D([], [], color="black", linestyle="--", label="budget")]
 
@@ -227,8 +231,8 @@ def _figures(schedule: "Schedule") -> str:
         words = {Outcome.OOM: "out of memory", Outcome.THRASH: "thrashes", Outcome.LOST: "a value is lost"}
         return f"{words[Outcome(row['outcome'])]} in step {int(schedule.step.max()) + 1} of {_steps(schedule)}"
     rate = row["fragmentation_rate"]
-    fragmentation = "no search" if rate is None else f"fragmentation {rate:.1%}"
-    return f"overhead {row['overhead']:.3f}×, {fragmentation} over {_count(_steps(schedule), 'step')}"  # noqa: RUF001
+    fragmentation = "no search" if rate is None else f"fragmentation rate {100 * rate:.1f} %"
+    return f"overhead {overhead(row['overhead'])}, {fragmentation} over {_count(_steps(schedule), 'step')}"
 
 
 def _title(schedule: "Schedule", trace: "Trace", r: Residences) -> str:

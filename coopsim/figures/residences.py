@@ -21,10 +21,10 @@ ROLES = tuple(str(r) for r in Role)
 class Residences:
     """The residencies of values in memory during one step, in columns; addresses and sizes in bytes, times in ns.
 
-    Times count from the start of the step, and stays are cut to it. `role` indexes ROLES; `storage` is the trace's, -1
-    for a temporary, and `op` the one that the bytes were asked for, -1 for what the replay starts with; `recomputed`
-    says that an op run again made the value, `earlier` that it was there before the step, `evicted` that a search ended
-    it. `phases` are the starts of the phases of the step, `length_ns` its length.
+    Times count from the start of the step, and residencies are cut to it. `role` indexes ROLES; `storage` is the
+    trace's, -1 for a temporary, and `op` the one that the bytes were asked for, -1 for what the replay starts with;
+    `recomputed` says that an op run again made the value, `earlier` that it was there before the step, `evicted` that a
+    search ended its residency. `phases` are the starts of the phases of the step, `length_ns` its length.
     """
 
     address: Ints
@@ -68,7 +68,7 @@ def residences(schedule: "Schedule", trace: "Trace", step: int | None = None) ->
     rows = rows[np.argsort(schedule.address[rows], kind="stable")]  # by address, then in order
     starts = np.isin(action[rows], (Action.ALLOC, Action.MOVE))
     same = np.append(np.diff(schedule.address[rows]) == 0, np.zeros(min(len(rows), 1), np.bool_))
-    following = np.where(same, np.append(rows[1:], 0), -1)[starts]  # the row that ends the stay, -1 if none does
+    following = np.where(same, np.append(rows[1:], 0), -1)[starts]  # the row that ends the residency, -1 if none does
     rows = rows[starts]
     total = _end(schedule, trace)
     end = np.where(following < 0, total, time[following])

@@ -1,4 +1,4 @@
-"""What the page shows: every replay's figures and stays, the curves' bands, and what the traces are."""
+"""What the page shows: every replay's figures and residencies, the curves' bands, and what the traces are."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from coopsim.figures.residences import ROLES, Residences, residences
 from coopsim.metrics import SUMMARY_KEYS, WALL_CLOCK_COLUMNS, explain, summary
 from coopsim.options import ReplayOptions
 from coopsim.report.facts import facts
-from coopsim.report.stays import pack
+from coopsim.report.residencies import pack
 from coopsim.trace.measure import peak_bytes
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _replay(trace: "Trace", ask: Ask, name: str, nbytes: int, tick: Callable[[],
         **{key: row[key] for key in SUMMARY_KEYS if key not in WALL_CLOCK_COLUMNS},
         "explained": None if row["outcome"] == "ok" else explain(row),
         "maps": [{"step": r.step, "length_ns": r.length_ns, "phases": r.phases} for r in steps],
-        "stays": pack(steps, schedule.header["granule"]),
+        "residencies": pack(steps, schedule.header["granule"]),
     }
 
 

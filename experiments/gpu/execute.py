@@ -28,7 +28,7 @@ class Meter(Protocol):
         """`part`: 0 to 3, as above."""
 
     def round_over(self) -> None:
-        """The next op is the first of another round."""
+        """The next op is the first of another iteration."""
 
 
 @dataclass
@@ -60,14 +60,14 @@ class Drop:
 
 @dataclass
 class HandOn:
-    """A round is over: these addresses now hold these values."""
+    """An iteration is over: these addresses now hold these values."""
 
     holds: dict[int, Value]
 
 
 @dataclass
 class RoundEnd:
-    """The next round begins."""
+    """The next iteration begins."""
 
 
 Event = Run | Place | Drop | HandOn | RoundEnd
@@ -113,9 +113,9 @@ class Machine:
     """Runs schedules of one program in a block of `nbytes` on its device.
 
     poison: overwrite what is dropped, so that reading it shows. watch: storages whose bytes are kept when the op that
-    creates them has run first in a round (`watched`, a list for each). `rounds`: after a run without a meter, for each
-    round by storage of the start its bytes when the round is over, on the host. `largest_result_bytes`: of one op,
-    before its copy.
+    creates them has run first in an iteration (`watched`, a list for each). `iterations`: after a run without a
+    meter, for each iteration by storage of the start its bytes when the iteration is over, on the host.
+    `largest_result_bytes`: of one op, before its copy.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Machine:
     ) -> None:
         self.program = program
         self.block = torch.empty(nbytes, dtype=torch.uint8, device=device)
-        self.rounds: list[dict[int, torch.Tensor]] = []
+        self.iterations: list[dict[int, torch.Tensor]] = []
         self.watched: dict[int, list[torch.Tensor]] = {s: [] for s in watch}
         self.largest_result_bytes = 0
         self._generator, self._poison = generator, poison
@@ -146,7 +146,7 @@ class Machine:
     def run(self, happenings: list[Event], meter: Meter | None = None) -> None:
         """Run from the start of the recorded step. CoopsimError if a value is not where an op needs it."""
         self._address.clear()
-        self.rounds.clear()
+        self.iterations.clear()
         for kept in self.watched.values():
             kept.clear()
         self._generator.set_state(self.program.generator)
@@ -165,11 +165,11 @@ class Machine:
                             del self._address[value]
                         self._address |= {value: address for address, value in holds.items()}
                     case RoundEnd() if meter is None:
-                        self.rounds.append(self._kept())
+                        self.iterations.append(self._kept())
                     case RoundEnd():
                         meter.round_over()
         if meter is None:
-            self.rounds.append(self._kept())
+            self.iterations.append(self._kept())
 
     def _put(self, value: Value, address: int) -> None:
         self._address[value] = address
@@ -254,7 +254,7 @@ class Machine:
         self.largest_result_bytes = max(self.largest_result_bytes, fresh)
 
     def _seed(self, op: int, *, again: bool) -> None:
-        """A recomputation draws the numbers that the first run in this round drew."""
+        """A recomputation draws the numbers that the first run in this iteration drew."""
         self._now = self._generator.get_state()
         if again:
             self._generator.set_state(self._states[op])

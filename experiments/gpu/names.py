@@ -5,7 +5,7 @@ OTHERS = ("gpt3-2.7b", "unet", "inception-v3", "bilstm", "spos")
 POLICIES = ("foresight", "coop", "dtr-oneflow", "dte-oneflow")
 PLAIN = "plain"  #: the schedule without eviction
 RATIO = 0.5
-ROUNDS = 2  #: steps of a schedule; foresight decides the first as thrift does, and plans the second
+ITERATIONS = 2  #: steps of a schedule; foresight decides the first as thrift does, and plans the second
 
 MACHINE = "machine.json"
 RUN = "run.json"

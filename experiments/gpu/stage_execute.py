@@ -76,7 +76,7 @@ class Events:
 
 
 class WallClock:
-    """Times whole rounds, from the first op on: the bytes of the start are in their places by then."""
+    """Times whole iterations, from the first op on: the bytes of the start are in their places by then."""
 
     def __init__(self) -> None:
         self._times: list[int] = []
@@ -92,7 +92,7 @@ class WallClock:
         self._times.append(time.perf_counter_ns())
 
     def stop(self) -> list[int]:
-        """The ns of each round, until everything is done."""
+        """The ns of each iteration, until everything is done."""
         self.round_over()
         return [b - a for a, b in itertools.pairwise(self._times)]
 
@@ -171,7 +171,7 @@ def last_state(step: program.StepProgram, schedule: Schedule) -> dict[int, torch
     """What a schedule hands on after its last step."""
     runner = machine_for(step, schedule)
     runner.run(execute.events(schedule))
-    return runner.rounds[-1]
+    return runner.iterations[-1]
 
 
 def predicted_steps(schedule: Schedule) -> dict[str, list[int]]:
@@ -193,10 +193,10 @@ def run(
     runner = machine_for(step, schedule)
     runner.run(happenings)  # before what is timed: the first use of a library takes memory and time
     states = {
-        "after_first_step": compared(step.final, runner.rounds[0]),
-        "after_last_step": compared(reference, runner.rounds[-1]),
+        "after_first_step": compared(step.final, runner.iterations[0]),
+        "after_last_step": compared(reference, runner.iterations[-1]),
     }
-    runner.rounds.clear()
+    runner.iterations.clear()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -25,7 +25,7 @@ def fitting(trace: Trace, policy: str, allocator: Allocator) -> Schedule:
     """The schedule at the smallest budget, from half the peak on, that fits. CoopsimError if none does."""
     for percent in range(round(100 * names.RATIO), 131):
         budget = peak_bytes(trace, 512) * percent // 100
-        found = replay(trace, policy, budget, allocator, steps=names.ROUNDS)
+        found = replay(trace, policy, budget, allocator, steps=names.ITERATIONS)
         if found.header["outcome"] == "ok":
             return dataclasses.replace(found, header=dict(found.header) | {"percent": percent})
     raise CoopsimError(f"{trace.label} under {policy} fits in no budget up to 130 % of its peak")
@@ -43,7 +43,7 @@ def main(model: str, folder: Path) -> None:
 
     if not (folder / names.arena(model, names.PLAIN)).exists():
         budget = 2 * peak_bytes(trace, 512)
-        found = replay(trace, "coop:placement=low", budget, steps=names.ROUNDS)
+        found = replay(trace, "coop:placement=low", budget, steps=names.ITERATIONS)
         save(found, names.arena(model, names.PLAIN))
     for policy in names.POLICIES:
         if not (folder / names.arena(model, policy)).exists():

@@ -23,7 +23,7 @@ from coopsim.validate import validate
 from experiments.gpu import execute, program, stage_execute
 
 POLICIES = ("foresight", "coop", "dtr-oneflow", "dte-oneflow", "lru")
-ROUNDS = 3
+ITERATIONS = 3
 WARMUP = 2
 CPU = torch.device("cpu")
 
@@ -154,7 +154,7 @@ def main(name: str) -> None:
         step()
     start = state(model)
     ends = []
-    for _ in range(ROUNDS):
+    for _ in range(ITERATIONS):
         step()
         ends.append(state(model))
 
@@ -172,14 +172,14 @@ def main(name: str) -> None:
     answer: dict[str, Any] = {
         "recording_is_the_training": state(keep[0]) == ends[0] and keep[1] == losses[: WARMUP + 1]
     }
-    plain = replay(trace, "coop:placement=low", 2 * peak_bytes(trace, 512), steps=ROUNDS)
+    plain = replay(trace, "coop:placement=low", 2 * peak_bytes(trace, 512), steps=ITERATIONS)
     machine = execute.Machine(recorded, plain.header["budget_bytes"], CPU, torch.default_generator)
     machine.run(execute.events(plain))
-    last = machine.rounds[-1]
+    last = machine.iterations[-1]
     answer["comparisons"] = comparisons(last)
     for policy in POLICIES:
         for percent in range(50, 101, 2):
-            schedule = replay(trace, policy, peak_bytes(trace, 512) * percent // 100, steps=ROUNDS)
+            schedule = replay(trace, policy, peak_bytes(trace, 512) * percent // 100, steps=ITERATIONS)
             if schedule.header["outcome"] == "ok":
                 break
         happenings = execute.events(schedule)
@@ -197,9 +197,9 @@ def main(name: str) -> None:
                 isinstance(e, execute.Run) and e.again and bool(trace.random[e.op]) for e in happenings
             ),
             "losses": values(machine.watched[loss]) == losses[WARMUP:],
-            "last_step": stage_execute.compared(last, machine.rounds[-1]),
-            "rounds": len(machine.rounds),
-            "first_step": {s: torch.equal(x, recorded.final[s]) for s, x in machine.rounds[0].items()},
+            "last_step": stage_execute.compared(last, machine.iterations[-1]),
+            "iterations": len(machine.iterations),
+            "first_step": {s: torch.equal(x, recorded.final[s]) for s, x in machine.iterations[0].items()},
             "states_found": sum(s in end for s in ends[-1]),
             "states": len(ends[-1]),
             "moved": sum(a != b for a, b in zip(start, ends[-1], strict=True)),

@@ -33,7 +33,7 @@ def test_executed_schedules_train_as_the_program_does(model: str) -> None:
     for policy, found in answer.items():
         assert found["sound"], policy
         assert found["losses"], policy
-        assert found["rounds"] == 3, policy
+        assert found["iterations"] == 3, policy
         assert found["last_step"]["identical"] == found["last_step"]["storages"] == storages, policy
         kept, equal = found["first_step"]
         assert kept == equal > 40, policy

@@ -1,4 +1,4 @@
-"""The page's data is the replays'; its text is one file that loads nothing, and in which names stay names."""
+"""The page's data is the replays'; its text is one file that loads nothing, and in which names residency names."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from coopsim.metrics import SUMMARY_KEYS, explain
 from coopsim.replay import measure, record
 from coopsim.report import Ask, collect, html
 from coopsim.report.page import _SCRIPTS
-from coopsim.report.stays import EARLIER, EVICTED, RECOMPUTED
+from coopsim.report.residencies import EARLIER, EVICTED, RECOMPUTED
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
@@ -73,7 +73,7 @@ def test_stays_are_the_schedules(small: Trace, data: dict[str, Any]) -> None:
     marks = 0
     for shown in trace["replays"]:
         schedule = record(small, shown["policy"], shown["budget_bytes"], options=OPTIONS)
-        steps = unpack(shown["stays"])
+        steps = unpack(shown["residencies"])
         assert len(steps) == len(shown["maps"])
         for columns, m in zip(steps, shown["maps"], strict=True):
             r = residences(schedule, small, m["step"])

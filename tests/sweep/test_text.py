@@ -9,12 +9,12 @@ from coopsim.sweep import Grid, sweep
 
 
 @pytest.mark.parametrize("steps", [(3,), (1, 3)])
-def test_pieces_visited_are_per_step(steps: tuple[int, ...], tmp_path: Path) -> None:
+def test_blocks_visited_are_per_step(steps: tuple[int, ...], tmp_path: Path) -> None:
     grid = Grid(("synth:unet:4",), ("coop", "lru"), budgets=("90%", "5%"), options={"steps": list(steps)}, band=3)
     df = sweep(grid, tmp_path / "r.parquet")
     *_, visited, legend = tables.text(df).split("\n\n")
     head, _, *lines = visited.splitlines()[1:]
-    assert head.split() == ["pieces", "visited", "per", "step", "at", "90%", "5%"]
+    assert head.split() == ["blocks", "visited", "per", "step", "at", "90%", "5%"]
     wanted = []
     for policy in ("coop", "lru"):
         for n in steps:

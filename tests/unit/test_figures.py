@@ -1,4 +1,4 @@
-"""Figures: bands from rows, stays from actions, and pictures in which nothing is cut off, equal byte for byte."""
+"""Figures: bands from rows, residencies from actions, and pictures in which nothing is cut off, equal byte for byte."""
 
 import subprocess
 import sys
@@ -164,7 +164,7 @@ def test_overview() -> None:
     figure = lines.overview(pd.concat([table(), table().assign(trace="b")], ignore_index=True))
     texts_are_inside_and_apart(figure)
     assert len(figure.axes) == 6
-    assert figure.axes[4].get_title() == "b: fragmentation"
+    assert figure.axes[4].get_title() == "b: fragmentation rate"
 
 
 def test_what_does_not_fit_is_marked() -> None:
@@ -311,7 +311,7 @@ def test_every_role_has_a_colour_and_no_two_the_same() -> None:
 
 
 def by_walking(schedule: Schedule, step: int) -> Counter[tuple[int, ...]]:
-    """(address, bytes, begin, end, recomputed, evicted) of all stays in a step, row by row."""
+    """(address, bytes, begin, end, recomputed, evicted) of all residencies in a step, row by row."""
     here: dict[int, tuple[int, int, bool]] = {}
     found = []
     rows = schedule.rows()
@@ -399,7 +399,7 @@ def test_every_text_of_a_map_can_be_read(size: str) -> None:
 
 
 def test_a_cell_shows_what_most_of_it_holds() -> None:
-    """Bytes by time of each kind in each cell, added up one by one; thin stays are those that the cells may enlarge."""
+    """Bytes by time of each kind in each cell, added up one by one; thin ones are those that the cells may enlarge."""
     budget, rows, columns = SQUEEZED["coop"].header["budget_bytes"], 7, 11
     for schedule in SQUEEZED.values():
         r = residences(schedule, TRACE)
@@ -417,7 +417,7 @@ def test_a_cell_shows_what_most_of_it_holds() -> None:
             assert found[i, j] == (share[i, j].argmax() if share[i, j].sum() >= 0.5 else FREE)
 
 
-def stays(*rows: tuple[int, int, int, int, Role]) -> Residences:
+def residencies(*rows: tuple[int, int, int, int, Role]) -> Residences:
     """(address, bytes, begin, end, role) each, in a step of 1000 ns."""
     a, n, begin, end = (np.array(column, np.int64) for column in list(zip(*rows, strict=True))[:4])
     role = np.array([ROLES.index(row[4]) for row in rows], np.int64)
@@ -427,13 +427,13 @@ def stays(*rows: tuple[int, int, int, int, Role]) -> Residences:
 
 def test_what_is_thin_is_seen_if_it_is_long() -> None:
     long, short = (105, 1, 0, 1000, Role.PARAMETER), (505, 1, 300, 310, Role.ACTIVATION)
-    found = cells(stays(long, short), 1000, 10, 100)
+    found = cells(residencies(long, short), 1000, 10, 100)
     assert (found[1] == ROLES.index(Role.PARAMETER)).all()
     assert (np.delete(found, 1, axis=0) == FREE).all()
 
 
 def test_the_longest_piece_without_parameters() -> None:
-    r = stays(
+    r = residencies(
         (0, 100, 0, 1000, Role.PARAMETER),
         (300, 100, 0, 1000, Role.OPTIMIZER_STATE),
         (600, 100, 0, 1000, Role.ACTIVATION),  # may be evicted
@@ -447,7 +447,7 @@ def test_a_map_says_what_it_shows() -> None:
     schedule = SQUEEZED["dtr-oneflow"]
     figure = memory_map.draw(schedule, TRACE)
     title = figure.axes[0].get_title(loc="left")
-    for word in ("DTR · chain", "70% of the peak", "overhead 1.", "fragmentation", "over 3 steps"):
+    for word in ("DTR · chain", "70% of the peak", "overhead 22.3 %", "fragmentation rate", "over 3 steps"):
         assert word in title
     labels = {t.get_text() for t in figure.legends[0].get_texts()}
     assert {"parameters", "gradients", "activations", "recomputed", "free", "eviction", "budget"} <= labels

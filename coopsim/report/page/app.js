@@ -1,7 +1,7 @@
 // What is chosen (a trace, a policy, a budget, a step), and everything that follows from it.
 
 const QUANTITIES = [
-  { key: "overhead", name: "overhead (×, 1 = no recomputation)", low: 1, least: 0.02, show: (v, d) => v.toFixed(d) },
+  { key: "overhead", name: "overhead (%)", low: 1, least: 0.02, show: (v, d) => (100 * (v - 1)).toFixed(Math.max(0, d - 2)) },
   { key: "fragmentation_rate", name: "fragmentation rate (%)", low: 0, least: 0.005, show: (v, d) => (100 * v).toFixed(Math.max(0, d - 2)) },
 ];
 const chosen = { trace: 0, policy: 0, budget: 0, last: true };
@@ -86,7 +86,7 @@ function showReplay() {
 
 async function showMap(trace, replay) {
   const at = chosen.last ? replay.maps.length - 1 : 0, kept = replay.maps[at];
-  const steps = await stays(replay);
+  const steps = await residencies(replay);
   if (replay !== theReplay() || at !== (chosen.last ? replay.maps.length - 1 : 0)) return; // another was chosen meanwhile
   const empty = !kept || !steps[at].begin.length;
   map.show({
@@ -111,8 +111,8 @@ function showMapLegend(trace, step) {
     sample(svg("rect", { x: -9, y: -6, width: 18, height: 12, fill: seen(color) })), label));
   items.push(el("li", {}, sample(svg("rect", { x: -9, y: -6, width: 18, height: 12, fill: "none", stroke: ink("quiet") })), "free"));
   if (step && step.flags.some((f) => f & EVICTED)) {
-    const [stay, tick] = [{ x: -9, width: 18, fill: "#9AA3AD" }, { x: 3, width: 2, fill: TICK }];
-    items.push(el("li", {}, sample(...[stay, tick].map((s) => svg("rect", { ...s, y: -6, height: 12 }))), "evicted"));
+    const [residency, tick] = [{ x: -9, width: 18, fill: "#9AA3AD" }, { x: 3, width: 2, fill: TICK }];
+    items.push(el("li", {}, sample(...[residency, tick].map((s) => svg("rect", { ...s, y: -6, height: 12 }))), "evicted"));
   }
   byId("map-legend").replaceChildren(...items);
 }

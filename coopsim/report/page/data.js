@@ -1,4 +1,4 @@
-// The page's data, and the stays of a memory map out of it; coopsim/report/stays.py packs them.
+// The page's data, and the residencies of a memory map out of it; coopsim/report/residencies.py packs them.
 
 const DATA = JSON.parse(byId("data").textContent);
 const RECOMPUTED = 1, EARLIER = 2, EVICTED = 4;
@@ -15,11 +15,11 @@ async function inflate(base64) {
   return new Response(stream).json();
 }
 
-// The stays of each step of a replay that is kept, unpacked when first asked for.
+// The residencies of each step of a replay that is kept, unpacked when first asked for.
 const unpacked = new Map();
-function stays(replay) {
+function residencies(replay) {
   if (!unpacked.has(replay)) {
-    unpacked.set(replay, inflate(replay.stays).then((steps) => steps.map((c) => {
+    unpacked.set(replay, inflate(replay.residencies).then((steps) => steps.map((c) => {
       const begin = sums(c.begin);
       return {
         begin,
@@ -35,7 +35,7 @@ function stays(replay) {
   return unpacked.get(replay);
 }
 
-// The index of a stay's look among DATA.roles: its role's, or the last, of what was recomputed.
+// The index of a residency's look among DATA.roles: its role's, or the last, of what was recomputed.
 function look(trace, step, i) {
   if (step.flags[i] & RECOMPUTED) return DATA.roles.length - 1;
   return role(trace, step, i);
@@ -45,7 +45,7 @@ function role(trace, step, i) {
   return step.storage[i] < 0 ? DATA.roles.length - 2 : trace.role_of[step.storage[i]];
 }
 
-// What there is to say of a stay: a heading, and lines.
+// What there is to say of a residency: a heading, and lines.
 function described(trace, step, i) {
   const flags = step.flags[i], op = step.op[i];
   const what = step.storage[i] < 0 ? "a temporary" : `storage ${step.storage[i]}`;

@@ -23,8 +23,8 @@ function percent(x, digits = 1) {
   return x === null ? "–" : `${(100 * x).toFixed(digits)} %`;
 }
 
-function times(x) {
-  return x === null ? "–" : `${x.toFixed(3)}×`;
+function overhead(x) {
+  return x === null ? "–" : `${(100 * (x - 1)).toFixed(1)} %`;
 }
 
 // At most about `most` round numbers from low to high, and the decimals that they need.

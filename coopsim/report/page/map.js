@@ -1,4 +1,4 @@
-// The memory map on a canvas: a rectangle per stay, zoomed and moved by wheel, pointers and keys.
+// The memory map on a canvas: a rectangle per residency, zoomed and moved by wheel, pointers and keys.
 
 const TICK = "#000000"; // at the right end of what was evicted, within it: on a light colour in a dark page too
 const MARGIN = { left: 58, right: 8, top: 22, bottom: 36 };

@@ -14,7 +14,7 @@ function fragmentation(replay) {
 
 function numbers(replay) {
   return [
-    ["overhead", times(replay.overhead)],
+    ["overhead", overhead(replay.overhead)],
     ["fragmentation rate", fragmentation(replay)],
     ["evictions", count(replay.evictions)],
     ["ops run again", count(replay.recomputes)],
@@ -52,7 +52,7 @@ function fillTable(table, trace, choose) {
     const pick = el("button", { type: "button" }, DATA.policies.find((p) => p.name === r.policy).label);
     pick.addEventListener("click", () => choose(k));
     const values = [
-      pick, bytes(r.budget_bytes), percent(r.budget_bytes / trace.peak_bytes), OUTCOMES[r.outcome], times(r.overhead),
+      pick, bytes(r.budget_bytes), percent(r.budget_bytes / trace.peak_bytes), OUTCOMES[r.outcome], overhead(r.overhead),
       fragmentation(r), count(r.evictions), count(r.recomputes), count(r.search_visits),
     ];
     const body = el("tbody", {}, el("tr", {}, ...values.map((v, j) => el("td", { class: COLUMNS[j][1] }, v))));
