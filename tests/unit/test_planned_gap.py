@@ -38,7 +38,7 @@ def test_no_step_in_too_little() -> None:
 def test_gap_shows_it(coopsim) -> None:
     answer = coopsim("gap", "synth:chain:8", "--budget", "60%", "--policy", "coop,foresight")
     line = next(line for line in answer.out.splitlines() if line.startswith("foresight, planned"))
-    assert line.split()[2:5] == ["1.1810x", "0.00", "points"]
+    assert line.split()[2:6] == ["18.10", "%", "0.00", "points"]
     assert "coop, planned" not in answer.out
     rows = {
         row["policy"]: row
