@@ -61,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
             report = run_script(script, requests=requests if args.fit else None)
         if args.fit:
             report = _fit(script, report, requests)
+    if args.trace and report.ranks:
+        raise CoopsimError(f"--trace: {script.title} is a job of {report.world_size} ranks, of which no trace is made")
     if args.trace and report.outcome == "ok":
         note("running it again for the trace")
         record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup)

@@ -29,7 +29,11 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
 
     # Less than what was allocated at the peak cannot do; all that was taken of the card can.
     low = first.context_bytes + first.peak_allocated_bytes
-    near = guess(script.card, requests, low, first.peak_device_bytes) if requests.exists() else None
+    nccl = -(-first.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
+    near = None
+    if requests.exists():
+        near = guess(script.card, requests, low, first.peak_device_bytes - nccl)
+        near = near + nccl if near is not None else None
     return smallest(trains, low, first.peak_device_bytes, near)
 
 

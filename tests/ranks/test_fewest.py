@@ -50,6 +50,18 @@ def test_sizes() -> None:
 
 
 @pytest.mark.slow
+def test_the_smallest_memory_of_a_rank(phantom_run: Command) -> None:
+    words = ("--json", "--gpu", "h100-80gb", "--world", "8")
+    job = ("--", "python", SCRIPTS / "fsdp2.py")
+    found = json.loads(phantom_run(*words, "--fit", *job).out)
+    smallest = found["smallest_memory_bytes"]
+    taken = found["context_bytes"] + found["nccl_bytes"] + found["peak_allocated_bytes"]
+    assert taken <= smallest <= found["peak_device_bytes"]
+    below = json.loads(phantom_run(*words, "--memory", f"{smallest - (2 << 20)}B", *job).out)
+    assert (below["outcome"], below["ranks"][0]["outcome"]) == ("oom", "oom")
+
+
+@pytest.mark.slow
 def test_on_the_phantom(phantom_run: Command) -> None:
     """The test job takes 682 MiB of the card as one of 2 ranks, and 646 MiB as one of 64."""
     words = ("--world", "2", "--", "python", SCRIPTS / "fsdp2.py")
