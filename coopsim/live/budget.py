@@ -21,13 +21,13 @@ class Budget:
     """
 
     def __init__(self, memory: str, policy: Policy | str = "foresight-offline", *, device: str | None = None) -> None:
-        self._session = Session(memory, policy, device)
+        self.session = Session(memory, policy, device)
         self._policy = policy if isinstance(policy, str) else policy.name
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """Inside lies one step of training: forward, backward, and the optimizer's."""
-        self._session.begin()
+        self.session.begin()
         error: BaseException | None = None
         try:
             yield
@@ -35,7 +35,7 @@ class Budget:
             error = raised
             raise
         finally:
-            self._session.end(error)
+            self.session.end(error)
 
     def report(self) -> dict[str, Any]:
         """What happened until now, under the keys of `coopsim live run --json`.
@@ -43,7 +43,7 @@ class Budget:
         Peaks are of steps that had a budget. predicted_overhead: cost of a step with recomputation over that without,
         of the last plan. unplanned: why the last kind of step has no plan, deviated: why a step left its own.
         """
-        s = self._session
+        s = self.session
         return {
             "budget_bytes": s.limit,
             "steps": s.steps,

@@ -73,10 +73,33 @@ def cost_model(kind: str) -> CostModel:
     return CostModel(profiles.get(name), "tf32" if torch.backends.cuda.matmul.allow_tf32 else "fp32")
 
 
-def allocated() -> int:
-    """Bytes that the caching allocator has given out."""
-    stats: dict[str, Any] = torch._C._cuda_memoryStats(torch.cuda.current_device())
-    return int(stats["allocated_bytes"]["all"]["current"])
+class Meter:
+    """Bytes that the caching allocator has given out: now, and at most, of which ops' workspaces are a part."""
+
+    def __init__(self) -> None:
+        self.most = 0
+
+    def now(self) -> int:
+        """At this moment."""
+        return int(self._read()["current"])
+
+    def start(self) -> int:
+        """An op is about to run: what there is before it."""
+        now = self._read()
+        self.most = max(self.most, now["peak"])
+        torch._C._cuda_resetPeakMemoryStats(torch.cuda.current_device())
+        return int(now["current"])
+
+    def peak(self) -> int:
+        """The most since `start`."""
+        peak = int(self._read()["peak"])
+        self.most = max(self.most, peak)
+        return peak
+
+    def _read(self) -> dict[str, int]:
+        stats: dict[str, Any] = torch._C._cuda_memoryStats(torch.cuda.current_device())
+        found: dict[str, int] = stats["allocated_bytes"]["all"]
+        return found
 
 
 def here() -> str:

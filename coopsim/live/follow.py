@@ -1,5 +1,6 @@
 """Following a plan, op by op, with the tensors of this step."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -7,12 +8,15 @@ import torch
 from coopsim.live.cells import Call, Cell, Spec, change, on_device
 from coopsim.live.on_demand import generator
 from coopsim.live.plan import Again, Drop, Evict, Plan, Row
-from coopsim.live.tape import Taped
 from coopsim.live.values import Values
 
 
 class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without the plan)
     """The step is not the one that the plan is for."""
+
+
+#: An entry of a step as it ran: cells of its operands and of its results, and its call if that was kept.
+Taken = tuple[list[Cell | None], list[Cell | None], Call | None]
 
 
 class Follow:
@@ -33,35 +37,46 @@ class Follow:
         cell = self._by_key.get(storage._cdata)
         return cell if cell is not None and cell.ref() is storage else None
 
-    def take_over(self, tape: list[Taped]) -> bool:
-        """The step has begun without the plan, as `tape` has it. False if that is not as the plan's began."""
+    def take_over(self, before: Iterable[Taken], *, held: bool = False) -> bool:
+        """The step has begun without the plan: entry by entry, `before`. False if that is not as the plan's began.
+
+        held: another plan holds values, which this one may not want.
+        """
         cells: dict[int, Cell] = {}
         versions: dict[int, int] = {}
-        rows = self.rows[: len(tape)]
-        for row, taped in zip(rows, tape, strict=True):
-            inputs, results, call = taped.cells
+        late: dict[tuple[int, int], None] = {}
+        wanted: set[tuple[int, int]] = set()
+        watched = self.plan.watched
+        for row, (inputs, results, call) in zip(self.rows, before, strict=False):
             for numbers, found in ((row.entry.inputs, inputs), (row.entry.results, results)):
                 for storage, cell in zip(numbers, found, strict=True):
-                    if storage >= 0 and (cell is None or cells.setdefault(storage, cell) is not cell):
+                    if storage in watched and (cell is None or cells.setdefault(storage, cell) is not cell):
                         return False
+            for action in row.before:
+                _note(action, late, wanted)
             versions |= dict(row.makes)
+            wanted.update(row.keep)
+            wanted.update(row.copies)
             if call is not None and row.call:
                 self._calls[row.entry.op] = call
+            self.at += 1
         if any(cells[s].version != version for s, version in versions.items()):
             return False
-        self.cells = {storage: cell for storage, cell in cells.items() if storage in self.plan.watched}
-        self._by_key = {cell.key: cell for cell in self.cells.values()}
-        self.at = len(tape)
-        late: dict[tuple[int, int], None] = {}
-        for action in (action for row in rows for action in row.before):
-            if isinstance(action, Evict):
-                late[action.value] = None
-            else:
-                for value in action.targets if isinstance(action, Again) else [action.value]:
-                    late.pop(value, None)
+        self.cells, self._by_key = cells, {cell.key: cell for cell in cells.values()}
         for s, version in late:
             self.values.evict((cells[s], version))
+        for s, cell in cells.items() if held else ():
+            for version in [v for v in cell.held if (s, v) not in wanted]:
+                del cell.held[version]
         return True
+
+    def taken(self) -> Iterator[Taken]:
+        """The entries so far, for the plan of another kind of step to take over."""
+        for row in self.rows[: self.at]:
+            inputs, results = (
+                [self.cells.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)
+            )
+            yield inputs, results, self._calls.get(row.entry.op)
 
     def run(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One op, with what the plan has around it. Deviation, before anything was done, if its operands are others."""
@@ -177,3 +192,17 @@ class Follow:
         stream = torch.cuda.current_stream()
         for _, s in (*row.look, *row.find):
             self.cells[s].streams.add(stream)
+
+
+def _note(action: Evict | Drop | Again, late: dict[tuple[int, int], None], wanted: set[tuple[int, int]]) -> None:
+    """What an action that was not done means later: `late`, values to evict; `wanted`, values to hold."""
+    if isinstance(action, Again):
+        wanted.update(action.targets, action.takeovers)
+        for value in (*action.targets, *action.takeovers):
+            late.pop(value, None)
+    else:
+        wanted.discard(action.value)
+        if isinstance(action, Evict):
+            late[action.value] = None
+        else:
+            late.pop(action.value, None)

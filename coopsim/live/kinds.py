@@ -1,7 +1,8 @@
 """The kinds of step that a program has: how each begins, and which plan it goes by."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from coopsim.live.plan import Plan
 from coopsim.trace import Trace
@@ -19,11 +20,25 @@ class Kind:
     why: str = ""
     replans: int = 0
     less: int = 0  #: bytes that its plan has to do without, as a step took more than it was to
-    proven: int = 0  #: steps that went by the plan to their ends
+    _common: "WeakKeyDictionary[Kind, int]" = field(default_factory=WeakKeyDictionary)
+
+    def goes_on(self, at: int, func: Any) -> bool:
+        """Is the entry numbered `at` this op?"""
+        return at < len(self.tape) and self.tape[at].func is func
+
+    def common(self, other: "Kind") -> int:
+        """How many entries at their starts are the same."""
+        if other not in self._common:
+            pairs = enumerate(zip(self.tape, other.tape, strict=False))
+            least = min(len(self.tape), len(other.tape))
+            self._common[other] = next((i for i, (a, b) in pairs if not _alike(a, b)), least)
+        return self._common[other]
 
     def has(self, tape: list[Any], at: int = 0) -> bool:
         """Does this kind have these entries, from the one numbered `at` on?"""
         own = self.tape[at : at + len(tape)]
-        return len(own) == len(tape) and all(
-            a.func is b.func and a.shapes == b.shapes for a, b in zip(own, tape, strict=True)
-        )
+        return len(own) == len(tape) and all(_alike(a, b) for a, b in zip(own, tape, strict=True))
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return a.func is b.func and a.shapes == b.shapes

@@ -8,6 +8,7 @@ import torch
 from coopsim.capture import effects
 from coopsim.live import refused
 from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
+from coopsim.live.device import Meter
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.values import Values
 from coopsim.text import human
@@ -19,12 +20,14 @@ _ANCESTORS = 32  #: evicted values that a score looks back at, at most
 class OnDemand:
     """Runs the ops of a step one by one, and knows all of them, so that whatever they made can be evicted.
 
-    limit: bytes, None: there is no budget yet. allocated: tells how many there are now. hard: rather than to go over
-    the limit, fail.
+    limit: bytes, None: there is no budget yet. meter: of a GPU's allocator, None on the CPU. hard: rather than to go
+    over the limit, fail. workspace: bytes that the op that ran last took and gave back inside.
     """
 
-    def __init__(self, values: Values, limit: int | None, allocated: Callable[[], int], *, hard: bool) -> None:
-        self.values, self.limit, self._allocated, self._hard = values, limit, allocated, hard
+    def __init__(self, values: Values, limit: int | None, meter: Meter | None, *, hard: bool) -> None:
+        self.values, self.limit, self._meter, self._hard = values, limit, meter, hard
+        self.workspace = 0
+        self._workspaces: dict[Any, int] = {}  # by op, the most so far
         self._cells: dict[int, Cell] = {}
         self._all: list[Cell] = []
         self._made: list[Cell] = []
@@ -75,12 +78,15 @@ class OnDemand:
             values.bring(wanted, self.room)
             leave.update(cell for cell, _ in wanted)
         if self.limit is not None:
-            self.room(self._need(func, args, kwargs), leave)
+            self.room(self._need(func, args, kwargs) + self._workspaces.get(func, 0), leave)
         call = self._call(func, named, args, kwargs, inputs, mutated)
+        before = self._meter.start() if self._meter is not None else 0
         out = self._execute(func, execute, leave)
         if any((storage := c.ref()) is not None and storage.nbytes() != c.nbytes for c in cells):
             refused.resized()
         results = [self.cell(tensor) for tensor in on_device(values.kind, (out,))]
+        if self._meter is not None:
+            self._note_workspace(func, before)
         created = [c for c in dict.fromkeys(results) if c is not None and c not in cells and not c.touched]
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
         versions = [c for c in mutated if not created or c.version in c.makers]
@@ -96,6 +102,14 @@ class OnDemand:
         self._made += created
         self.last = inputs, results, call if call.writes else None
         return out
+
+    def _note_workspace(self, func: Any, before: int) -> None:
+        assert self._meter is not None
+        self.workspace = max(self._meter.peak() - max(before, self._meter.now()), 0)
+        self._workspaces[func] = max(self._workspaces.get(func, 0), self.workspace)
+
+    def _allocated(self) -> int:
+        return self._meter.now() if self._meter is not None else self.values.ledger.live_bytes
 
     def _execute(self, func: Any, execute: Callable[[], Any], leave: Collection[Cell]) -> Any:
         while True:

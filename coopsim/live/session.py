@@ -49,6 +49,7 @@ class Session:
         self._stable = self._attempts = 0
         self._others = 0  #: bytes that the allocator has given to others than storages
         self._step: Step | None = None
+        self._meter: device.Meter | None = None
         self._varies = False
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -64,16 +65,16 @@ class Session:
         self._watch.__enter__()
         self._reset_peaks()
         values = Values(self._kind, self.ledger)
-        allocated = device.allocated if self._kind == "cuda" else lambda: self.ledger.live_bytes
-        on_demand = OnDemand(values, self.limit, allocated, hard=not self.share)
+        self._meter = device.Meter() if self._kind == "cuda" else None
+        on_demand = OnDemand(values, self.limit, self._meter, hard=not self.share)
         if self._last is not None and self._stable >= _STABLE:
-            self._step = Step(values, on_demand, None, self._last, [])
+            self._step = Step(values, on_demand, None, self._last, [], self.kinds)
             self._step.__enter__()
             return
         model = device.cost_model(self._kind)
         recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand)
         undecided = [] if self._attempts else sorted(self.kinds, key=lambda kind: kind is not self._last)
-        self._step = Step(values, on_demand, recorder, None, undecided)
+        self._step = Step(values, on_demand, recorder, None, undecided, self.kinds)
         self._step.__enter__()
         recorder.begin()
         if not undecided:
@@ -112,8 +113,16 @@ class Session:
             self._last = step.kind
             if step.planned:
                 self.planned_steps += 1
-                step.kind.proven += 1
                 self._prove(step.kind)
+
+    @property
+    def inside(self) -> bool:
+        """Is a step running?"""
+        return self._step is not None
+
+    def abandon(self) -> None:
+        """What runs now turns out to be no step."""
+        self.end(LiveError("no step"))
 
     def _deviated(self, why: str) -> None:
         self.deviations += 1
@@ -151,7 +160,7 @@ class Session:
         """Make a plan for a kind of step, if there is one."""
         assert self.limit is not None
         budget = self.limit - self._others - less
-        kind.plan, kind.proven = None, 0
+        kind.plan = None
         if budget <= 0:
             kind.why = "nothing is left of the budget"
             return
@@ -170,7 +179,9 @@ class Session:
             torch.cuda.reset_peak_memory_stats()
 
     def _peak(self) -> int:
-        return torch.cuda.max_memory_allocated() if self._kind == "cuda" else self.ledger.peak_bytes
+        if self._meter is None:
+            return self.ledger.peak_bytes
+        return max(self._meter.most, torch.cuda.max_memory_allocated())
 
     def _note(self, step: Step) -> None:
         self.evictions += step.values.evictions

@@ -21,7 +21,7 @@ _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
 class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """`kind` is the plan's that is followed, `recorder` is there while the step is recorded; neither: on demand.
 
-    undecided: kinds that the step may turn out to be.
+    undecided: kinds that the step may turn out to be. others: all that are known, should it leave its plan.
     """
 
     def __init__(
@@ -31,10 +31,11 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         recorder: TapeRecorder | None,
         kind: Kind | None,
         undecided: list[Kind],
+        others: list[Kind],
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.values, self.on_demand, self.recorder = values, on_demand, recorder
-        self.kind, self._undecided = kind, undecided
+        self.kind, self._undecided, self._others = kind, undecided, others
         self.follow = Follow(kind.plan, values) if kind and kind.plan else None
         self.deviated = ""
         self.planned = self.follow is not None
@@ -93,6 +94,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     if follow.broken:
                         self._leave_plan(f"op {follow.at - 1}, {func}, {follow.broken}")
                     return out
+            elif self._switch(func):
+                return self.__torch_dispatch__(func, types, args, kwargs)
             else:
                 self._leave_plan(f"op {follow.at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
         recorder = self.recorder
@@ -124,11 +127,25 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         self._undecided = []
         follow = Follow(known.plan, self.values) if known.plan else None
-        if follow is not None and not follow.take_over(tape):
+        if follow is not None and not follow.take_over(taped.cells for taped in tape):
             recorder.commit()
             return
         recorder.end(learn=False)
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
+
+    def _switch(self, func: Any) -> bool:
+        """Go over to the plan of a kind of step that is as this one until here, and goes on with `func`."""
+        assert self.follow is not None
+        assert self.kind is not None
+        at = self.follow.at
+        for other in self._others:
+            if other is self.kind or other.plan is None or not other.goes_on(at, func) or self.kind.common(other) < at:
+                continue
+            follow = Follow(other.plan, self.values)
+            if follow.take_over(self.follow.taken(), held=True):
+                self.kind, self.follow = other, follow
+                return True
+        return False
 
     def _leave_plan(self, why: str) -> None:
         """What the plan knows is handed to eviction on demand."""

@@ -2,7 +2,7 @@
 
 import gc
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.plan import HOLD
 from coopsim.trace import Trace
+from coopsim.trace.table import Ragged
 from coopsim.types import Phase, Role
 
 #: Ops that read no data, though they make nothing and change nothing.
@@ -46,6 +47,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         super().__init__(device, model)
         self.ledger = ledger
         self.tape: list[Taped] = []
+        self.workspaces: dict[int, int] = {}  #: by number of the op, bytes that it took and gave back inside
         self.on_demand = on_demand
         self.decided = 0  #: ops until data met a parameter, from when on the sizes of the batch are known; 0: not yet
         self._kind, self._held = kind, False
@@ -120,6 +122,8 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
         entry = Taped(func, (shapes, shapes_of(found), parameters), inputs, results, mutable=func._schema.is_mutable)
         entry.cells = self.on_demand.last
+        if self.on_demand.workspace:
+            self.workspaces[number] = self.on_demand.workspace
         self.tape.append(entry)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
@@ -195,4 +199,5 @@ def trace_of(recorder: TapeRecorder, recording: Recording, history: list[Any]) -
         entry.inputs = [number.get(s, -1) for s in entry.inputs]
         entry.results = [number.get(s, -1) for s in entry.results]
         entry.cells = [], [], None
-    return trace
+    inside = [[size] if (size := recorder.workspaces.get(op.number)) else [] for op in ops]
+    return replace(trace, temporaries=Ragged.of(inside))

@@ -116,7 +116,7 @@ def two_optimizers() -> tuple[list[Any], Step]:
 @program
 def closure() -> tuple[list[Any], Step]:
     model = net(drop=0.0)
-    optimizer = torch.optim.LBFGS(model.parameters(), 0.1, max_iter=2)
+    optimizer = torch.optim.LBFGS(model.parameters(), 0.1, max_iter=2, history_size=2)
 
     def step(_: int) -> float:
         x, y = batch()
