@@ -61,6 +61,7 @@ def build() -> Parser:
         add("phantom", "run an unmodified training script without a GPU: peaks, smallest memory, what ran out of it")
     )
     _fit(add("fit", "what to change of a training script so that it fits a card: remedies that were tried and work"))
+    _live(add("live", "train inside a budget of memory on stock PyTorch, with the same numbers, bit for bit"))
     _import(add("import", "make a trace of what another tool wrote", module="import_"))
     _advise(add("advise", "why memory ran out, and which allocator settings, or recomputation, would have helped"))
     _info(add("info", "what a trace holds: ops, storages, bytes by role, peak, cost"))
@@ -168,6 +169,20 @@ def _fit(p: Parser) -> None:
     what.add_argument("--apply", type=positive, metavar="N", help="run the script with remedy N; no file is changed")
     what.add_argument("--patch", type=positive, metavar="N", help="print remedy N as a diff, if its place is certain")
     p.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _live(p: Parser) -> None:
+    actions = p.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    summary = (
+        "train inside a budget of memory, with the same numbers; a step is what lies between calls of Optimizer.step"
+    )
+    p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
+    p.add_argument("command", nargs=argparse.REMAINDER, help="as in: -- python train.py --epochs 1")
+    p.add_argument("--memory", required=True, metavar="B", help="the budget: 8GiB, or 50%% of a step without one")
+    p.add_argument("--policy", default="foresight-offline", help="as for replay (default: %(default)s)")
+    p.add_argument("--gpu", metavar="CARD", help="on the phantom GPU, as this card (default: this machine's devices)")
+    p.add_argument("--traceback", action="store_true", help="show the script's traceback where it fails")
+    p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
 
 
 def _import(p: Parser) -> None:

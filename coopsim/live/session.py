@@ -50,6 +50,7 @@ class Session:
         self._others = 0  #: bytes that the allocator has given to others than storages
         self._step: Step | None = None
         self._meter: device.Meter | None = None
+        self._failure: LiveError | None = None
         self._varies = False
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -98,6 +99,7 @@ class Session:
             self._watch.__exit__(None, None, None)
             self._note(step)
         if error is not None:
+            self._failure = error if isinstance(error, LiveError) else None
             self._stable = 0
             return
         self.steps += 1
@@ -119,6 +121,11 @@ class Session:
     def inside(self) -> bool:
         """Is a step running?"""
         return self._step is not None
+
+    @property
+    def failure(self) -> LiveError | None:
+        """What of ours went through the program, if anything did."""
+        return self._step.failure if self._step is not None else self._failure
 
     def abandon(self) -> None:
         """What runs now turns out to be no step."""

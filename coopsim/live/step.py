@@ -7,6 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from coopsim.capture import accumulation
 from coopsim.live.cells import on_device
+from coopsim.live.errors import LiveError
 from coopsim.live.follow import Deviation, Follow
 from coopsim.live.hollow import TRAP
 from coopsim.live.kinds import Kind
@@ -38,6 +39,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.kind, self._undecided, self._others = kind, undecided, others
         self.follow = Follow(kind.plan, values) if kind and kind.plan else None
         self.deviated = ""
+        self.failure: LiveError | None = None
         self.planned = self.follow is not None
         self._counts = values.kind == "cpu"  # there is no allocator to ask
         self._unseen = Unseen(self._address_is_known)
@@ -80,6 +82,9 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                         if row.entry.mutable:
                             follow.check_changed(row, on_device(self.values.kind, (*args, *kwargs.values())))
                         out = row.func(*args, **kwargs)
+                except LiveError as error:
+                    self.failure = error
+                    raise
                 except Deviation as why:
                     self._leave_plan(f"op {follow.at}, {func}, {why}")
                 except (RuntimeError, torch.OutOfMemoryError) as error:
@@ -98,13 +103,17 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return self.__torch_dispatch__(func, types, args, kwargs)
             else:
                 self._leave_plan(f"op {follow.at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
-        recorder = self.recorder
-        if recorder is not None:
-            out = recorder.__torch_dispatch__(func, types, args, kwargs)
-            if self._undecided:
-                self._decide(recorder)
-            return out
-        out = self.on_demand.run(func, args, kwargs, lambda: func(*args, **kwargs))
+        try:
+            recorder = self.recorder
+            if recorder is not None:
+                out = recorder.__torch_dispatch__(func, types, args, kwargs)
+                if self._undecided:
+                    self._decide(recorder)
+                return out
+            out = self.on_demand.run(func, args, kwargs, lambda: func(*args, **kwargs))
+        except LiveError as error:
+            self.failure = error
+            raise
         if self._counts:
             self._count(out)
         return out

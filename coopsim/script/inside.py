@@ -63,14 +63,15 @@ class _Session:
 
     def begin(self, _torch: ModuleType) -> None:
         """torch is there."""
-        from coopsim.script.watch import Watch
-
         if self._task.ranks:
             from coopsim.script.ranks import imagined
 
             imagined.install(alone=self._task.ranks == "alone")
 
-        self._watch = Watch(self._task)
+        if self._task.card:
+            from coopsim.script.watch import Watch
+
+            self._watch = Watch(self._task)
         if self._task.guest:
             self._guest = importlib.import_module(self._task.guest).begin(self._watch, self._task.told)
 
@@ -101,13 +102,12 @@ class _Session:
     def end(self) -> None:
         """The script has ended."""
         found: dict[str, Any] = {"error": self._error}
-        if self._watch is not None:
-            try:
-                found |= {"guest": self._guest.end()} if self._guest is not None else {}
-                found |= self._watch.end()
-            except Exception as failure:
-                traceback.print_exc()
-                found["failure"] = f"{type(failure).__name__}: {failure}"
+        try:
+            found |= {"guest": self._guest.end()} if self._guest is not None else {}
+            found |= self._watch.end() if self._watch is not None else {}
+        except Exception as failure:
+            traceback.print_exc()
+            found["failure"] = f"{type(failure).__name__}: {failure}"
         part = os.path.join(self._folder, f".{os.getpid()}")
         with open(part, "w", encoding="utf-8") as file:
             json.dump(found, file)

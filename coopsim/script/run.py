@@ -28,7 +28,7 @@ class Script:
     `output` is the descriptor that the script's stdout goes to (None: our own), `quiet` drops all that it says.
     `world_size` is the number of ranks (None: as the launcher in the command has it, or no ranks at all), `ranks` which
     of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what each of NCCL's communicators takes of the card
-    (None: as was published, ranks/buffers.py).
+    (None: as was published, ranks/buffers.py). `card` "" means the machine's own devices.
     `variables` are set in its environment. `guest` and what it is `told` are the task's.
     """
 
@@ -111,6 +111,24 @@ def run(script: Script, *, snapshot: Path | None = None, requests: Path | None =
         raise CaptureError(_by_rank(failed))
     most = max(said, key=lambda report: report.peak_reserved_bytes)
     return replace(most, ranks=tuple(said))
+
+
+def guests(script: Script) -> list[dict[str, Any]]:
+    """Run a script to its end, as one program, on the phantom GPU or this machine's own devices.
+
+    What the guest says of each process that it was in. Raises CaptureError if the script failed and no guest says that
+    it did (`failed`).
+    """
+    task = Task(script.card, script.precision, traceback=script.traceback, guest=script.guest, told=script.told)
+    world, ran = start.run(script, task)
+    if world is not None:
+        raise CaptureError(f"{script.title} is a job of {world.size} ranks; name the script itself")
+    said = [report["guest"] for report in ran[0].reports if report.get("guest")]
+    if not any(one.get("failed") for one in said):
+        _explain(script, ran[0].code, ran[0].reports)
+    if not said:
+        raise CaptureError(f"{script.title} never imported torch")
+    return said
 
 
 def _report(script: Script, ran: start.Ran) -> Report:

@@ -9,7 +9,9 @@ FOLDER, TASK = "COOPSIM_SCRIPT_FOLDER", "COOPSIM_SCRIPT_TASK"
 
 @dataclass(frozen=True)
 class Task:
-    """`snapshot`, `trace` and `requests` are files to write, "" for none; they exclude each other.
+    """`card` is "" on the machine's own devices, where nothing is watched.
+
+    `snapshot`, `trace` and `requests` are files to write, "" for none; they exclude each other.
 
     `steps` steps go into the trace, after `warmup` ones. `command` is what the trace says it was made with.
     `ranks` is "" unless the process is a rank of a job: "alone" or "together" with the others.

@@ -1,0 +1,71 @@
+"""coopsim live run: a script as it is, on the phantom GPU and on the CPU."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coopsim import phantom
+from tests.conftest import ROOT
+from tests.live.conftest import Child
+
+SCRIPT = Path(__file__).parent / "scripts" / "train.py"
+KEYS = {
+    *("outcome", "budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
+    *("recomputes", "deviations", "replans", "predicted_overhead", "policy"),
+}
+
+
+def live(*words: str, with_torch: bool = False) -> subprocess.CompletedProcess[str]:
+    """with_torch: PyTorch can be imported by programs that are not on the phantom GPU, too."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    if with_torch:
+        environment |= phantom.environment("a100-80gb")
+    command = [sys.executable, "-m", "coopsim", "live", "run", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.usefixtures("child")
+def test_a_script_trains_on_the_phantom_gpu_inside_a_budget() -> None:
+    done = live("--gpu", "rtx-3060", "--memory", "70%", "--json", "--", "python", str(SCRIPT))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert set(found) >= KEYS
+    assert (found["outcome"], found["steps"], found["planned_steps"]) == ("ok", 6, 4)
+    assert found["evictions"] > 0
+    assert found["deviations"] == 0
+    assert found["predicted_overhead"] >= 1
+    assert len([line for line in done.stderr.splitlines() if line.startswith("0.0")]) == 6
+
+
+@pytest.mark.usefixtures("child")
+@pytest.mark.parametrize(("words", "code", "line"), [
+    (["--memory", "24MiB"], 3, "nothing more to evict"),
+    (["--memory", "24"], 2, "no unit"),
+    (["--memory", "70%", "--policy", "cop"], 2, "did you mean coop"),
+])  # fmt: skip
+def test_what_fails_says_so_in_one_line(words: list[str], code: int, line: str) -> None:
+    done = live("--gpu", "rtx-3060", *words, "--", "python", str(SCRIPT))
+    assert done.returncode == code, done.stderr
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("child")
+def test_compiled_programs_are_refused() -> None:
+    done = live("--gpu", "rtx-3060", "--memory", "70%", "--", "python", str(SCRIPT), "--compile")
+    assert (done.returncode, "torch.compile hides its ops" in done.stderr) == (2, True), done.stderr
+
+
+def test_the_same_losses_on_the_cpu(child: Child) -> None:
+    words = ["--device", "cpu", "--width", "64"]
+    plain = child(f"import subprocess, sys\nanswer(subprocess.run([sys.executable, {str(SCRIPT)!r}, *{words}], "
+                  "capture_output=True, text=True).stdout)")  # fmt: skip
+    done = live("--memory", "70%", "--json", "--", "python", str(SCRIPT), *words, with_torch=True)
+    assert done.returncode == 0, done.stderr
+    losses = [line for line in done.stderr.splitlines() if line.replace(".", "").isdecimal()]
+    assert losses == plain.splitlines()
+    assert json.loads(done.stdout)["planned_steps"] == 4
