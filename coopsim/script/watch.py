@@ -24,6 +24,7 @@ from coopsim.phantom.control import Control
 from coopsim.script import history, places, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.peaks import PeakWatch
+from coopsim.script.positions import Positions
 from coopsim.script.task import Task
 from coopsim.types import Role
 
@@ -196,6 +197,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.running = "", ""
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None
+        self.positions = Positions(self.ledger)
         #: Called after every op with it, its arguments, its result, and whether it made a storage.
         self.seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None] | None = None
 
@@ -209,6 +211,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         maker = self.running = str(func), self.where.module()
         newest = self.ledger.newest
         out = super().__torch_dispatch__(func, types, args, kwargs)
+        self.positions.after(func, args, kwargs or {}, out, newest)
         if self.seen is not None:
             self.seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
         if self.ledger.newest > newest:
@@ -222,7 +225,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
                 if func is torch.ops.aten.index.Tensor and not _has_mask(args[1]):
                     return out
                 self.sizes[maker[0], places.here()] += 1
-            elif not (isinstance(out, torch.Tensor) and out.is_cuda):
+            elif not (isinstance(out, torch.Tensor) and out.is_cuda) and not self.positions.knows(args[0]):
                 self.last_value = {"op": maker[0], "place": places.here()}
         return out
 

@@ -162,3 +162,20 @@ def test_a_launcher_that_fails_says_what_its_rank_said(words: tuple[str, ...], s
     assert (code, out) == (2, "")
     assert says in err.splitlines()[-1]
     assert "ChildFailedError" not in err.splitlines()[-1]
+
+
+def test_positions_are_known(tmp_path: Path) -> None:
+    """transformers asks of positions whether sequences are packed. Other data stay zeros."""
+    text = """
+import torch
+ids = torch.randint(1, 9, (2, 6)).cuda()
+positions = torch.arange(6, device="cuda").unsqueeze(0)
+diff = torch.diff(positions, prepend=positions[:, :1] - 1, dim=-1)
+packed = (diff != 1).cumsum(-1)
+causal = positions.view(1, 6) <= positions.view(6, 1)
+print(bool((packed[:, -1] == 0).all()), positions.tolist(), causal.sum().item(), (positions + ids).sum().item())
+"""
+    (tmp_path / "positions.py").write_text(text)
+    code, out, err = phantom_run("--", tmp_path / "positions.py")
+    assert code == 0, err
+    assert out.splitlines()[0] == "True [[0, 1, 2, 3, 4, 5]] 21 0"

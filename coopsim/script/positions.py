@@ -1,0 +1,78 @@
+"""Small integers that a script computes from torch.arange alone: positions of tokens, causal masks of indices.
+
+Data on the phantom are zeros, as kernels do not run. For positions that is misleading: transformers looks at them to
+tell whether several sequences share a row, and makes a mask if so. What follows from arange alone is known without the
+card, so it is computed on the host and written to the device's memory.
+"""
+
+import ctypes
+import weakref
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from coopsim.capture.effects import tensors
+from coopsim.capture.storages import Ledger, Storage
+
+_MOST = 1 << 16  #: elements
+
+
+class Positions:
+    """Follows a program's ops. What is mutated is forgotten."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: weakref.WeakSet[Storage] = weakref.WeakSet()
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Are its values those that a card would have?"""
+        storage = self._ledger.of(tensor)
+        return storage is not None and storage in self._known
+
+    def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> None:
+        """An op has run. Storages later than `newest` are its own."""
+        begins = func._schema.name == "aten::arange"
+        if not begins and not self._known:
+            return
+        operands = list(tensors(_pytree.tree_leaves((args, kwargs))))
+        if func._schema.is_mutable:
+            for storage in map(self._ledger.of, operands):
+                self._known -= {storage}
+        elif (begins or (operands and all(map(self.knows, operands)))) and self._computes(func, out, newest):
+            self._compute(func, args, kwargs, list(tensors(out)))
+
+    def _computes(self, func: Any, out: Any, newest: int) -> bool:
+        results = list(tensors(out))
+        fresh = (self._ledger.of(result) for result in results)
+        return (
+            bool(results)
+            and torch.Tag.nondeterministic_seeded not in func.tags
+            and all(storage is not None and storage.serial > newest for storage in fresh)
+            and all(not r.is_floating_point() and not r.is_complex() and r.numel() <= _MOST for r in results)
+            and all(result.is_contiguous() for result in results)
+        )
+
+    def _compute(self, func: Any, args: Any, kwargs: dict[str, Any], results: list[torch.Tensor]) -> None:
+        args, kwargs = _pytree.tree_map(_on_host, (args, kwargs))
+        values = [v for v in _pytree.tree_leaves(func(*args, **kwargs)) if isinstance(v, torch.Tensor)]
+        if [(v.shape, v.dtype) for v in values] != [(r.shape, r.dtype) for r in results]:
+            return
+        for value, result in zip(values, results, strict=True):
+            value = value.contiguous()
+            ctypes.memmove(result.data_ptr(), value.data_ptr(), value.numel() * value.element_size())
+            storage = self._ledger.of(result)
+            if storage is not None:
+                self._known.add(storage)
+
+
+def _on_host(value: Any) -> Any:
+    """The same tensor in the host's memory: the phantom's is there, too, and is copied as it lies."""
+    if isinstance(value, torch.device):
+        return torch.device("cpu")
+    if not isinstance(value, torch.Tensor) or not value.is_cuda:
+        return value
+    untyped = value.untyped_storage()
+    copy = torch.UntypedStorage(untyped.nbytes())  # type: ignore[no-untyped-call]
+    ctypes.memmove(copy.data_ptr(), untyped.data_ptr(), untyped.nbytes())
+    return torch.empty(0, dtype=value.dtype).set_(copy, value.storage_offset(), value.size(), value.stride())
