@@ -9,15 +9,17 @@ class Changes:
     """Nothing by default. Fields of two changes are joined by `with_`.
 
     checkpoint: the names of modules to recompute, within the `root`th model of the script; own: by the model's own
-    gradient_checkpointing_enable. autocast: forward passes run in bfloat16. foreach, fused: of every optimizer, None:
-    as it is. set_to_none: of every zero_grad. accumulate: the optimizer steps once in so many calls.
-    hold_gradients: gradients are never freed, which takes the memory of accumulation in every step.
+    gradient_checkpointing_enable; save: the ops whose results are kept all the same. autocast: forward passes run in
+    bfloat16. foreach, fused: of every optimizer, None: as it is. set_to_none: of every zero_grad. accumulate: the
+    optimizer steps once in so many calls. hold_gradients: gradients are never freed, which takes the memory of
+    accumulation in every step.
     variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """
 
     root: int = 0
     checkpoint: tuple[str, ...] = ()
     own: bool = False
+    save: tuple[str, ...] = ()
     autocast: bool = False
     foreach: bool | None = None
     fused: bool | None = None
@@ -41,6 +43,6 @@ class Changes:
     def read(cls, message: str) -> "Changes":
         """From the parent's words."""
         found = json.loads(message)
-        found["checkpoint"] = tuple(found["checkpoint"])
+        found |= {name: tuple(found[name]) for name in ("checkpoint", "save")}
         found["variables"] = tuple((name, value) for name, value in found["variables"])
         return cls(**found)

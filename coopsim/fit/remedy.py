@@ -36,7 +36,9 @@ class Remedy:
     @property
     def key(self) -> str:
         """Remedies of one key are tries of the same, of which the last that worked counts."""
-        return f"{self.kind}: {self.text}" if self.kind == "settings" else self.kind
+        if self.kind == "settings":
+            return f"{self.kind}: {self.text}"
+        return f"{self.kind}, selective" if self.changes.save else self.kind
 
     @property
     def order(self) -> tuple[bool, bool, float, int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit import batch as batches
-from coopsim.fit import cards, checkpointing, combine, microbatches, precision, settings
+from coopsim.fit import cards, checkpointing, combine, microbatches, precision, selective, settings
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
@@ -99,7 +99,7 @@ class Search:
         """Kinds beside each other; those that keep the numbers and cost little come first."""
         kinds: list[Iterator[Remedy]] = [
             settings.find_allocator(case),
-            checkpointing.find(case),
+            itertools.chain(checkpointing.find(case), selective.find(case)),
             settings.find_others(case),
             precision.find(case),
             cards.find(case),

@@ -22,12 +22,21 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Op:
+    """What all calls of an op in the blocks' forward passes cost, and the bytes that they make."""
+
+    name: str
+    ns: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class Model:
     """The largest model of the script. number: of its models, in the order of first calls.
 
     name, file: the user's name of it, and where it has that; "" if that is not known. prefix: what stands before the
     names of modules that the user does not write (a wrapper's). batch: the first size of its input, if it is known.
-    levels: repeated blocks; then, if these hold repeated blocks, those.
+    levels: repeated blocks; then, if these hold repeated blocks, those. ops: of one forward pass of the former.
     """
 
     number: int
@@ -39,6 +48,7 @@ class Model:
     prefix: str
     file: str
     levels: tuple[tuple[Block, ...], ...]
+    ops: tuple[Op, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -98,4 +108,5 @@ def read(report: Report, needs_bytes: int) -> Survey:
 def _model(number: int, found: dict[str, Any]) -> Model:
     levels = tuple(tuple(Block(**block) for block in level) for level in found["levels"])
     keys = ("type", "batch", "half", "autocast", "name", "prefix", "file")
-    return Model(number=number, levels=levels, **{key: found[key] for key in keys})
+    ops = tuple(Op(**op) for op in found["ops"])
+    return Model(number=number, levels=levels, ops=ops, **{key: found[key] for key in keys})

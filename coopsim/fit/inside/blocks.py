@@ -22,6 +22,8 @@ class Blocks:
         self._kept: dict[int, int] = {}
         self._before: dict[int, int] = {}
         self._cached: set[int] = set()
+        self._inside: list[int] = []
+        self._ops: dict[int, dict[str, list[int]]] = {}
         self._by_name: list[dict[str, nn.Module]] = []
         models.on_first_call.append(self._meet)
 
@@ -43,9 +45,21 @@ class Blocks:
     def _enter(self, module: nn.Module, _: Any) -> None:
         if id(module) in self._kept:
             self._before[id(module)] = torch.cuda.memory_allocated()
+            if not self._inside:
+                self._ops[id(module)] = {}
+            self._inside.append(id(module))
+
+    def op(self, name: str, cost: int, nbytes: int) -> None:
+        """An op has run: is it part of a block's forward pass?"""
+        if self._inside and torch._C._current_graph_task_id() == -1:
+            tally = self._ops[self._inside[0]].setdefault(name, [0, 0])
+            tally[0] += cost
+            tally[1] += nbytes
 
     def _leave(self, module: nn.Module, _: Any, result: Any) -> None:
         before = self._before.pop(id(module), None)
+        if before is not None:
+            self._inside.remove(id(module))
         if before is not None and torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1:
             kept = torch.cuda.memory_allocated() - before - _nbytes(result)
             self._kept[id(module)] = max(self._kept[id(module)], kept)
@@ -53,6 +67,16 @@ class Blocks:
     def levels(self, i: int) -> list[list[dict[str, Any]]]:
         """For the parent, of the ith model: its blocks with what each keeps beyond its result; then theirs within."""
         return [[self._about(i, name) for name in names] for names in self._names[i]]
+
+    def ops(self, i: int) -> list[dict[str, Any]]:
+        """For the parent: what the blocks of the ith model run in one forward pass, by op: ns, and bytes made."""
+        total: dict[str, list[int]] = {}
+        for name in self._names[i][0] if self._names[i] else ():
+            for op, (cost, nbytes) in self._ops.get(id(self._by_name[i][name]), {}).items():
+                tally = total.setdefault(op, [0, 0])
+                tally[0] += cost
+                tally[1] += nbytes
+        return [{"name": op, "ns": cost, "nbytes": nbytes} for op, (cost, nbytes) in total.items()]
 
     def _about(self, i: int, name: str) -> dict[str, Any]:
         block = self._by_name[i][name]

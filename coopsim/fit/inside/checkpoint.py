@@ -1,8 +1,12 @@
 """Blocks that are recomputed, by what a user would paste."""
 
+import functools
+import operator
 from typing import Any
 
+import torch
 from torch import nn
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from coopsim.fit.changes import Changes
 
@@ -10,21 +14,31 @@ from coopsim.fit.changes import Changes
 def install(changes: Changes, number: int, model: nn.Module) -> None:
     """Before the first call of a model."""
     if number == changes.root:
-        apply(model, changes.checkpoint, own=changes.own)
+        apply(model, changes.checkpoint, own=changes.own, save=changes.save)
 
 
-def apply(model: nn.Module, names: tuple[str, ...], *, own: bool) -> None:
-    """Recompute the modules named. own: by the model's own means."""
+def apply(model: nn.Module, names: tuple[str, ...], *, own: bool, save: tuple[str, ...] = ()) -> None:
+    """Recompute the modules named. own: by the model's own means. save: ops whose results are kept all the same."""
+    options: dict[str, Any] = {}
+    if save:
+        ops = [operator.attrgetter(name)(torch.ops) for name in save]
+        options = {"context_fn": functools.partial(create_selective_checkpoint_contexts, ops)}
     chosen = {model.get_submodule(name) for name in names}
     if own:
-        _unwrapped(model).gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        _unwrapped(model).gradient_checkpointing_enable(
+            gradient_checkpointing_kwargs={"use_reentrant": False} | options
+        )
         for module in model.modules():
             if getattr(module, "gradient_checkpointing", False) and module not in chosen:
                 module.gradient_checkpointing = False  # type: ignore[assignment]
         return
-    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+        apply_activation_checkpointing,
+        checkpoint_wrapper,
+    )
 
-    apply_activation_checkpointing(model, check_fn=lambda module: module in chosen)
+    wrapper = functools.partial(checkpoint_wrapper, **options)
+    apply_activation_checkpointing(model, wrapper, check_fn=lambda module: module in chosen)
 
 
 def _unwrapped(model: Any) -> Any:

@@ -17,6 +17,7 @@ class Guest:
         self._meter = Meter(recorder)
         self._models = Models()
         self._blocks = Blocks(self._models)
+        self._meter.in_block = self._blocks.op
         self._optimizers = optimizers.Optimizers()
         if changes.checkpoint:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))

@@ -1,5 +1,6 @@
 """What the steps of a script cost by the card's roofline, and where its memory is fullest."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +10,10 @@ from coopsim.capture import costs, effects
 
 
 class Meter:
-    """Adds up the costs of ops. A step ends with the first optimizer's step."""
+    """Adds up the costs of ops. A step ends with the first optimizer's step.
+
+    `in_block` is told of every op: its name, its cost, the bytes that it makes.
+    """
 
     def __init__(self, recorder: Any) -> None:
         self._model = recorder.cost_model
@@ -20,6 +24,7 @@ class Meter:
         self._peak_before = 0
         self._rose = False
         recorder.seen = self._op
+        self.in_block: Callable[[str, int, int], None] = lambda _name, _cost, _nbytes: None
         hooks.register_optimizer_step_pre_hook(self._begins)
         hooks.register_optimizer_step_post_hook(self._ends)
 
@@ -31,10 +36,12 @@ class Meter:
         if not made and not changed:
             return
         nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
-        nbytes += _bytes(out) if made else 0
+        made_bytes = _bytes(out) if made else 0
+        nbytes += made_bytes
         flops = costs.flops(func, args, kwargs, named, out)
         cost = self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
         self._total += cost
+        self.in_block(str(func), cost, made_bytes)
         if self._in_optimizer:
             self._optimizing += cost
 

@@ -10,6 +10,6 @@ model = T5ForConditionalGeneration(config).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 for _ in range(3):
     ids = torch.randint(1, 32000, (int(sys.argv[1]), 256), device="cuda")
-    model(input_ids=ids, labels=ids[:, :64]).loss.backward()
+    model(input_ids=ids, labels=ids[:, :64].contiguous()).loss.backward()
     optimizer.step()
     optimizer.zero_grad()

@@ -1,0 +1,89 @@
+"""Recompute all blocks, but keep the results of the ops that are costly to run again for the bytes they take."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from coopsim.fit import checkpointing
+from coopsim.fit.case import Case
+from coopsim.fit.names import expressions
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.survey import Model, Op
+
+_TRIES = 3
+
+
+def find(case: Case) -> Iterator[Remedy]:
+    """The ops that are most expensive per byte, as many as there is room for; if that beats plain checkpointing."""
+    plain = case.trials.found.get("checkpointing")
+    everything = checkpointing.most(case)
+    if plain is None or everything is None:
+        return
+    report = case.trials.run(f"room beside all blocks, to keep ops: {everything.text}", everything.changes)
+    if report is None or report.outcome != "ok":
+        return
+    room = case.trials.limit_bytes - report.context_bytes - report.peak_allocated_bytes
+    assert case.survey.model is not None
+    save = choose(case.survey.model.ops, room)
+    for _ in range(_TRIES):
+        if not save:
+            return
+        done = case.verify(proposal(case, everything, save))
+        if done is not None and done.time_ratio < plain.time_ratio:
+            yield done
+            return
+        if done is not None:
+            del case.trials.found[done.key]
+            return
+        save = save[:-1]
+
+
+def choose(ops: Sequence[Op], room: int) -> list[str]:
+    """The most expensive per byte first, while there is room; those that make nothing are views, and never kept.
+
+    >>> ops = [Op("aten.mm.default", 90, 10), Op("aten.gelu.default", 10, 40), Op("aten.bmm.default", 60, 10)]
+    >>> choose(ops, 25), choose(ops, 15), choose([Op("aten.view.default", 0, 0)], 9)
+    (['aten.mm.default', 'aten.bmm.default'], ['aten.mm.default'], [])
+    """
+    found = []
+    for op in sorted((op for op in ops if op.nbytes), key=lambda op: (-op.ns / op.nbytes, op.name)):
+        if op.nbytes <= room and op.name.startswith("aten."):
+            found.append(op.name)
+            room -= op.nbytes
+    return found
+
+
+def proposal(case: Case, everything: Remedy, save: Sequence[str]) -> Remedy:
+    """All blocks but for what these ops give."""
+    model = case.survey.model
+    assert model is not None
+    names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in save)
+    lines = _lines(model, everything, save)
+    return replace(
+        everything,
+        text=f"{everything.text} but for the results of {names}",
+        lines=lines,
+        after_model=lines,
+        changes=replace(everything.changes, save=tuple(save)),
+    )
+
+
+def _lines(model: Model, everything: Remedy, save: Sequence[str]) -> tuple[str, ...]:
+    ops = ", ".join(f"torch.ops.{name}" for name in save)
+    lines = [
+        "from functools import partial",
+        "from torch.utils.checkpoint import create_selective_checkpoint_contexts",
+        f"context_fn = partial(create_selective_checkpoint_contexts, [{ops}])",
+    ]
+    if everything.changes.own:
+        options = '{"use_reentrant": False, "context_fn": context_fn}'
+        lines.append(f"{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={options})")
+        return tuple(lines)
+    package = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
+    blocks = ", ".join(expressions(model, everything.changes.checkpoint))
+    return (
+        *lines,
+        f"from {package} import apply_activation_checkpointing, checkpoint_wrapper",
+        f"chosen = {{{blocks}}}",
+        "wrapper = partial(checkpoint_wrapper, context_fn=context_fn)",
+        f"apply_activation_checkpointing({model.variable}, wrapper, check_fn=lambda module: module in chosen)",
+    )
