@@ -1,7 +1,6 @@
 """Memory of real steps on the phantom GPU: plain, checkpointed, and inside budgets. A table in Markdown.
 
-Each row is a process of its own, on PyTorch's real caching allocator: two steps, then three whose peaks count. A
-budget's process may take no more of the card than the budget (set_per_process_memory_fraction) in those three.
+Each row is a process of its own, on PyTorch's real caching allocator: three steps, then three whose peaks count.
 
     python experiments/live/memory.py [MODEL...]
 """
@@ -17,7 +16,7 @@ from coopsim import phantom
 
 ROOT = Path(__file__).parent.parent.parent
 SHARES = (70, 50, 30)
-STEPS, WARM = 6, 3  #: the first makes the optimizer's state, the second is recorded
+STEPS, WARM = 6, 3  #: inside a budget the first two are recorded
 
 
 def bert_large(checkpoint: bool) -> tuple[Any, Any]:
@@ -37,6 +36,24 @@ def gpt_2(checkpoint: bool) -> tuple[Any, Any]:
     return _with(model, checkpoint, {"input_ids": (8, 1024), "labels": (8, 1024)}, torch)
 
 
+def transformer_8(checkpoint: bool) -> tuple[Any, Any]:
+    import torch
+    from torch import nn
+    from torch.utils.checkpoint import checkpoint as checkpointed
+
+    layers = [nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True) for _ in range(8)]
+    model = nn.ModuleList([nn.Embedding(1000, 512), *layers, nn.Linear(512, 10)]).cuda()
+    words = torch.zeros(32, 512, dtype=torch.long, device="cuda")
+
+    def loss() -> Any:
+        x = model[0](words)
+        for layer in layers:
+            x = checkpointed(layer, x, use_reentrant=False) if checkpoint else layer(x)
+        return nn.functional.cross_entropy(model[-1](x.mean(1)), words[:, 0])
+
+    return model, loss
+
+
 def _with(model: Any, checkpoint: bool, sizes: dict[str, tuple[int, ...]], torch: Any) -> tuple[Any, Any]:
     if checkpoint:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -44,7 +61,7 @@ def _with(model: Any, checkpoint: bool, sizes: dict[str, tuple[int, ...]], torch
     return model, lambda: model(**batch).loss
 
 
-MODELS = {"bert-large": bert_large, "gpt-2": gpt_2}
+MODELS = {"transformer-8": transformer_8, "bert-large": bert_large, "gpt-2": gpt_2}
 
 
 def measure(model: str, how: str) -> dict[str, Any]:
@@ -64,9 +81,6 @@ def measure(model: str, how: str) -> dict[str, Any]:
     for i in range(STEPS):
         if i == WARM:
             torch.cuda.empty_cache()
-            if nbytes:
-                share = nbytes / torch.cuda.get_device_properties(0).total_memory
-                torch.cuda.set_per_process_memory_fraction(share)
         torch.cuda.reset_peak_memory_stats()
         with budget.step() if budget else contextlib.nullcontext():
             loss_of().backward()
