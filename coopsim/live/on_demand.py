@@ -75,7 +75,7 @@ class OnDemand:
         self._ends = {(cell, cell.version) for cell in mutated if cell.version not in cell.makers}
         if values.gone:
             wanted = [(c, c.version) for c in cells] + self._hang_on_ends()
-            values.bring(wanted, self.room)
+            values.bring(wanted, self.room, self._now)
             leave.update(cell for cell, _ in wanted)
         if self.limit is not None:
             self.room(self._need(func, args, kwargs) + self._workspaces.get(func, 0), leave)

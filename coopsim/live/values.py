@@ -47,15 +47,15 @@ class Values:
         self.ledger.emptied(storage)
         self.evictions += 1
 
-    def bring(self, wanted: Iterable[Value], room: Room = _no_room) -> None:
-        """Make values again that are not there, and whatever that takes.
+    def bring(self, wanted: Iterable[Value], room: Room = _no_room, now: int = 0) -> None:
+        """Make values again that are not there, and whatever that takes. now: the time of this use of them.
 
         LiveError if one hangs on something that is no more.
         """
         wanted = list(wanted)
         keep = {cell for cell, _ in wanted}
         stack, temporary = [value for value in wanted if self.memory_of(value) is None], []
-        patience = 1000 + 20 * len(self.gone)  # what was made on the way may be evicted again, but not forever
+        patience = 50 + 2 * len(self.gone)  # what was made on the way may be evicted again, but not forever
         while stack:
             value = stack[-1]
             if self.memory_of(value) is not None:
@@ -72,6 +72,8 @@ class Values:
             targets = [value] + [w for w in call.writes if w != value and w[0].gone and w[0].version == w[1]]
             self.run(call, targets, [(c, v) for c, v in call.writes if (c, v - 1) in temporary])
             temporary += [(c, v) for c, v in targets if v in c.held and (c, v) not in wanted]
+            for cell, _ in (*call.reads, *targets):  # in use: what was made on the way must not be evicted first
+                cell.touched = max(cell.touched, now)
         for cell, version in temporary:
             cell.held.pop(version, None)
 
