@@ -33,6 +33,7 @@ def test_one_line(words: tuple[str, ...]) -> None:
     assert not done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom_gpu")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_interrupted_it_shows_what_is_known(jobs: str) -> None:

@@ -50,6 +50,7 @@ def test_three_kinds_and_all_fit_when_applied(blocks: tuple[Script, Fit, list[st
     assert 1.0 < ratios[2] < 1.2
 
 
+@pytest.mark.slow
 def test_no_fewer_blocks_would_do(blocks: tuple[Script, Fit, list[str]]) -> None:
     it, found, _ = blocks
     remedy = found.remedies[0]
@@ -60,6 +61,7 @@ def test_no_fewer_blocks_would_do(blocks: tuple[Script, Fit, list[str]]) -> None
     assert apply(limited, fewer).outcome == "oom"
 
 
+@pytest.mark.slow
 def test_patches_are_where_the_place_is_certain(blocks: tuple[Script, Fit, list[str]], tmp_path: Path) -> None:
     it, found, _ = blocks
     checkpointing, precision, batches = found.remedies
@@ -75,6 +77,7 @@ def test_patches_are_where_the_place_is_certain(blocks: tuple[Script, Fit, list[
     assert apply(patched, unchanged).outcome == "ok"
 
 
+@pytest.mark.slow
 def test_kept_for_later(blocks: tuple[Script, Fit, list[str]], cache: None) -> None:
     it, found, _ = blocks
     assert saved.load(it) is None
@@ -100,6 +103,7 @@ def fit(*options: object) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch", "memory", "text", "line", "same"),
     [
@@ -122,6 +126,7 @@ def test_settings_of_the_program(batch: int, memory: str, text: str, line: str, 
     assert next(row for row in out.splitlines() if row.startswith(("+ ", "+o"))).endswith(line)
 
 
+@pytest.mark.slow
 def test_nothing_does_and_what_comes_nearest() -> None:
     it = script(170, "blocks.py", "--batch", "{4096}")
     found = Search(it).run()
@@ -132,6 +137,7 @@ def test_nothing_does_and_what_comes_nearest() -> None:
     assert 170 * MIB < nearest.peak_device_bytes < found.needs_bytes
 
 
+@pytest.mark.slow
 def test_a_program_that_fits_says_the_room_and_a_larger_batch() -> None:
     code, out, _ = fit("--gpu", "rtx-3060", "--memory", "700MiB", "--", SCRIPTS / "blocks.py", "--batch", "{}")
     assert code == 0
@@ -141,6 +147,7 @@ def test_a_program_that_fits_says_the_room_and_a_larger_batch() -> None:
     assert second.endswith("does not")
 
 
+@pytest.mark.slow
 def test_from_python() -> None:
     with pytest.raises(coopsim.CoopsimError, match="unknown card"):
         coopsim.fit("train.py", gpu="rtx-306")

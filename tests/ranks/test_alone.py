@@ -32,6 +32,7 @@ def test_of_four(job: Job, script: str) -> None:
     check(job, script, 4)
 
 
+@pytest.mark.slow
 def test_another_rank_than_the_first(job: Job) -> None:
     found = job("fsdp2", world=4, ranks="0,3")
     first, last = found["ranks"]
@@ -47,6 +48,7 @@ def test_a_shard_of_64_is_smaller_than_one_of_2(job: Job) -> None:
     assert two["peak_requested_bytes"] - many["peak_requested_bytes"] >= least
 
 
+@pytest.mark.slow
 def test_what_nccl_takes_of_the_card(job: Job, phantom_run: Command) -> None:
     two, four = job("fsdp2", world=2), job("fsdp2", world=4)
     assert (two["nccl_bytes"], four["nccl_bytes"]) == (544_000_000, 688_000_000)

@@ -40,6 +40,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_rank_stays(how: signal.Signals, tmp_path: Path, phantom_run: Command) -> None:
     (tmp_path / "waits.py").write_text(WAITS)

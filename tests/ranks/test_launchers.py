@@ -21,7 +21,9 @@ LAUNCHERS = {
 SIZES = {"torchrun": 64, "module": 4, "accelerate": 16, "shell": 8}
 
 
-@pytest.mark.parametrize("name", LAUNCHERS)
+@pytest.mark.parametrize(
+    "name", ["torchrun", *(pytest.param(n, marks=pytest.mark.slow) for n in LAUNCHERS if n != "torchrun")]
+)
 def test_understood(name: str, phantom_run: Command) -> None:
     words = LAUNCHERS[name]
     if name == "accelerate":

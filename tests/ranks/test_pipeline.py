@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.ranks.conftest import SCRIPTS, Command
 
 
+@pytest.mark.slow
 def test_all_ranks_of_a_pipeline_run(phantom_run: Command) -> None:
     words = ("--world", "3", "--", "python", SCRIPTS / "pp.py")
     answer = phantom_run("--json", *words)
