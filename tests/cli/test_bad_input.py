@@ -258,7 +258,7 @@ def test_json_is_printed_whatever_the_outcome(coopsim, folder: Path) -> None:
     found = json.loads(answer.out)
     assert found["outcome"] == "oom"
     assert found["overhead"] is None
-    assert found["failure"]["fixed_bytes"] == {"parameter": 1 << 20}
+    assert found["failure"]["non_evictable_bytes"] == {"parameter": 1 << 20}
 
 
 def test_a_schedule_of_another_trace_is_refused(coopsim, folder: Path) -> None:
