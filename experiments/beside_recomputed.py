@@ -60,6 +60,8 @@ def _panel(ax: "Axes", table: Any, bound: float) -> None:
             width = 100 * shares.loc[policy, kind]
             ax.barh(row, width, 0.75, left, color=color, linewidth=0)
             left += width
+        if not left:
+            ax.annotate("none", (0, row), (3, 0), textcoords="offset points", va="center")
     ax.axvline(bound, color=EDGE, linestyle="--", linewidth=0.8)
     looks = style.policies(POLICIES)
     ax.set_yticks(range(len(POLICIES)), [looks[policy].label for policy in POLICIES])
