@@ -130,13 +130,13 @@ def test_bands_count_what_ran_and_safe_budgets_lie_above_what_fails() -> None:
     assert (band.overhead_min, band.overhead_max) == (1.1, 1.4)
 
 
-def test_budgets_below_one_piece(tmp_path: Path, coopsim: Any) -> None:
-    """A sweep is refused before it begins; the lower end of a band is one piece; a map ends there."""
+def test_budgets_below_one_block(tmp_path: Path, coopsim: Any) -> None:
+    """A sweep is refused before it begins; the lower end of a band is one block; a map ends there."""
     output = tmp_path / "r.parquet"
     command = ("sweep", "synth:chain:4", "--policy", "coop", "-o", output)
     code, out, err = coopsim(*command, "--budget", "80%,0.001%")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "synth:chain:4: a budget of 0.001%, 73 bytes, is less than one piece of arena (512 B)" in err
+    assert "synth:chain:4: a budget of 0.001%, 73 bytes, is less than one block of arena (512 B)" in err
     assert list(tmp_path.iterdir()) == []
     assert coopsim(*command, "--budget", "1%", "--band", "3", "--band-width", "2%").code == 0
     assert table(output).budget_bytes.min() == 512
