@@ -3,6 +3,8 @@
 import pytest
 
 from tests.live.conftest import Child
+
+pytest.importorskip("torch", reason="PyTorch's CUDA build needs its libraries, or the phantom's", exc_type=ImportError)
 from tests.live.programs import PROGRAMS
 
 CALL = """
