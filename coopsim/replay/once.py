@@ -53,7 +53,7 @@ class Replay:
         if isinstance(allocator, CudaCaching):
             self.memory = CachingMemory(allocator, self.budget, len(self.program.values))
         self.planner: Planner | None = None
-        if policy.plans and allocator is ARENA:
+        if policy.plans and allocator.name == ARENA.name:
             self.planner = Planner(trace, self.program, policy, self.budget)
 
     def _check_repetition(self) -> None:

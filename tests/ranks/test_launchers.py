@@ -85,6 +85,7 @@ dist.barrier()
 """
 
 
+@pytest.mark.slow
 def test_the_rank_that_fails_is_named(tmp_path: Path, phantom_run: Command) -> None:
     file = tmp_path / "broken.py"
     file.write_text(BROKEN)
