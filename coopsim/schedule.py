@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from coopsim.renamed import with_new_keys
 from coopsim.text import html_table, human, overhead
 from coopsim.trace.check import TraceError
-from coopsim.trace.file import read_parquet, write_parquet
+from coopsim.trace.file import arrow, read_parquet, write_parquet
 from coopsim.types import Action
 
 SCHEDULE_VERSION = 1
@@ -118,9 +118,9 @@ class Schedule:
 def save(schedule: Schedule, path: str | Path) -> None:
     """Write the schedule as Parquet (docs/formats.md), atomically."""
     columns = {
-        "seq": pa.array(np.arange(len(schedule), dtype=np.int64)),
-        "action": pa.DictionaryArray.from_arrays(pa.array(schedule.action, pa.int8()), pa.array(_ACTIONS)),
-    } | {c: pa.array(getattr(schedule, c)) for c in COLUMNS}
+        "seq": arrow(np.arange(len(schedule), dtype=np.int64)),
+        "action": pa.DictionaryArray.from_arrays(arrow(schedule.action.astype(np.int8)), pa.array(_ACTIONS)),
+    } | {c: arrow(getattr(schedule, c)) for c in COLUMNS}
     header = dict(schedule.header) | {"schedule_version": SCHEDULE_VERSION}
     table = pa.table(columns).replace_schema_metadata({b"coopsim": json.dumps(header, sort_keys=True).encode()})
     write_parquet(table, path)

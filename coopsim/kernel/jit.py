@@ -1,29 +1,28 @@
-"""Compile kernels once and keep them: Numba, with a cache that notices an edit in any kernel file.
+"""Compile kernels once and keep their machine code, in a cache that notices an edit in any kernel file.
 
-Numba's own cache watches only the file of the function itself; a caller would go on using an edited callee's old
-machine code. So the cache folder is named after a hash of all kernel sources. With NUMBA_DISABLE_JIT=1 kernels stay
-plain Python: the same code, slowly, which the tests hold against the compiled one.
+The cache folder is named after a hash of all kernel sources: Numba's own cache watches only the file of the function
+itself, and a caller would go on using an edited callee's old code. A process that finds all its kernels there does not
+import Numba at all, a quarter of a second (`machine_code`). With NUMBA_DISABLE_JIT=1 kernels stay plain Python: the
+same code, slowly, which the tests hold against the compiled one.
 """
 
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numba
-from llvmlite import ir
-from numba.core import cgutils
-from numba.core.caching import FunctionCache
-from numba.extending import intrinsic
+import numpy as np
 
-from coopsim.kernel.parts import all_parts_but
+from coopsim.kernel.reference import Bundle
+
+if TYPE_CHECKING:
+    from coopsim.kernel.machine_code import MachineCode
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KERNEL_ROOMS = ("kernel", "planner", "allocators", "replay", "simrd")
+DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  #: kernels stay Python
 
 
 def cache_dir() -> Path:
@@ -45,66 +44,65 @@ def _hash_sources() -> str:
 
 
 SOURCES_HASH = _hash_sources()  #: changes with any edit of any kernel
-_CACHE = cache_dir() / f"kernels-{SOURCES_HASH}"
+CACHE = cache_dir() / f"kernels-{SOURCES_HASH}"
 
 
 def is_cold() -> bool:
     """Whether the first replay of this process will have to compile (some seconds)."""
-    return not numba.config.DISABLE_JIT and not any(_CACHE.rglob("*.nbc"))
-
-
-class _Cache(FunctionCache):  # type: ignore[misc]
-    """Numba's, which before it loads machine code prepares the compiler: a quarter of a second for nothing."""
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code, or None if it must be compiled, for which the compiler prepares itself."""
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+    return not DISABLED and not any(CACHE.rglob("*.o"))
 
 
 class Kernel:
-    """A function that is compiled when it is first called: on its own by Python, as a part of it by another kernel.
+    """A function that is compiled, or loaded from the cache, when Python calls it first.
 
-    Neither is prepared at import, which would cost a millisecond each, and code from the cache needs only the first.
+    For each combination of types of its arguments there is a version of its own. All kernels that it calls are part of
+    its machine code.
     """
 
     def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:
-        self.py_func = function
+        self.py_func, self.inline = function, inline
         self.__doc__ = function.__doc__
-        # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
-        self._options = {"error_model": "numpy", "forceinline": inline, "nogil": True, "_nrt": False}
+        self._versions: dict[tuple[Any, ...], MachineCode] = {}
+        self._numba_type: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.root(*arguments)
+        kinds = tuple([a.kind if isinstance(a, Bundle) else _kind(a) for a in arguments])
+        version = self._versions.get(kinds)
+        if version is None:
+            version = self._versions[kinds] = self._find(kinds)
+        return version(arguments)
 
-    @cached_property
-    def root(self) -> Any:
-        """What Python calls. All that it calls becomes part of it."""
-        with cached_here():
-            root = numba.njit(cache=True, **self._options)(self.py_func)
-            root._cache = _Cache(self.py_func)
-        finish = root.compile
+    def _find(self, kinds: tuple[Any, ...]) -> "MachineCode":
+        from coopsim.kernel import machine_code
 
-        def compile_(signature: Any) -> Any:
-            with all_parts_but(self.py_func.__qualname__):
-                return finish(signature)
+        def make() -> tuple[str, bytes]:
+            from coopsim.kernel import compiler
 
-        root.compile = compile_
-        return root
+            return compiler.compile_kernel(self.py_func, kinds, inline=self.inline)
 
-    @cached_property
+        return machine_code.find(self.py_func, kinds, CACHE, make)
+
+    @property
     def _numba_type_(self) -> Any:
-        """What kernels that name it get: one version for all constants, where Numba would make one for each."""
-        part = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self._options)(self.py_func)
-        template = part.get_call_template
+        """What the compiler takes for it where another kernel calls it."""
+        if self._numba_type is None:
+            from coopsim.kernel.compiler import callee_type
 
-        def get_call_template(args: Any, kws: Any) -> Any:
-            unliteral = numba.types.unliteral
-            return template(tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()})
+            self._numba_type = callee_type(self.py_func, inline=self.inline)
+        return self._numba_type
 
-        part.get_call_template = get_call_template
-        self._part = part  # the type holds it weakly
-        return numba.types.Dispatcher(part)
+
+def _kind(argument: Any) -> Any:
+    """The type of an argument: bool, int, float, or (dtype, dimensions) of an array."""
+    if isinstance(argument, np.ndarray):
+        assert argument.flags.c_contiguous
+        return argument.dtype.str, argument.ndim
+    if isinstance(argument, bool | np.bool_):
+        return bool
+    if isinstance(argument, float):
+        return float
+    assert isinstance(argument, int | np.integer), type(argument)
+    return int
 
 
 def kernel(function: F) -> F:
@@ -118,43 +116,28 @@ def inlined(function: F) -> F:
 
 
 def _compiled(function: F, *, inline: bool) -> F:
-    result: Any = function if numba.config.DISABLE_JIT else Kernel(function, inline=inline)
+    result: Any = function if DISABLED else Kernel(function, inline=inline)
     return result
 
 
-@contextmanager
-def cached_here() -> Iterator[None]:
-    """What is compiled inside goes to our cache."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_CACHE)
-    try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = before
+class Intrinsic:
+    """A function of compiler.intrinsics, by name, which kernels call; interpreted, it is `otherwise`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What the compiler takes for it."""
+        from coopsim.kernel.compiler import intrinsics
+
+        return intrinsics.type_of(self._name)
 
 
-if numba.config.DISABLE_JIT:
-    now_ns = time.perf_counter_ns
+def intrinsic(name: str, otherwise: F) -> F:
+    """Machine code of our own in compiled kernels; in interpreted ones the Python function `otherwise`."""
+    result: Any = otherwise if DISABLED else Intrinsic(name)
+    return result
 
-else:
-    _WORD = ir.IntType(64)
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def _clock(_typing: Any) -> Any:
-        """clock_gettime(CLOCK_MONOTONIC), by symbol name, because an address cannot be cached."""
-
-        def generate(_context: Any, builder: Any, _signature: Any, _values: Any) -> Any:
-            time_t = ir.ArrayType(_WORD, 2)
-            at = cgutils.alloca_once(builder, time_t)
-            kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32), time_t.as_pointer()])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "clock_gettime"), [ir.IntType(32)(1), at])
-            seconds, ns = (builder.load(cgutils.gep_inbounds(builder, at, 0, k)) for k in range(2))
-            return builder.add(builder.mul(seconds, _WORD(1_000_000_000)), ns)
-
-        return numba.int64(), generate
-
-    @kernel
-    def now_ns() -> int:
-        """Monotonic wall clock."""
-        now: int = _clock()
-        return now
+now_ns: Callable[[], int] = intrinsic("clock", time.perf_counter_ns)  #: monotonic time, for kernels

@@ -3,10 +3,26 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba
-from numba.extending import overload
+from coopsim.kernel.jit import DISABLED
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Optional:
+    """A kernel, or in a state whose `field` is None a function that is never reached."""
+
+    def __init__(self, field: str, function: Any, otherwise: Callable[..., Any]) -> None:
+        self.field, self.function, self.otherwise = field, function, otherwise
+        self._numba_type: Any = None
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What the compiler takes for it where a kernel calls it."""
+        if self._numba_type is None:
+            from coopsim.kernel.compiler import optional_type
+
+            self._numba_type = optional_type(self.field, self.function.py_func, self.otherwise)
+        return self._numba_type
 
 
 def where_present(field: str, function: F, otherwise: Callable[..., Any]) -> F:
@@ -15,15 +31,5 @@ def where_present(field: str, function: F, otherwise: Callable[..., Any]) -> F:
     In a state whose `field` is None it compiles to `otherwise`, which is never reached, and whose result has the type
     of the function's. So the compiled core has a version without the function and what it calls.
     """
-    if numba.config.DISABLE_JIT:
-        return function
-
-    def stand_in(*arguments: Any) -> Any:
-        raise NotImplementedError
-
-    def choose(state: Any, *arguments: Any) -> Any:  # noqa: ARG001
-        is_there = not isinstance(state.kinds[field], numba.types.NoneType)
-        return function.py_func if is_there else otherwise  # type: ignore[attr-defined]
-
-    overload(stand_in, jit_options={"_nrt": False, "error_model": "numpy"}, strict=False)(choose)
-    return stand_in  # type: ignore[return-value]
+    result: Any = function if DISABLED else Optional(field, function, otherwise)
+    return result

@@ -45,7 +45,8 @@ def _place(
     below: int,
 ) -> None:
     """Fill `offset`. The first n rows of `placed` are there, sorted by where they are, as they always remain."""
-    for i in order:
+    for position in range(len(order)):
+        i = order[position]
         a, b, floor, found, smallest = start[i], end[i], 0, -1, 0
         for k in range(n):
             if placed[k, _FROM] < b and a < placed[k, _UNTIL]:

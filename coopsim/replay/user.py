@@ -11,13 +11,12 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-
-import numba
 
 from coopsim.kernel import state as s
 from coopsim.kernel.call import address_of
-from coopsim.kernel.jit import cached_here, kernel
+from coopsim.kernel.jit import CACHE, DISABLED, kernel
 from coopsim.policies import Policy
 from coopsim.renamed import warn
 from coopsim.replay.score import score, terms_of
@@ -76,6 +75,18 @@ def _score(S: s.State, v: int) -> float:
     return score(S, terms_of(S), S.V[v, s.BLOCK], v)
 
 
+@contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """What Numba compiles inside goes to this folder."""
+    from numba import config
+
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
 class Hooks:
     """A policy's own functions, for one replay. Keeps alive what the core calls, and the first exception."""
 
@@ -121,10 +132,12 @@ class Hooks:
 
     def _own_score(self) -> int:
         prints = "print" in getattr(getattr(self.policy.score, "__code__", None), "co_names", ())
-        if not numba.config.DISABLE_JIT and not prints:  # a callback that prints finds no environment to do it in
+        if not DISABLED and not prints:  # a callback that prints finds no environment to do it in
+            import numba  # a quarter of a second, which policies without a score of their own do without
+
             compile_it = numba.cfunc("float64(float64,float64,float64,float64)", error_model="numpy", cache=True)
             with (
-                cached_here(),
+                _kept_in(CACHE),
                 warnings.catch_warnings(),
                 suppress(Exception),
             ):  # what cannot be compiled runs as Python

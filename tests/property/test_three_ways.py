@@ -1,12 +1,13 @@
 """The compiled core, the same code interpreted, and the slow reference agree action by action; the judge is content."""
 
 import importlib
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numba
+import numba  # noqa: F401  (before JIT is disabled, which it would remember)
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from tests import reference
 from tests.strategies import budget, dice, different_steps, long_steps, policies, repeatable, repeating, traces
 from tests.strict import make_strict
 
+SWITCH = "NUMBA_DISABLE_JIT"
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
 TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -33,11 +35,12 @@ def _without_jit() -> Iterator[None]:
     """Inside, the core is imported anew and stays Python; outside, all is as it was."""
     ours = [name for name in sys.modules if name.startswith(CORE)]
     compiled = {name: sys.modules.pop(name) for name in ours}
-    before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, 1
+    before = os.environ.get(SWITCH, "0")
+    os.environ[SWITCH] = "1"
     try:
         yield
     finally:
-        numba.config.DISABLE_JIT = before
+        os.environ[SWITCH] = before
         for name in [name for name in sys.modules if name.startswith(CORE)]:
             del sys.modules[name]
         sys.modules |= compiled

@@ -89,8 +89,8 @@ def test_interpreted_gives_the_same(tmp_path: Path) -> None:
     path = tmp_path / "random.log"
     path.write_text(random_log(7, 120))
     script = (
-        "import json, numba, sys; from pathlib import Path; from coopsim.kernel.reference import Bundle\n"
-        "from tests.strict import make_strict\nif numba.config.DISABLE_JIT: make_strict(Bundle)\n"
+        "import json, sys; from coopsim.kernel.jit import DISABLED; from coopsim.kernel.reference import Bundle\n"
+        "from tests.strict import make_strict\nif DISABLED: make_strict(Bundle)\n"
         "from coopsim.simrd import *\n"
         "t = import_log(sys.argv[1]); peak = t.header['simrd']['baseline_peak_bytes']\n"
         "print(json.dumps([replay_simrd(t, p, int(peak * r), 10.0).rows() for p in POLICIES for r in (0.5, 0.8)]))"
