@@ -219,10 +219,22 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     raise CaptureError(f"{where}: {error['error']}{hint}")
 
 
+#: What gloo, the store and NCCL say where another process is gone.
+_LOST_A_PEER = (
+    "closed by peer",
+    "reset by peer",
+    "Broken pipe",
+    "DistNetworkError",
+    "DistStoreError",
+    "ncclRemoteError",
+)
+
+
 def _by_rank(failed: list[tuple[int, str]]) -> str:
-    """What ended ranks: a line for each reason."""
+    """What ended ranks: a line for each reason. Those that only lost another rank are left out if any has its own."""
+    own = [(rank, reason) for rank, reason in failed if not any(lost in reason for lost in _LOST_A_PEER)]
     reasons: dict[str, list[int]] = {}
-    for rank, reason in failed:
+    for rank, reason in own or failed:
         reasons.setdefault(reason, []).append(rank)
     return "\n".join(f"rank{'s' * (len(of) > 1)} {', '.join(map(str, of))}: {why}" for why, of in reasons.items())
 

@@ -135,6 +135,7 @@ answer(found)
 """
 
 
+@pytest.mark.slow
 def test_parameters_are_the_published(on_phantom) -> None:
     found = on_phantom(BUILD.format(experiments=ROOT / "experiments" / "models"))
     assert found == PUBLISHED | {"spos": spos_parameters()}

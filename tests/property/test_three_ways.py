@@ -121,14 +121,21 @@ def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "known"),
-    [("foresight", repeating), ("foresight-offline", repeating), ("foresight-offline", different_steps)],
+    ("name", "known", "examples"),
+    [
+        ("foresight", repeating, EXAMPLES // 5),
+        ("foresight-offline", repeating, EXAMPLES // 5),
+        ("foresight-offline", different_steps, EXAMPLES // 20),
+        pytest.param("foresight-offline", different_steps, EXAMPLES, marks=pytest.mark.slow),
+    ],
 )
-def test_plans(name: str, known: Callable[[], st.SearchStrategy[Trace]], interpreted: Callable[..., Schedule]) -> None:
+def test_plans(
+    name: str, known: Callable[[], st.SearchStrategy[Trace]], examples: int, interpreted: Callable[..., Schedule]
+) -> None:
     """Steps that repeat, or differ and are known beforehand: most go by plan, and recompute by it."""
     seen: Counter[str] = Counter()
 
-    @settings(TESTING, max_examples=EXAMPLES // 5)
+    @settings(TESTING, max_examples=examples)
     @given(known(), st.floats(0.5, 0.95), st.integers(2, 4))
     def agree(trace: Trace, ratio: float, steps: int) -> None:
         how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}
@@ -144,7 +151,7 @@ def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:
     policy, ends = shipped.find("thrift"), shipped.find("thrift:placement=two_ended")
     seen: Counter[str] = Counter()
 
-    @settings(TESTING, max_examples=EXAMPLES // 5)
+    @settings(TESTING, max_examples=EXAMPLES // 10)
     @given(long_steps(), st.floats(0.7, 0.95), st.integers(2, 3))
     def agree(trace: Trace, ratio: float, steps: int) -> None:
         how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}

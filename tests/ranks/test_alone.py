@@ -21,7 +21,9 @@ def check(job: Job, script: str, world: int) -> None:
         assert {key: one[key] for key in PEAKS} == {key: alone[key] for key in PEAKS}
 
 
-@pytest.mark.parametrize("script", JOBS)
+@pytest.mark.parametrize(
+    "script", ["ddp", "fsdp2", *(pytest.param(s, marks=pytest.mark.slow) for s in ("fsdp1", "tp"))]
+)
 def test_of_two(job: Job, script: str) -> None:
     check(job, script, 2)
 
