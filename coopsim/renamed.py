@@ -44,9 +44,10 @@ def _new(old: str, new: str) -> str:
     return new
 
 
-def warn_of_keys() -> None:
-    """Say which keys of JSON are old ones."""
-    warn(f"of the keys of --json, {', '.join(KEYS)}", ", ".join(KEYS.values()))
+def warn_of_keys(keys: Mapping[str, str] = KEYS) -> None:
+    """Say which keys of JSON are old ones, and their new names."""
+    now = ", ".join(f"{old} is {new} now" for old, new in keys.items())
+    print(f"note: in --json, {now}; old names go with the next release", file=sys.stderr, flush=True)
 
 
 def with_old_keys(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         with watch("replays") as report:
             table = feasibility_map(wanted, scan, output, where, report)
     if args.json:
-        renamed.warn("of the keys of --json, from, to, holes", "largest, smallest, failing")
+        renamed.warn_of_keys({"from": "largest", "to": "smallest", "holes": "failing"})
         print(json.dumps(_object(args.output, scan, table), indent=1))
     else:
         print(tables.feasible_text(table))

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         if name and there:
             note(f"wrote {name}")
     if args.json:
-        renamed.warn("of the keys of --json, fragmentation", "reserved_but_unallocated")
+        renamed.warn_of_keys({"fragmentation": "reserved_but_unallocated"})
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     return 3 if report.outcome == "oom" else 0
 

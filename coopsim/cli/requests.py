@@ -72,7 +72,7 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
         for r in results
     ]
     if args.json:
-        renamed.warn("of the keys of --json, fragmentation", _UNALLOCATED)
+        renamed.warn_of_keys({"fragmentation": _UNALLOCATED})
         yield json.dumps({"trace": trace.label, "lower_bound_bytes": bound, "allocators": rows}, indent=1)
         return
     yield f"{trace.label}: {human(bound)} alive at once, at most"

@@ -80,7 +80,7 @@ class Journal:
     def _line(self, entry: dict[str, Any]) -> None:
         data = json.dumps(entry).encode() + b"\n"
         try:
-            while data:  # in one piece, unless the disk fills up in the middle
+            while data:  # in one write, unless the disk fills up in the middle
                 data = data[os.write(self.file, data) :]
         except OSError as e:
             raise self._unwritable(e) from None

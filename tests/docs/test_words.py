@@ -4,7 +4,9 @@
 """
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +80,7 @@ IN_CODE = (
     ("coopsim/cli/", r"decide-by|Renamed", "an old option, understood for one release"),
     ("coopsim/replay/user.py", r"pieces", "an old method, understood for one release"),
     ("coopsim/script/ranks/", r"scatters?", "the collective"),
+    ("coopsim/phantom/csrc/nccl", r"scatters?", "the collective"),
     ("coopsim/script/watch.py", r"_?Watcher", "it watches a program"),
     ("coopsim/kernel/jit.py", r"home", "the folder of the user's files"),
     ("coopsim/oracle/build.py", r"home|_home", "the folder of the user's files"),
@@ -92,9 +95,12 @@ CODE = sorted((ROOT / "coopsim").rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-def named(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every string of a module, docstrings among them, and every name that it defines, word by word."""
-    for node in ast.walk(tree):
+def named(text: str) -> Iterator[tuple[int, str]]:
+    """Every string and comment of a module, docstrings among them, and every name that it defines, word by word."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -108,11 +114,23 @@ def test_code_speaks_the_language_of_the_field(file: Path) -> None:
     place = file.relative_to(ROOT).as_posix()
     here = [pattern for where, pattern, _ in IN_CODE if place.startswith(where)]
     found = []
-    for line, text in named(ast.parse(file.read_text(encoding="utf-8"))):
+    for line, text in named(file.read_text(encoding="utf-8")):
         for pattern in (*ALLOWED, *here):
             text = re.sub(rf"\b(?:{pattern})\b", "", text, flags=re.IGNORECASE)
         found += [f"line {line}: {said}" for said in given_up(text)]
     assert found == []
+
+
+FOREIGN = sorted(file for kind in ("c", "h", "cpp", "js", "css") for file in (ROOT / "coopsim").rglob(f"*.{kind}"))
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+@pytest.mark.parametrize("file", FOREIGN, ids=lambda p: str(p.relative_to(ROOT)))
+def test_comments_in_c_and_javascript_do_too(file: Path) -> None:
+    said = "\n".join(found[0] for found in _COMMENT.finditer(file.read_text(encoding="utf-8")))
+    for pattern in (*ALLOWED, *(pattern for where, pattern, _ in IN_CODE if str(file).startswith(str(ROOT / where)))):
+        said = re.sub(rf"\b(?:{pattern})\b", "", said, flags=re.IGNORECASE)
+    assert given_up(said) == []
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda p: p.name)

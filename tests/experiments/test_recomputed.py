@@ -18,7 +18,7 @@ def recomputed(script: Callable[[str], ModuleType]) -> ModuleType:
 
 
 def test_parts_add_up(recomputed: ModuleType) -> None:
-    """bounds.py counts a third round as three rounds less two, this one row by row."""
+    """bounds.py counts a third iteration as three less two, this one row by row."""
     bounds = pd.read_csv(recomputed.BOUNDS)
     bounds = bounds[bounds.memory_ratio == recomputed.RATIO].set_index("trace")
     sums = pd.read_csv(recomputed.EXPECTED / "recomputed.csv").groupby(["trace", "policy"]).share.sum()

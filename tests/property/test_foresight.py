@@ -154,7 +154,7 @@ def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_surprise_ends_the_plan_until_the_next_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the second step of three: of two rounds the first steps go by plan, and no others."""
+    """In the second step of three: of two iterations the first steps go by plan, and no others."""
     trace = in_a_row([synth("synth:unet:4"), synth("synth:unet:5"), synth("synth:unet:4")])
     budget = int(0.6 * peak_bytes(trace, GRANULE))
 

@@ -1,4 +1,4 @@
-"""A plan as specified: a decision for each gap, the requests of a round. Only how it is followed is written anew."""
+"""A plan as specified: a decision for each gap, the requests of an iteration. Only how it is followed is written anew."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class Plan:
 def plan(
     trace: Trace, program: Program, policy: Any, budget: int, addresses: list[int], cost_model: Any, random: str
 ) -> Plan | None:
-    """What the product plans for the round."""
+    """What the product plans for the iteration."""
     lowered = lower(
         trace,
         in_place=policy.in_place,

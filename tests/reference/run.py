@@ -1,4 +1,4 @@
-"""The replay: op by op, round by round."""
+"""The replay: op by op, iteration by iteration."""
 
 import dataclasses
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Replay:
         self.choices_for: Callable[[int], Any] = lambda _: policy  # of a step
         self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
         self.following: Plan | None = None  # that is being followed
-        self.offline = False  # whether the first round has a plan, too
+        self.offline = False  # whether the first iteration has a plan, too
         self.known_preferred = Preferred(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
         self.serving = -1  # the op of the program that runs, or for which others run again
 
@@ -202,7 +202,7 @@ class Replay:
             v.back()
         v.banished = True
 
-    # Rounds
+    # Iterations
 
     def choose(self, policy: Any) -> None:
         self.policy = self.scorer.policy = policy
@@ -254,7 +254,7 @@ class Replay:
             v.forget()
 
     def go(self, steps: int, overhead_limit: float) -> None:
-        """All steps, round after round; raises Ended if it cannot go on."""
+        """All steps, iteration after iteration; raises Ended if it cannot go on."""
         steps_a_round = self.program.ops[-1].step + 1
         cost_of_step = [sum(op.cost for op in self.program.ops if op.step == k) for k in range(steps_a_round)]
         for v in self.program.values():

@@ -38,11 +38,11 @@ class Value:
     before: "Value | None" = None  # the version that an op mutated to make this one
     consumers: list[Op] = field(default_factory=list)  # the ops that have it as input
     non_evictable: bool = False
-    made: bool = False  # in this round
+    made: bool = False  # in this iteration
     resident: bool = False
     live: bool = False
     pins: int = 0
-    banished: bool = False  # in this round
+    banished: bool = False  # in this iteration
     held: bool = False  # for good, as something that it was made from is banished
     last_use: int = 0
     parent: "Value | None" = None  # union-find
@@ -161,6 +161,6 @@ class Value:
         self.leave_class()
 
     def forget(self) -> None:
-        """A round is over."""
+        """An iteration is over."""
         self.made = self.banished = self.held = False
         self.parent, self.set_cost, self.class_ = None, self.own_cost, None

@@ -30,7 +30,7 @@ def test_it_fits_there_and_at_every_stride_above_and_not_just_below(name: str, p
         return bool(measure(trace, policy, nbytes, options=ReplayOptions(steps))["outcome"] == "ok")
 
     assert fits(size.nbytes)
-    searched = 1 if policy == "foresight" else 10  # of a policy that plans, the round that goes without a plan
+    searched = 1 if policy == "foresight" else 10  # of a policy that plans, the iteration that goes without a plan
     assert all(fits(n * peak // 200, searched) for n in range(1, 201) if n * peak // 200 >= size.nbytes)
     assert not fits(size.nbytes - peak // 2000 - 1024)
 

@@ -91,7 +91,7 @@ def test_the_command_says_it_in_json_and_in_words(coopsim: Any, found: pd.DataFr
     flags = ("--policy", "dtr-oneflow,coop", "--steps", 2, "--smallest", "40%", "--step", "2%", "-j", 1, "-o", output)
     code, out, err = coopsim("map", "synth:unet:4", *flags, "--json")
     assert code == 0, err
-    assert "of the keys of --json, from, to, holes is called largest, smallest, failing now" in err
+    assert "in --json, from is largest now, to is smallest now, holes is failing now" in err
     pd.testing.assert_frame_equal(found.drop(columns=list(WALL_CLOCK_COLUMNS)), table(output))
     answer = json.loads(out)
     assert (answer["replays"], answer["refined"], answer["fine"]) == (len(found), found.refined.sum(), "0.2%")

@@ -256,7 +256,7 @@ def test_release_of_what_nobody_holds(chained: Trace) -> None:
 
 
 def test_keeping_what_nobody_holds(chained: Trace) -> None:
-    """The same with `dead = keep`: a stays till something needs its bytes, or the round ends."""
+    """The same with `dead = keep`: a stays till something needs its bytes, or the iteration ends."""
     expect(
         chained,
         replace(DTR, dead=Dead.KEEP),
@@ -390,7 +390,7 @@ def test_sound_pinning(destroyed: Trace) -> None:
 
 
 def test_two_change_places() -> None:
-    """At the end of a round h stands where k stood, and k where h did: both move at once.
+    """At the end of an iteration h stands where k stood, and k where h did: both move at once.
 
               0   1   2
     op 0      │ k │ h'│

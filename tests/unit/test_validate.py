@@ -48,7 +48,7 @@ START = """
 alloc s0.0 @ 0 +512
 alloc s1.0 @ 512 +512
 """
-ROUND = """
+ITERATION = """
 alloc s2.0 @ 1024 +1024
 alloc t0.0 @ 2048 +512
 compute op 0
@@ -71,7 +71,7 @@ move s1.1 @ 512 +512
 free s4.0 @ 1024 +512
 move s1.0 @ 512 +512
 """
-SOUND = START + ROUND + ROUND
+SOUND = START + ITERATION + ITERATION
 
 
 def faults(text: str, /, **header: Any) -> list[Fault]:
@@ -143,9 +143,9 @@ PLANTED = [
     ("weight lost at the end", edit("move s1.0 @ 512 +512", "free s1.1 @ 512 +512", nth=1), Reason.NOT_HANDED_ON),
     ("weight not renamed", edit("move s1.0 @ 512 +512\n", ""), Reason.NOT_HANDED_ON),
     ("weight not renamed at the end", edit("move s1.0 @ 512 +512\n", "", nth=1), Reason.NOT_HANDED_ON),
-    ("a step short", START + ROUND, Reason.UNFINISHED),
+    ("a step short", START + ITERATION, Reason.UNFINISHED),
     ("an op short", SOUND[: SOUND.rindex("compute op 4")], Reason.UNFINISHED),
-    ("a step more", SOUND + ROUND, Reason.WRONG_ORDER),
+    ("a step more", SOUND + ITERATION, Reason.WRONG_ORDER),
     ("nothing", "", Reason.UNFINISHED),
 ]
 
@@ -226,7 +226,7 @@ def test_twenty_faults_are_enough() -> None:
 
 
 def by_reference(trace: Trace, policy: Policy, roll: Dice) -> Schedule:
-    """A whole number of rounds that came to their end."""
+    """A whole number of iterations that came to their end."""
     allocator = roll.pick(["arena", "arena", "counter"])
     granule = reference.GRANULE[allocator]
     nbytes = budget(trace, granule, roll)

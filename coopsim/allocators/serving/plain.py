@@ -10,7 +10,7 @@ from typing import NamedTuple
 from coopsim.allocators.serving.result import Meter, OutOfMemory
 
 MIB = 1 << 20
-GRANULE = 512  #: bytes; PyTorch's allocators round every request up to a multiple of it
+GRANULE = 512  #: bytes; PyTorch's allocators round up every request to a multiple of it
 SMALL = MIB  #: largest request of the small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
 LARGE_REQUEST = 10 * MIB  #: from which a segment is made to measure

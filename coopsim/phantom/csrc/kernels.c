@@ -104,7 +104,7 @@ Status cudaLaunchCooperativeKernel(void) { return launch(); }
 Status cudaLaunchKernelExC(void) { return launch(); }
 
 /* What a real kernel's answer would depend on (registers, shared memory) is in machine code that nothing reads here:
- * 32 registers, and 2 resident blocks, are round figures. They decide grids, and so sizes of some temporaries. */
+ * 32 registers, and 2 resident blocks, are assumptions. They decide grids, and so sizes of some temporaries. */
 Status cudaFuncGetAttributes(void *out, UNUSED const void *function) {
   struct { size_t shared, constant, local; int max_threads, registers, ptx, binary; } a = {0, 0, 0, 1024, 32, 0, 0};
   a.ptx = a.binary = architecture();

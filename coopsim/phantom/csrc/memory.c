@@ -1,6 +1,6 @@
 /* Device memory: which bytes of the card are taken, and at which addresses.
  *
- * One large region of untouched addresses is reserved at a fixed place, so that addresses are the same in every run.
+ * One large region of untouched addresses is reserved at one place, so that addresses are the same in every run.
  * Reading device memory gives zeros, or what a small copy from the host left there: larger copies are not made, as
  * they would cost host memory. */
 #define _GNU_SOURCE

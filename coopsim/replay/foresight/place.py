@@ -13,7 +13,7 @@ from coopsim.planner.sections import sections
 from coopsim.replay.foresight.dry_run import Q_BYTES, Q_FROM, Q_UNTIL
 
 _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
-_WORK = 1.25  # placements that a search may try for each stay: those that find something hardly turn back
+_WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
 
 
 def place(residencies: s.Array, placed: s.Array, budget: int) -> s.Array | None:

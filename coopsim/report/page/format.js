@@ -27,7 +27,7 @@ function overhead(x) {
   return x === null ? "–" : `${(100 * (x - 1)).toFixed(1)} %`;
 }
 
-// At most about `most` round numbers from low to high, and the decimals that they need.
+// At most about `most` tidy numbers from low to high, and the decimals that they need.
 function ticks(low, high, most) {
   const rough = (high - low) / most;
   const power = 10 ** Math.floor(Math.log10(rough));
