@@ -1,4 +1,4 @@
-"""A plan as specified: a decision for each gap, the requests of an iteration. Only how it is followed is written anew."""
+"""A plan as specified: a decision for each gap, the requests of an iteration. Only following it is written anew."""
 
 from typing import Any
 
