@@ -6,7 +6,7 @@ for an arena of the budget, on which smallest card is it served, request by requ
 so replays are those of figures/overhead.toml: ten steps, at 11 budgets within 2.5 % of the peak around half of it. The
 cards are of one budget, the nearest to half that fits, as finding them takes longest.
 
-    python experiments/against.py [MODEL ...]        writes expected/against.csv and the README's section
+    python experiments/against.py [MODEL ...]        writes expected/against.csv and docs/real-allocator.md
 
 About half an hour on one core. The rows of models that are not named are kept.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import arguments
 import pandas as pd
-from readme import write_section
+from pages import DOCS, write_section
 
 from coopsim.allocators import cuda_caching
 from coopsim.oracle import oracle
@@ -38,6 +38,7 @@ TORCH = "2.15.0"
 NAMES = ("DTR", "DTE", "Coop", "Thrift", "Foresight")
 BAND = 11
 EXPECTED = HERE / "expected" / "against.csv"
+PAGE = DOCS / "real-allocator.md"
 
 
 def points(grid: Grid, policy: str) -> list[Point]:
@@ -92,7 +93,7 @@ def rows(model: str, tick: Callable[[], None]) -> pd.DataFrame:
 
 
 def main(models: list[str]) -> None:
-    """Write the table, as CSV, after each model, and at the end into the README."""
+    """Write the table, as CSV, after each model, and at the end into the page."""
     with progress("replays", len(models) * len(POLICIES) * BAND) as tick:
         for model in models:
             parts = {model: rows(model, tick)}
@@ -101,12 +102,12 @@ def main(models: list[str]) -> None:
             df = pd.concat([parts[name] for name in MODELS if name in parts])
             df.to_csv(EXPECTED, index=False, float_format="%.5f")
     section = text(pd.read_csv(EXPECTED))
-    write_section("against", section)
+    write_section("against", section, PAGE)
     print(section)
 
 
 def text(df: pd.DataFrame) -> str:
-    """The README's tables: a row a model."""
+    """The page's tables: one row per model."""
     heads = "| model | " + " | ".join(NAMES) + " |"
     rule = "| --- |" + " --- |" * len(POLICIES)
     lines = [

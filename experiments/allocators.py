@@ -7,7 +7,7 @@ from pathlib import Path
 
 import arguments
 import pandas as pd
-from readme import write_section
+from pages import write_section
 
 from coopsim.allocators.serving import SERVING, Result, gmlake, planned
 from coopsim.progress import progress

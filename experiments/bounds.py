@@ -14,10 +14,10 @@ import os
 from pathlib import Path
 
 import pandas as pd
+from pages import write_section
 from policies import EXPECTED as SWEPT
 from policies import LIMIT, RATIOS, TRACES
 from policies_text import DTR, room
-from readme import write_section
 
 from coopsim import optimum
 from coopsim.progress import progress

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from beside_checkpointing import CHECKPOINTING, GIB, POLICIES
 from experiment import EXPECTED, ROOT
-from readme import write_section
+from pages import write_section
 from results import table
 
 from coopsim import tables

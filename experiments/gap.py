@@ -8,7 +8,7 @@ from pathlib import Path
 
 import arguments
 import pandas as pd
-from readme import write_section
+from pages import write_section
 
 from coopsim import optimum, policies
 from coopsim.progress import progress

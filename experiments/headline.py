@@ -1,4 +1,4 @@
-"""The README's table: BERT-Large at half memory under DTR, DTE and Coop, in the headline setting and variations of it.
+"""BERT-Large at half memory under DTR, DTE and Coop, in the headline setting and variations of it.
 
 The headline setting was chosen before any of these numbers were seen: A100-80GB roofline with TF32 products, which is
 the cost model of the policies too, all memory in one arena, gradients where the step puts them and dropped at its end,
@@ -6,7 +6,7 @@ the cost model of the policies too, all memory in one arena, gradients where the
 Every figure is a band over 11 neighbouring budgets within 2.5 % of the nominal one; smallest budgets are from a map of
 every half percent, refined to 0.05 % where the outcome changes.
 
-    python experiments/headline.py        writes expected/headline.csv, expected/smallest.csv and the README's section
+    python experiments/headline.py        writes expected/headline.csv, expected/smallest.csv and docs/bert-large.md
 """
 
 import sys
@@ -16,7 +16,7 @@ from pathlib import Path
 import arguments
 import numpy as np
 import pandas as pd
-from readme import write_section
+from pages import DOCS, write_section
 
 from coopsim import tables
 from coopsim.progress import progress
@@ -77,7 +77,7 @@ def main() -> None:
     bands.to_csv(HERE / "expected" / "headline.csv", index=False, float_format="%.5f")
     smallest.to_csv(HERE / "expected" / "smallest.csv", index=False, float_format="%.4f")
     text = section(bands, smallest)
-    write_section("headline", text)
+    write_section("headline", text, DOCS / "bert-large.md")
     sys.stdout.write(text)
 
 

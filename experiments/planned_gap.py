@@ -13,7 +13,7 @@ from pathlib import Path
 
 import arguments
 import pandas as pd
-from readme import write_section
+from pages import write_section
 
 from coopsim.optimum.planned import planned_step
 from coopsim.trace import Trace, load_trace

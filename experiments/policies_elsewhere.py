@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 import policies_text
+from pages import write_section
 from policies import COLUMNS, HERE, LIMIT, PAGE
-from readme import write_section
 
 from coopsim import tables
 from coopsim.progress import progress

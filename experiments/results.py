@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import arguments
 from experiment import EXPECTED, ROOT
+from pages import write_section
 from pictures import IN_WORDS, MODELS, POLICIES, case
-from readme import write_section
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,7 @@ def expected() -> pd.DataFrame:
 
 
 def test_the_page_says_what_is_expected(bounds: ModuleType, expected: pd.DataFrame) -> None:
-    from readme import read_section
+    from pages import read_section
 
     assert read_section("bounds", bounds.PAGE).strip() == bounds.markdown(expected).strip()
 

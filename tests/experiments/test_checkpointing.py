@@ -22,7 +22,7 @@ def checkpointing(script: Callable[[str], ModuleType]) -> ModuleType:
 
 
 def test_the_page_says_what_is_expected(checkpointing: ModuleType) -> None:
-    from readme import read_section
+    from pages import read_section
 
     table = pd.read_csv(HERE / "expected" / "checkpointing.csv")
     assert read_section("checkpointing", checkpointing.PAGE).strip() == checkpointing.markdown(table).strip()

@@ -127,7 +127,7 @@ def test_a_wrong_file_is_refused(run: ModuleType, tmp_path: Path, text: str, mes
 
 
 def test_pages_say_what_is_expected(run: ModuleType) -> None:
-    from readme import read_section
+    from pages import read_section
 
     sections = run.results.sections()
     assert sum(map(len, sections.values())) >= 10

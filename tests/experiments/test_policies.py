@@ -102,7 +102,7 @@ def test_a_policy_that_never_searches_has_no_fragmentation_rate(scripts: tuple[M
 
 
 def test_pages_say_what_is_expected(script: Callable[[str], ModuleType]) -> None:
-    from readme import read_section
+    from pages import read_section
 
     text = script("policies_text")
     table, left_free, elsewhere, bounds, gaps = (
@@ -116,10 +116,13 @@ def test_pages_say_what_is_expected(script: Callable[[str], ModuleType]) -> None
     assert read_section("planned gaps", optimum).strip() == script("planned_gap").markdown(gaps)
 
 
-def test_the_readme_says_what_is_expected_of_the_real_allocator(scripts: tuple[ModuleType, ModuleType]) -> None:
-    from readme import read_section
+def test_the_page_says_what_is_expected_of_the_real_allocator(scripts: tuple[ModuleType, ModuleType]) -> None:
+    from pages import read_section
 
-    assert read_section("against").strip() == scripts[0].text(pd.read_csv(HERE / "expected" / "against.csv")).strip()
+    assert (
+        read_section("against", scripts[0].PAGE).strip()
+        == scripts[0].text(pd.read_csv(HERE / "expected" / "against.csv")).strip()
+    )
 
 
 @pytest.mark.parametrize("name", ["overhead", "policies"])

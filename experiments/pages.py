@@ -1,13 +1,13 @@
-"""Sections of the README and of other pages that are made by experiments."""
+"""Sections of pages that are made by experiments."""
 
 from pathlib import Path
 
 from coopsim.files import replacing
 
-README = Path(__file__).parent.parent / "README.md"
+DOCS = Path(__file__).parent.parent / "docs"
 
 
-def write_section(name: str, text: str, page: Path = README) -> None:
+def write_section(name: str, text: str, page: Path) -> None:
     """Put text between the marks `<!-- NAME -->` and `<!-- end of NAME -->`. ValueError if there are none."""
     before, mark, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
     _, end, after = rest.partition(f"<!-- end of {name} -->\n")
@@ -17,7 +17,7 @@ def write_section(name: str, text: str, page: Path = README) -> None:
         part.write_text(f"{before}{mark}{text.rstrip()}\n{end}{after}", encoding="utf-8")
 
 
-def read_section(name: str, page: Path = README) -> str:
+def read_section(name: str, page: Path) -> str:
     """What stands between those marks."""
     rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")[2]
     return rest.partition(f"<!-- end of {name} -->\n")[0]
