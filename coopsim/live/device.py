@@ -9,8 +9,11 @@ import torch
 from coopsim.capture.costs import CostModel
 from coopsim.capture.device import Device, RealDevice
 from coopsim.capture.temporaries import History
+from coopsim.live.ledger import LiveLedger
 from coopsim.phantom import profiles
+from coopsim.trace.measure import round_up
 
+GRANULE = 512  #: the allocators', of the device and of the arena
 _OTHERWISE = "a100-80gb"  #: for costs, where a card is not known
 
 
@@ -74,32 +77,41 @@ def cost_model(kind: str) -> CostModel:
 
 
 class Meter:
-    """Bytes that the caching allocator has given out: now, and at most, of which ops' workspaces are a part."""
+    """Bytes that the caching allocator has given out in a step: now, and at most, workspaces of ops included."""
 
     def __init__(self) -> None:
-        self.most = 0
+        self._allocated = self._reserved = 0
+        torch.cuda.reset_peak_memory_stats()
 
     def now(self) -> int:
         """At this moment."""
-        return int(self._read()["current"])
+        return int(self._read()["allocated_bytes"]["all"]["current"])
 
     def start(self) -> int:
         """An op is about to run: what there is before it."""
-        now = self._read()
-        self.most = max(self.most, now["peak"])
+        now = self._read()["allocated_bytes"]["all"]["current"]
         torch._C._cuda_resetPeakMemoryStats(torch.cuda.current_device())
-        return int(now["current"])
+        return int(now)
 
     def peak(self) -> int:
         """The most since `start`."""
-        peak = int(self._read()["peak"])
-        self.most = max(self.most, peak)
-        return peak
+        return int(self._read()["allocated_bytes"]["all"]["peak"])
 
-    def _read(self) -> dict[str, int]:
+    def most(self) -> tuple[int, int]:
+        """Bytes that were given out, and that were taken from the GPU, at most, since this meter is there."""
+        self._read()
+        return self._allocated, self._reserved
+
+    def others(self, ledger: LiveLedger) -> int:
+        """What was given out now to others than the program's storages: cuBLAS's workspaces, what is rounded up."""
+        known = sum(int(round_up(s.nbytes, GRANULE)) for s in ledger.alive())
+        return max(self.now() - known, 0)
+
+    def _read(self) -> dict[str, Any]:
         stats: dict[str, Any] = torch._C._cuda_memoryStats(torch.cuda.current_device())
-        found: dict[str, int] = stats["allocated_bytes"]["all"]
-        return found
+        self._allocated = max(self._allocated, stats["allocated_bytes"]["all"]["peak"])
+        self._reserved = max(self._reserved, stats["reserved_bytes"]["all"]["peak"])
+        return stats
 
 
 def here() -> str:

@@ -26,6 +26,7 @@ class Follow:
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.at = 0
         self.broken = ""
+        self.started = False  #: has the op of the row begun, after what the plan has before it?
         self.cells: dict[int, Cell] = {}  # by number of the storage
         self._by_key: dict[int, Cell] = {}
         self._calls: dict[int, Call] = {}
@@ -80,6 +81,7 @@ class Follow:
 
     def run(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One op, with what the plan has around it. Deviation, before anything was done, if its operands are others."""
+        self.started = False
         given = on_device(self.values.kind, (*args, *kwargs.values()))
         self._bind(row.look, given)
         if row.entry.mutable:
@@ -87,6 +89,7 @@ class Follow:
         op = row.entry.op
         cells, values = self.cells, self.values
         if op < 0:
+            self.started = True
             return row.func(*args, **kwargs)
         for action in row.before:
             self._act(action)
@@ -98,7 +101,8 @@ class Follow:
             if storage is not None:
                 cells[s].held[v] = values.copy(storage)
         call = self._call(row, args, kwargs) if row.call else None
-        out = row.func(*args, **kwargs)
+        self.started = True
+        out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
         for s, v in row.makes:
             if s in cells:
                 cells[s].version = v

@@ -5,6 +5,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from coopsim.live.plan import Plan
+from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 
 
@@ -16,7 +17,10 @@ class Kind:
     tape: list[Any]
     decided: int
     peak_bytes: int
+    least_bytes: int = 0  #: without which no schedule can be
+    schedule: Schedule | None = None
     plan: Plan | None = None
+    proven: bool = False  #: a step that went by the plan kept to the budget
     why: str = ""
     replans: int = 0
     less: int = 0  #: bytes that its plan has to do without, as a step took more than it was to

@@ -3,6 +3,7 @@
 import torch
 
 from coopsim.capture.storages import Ledger, Storage, _Slot
+from coopsim.types import Role
 
 
 class LiveLedger(Ledger):
@@ -11,6 +12,11 @@ class LiveLedger(Ledger):
     def __init__(self) -> None:
         super().__init__()
         self._empty: set[Storage] = set()
+
+    def role(self, key: int) -> Role | None:
+        """What the storage with this `_cdata` is to the step, as far as that is known."""
+        slot = self._slots.get(key)
+        return slot.holds.role if slot is not None and slot.holds is not None else None
 
     def emptied(self, untyped: torch.UntypedStorage) -> None:
         """Its memory was given back."""

@@ -7,25 +7,33 @@ import torch
 
 from coopsim.capture import effects
 from coopsim.live import refused
+from coopsim.live.cap import Cap
 from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
 from coopsim.live.device import Meter
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.values import Values
 from coopsim.text import human
+from coopsim.types import Role
 
 _SMALL = 1 / 20_000  #: of the budget: what is smaller is not worth evicting
+_FOR_ROOM = 1 / 8  #: of the budget: what is evicted in a step because of fragmentation, before more is taken
+_PATIENCE = 100  #: recomputations that a step may have above the ops that it has had
 _ANCESTORS = 32  #: evicted values that a score looks back at, at most
+_FAR = 8  #: times the cost of those that were looked at: what more than these would have to be made for
 
 
 class OnDemand:
     """Runs the ops of a step one by one, and knows all of them, so that whatever they made can be evicted.
 
-    limit: bytes, None: there is no budget yet. meter: of a GPU's allocator, None on the CPU. hard: rather than to go
-    over the limit, fail. workspace: bytes that the op that ran last took and gave back inside.
+    limit: bytes, None: there is no budget yet. meter: of a GPU's allocator, None on the CPU. cap: on the allocator.
+    hard: rather than to go over the limit, fail. workspace: bytes that the op that ran last took and gave back inside.
     """
 
-    def __init__(self, values: Values, limit: int | None, meter: Meter | None, *, hard: bool) -> None:
-        self.values, self.limit, self._meter, self._hard = values, limit, meter, hard
+    def __init__(self, values: Values, limit: int | None, meter: Meter | None, cap: Cap | None, *, hard: bool) -> None:
+        self.values, self.limit, self._meter, self._cap, self._hard = values, limit, meter, cap, hard
+        values.short = self._short
+        self.over_cap = False  #: the allocator had to take more than the budget
+        self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self.workspace = 0
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
         self._cells: dict[int, Cell] = {}
@@ -81,7 +89,7 @@ class OnDemand:
             self.room(self._need(func, args, kwargs) + self._workspaces.get(func, 0), leave)
         call = self._call(func, named, args, kwargs, inputs, mutated)
         before = self._meter.start() if self._meter is not None else 0
-        out = self._execute(func, execute, leave)
+        out = self.values.attempt(func, execute, leave)
         if any((storage := c.ref()) is not None and storage.nbytes() != c.nbytes for c in cells):
             refused.resized()
         results = [self.cell(tensor) for tensor in on_device(values.kind, (out,))]
@@ -111,15 +119,18 @@ class OnDemand:
     def _allocated(self) -> int:
         return self._meter.now() if self._meter is not None else self.values.ledger.live_bytes
 
-    def _execute(self, func: Any, execute: Callable[[], Any], leave: Collection[Cell]) -> Any:
-        while True:
-            try:
-                return execute()
-            except torch.OutOfMemoryError:
-                victim = self._victim(leave) if can_start_again(func) else None
-                if victim is None:
-                    raise
-                self._evict(victim)
+    def _short(self, leave: Collection[Cell]) -> bool:
+        """The device has no room for what the budget has: evict, or let the allocator take more than the budget."""
+        victim = self._victim(leave) if self._for_room < (self.limit or 0) * _FOR_ROOM else None
+        if victim is None and self._cap is not None and self._cap.higher():
+            self.over_cap = True
+            return True
+        victim = victim or self._victim(leave)
+        if victim is None:
+            return False
+        self._for_room += victim.nbytes
+        self._evict(victim)
+        return True
 
     def _call(
         self,
@@ -198,6 +209,13 @@ class OnDemand:
         if self.limit is None:
             return
         missing = self._allocated() + nbytes - self.limit
+        if missing > 0 and self.values.recomputes > self._now + _PATIENCE:
+            if self._hard:
+                raise DoesNotFit(
+                    f"evicting on demand in a budget of {human(self.limit)} runs more ops again than the step has; "
+                    "no plan is known yet"
+                )
+            return
         while missing > 0:
             victim = self._victim(leave)
             if victim is None and not self._hard:
@@ -224,6 +242,8 @@ class OnDemand:
         for cell in self._made:
             if cell.gone or cell.pinned or cell in leave or cell.nbytes < small or cell.version in cell.held:
                 continue
+            if self.values.ledger.role(cell.key) is Role.GRADIENT:
+                continue  # it would take the activations of its layer, which may be gone, too
             score = self._cost(cell) / (cell.nbytes * (self._now - cell.touched + 1))
             if score < least and self._can_be_made(cell):
                 best, least = cell, score
@@ -239,7 +259,7 @@ class OnDemand:
             if call is not None and call not in calls:
                 calls[call] = None
                 stack += [read for read in call.reads if self.values.memory_of(read) is None]
-        return sum(call.cost for call in calls)
+        return sum(call.cost for call in calls) * (_FAR if stack else 1)
 
     def _can_be_made(self, cell: Cell) -> bool:
         """Is all there still that it is made from, back to what was there at the start, and will it be?"""
@@ -260,13 +280,6 @@ class OnDemand:
                 else:
                     stack += call.reads
         return found
-
-
-def can_start_again(func: Any) -> bool:
-    """Has an op that ran out of memory changed nothing? One that goes from tensor to tensor may have changed some."""
-    return not any(
-        a.alias_info is not None and a.alias_info.is_write and "[]" in str(a.type) for a in func._schema.arguments
-    )
 
 
 def generator(kind: str, named: dict[str, Any]) -> torch.Generator:

@@ -1,12 +1,11 @@
 """A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes."""
 
-import torch
-
 from coopsim import budget as amounts
 from coopsim import metrics
 from coopsim.capture import effects
-from coopsim.live import device, hollow, refused
-from coopsim.live.errors import LiveError
+from coopsim.live import device, hollow, refused, schedules
+from coopsim.live.cap import Cap
+from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.kinds import Kind
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
@@ -15,15 +14,15 @@ from coopsim.live.step import Step
 from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.live.values import Values
 from coopsim.policies import Policy
-from coopsim.replay import replay
+from coopsim.text import human
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
 
-_GRANULE = 512  #: the allocators' of the device and of the arena
 _STABLE = 2  #: steps of one kind after which the next is taken for another of it from its start
 _ATTEMPTS = 4  #: steps that are recorded from their starts after one that left its plan in the middle
-_REPLANS = 3
+_REPLANS = 4
+_MARGIN = 0.02  #: of the budget, for what the allocator cannot use; twice as much each time that it was not enough
 _KINDS = 32  #: the latest ones that are kept
 
 
@@ -50,6 +49,7 @@ class Session:
         self._others = 0  #: bytes that the allocator has given to others than storages
         self._step: Step | None = None
         self._meter: device.Meter | None = None
+        self._cap: Cap | None = None
         self._failure: LiveError | None = None
         self._varies = False
 
@@ -64,10 +64,13 @@ class Session:
             self._kind = device.here()
         self._watch = effects.on(self._kind)
         self._watch.__enter__()
-        self._reset_peaks()
+        self.ledger.peak_bytes = self.ledger.live_bytes
         values = Values(self._kind, self.ledger)
         self._meter = device.Meter() if self._kind == "cuda" else None
-        on_demand = OnDemand(values, self.limit, self._meter, hard=not self.share)
+        self._cap = Cap(self.limit) if self._meter is not None and self.limit is not None else None
+        if self._cap is not None:
+            self._cap.set()
+        on_demand = OnDemand(values, self.limit, self._meter, self._cap, hard=not self.share)
         if self._last is not None and self._stable >= _STABLE:
             self._step = Step(values, on_demand, None, self._last, [], self.kinds)
             self._step.__enter__()
@@ -91,12 +94,16 @@ class Session:
         assert step is not None
         recorder = step.recorder
         recording = recorder._recording if recorder else None
+        if self._cap is not None and error is not None:
+            self._cap.lift()
         try:
             step.__exit__(type(error) if error else None, error, None)
         finally:
             if recorder:
                 recorder.end(learn=error is None)
             self._watch.__exit__(None, None, None)
+            if self._cap is not None:
+                self._cap.lift()
             self._note(step)
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
@@ -106,6 +113,11 @@ class Session:
         if recorder is not None and recording is not None:
             self._attempts = max(self._attempts - 1, 0)
             self._learn(recorder, trace_of(recorder, recording, []))
+        elif step.ran_out:
+            assert step.kind is not None
+            self.why = step.deviated
+            self._last = step.kind
+            self._prove(step.kind, step)
         elif step.deviated:
             self._deviated(step.deviated)
             self._stable, self._attempts = 0, _ATTEMPTS
@@ -115,7 +127,7 @@ class Session:
             self._last = step.kind
             if step.planned:
                 self.planned_steps += 1
-                self._prove(step.kind)
+                self._prove(step.kind, step)
 
     @property
     def inside(self) -> bool:
@@ -137,7 +149,7 @@ class Session:
         if not self._varies:  # from now on all that a step may need when it leaves its plan is kept
             self._varies = True
             for kind in self.kinds:
-                self._plan(kind, kind.less)
+                self._follow(kind)
 
     def _learn(self, recorder: TapeRecorder, trace: Trace) -> None:
         """A step was recorded: of a new kind, or of one that is known."""
@@ -147,7 +159,9 @@ class Session:
             self._last = known
             return
         self._attempts = 0
-        kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, _GRANULE))
+        if self._meter is not None:
+            self._others = self._meter.others(self.ledger)
+        kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, device.GRANULE))
         self._last = kind
         if _first(trace):
             kind.why = "it makes the optimizer's state, as only the first step does"
@@ -155,58 +169,82 @@ class Session:
         self.kinds.append(kind)
         del self.kinds[:-_KINDS]
         if self.share:
-            limit = amounts.parse(self._memory, max(k.peak_bytes for k in self.kinds))
+            limit = amounts.parse(self._memory, max(k.peak_bytes for k in self.kinds) + self._others)
             if limit != self.limit:
                 self.limit = limit
-                for other in self.kinds:
+                for other in self.kinds[:-1]:
                     self._plan(other)
-                return
+        self._refuse_what_is_too_much(kind)
         self._plan(kind)
 
-    def _plan(self, kind: Kind, less: int = 0) -> None:
+    def _refuse_what_is_too_much(self, kind: Kind) -> None:
+        assert self.limit is not None
+        kind.least_bytes, op = schedules.least(kind.trace)
+        if kind.least_bytes + self._others > self.limit:
+            others = f", {human(self._others)} of them for others than the program" if self._others else ""
+            self._failure = DoesNotFit(
+                f"{op} takes {human(kind.least_bytes + self._others)} whatever is evicted{others}; "
+                f"the budget is {human(self.limit)}"
+            )
+            raise self._failure
+
+    def _plan(self, kind: Kind) -> None:
         """Make a plan for a kind of step, if there is one."""
         assert self.limit is not None
-        budget = self.limit - self._others - less
-        kind.plan = None
+        budget = self.limit - self._others - kind.less
+        kind.plan = kind.schedule = None
         if budget <= 0:
             kind.why = "nothing is left of the budget"
             return
-        schedule = replay(kind.trace, self._policy, budget, steps=1)
+        schedule = schedules.find(kind.trace, self._policy, budget)
         if schedule.header["outcome"] != "ok":
             kind.why = metrics.explain(metrics.summary(schedule))
             return
-        kind.plan, kind.why = Plan(kind.trace, schedule, kind.tape, everything=self._varies), ""
-        kind.plan.overhead = metrics.summary(schedule)["overhead"]
+        kind.schedule, kind.proven, kind.why = schedule, False, ""
+        self._follow(kind)
+
+    def _follow(self, kind: Kind) -> None:
+        """Make ready to follow its schedule. While it is not proven, a step may run out of memory and leave it."""
+        if kind.schedule is not None:
+            everything = self._varies or (not kind.proven and self._kind == "cuda")
+            kind.plan = Plan(kind.trace, kind.schedule, kind.tape, everything=everything)
+            kind.plan.overhead = metrics.summary(kind.schedule)["overhead"]
 
     # -- figures -----------------------------------------------------------------------------------------------------
 
-    def _reset_peaks(self) -> None:
-        self.ledger.peak_bytes = self.ledger.live_bytes
-        if self._kind == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-
-    def _peak(self) -> int:
-        if self._meter is None:
-            return self.ledger.peak_bytes
-        return max(self._meter.most, torch.cuda.max_memory_allocated())
+    def _peaks(self) -> tuple[int, int]:
+        """Bytes that were allocated at most in the step, and reserved; 0 where there is no allocator to ask."""
+        return self._meter.most() if self._meter is not None else (self.ledger.peak_bytes, 0)
 
     def _note(self, step: Step) -> None:
         self.evictions += step.values.evictions
         self.recomputes += step.values.recomputes
         if step.planned or (not self.share and self.limit is not None):
-            self.peak_bytes = max(self.peak_bytes, self._peak())
-            if self._kind == "cuda":
-                self.peak_reserved_bytes = max(self.peak_reserved_bytes, torch.cuda.max_memory_reserved())
+            allocated, reserved = self._peaks()
+            self.peak_bytes = max(self.peak_bytes, allocated)
+            self.peak_reserved_bytes = max(self.peak_reserved_bytes, reserved)
 
-    def _prove(self, kind: Kind) -> None:
-        """A step went by its plan: it must have kept to the budget. Else plan again, with less."""
+    def _prove(self, kind: Kind, step: Step) -> None:
+        """A step went by its plan: it must have kept to the budget, and found room. Else plan again, with less."""
         assert self.limit is not None
-        over = self._peak() - self.limit
-        if over > 0 and kind.replans < _REPLANS:
-            kind.replans += 1
-            self.replans += 1
+        allocated, reserved = self._peaks()
+        over = max(allocated - self.limit, 0)
+        if step.on_demand.over_cap:
+            over = max(over, reserved - self.limit)
+        if step.ran_out:
+            over = max(over, int(_MARGIN * self.limit) << kind.replans)
+        if over and kind.replans < _REPLANS:
+            before, kind.replans = (kind.schedule, kind.less), kind.replans + 1
             kind.less += over
-            self._plan(kind, kind.less)
+            self._plan(kind)
+            if kind.schedule is None:  # with less there is none
+                (kind.schedule, kind.less), kind.replans, kind.why = before, _REPLANS, ""
+                self._follow(kind)
+            else:
+                self.replans += 1
+        elif not over and not kind.proven:
+            kind.proven = True
+            self._follow(kind)
 
     @property
     def unplanned(self) -> str:

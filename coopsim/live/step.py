@@ -1,5 +1,6 @@
 """One step as it runs: a dispatch mode that hands every op to the plan, the recorder, or eviction on demand."""
 
+import contextlib
 from typing import Any, Self
 
 import torch
@@ -7,14 +8,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from coopsim.capture import accumulation
 from coopsim.live.cells import on_device
-from coopsim.live.errors import LiveError
+from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.follow import Deviation, Follow
 from coopsim.live.hollow import TRAP
 from coopsim.live.kinds import Kind
-from coopsim.live.on_demand import OnDemand, can_start_again
+from coopsim.live.on_demand import OnDemand
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
-from coopsim.live.values import Values
+from coopsim.live.values import Values, can_start_again
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
 
@@ -39,6 +40,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.kind, self._undecided, self._others = kind, undecided, others
         self.follow = Follow(kind.plan, values) if kind and kind.plan else None
         self.deviated = ""
+        self.ran_out = False  #: it left its plan because the device had no room
         self.failure: LiveError | None = None
         self.planned = self.follow is not None
         self._counts = values.kind == "cpu"  # there is no allocator to ask
@@ -62,7 +64,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._hooks.__exit__(*error)
         if self.follow is not None and error[0] is None and self.follow.at != len(self.follow.rows):
             self._leave_plan("the step ended early")
-        self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
+        with contextlib.suppress(torch.OutOfMemoryError) if error[0] is not None else contextlib.nullcontext():
+            self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -81,16 +84,19 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     else:
                         if row.entry.mutable:
                             follow.check_changed(row, on_device(self.values.kind, (*args, *kwargs.values())))
-                        out = row.func(*args, **kwargs)
+                        follow.started = True
+                        out = self.values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
                 except LiveError as error:
                     self.failure = error
                     raise
                 except Deviation as why:
                     self._leave_plan(f"op {follow.at}, {func}, {why}")
                 except (RuntimeError, torch.OutOfMemoryError) as error:
-                    if not can_start_again(func) or not (_ran_out(error) or TRAP in str(error)):
+                    again = not follow.started or can_start_again(func)
+                    if not again or not (_ran_out(error) or TRAP in str(error)):
                         raise
-                    what = "runs out of memory" if _ran_out(error) else "reads other tensors"
+                    self.ran_out = _ran_out(error)
+                    what = "runs out of memory" if self.ran_out else "reads other tensors"
                     self._leave_plan(f"op {follow.at}, {func}, {what}")
                 else:
                     follow.at += 1
@@ -113,6 +119,9 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             out = self.on_demand.run(func, args, kwargs, lambda: func(*args, **kwargs))
         except LiveError as error:
             self.failure = error
+            raise
+        except torch.OutOfMemoryError as error:
+            self.failure = DoesNotFit(f"{func}: {str(error).split('. ')[1]}, and nothing more can be evicted")
             raise
         if self._counts:
             self._count(out)

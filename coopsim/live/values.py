@@ -1,6 +1,9 @@
 """Where the bytes of a step's values are: evicting them, and making them again."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 
@@ -10,6 +13,9 @@ from coopsim.live.errors import LiveError
 from coopsim.live.ledger import LiveLedger
 
 Room = Callable[[int, Collection[Cell]], None]  #: make room for so many bytes, and leave these cells alone
+
+
+_CLONE = torch.ops.aten.clone.default
 
 
 def _no_room(_nbytes: int, _leave: Collection[Cell]) -> None:
@@ -22,6 +28,7 @@ class Values:
     def __init__(self, kind: str, ledger: LiveLedger) -> None:
         self.kind, self.ledger = kind, ledger
         self.gone: dict[int, Cell] = {}  #: cells without memory, by key, in the order in which they lost it
+        self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: the device has no room: was some made?
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
@@ -47,35 +54,50 @@ class Values:
         self.ledger.emptied(storage)
         self.evictions += 1
 
-    def bring(self, wanted: Iterable[Value], room: Room = _no_room, now: int = 0) -> None:
+    def bring(self, wanted: Iterable[Value], room: Room = _no_room, now: int = 0, leave: Collection[Cell] = ()) -> None:
         """Make values again that are not there, and whatever that takes. now: the time of this use of them.
 
-        LiveError if one hangs on something that is no more.
+        What is made on the way goes as soon as all that needs it has run, unless the program has it. leave: cells that
+        must not be evicted for that. LiveError if a value hangs on something that is no more.
         """
         wanted = list(wanted)
-        keep = {cell for cell, _ in wanted}
-        stack, temporary = [value for value in wanted if self.memory_of(value) is None], []
-        patience = 50 + 2 * len(self.gone)  # what was made on the way may be evicted again, but not forever
-        while stack:
-            value = stack[-1]
-            if self.memory_of(value) is not None:
-                stack.pop()
-                continue
-            call = self._maker(value)
-            missing = [read for read in call.reads if self.memory_of(read) is None]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            patience -= 1
-            (room if patience > 0 else _no_room)(_size(call), keep | {cell for cell, _ in call.reads})
-            targets = [value] + [w for w in call.writes if w != value and w[0].gone and w[0].version == w[1]]
-            self.run(call, targets, [(c, v) for c, v in call.writes if (c, v - 1) in temporary])
-            temporary += [(c, v) for c, v in targets if v in c.held and (c, v) not in wanted]
-            for cell, _ in (*call.reads, *targets):  # in use: what was made on the way must not be evicted first
-                cell.touched = max(cell.touched, now)
-        for cell, version in temporary:
+        calls = self._to_run(wanted)
+        if not calls:
+            return
+        uses = Counter(value for call in calls for value in call.reads if self.memory_of(value) is None)
+        ours = set(uses).difference(wanted)
+        leave = {*leave, *(cell for cell, _ in wanted)}
+        for call in calls:
+            reads = {cell for cell, _ in call.reads}
+            mine = [w for w in call.writes if w in uses or w in wanted or (w[0].gone and w[0].version == w[1])]
+            if any(self.memory_of(value) is None for value in mine if value in wanted or uses[value]):
+                self.bring(call.reads, room, now, leave)  # what was made before may have been evicted since
+                room(_size(call), leave | reads)
+                last = [(c, v) for c, v in call.writes if (c, v - 1) in ours and uses[c, v - 1] == 1]
+                self.run(call, mine, last, leave | reads)
+                for cell in (*reads, *(cell for cell, _ in mine)):  # in use: must not be evicted first
+                    cell.touched = max(cell.touched, now)
+            for value in call.reads:
+                if value in uses:
+                    uses[value] -= 1
+                    if not uses[value] and value in ours:
+                        value[0].held.pop(value[1], None)
+        for cell, version in ours:
             cell.held.pop(version, None)
+
+    def _to_run(self, wanted: Iterable[Value]) -> list[Call]:
+        """The calls that make these values, of which some are not there, in an order in which they can run."""
+        found: dict[Call, None] = {}
+        stack = [(value, False) for value in wanted if self.memory_of(value) is None]
+        while stack:
+            value, ready = stack.pop()
+            call = self._maker(value)
+            if ready:
+                found[call] = None
+            elif call not in found:
+                stack.append((value, True))
+                stack += [(read, False) for read in call.reads if self.memory_of(read) is None]
+        return list(found)
 
     def _maker(self, value: Value) -> Call:
         cell, version = value
@@ -83,10 +105,13 @@ class Values:
             raise LiveError("a value was evicted that nothing in this step makes; please report this program")
         return cell.makers[version]
 
-    def run(self, call: Call, targets: Sequence[Value], takeovers: Collection[Value]) -> None:
+    def run(
+        self, call: Call, targets: Sequence[Value], takeovers: Collection[Value], leave: Collection[Cell] = ()
+    ) -> None:
         """Run a call again, and keep `targets` of what it makes. All that it reads is there.
 
-        takeovers: new versions that take over the memory of the one before, which is ours and no longer wanted.
+        takeovers: new versions that take over the memory of the one before, which is ours and no longer wanted. leave:
+        cells that must not be evicted if the device has no room.
         """
         where: dict[Cell, torch.UntypedStorage] = {}
         after = dict(call.writes)
@@ -98,14 +123,16 @@ class Values:
                 if (cell, after.get(cell)) in takeovers and version in cell.held:
                     del cell.held[version]
                 else:  # the older version stays; or these are statistics, which are updated once
-                    memory = self.copy(memory)
+                    memory = self.copy(memory, {*leave, *(cell for cell, _ in call.reads)})
             where[cell] = memory
-        made = where | self._execute(call, where)
+        made = where | self._execute(call, where, leave)
         for value in (*targets, *(t for t in takeovers if t not in targets)):
             self._assign(value, made[value[0]])
         self.recomputes += 1
 
-    def _execute(self, call: Call, where: dict[Cell, torch.UntypedStorage]) -> dict[Cell, torch.UntypedStorage]:
+    def _execute(
+        self, call: Call, where: dict[Cell, torch.UntypedStorage], leave: Collection[Cell]
+    ) -> dict[Cell, torch.UntypedStorage]:
         def lay(spec: Spec) -> torch.Tensor:
             if spec.cell is None:
                 return torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype, device=self.kind)
@@ -122,11 +149,12 @@ class Values:
                 now = call.generator.get_state()
                 call.generator.set_state(call.state)
             try:
-                out = call.func(*args, **kwargs)
+                again = partial(call.func, *args, **kwargs)
+                out = self.attempt(call.func, again, {*where, *leave})
             finally:
                 if call.generator is not None:
                     call.generator.set_state(now)
-        del args, kwargs
+        del args, kwargs, again
         results = on_device(self.kind, (out,))
         if len(results) != len(call.results):
             raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
@@ -137,10 +165,19 @@ class Values:
                 self._enter(found[cell])
         return found
 
-    def copy(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
-        """A copy of ours."""
+    def attempt(self, func: Any, execute: Callable[[], Any], leave: Collection[Cell]) -> Any:
+        """Run an op, and again as often as it finds no room on the device and some can be made."""
+        while True:
+            try:
+                return execute()
+            except torch.OutOfMemoryError:
+                if not can_start_again(func) or not self.short(leave):
+                    raise
+
+    def copy(self, storage: torch.UntypedStorage, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
+        """A copy of ours. leave: cells that must not be evicted for it."""
         with torch._C._DisableTorchDispatch():
-            copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
+            copied: torch.UntypedStorage = self.attempt(_CLONE, storage.clone, leave)
         self._enter(copied)
         return copied
 
@@ -168,6 +205,13 @@ class Values:
             for cell in cells:  # cells and calls refer to each other
                 cell.makers.clear()
                 cell.held.clear()
+
+
+def can_start_again(func: Any) -> bool:
+    """Has an op that ran out of memory changed nothing? One that goes from tensor to tensor may have changed some."""
+    return not any(
+        a.alias_info is not None and a.alias_info.is_write and "[]" in str(a.type) for a in func._schema.arguments
+    )
 
 
 def _size(call: Call) -> int:

@@ -14,14 +14,14 @@ _FROM, _UNTIL, _LOW, _HIGH = range(4)  # columns of what is placed: when it is a
 def fit(items: Items, order: Ints, *, best: bool, around: Any = (), below: int = _ANYWHERE) -> Ints:
     """Offsets of the items in `order`: in the lowest gap that is large enough, or with `best` in the smallest.
 
-    `around`: blocks that are taken all the time, (from, until) in bytes, from the lowest up. `below`: once an item ends
-    above that, the rest are not placed, and their offsets mean nothing.
+    `around`: blocks that are taken from the start, (from, until) in bytes and the time at which each is free, from the
+    lowest up. `below`: once an item ends above that, the rest are not placed, and their offsets mean nothing.
     """
     offset = np.zeros(len(items), np.int64)
-    taken = np.array(around, np.int64).reshape(-1, 2)
+    taken = np.array(around, np.int64).reshape(-1, 3)
     placed = np.empty((len(taken) + len(order), 4), np.int64)
-    placed[: len(taken), :_LOW] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    placed[: len(taken), _LOW:] = taken
+    placed[: len(taken), _FROM], placed[: len(taken), _UNTIL] = np.iinfo(np.int64).min, taken[:, 2]
+    placed[: len(taken), _LOW:] = taken[:, :2]
     _place(items.bytes, items.start, items.end, items.alignment, order, placed, len(taken), offset, best, below)
     return offset
 

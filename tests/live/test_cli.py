@@ -54,6 +54,25 @@ def test_what_fails_says_so_in_one_line(words: list[str], code: int, line: str) 
 
 
 @pytest.mark.usefixtures("child")
+def test_mixed_precision_goes_by_plan() -> None:
+    """Gradients are there when such a step starts, and go; cuBLAS's workspaces are of the budget."""
+    done = live("--gpu", "a100-80gb", "--memory", "80%", "--json", "--", "python", str(SCRIPT))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["unplanned"], found["planned_steps"]) == ("", 4)
+    assert found["predicted_overhead"] < 1.15
+    assert found["peak_allocated_bytes"] <= found["budget_bytes"]
+    assert found["recomputes"] < 400
+
+
+@pytest.mark.usefixtures("child")
+def test_a_budget_below_the_least_is_refused_with_the_op() -> None:
+    done = live("--gpu", "a100-80gb", "--memory", "70%", "--", "python", str(SCRIPT))
+    assert done.returncode == 3, done.stderr
+    assert "aten._foreach_sqrt.default takes 57" in done.stderr
+
+
+@pytest.mark.usefixtures("child")
 def test_compiled_programs_are_refused() -> None:
     done = live("--gpu", "rtx-3060", "--memory", "70%", "--", "python", str(SCRIPT), "--compile")
     assert (done.returncode, "torch.compile hides its ops" in done.stderr) == (2, True), done.stderr

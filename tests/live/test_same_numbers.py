@@ -48,20 +48,20 @@ def test_a_budget_in_bytes_holds_from_the_first_step_on(child: Child) -> None:
 
 FAULTS = {
     "a recomputation is skipped": "Values.run = skipped",
-    "an older version is overwritten": "Values.copy = lambda self, storage: storage",
+    "an older version is overwritten": "Values.copy = lambda self, storage, leave=(): storage",
     "dropout is drawn anew": "Values._execute = drawn",
 }
 PLANT = """
 import torch
 from coopsim.live.values import Values
 run, execute = Values.run, Values._execute
-def skipped(self, call, targets, takeovers):
-    self._execute = lambda call, where: {cell: torch.zeros(cell.nbytes, dtype=torch.uint8).untyped_storage()
+def skipped(self, call, targets, takeovers, leave=()):
+    self._execute = lambda call, where, leave: {cell: torch.zeros(cell.nbytes, dtype=torch.uint8).untyped_storage()
         for cell in call.results if cell is not None and cell not in where}
     run(self, call, targets, takeovers)
-def drawn(self, call, where):
+def drawn(self, call, where, leave):
     call.generator = None
-    return execute(self, call, where)
+    return execute(self, call, where, leave)
 """
 
 

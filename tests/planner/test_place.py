@@ -47,3 +47,16 @@ def test_other_orders_place_more(monkeypatch: pytest.MonkeyPatch) -> None:
     without = sum(p.place(*case) is not None for case in cases)
     assert with_them >= 20
     assert without < with_them / 3
+
+
+def test_what_leaves_gives_its_place() -> None:
+    """An item that is there at the start and goes before another comes leaves its bytes to that."""
+    found = np.zeros((3, Q_COLUMNS), np.int64)
+    found[:, Q_BYTES] = [512, 512, 512]
+    found[:, Q_FROM] = [0, 0, 4]
+    found[:, Q_UNTIL] = [9, 4, 9]
+    at = p.place(found, np.array([0, 512]), 1024)
+    assert at is not None
+    assert at.tolist() == [0, 512, 512]
+    found[1, Q_UNTIL] = 5
+    assert p.place(found, np.array([0, 512]), 1024) is None

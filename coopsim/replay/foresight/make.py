@@ -44,12 +44,15 @@ class Plan:
     height: int  # the end of the highest of them
 
 
-def make(program: Program, budget: int, placed: s.Array, *, in_place: bool) -> Plan | None:
-    """A plan that fits into `budget` bytes with what is there at the start at the addresses `placed`, or None."""
+def make(program: Program, budget: int, placed: s.Array, *, in_place: bool, most: int | None = None) -> Plan | None:
+    """A plan that fits into `budget` bytes with what is there at the start at the addresses `placed`, or None.
+
+    most: bytes that it may have in memory at once, if fewer than the budget.
+    """
     D, chosen, graph = new_dry_run(program, in_place=in_place), selection(program), new_cut(program)
-    target = peak = budget
-    for most in (n * len(program.step_cost) for n in _DRY_RUNS):
-        with_cut = _choose(D, chosen, graph, target, most)
+    target = peak = budget if most is None else most
+    for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):
+        with_cut = _choose(D, chosen, graph, target, dry_runs)
         if with_cut is not None:
             break
     else:
@@ -57,7 +60,7 @@ def make(program: Program, budget: int, placed: s.Array, *, in_place: bool) -> P
     for k in range(_TRIES):
         if k > 0:
             target = min(target, peak) - max(int(_GIVEN_AWAY * budget), 1) * 2 ** (k - 1)
-            if _begin(D, graph, target, with_cut=with_cut) < 0 or not _make_fit(D, chosen, target, most):
+            if _begin(D, graph, target, with_cut=with_cut) < 0 or not _make_fit(D, chosen, target, dry_runs):
                 return None
         exact = replace(D, until=D.X[:, NEED].copy())
         dry_run(exact)

@@ -21,18 +21,22 @@ def place(residencies: s.Array, placed: s.Array, budget: int) -> s.Array | None:
     n = len(placed)
     free = residencies[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
-    for offset in _tries(items, _runs(placed, residencies[:n, Q_BYTES]), budget):
+    for offset in _tries(items, _runs(placed, residencies[:n, Q_BYTES], residencies[:n, Q_UNTIL]), budget):
         if height(items, offset) <= budget:
             return np.concatenate([placed, offset])
     return None
 
 
-def _runs(placed: s.Array, nbytes: s.Array) -> s.Array:
-    """What lies side by side as one: where each run begins and ends, from the lowest up."""
+def _runs(placed: s.Array, nbytes: s.Array, until: s.Array) -> s.Array:
+    """What lies side by side, and leaves together, as one: where each run begins and ends, and until when it is there.
+
+    From the lowest up.
+    """
     order = np.argsort(placed, kind="stable")
-    begin, end = placed[order], (placed + nbytes)[order]
-    apart = begin[1:] != end[:-1]
-    return np.stack([begin[np.append(True, apart)], end[np.append(apart, True)]], axis=1) if len(placed) else placed
+    begin, end, leaves = placed[order], (placed + nbytes)[order], until[order]
+    apart = (begin[1:] != end[:-1]) | (leaves[1:] != leaves[:-1])
+    first, last = np.append(True, apart), np.append(apart, True)
+    return np.stack([begin[first], end[last], leaves[last]], axis=1) if len(placed) else placed
 
 
 def _tries(items: Items, taken: s.Array, budget: int) -> Iterator[Ints]:
@@ -46,7 +50,7 @@ def _tries(items: Items, taken: s.Array, budget: int) -> Iterator[Ints]:
             yield offset
             too_high = int((offset + items.bytes > budget)[order].argmax())
             order = np.concatenate([order[too_high : too_high + 1], np.delete(order, too_high)])
-    edges = np.concatenate([[0], taken.ravel(), [budget]]).reshape(-1, 2)
+    edges = np.concatenate([[0], taken.reshape(-1, 3)[:, :2].ravel(), [budget]]).reshape(-1, 2)
     holes = edges[edges[:, 0] < edges[:, 1]]
     if len(holes) == 1:
         search, (low, high) = Search(items, keys.sections), holes[0].tolist()

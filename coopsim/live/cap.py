@@ -1,0 +1,47 @@
+"""The budget as a cap of PyTorch's caching allocator: before it takes more, it gives back what it keeps for later."""
+
+import torch
+
+_STEP = 2 << 20  #: the least that the allocator takes from the GPU at once
+_PART = 128  #: of the limit, by which a cap that is too low is raised
+
+
+class Cap:
+    """Between `set` and `lift` the allocator takes `limit` bytes from the GPU at most, and ops may run out of memory.
+
+    A limit that the program has set itself stays if it is lower.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = self._now = limit
+        self._device = torch.cuda.current_device()
+        self._total = torch.cuda.get_device_properties(self._device).total_memory
+        self._before: float | None = None
+
+    def set(self) -> None:
+        """From now on."""
+        if torch.cuda.memory_reserved(self._device) > self._limit:
+            torch.cuda.empty_cache()
+        before = torch.cuda.get_per_process_memory_fraction(self._device)
+        if self._limit < before * self._total:
+            self._before = before
+            self._allow(self._limit)
+
+    def higher(self) -> bool:
+        """A little more than until now. False: it cannot be raised."""
+        if self._before is None:
+            return False
+        self._allow(self._now + max(self._limit // _PART, _STEP))
+        if self._now >= self._before * self._total:
+            self.lift()
+        return True
+
+    def lift(self) -> None:
+        """No more."""
+        if self._before is not None:
+            torch.cuda.set_per_process_memory_fraction(self._before, self._device)
+            self._before = None
+
+    def _allow(self, nbytes: int) -> None:
+        self._now = nbytes
+        torch.cuda.set_per_process_memory_fraction(min((nbytes + 0.5) / self._total, 1.0), self._device)
