@@ -60,7 +60,11 @@ class CostModel:
             return 0
         rate = self._tflops.get(dtype, self._vector) if dtype is not None else self._vector
         # TFLOP/s are 1000 FLOP/ns, GB/s are bytes/ns
-        return max(round(flops / (rate * 1000)), round(nbytes / self._gbs), EFFICIENCY.launch_ns)
+        return max(round(flops / (rate * 1000)), self.moving(nbytes))
+
+    def moving(self, nbytes: int) -> int:
+        """The cost of a kernel that moves `nbytes` and computes next to nothing, in whole ns."""
+        return max(round(nbytes / self._gbs), EFFICIENCY.launch_ns)
 
 
 def flops(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], named: dict[str, Any], out: Any) -> int:

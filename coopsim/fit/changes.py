@@ -12,7 +12,8 @@ class Changes:
     gradient_checkpointing_enable; save: the ops whose results are kept all the same. autocast: forward passes run in
     bfloat16. foreach, fused: of every optimizer, None: as it is. set_to_none: of every zero_grad. accumulate: the
     optimizer steps once in so many calls. hold_gradients: gradients are never freed, which takes the memory of
-    accumulation in every step.
+    accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner. live: the budget in which
+    coopsim.live runs the script, which excludes all of the above.
     variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """
 
@@ -26,6 +27,8 @@ class Changes:
     set_to_none: bool = False
     accumulate: int = 1
     hold_gradients: bool = False
+    activation_memory_budget: float = 1.0
+    live: str = ""
     variables: tuple[tuple[str, str], ...] = ()
     cards: int = 0
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from coopsim.fit.changes import Changes
 
-Kind = Literal["settings", "checkpointing", "micro-batches", "precision", "cards"]
+Kind = Literal["settings", "checkpointing", "compiled", "live", "micro-batches", "precision", "cards"]
 #: The keys of --json.
 KEYS = ("kind", "text", "lines", "peak_device_bytes", "time_ratio", "same_numbers", "verified")
 

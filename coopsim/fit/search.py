@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit import batch as batches
-from coopsim.fit import cards, checkpointing, combine, microbatches, precision, selective, settings
+from coopsim.fit import cards, checkpointing, combine, compiled, live, microbatches, precision, selective, settings
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
@@ -101,6 +101,8 @@ class Search:
             settings.find_allocator(case),
             itertools.chain(checkpointing.find(case), selective.find(case)),
             settings.find_others(case),
+            compiled.find(case),
+            live.find(case),
             precision.find(case),
             cards.find(case),
         ]

@@ -1,5 +1,6 @@
 """Runs of the script with changes, under the card's memory less a margin."""
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ MARGIN = 0.02
 #: A card on which memory does not run out.
 ENDLESS = 4 << 40
 GUEST = "coopsim.fit.inside"
+LIVE = "coopsim.live.guest"
 
 
 @dataclass
@@ -67,11 +69,8 @@ class Trials:
             command=command or self.script.command,
             memory_bytes=memory_bytes or self.limit_bytes,
             quiet=True,
-            variables=changes.variables,
-            world_size=changes.cards or self.script.world_size,
-            guest=GUEST,
-            told=changes.message(),
         )
+        script = changed(script, changes)
         try:
             report = run(script)
         except CoopsimError as e:
@@ -92,17 +91,17 @@ class Trials:
         Where the allocator had to give memory back, a run with all of the card's memory may go another way: it is made.
         """
         report = self.run(remedy.text, ran, command=remedy.command)
-        if report is None or report.outcome != "ok":
+        if report is None or not works(report, ran):
             return None
         if report.retries:
             whole = self.script.total_bytes
             again = self.run(f"{remedy.text}, with all of the card", ran, command=remedy.command, memory_bytes=whole)
-            if again is None or again.outcome != "ok":
+            if again is None or not works(again, ran):
                 return None
         done = replace(
             remedy,
             peak_device_bytes=report.peak_device_bytes,
-            time_ratio=ratio(report, survey, remedy.changes.accumulate),
+            time_ratio=ratio(report, survey, remedy.changes),
             verified=True,
         )
         with self._lock:
@@ -114,11 +113,35 @@ class Trials:
         report = self.run(f"{remedy.text}, with memory enough", ran, command=remedy.command, memory_bytes=ENDLESS)
         if report is None:
             return remedy
-        share = ratio(report, survey, remedy.changes.accumulate)
+        share = ratio(report, survey, remedy.changes)
         return replace(remedy, peak_device_bytes=report.peak_device_bytes, time_ratio=share)
 
 
-def ratio(report: Report, survey: Survey, accumulate: int) -> float:
-    """Time of an optimizer step to that of the script as it is; `accumulate` forward and backward passes make one."""
+def changed(script: Script, changes: Changes) -> Script:
+    """The script as it runs with changes."""
+    guest, told = GUEST, changes.message()
+    if changes.live:
+        guest, told = LIVE, json.dumps({"memory": changes.live})
+    return replace(
+        script,
+        variables=changes.variables,
+        world_size=changes.cards or script.world_size,
+        guest=guest,
+        told=told,
+    )
+
+
+def works(report: Report, ran: Changes) -> bool:
+    """Did it train? Inside a budget that takes a plan, too: eviction on demand costs what nobody predicted."""
+    if report.outcome != "ok":
+        return False
+    return not ran.live or (not report.guest["failed"] and report.guest["planned_steps"] > 0)
+
+
+def ratio(report: Report, survey: Survey, changes: Changes) -> float:
+    """Time of an optimizer step to that of the script as it is; what is accumulated is passes of one."""
+    if changes.live:
+        return float(report.guest["predicted_overhead"])
+    accumulate = changes.accumulate
     step, optimizer = float(report.guest["step_ns"]), float(report.guest["optimizer_ns"])
     return (accumulate * (step - optimizer) + optimizer) / survey.step_ns if survey.step_ns else 1.0

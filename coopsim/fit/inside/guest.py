@@ -3,6 +3,8 @@
 import sys
 from typing import Any
 
+import torch._functorch.config as functorch_config
+
 from coopsim.fit.changes import Changes
 from coopsim.fit.inside import accumulate, autocast, checkpoint, optimizers
 from coopsim.fit.inside.blocks import Blocks
@@ -23,6 +25,8 @@ class Guest:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
         if changes.autocast:
             autocast.install(self._models)
+        if changes.activation_memory_budget != 1.0:
+            functorch_config.activation_memory_budget = changes.activation_memory_budget
         optimizers.install(changes)
         if changes.hold_gradients or changes.accumulate > 1:
             accumulate.install(changes)

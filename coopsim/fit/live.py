@@ -1,0 +1,38 @@
+"""Run the script inside a budget of memory: coopsim live run, as a user would type it."""
+
+import shlex
+from collections.abc import Iterator
+
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+
+#: Budgets as shares of what the allocator may reserve: blocks between tensors take the rest. The largest is tried first.
+_SHARES = (0.97, 0.93, 0.88, 0.8)
+_MIB = 1 << 20
+
+
+def find(case: Case) -> Iterator[Remedy]:
+    """The largest budget with which the script trains, if its steps go by plan.
+
+    Not of ranks, nor of what torch.compile compiled: live cannot follow these.
+    """
+    report = case.survey.report
+    if report.ranks or report.compiled_graphs:
+        return
+    room = case.trials.limit_bytes - report.context_bytes
+    for share in _SHARES:
+        done = case.verify(proposal(case, int(room * share) // _MIB))
+        if done is not None:
+            yield done
+            return
+
+
+def proposal(case: Case, budget_mib: int) -> Remedy:
+    """In so much."""
+    words = case.trials.script.command
+    command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
+    memory = f"{budget_mib}MiB"
+    line = f"coopsim live run --memory {memory} -- {command}"
+    text = f"in a budget of {memory}, by live's plan"
+    return case.proposal("live", text, (line,), Changes(live=memory), same=True)
