@@ -7,7 +7,7 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 
-#: Budgets as shares of what the allocator may reserve: blocks between tensors take the rest. The largest is tried first.
+#: Budgets as shares of what the allocator may reserve: what lies between tensors takes the rest.
 _SHARES = (0.97, 0.93, 0.88, 0.8)
 _MIB = 1 << 20
 
@@ -22,9 +22,11 @@ def find(case: Case) -> Iterator[Remedy]:
         return
     room = case.trials.limit_bytes - report.context_bytes
     for share in _SHARES:
-        done = case.verify(proposal(case, int(room * share) // _MIB))
+        wanted = proposal(case, int(room * share) // _MIB)
+        done = case.verify(wanted)
         if done is not None:
             yield done
+        if done is not None or wanted.changes in case.trials.failed:
             return
 
 

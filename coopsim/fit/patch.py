@@ -25,7 +25,7 @@ def diff(remedy: Remedy, survey: Survey) -> str:
     if changes.accumulate > 1:
         raise CoopsimError("no patch: how the loop adds up gradients is for you to write")
     texts: dict[str, str] = {}
-    if changes.checkpoint or changes.autocast:
+    if remedy.after_model:
         _model(remedy, survey, texts)
     if changes.foreach is not None or changes.fused is not None:
         option = "fused=True" if changes.fused else "foreach=False"

@@ -1,15 +1,17 @@
 """Recompute all blocks, but keep the results of the ops that are costly to run again for the bytes they take."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from coopsim.fit import checkpointing
+from coopsim.fit import checkpointing, settings
 from coopsim.fit.case import Case
 from coopsim.fit.names import expressions
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Model, Op
 
 _TRIES = 3
+_PRODUCT = re.compile(r"aten\.(\w*mm\.|\w*convolution|_scaled_dot_product)")
 
 
 def find(case: Case) -> Iterator[Remedy]:
@@ -27,7 +29,10 @@ def find(case: Case) -> Iterator[Remedy]:
     for _ in range(_TRIES):
         if not save:
             return
-        done = case.verify(proposal(case, everything, save))
+        wanted = proposal(case, everything, save)
+        done = case.verify(wanted)
+        if wanted.changes in case.trials.failed:
+            return
         if done is not None and done.time_ratio < plain.time_ratio:
             yield done
             return
@@ -38,15 +43,18 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def choose(ops: Sequence[Op], room: int) -> list[str]:
-    """The most expensive per byte first, while there is room; those that make nothing are views, and never kept.
+    """Of products the most expensive per byte first, while there is room.
+
+    What other ops make is cheap to make again, and may be changed in place, which what is kept must not be.
 
     >>> ops = [Op("aten.mm.default", 90, 10), Op("aten.gelu.default", 10, 40), Op("aten.bmm.default", 60, 10)]
-    >>> choose(ops, 25), choose(ops, 15), choose([Op("aten.view.default", 0, 0)], 9)
-    (['aten.mm.default', 'aten.bmm.default'], ['aten.mm.default'], [])
+    >>> choose(ops, 25), choose(ops, 15)
+    (['aten.mm.default', 'aten.bmm.default'], ['aten.mm.default'])
     """
     found = []
-    for op in sorted((op for op in ops if op.nbytes), key=lambda op: (-op.ns / op.nbytes, op.name)):
-        if op.nbytes <= room and op.name.startswith("aten."):
+    products = [op for op in ops if op.nbytes and _PRODUCT.match(op.name)]
+    for op in sorted(products, key=lambda op: (-op.ns / op.nbytes, op.name)):
+        if op.nbytes <= room:
             found.append(op.name)
             room -= op.nbytes
     return found
@@ -58,13 +66,20 @@ def proposal(case: Case, everything: Remedy, save: Sequence[str]) -> Remedy:
     assert model is not None
     names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in save)
     lines = _lines(model, everything, save)
-    return replace(
+    what, colon, beside = everything.text.partition(":")
+    selected = replace(
         everything,
-        text=f"{everything.text} but for the results of {names}",
+        text=f"{what} but for the results of {names}{colon}{beside}",
         lines=lines,
         after_model=lines,
         changes=replace(everything.changes, save=tuple(save)),
     )
+    # With a cache blocks do other ops when they are run again, which selective checkpointing does not allow.
+    without = settings.without_cache(case)
+    if without is None:
+        return selected
+    lines += without.lines
+    return replace(selected, lines=lines, after_model=lines, changes=selected.changes.with_(without.changes))
 
 
 def _lines(model: Model, everything: Remedy, save: Sequence[str]) -> tuple[str, ...]:

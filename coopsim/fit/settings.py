@@ -61,8 +61,24 @@ def _with(case: Case, setting: str) -> Remedy:
     return case.proposal("settings", setting, (f"export {_VARIABLE}={value}",), changes, same=True)
 
 
+def without_cache(case: Case) -> Remedy | None:
+    """No cache of keys and values, which a model of transformers keeps while it trains; None if there is none."""
+    model = case.survey.model
+    if model is None or not any(block.cached for level in model.levels for block in level):
+        return None
+    lines = (
+        f"for module in {model.variable}.modules():",
+        '    if hasattr(module, "config"):',
+        "        module.config.use_cache = False",
+    )
+    text = "without the cache of keys and values, which may change last bits"
+    return case.proposal("settings", text, lines, Changes(no_cache=True), same=False, after_model=True)
+
+
 def _others(case: Case) -> Iterator[Remedy]:
     survey = case.survey
+    if (cacheless := without_cache(case)) is not None:
+        yield cacheless
     if survey.zeroed:
         lines = tuple(dict.fromkeys(source.line(*place).replace("=False", "=True") for place in survey.zeroed))
         # An optimizer passes over a parameter without gradient, and steps with one that is 0.

@@ -38,8 +38,9 @@ class Blocks:
         for block in self._by_name[-1].values():
             block.register_forward_pre_hook(self._given, with_kwargs=True)
 
-    def _given(self, module: nn.Module, _: Any, kwargs: dict[str, Any]) -> None:
-        if any(kwargs.get(name) is not None for name in _CACHES):
+    def _given(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        named = any(kwargs.get(name) is not None for name in _CACHES)
+        if named or any(type(value).__module__ == "transformers.cache_utils" for value in args):
             self._cached.add(id(module))
 
     def _enter(self, module: nn.Module, _: Any) -> None:

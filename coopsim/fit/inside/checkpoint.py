@@ -41,6 +41,13 @@ def apply(model: nn.Module, names: tuple[str, ...], *, own: bool, save: tuple[st
     apply_activation_checkpointing(model, wrapper, check_fn=lambda module: module in chosen)
 
 
+def without_cache(model: nn.Module) -> None:
+    """Models of transformers keep no keys and values, which training does not look at again."""
+    for module in model.modules():
+        if hasattr(module, "config"):
+            module.config.use_cache = False  # type: ignore[union-attr]
+
+
 def _unwrapped(model: Any) -> Any:
     while not hasattr(model, "gradient_checkpointing_enable"):
         model = model._modules.get("module") or model._modules["_orig_mod"]

@@ -23,6 +23,8 @@ class Guest:
         self._optimizers = optimizers.Optimizers()
         if changes.checkpoint:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
+        if changes.no_cache:
+            self._models.on_first_call.append(lambda _, model: checkpoint.without_cache(model))
         if changes.autocast:
             autocast.install(self._models)
         if changes.activation_memory_budget != 1.0:
