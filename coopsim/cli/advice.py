@@ -159,7 +159,6 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
     if found["ends"]:
         lines = [
             ("more memory", f"at least {more}, to pass this request; the history does not say what comes after it"),
-            ("", "`coopsim phantom run --fit -- python train.py` finds what all of it needs, without a GPU"),
         ]
     else:
         lines = [("more memory", more)]
@@ -173,7 +172,7 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
                 "coopsim phantom run --trace), and advise tries it",
             )
         )
-        return lines
+        return [*lines, *_fit(found)]
     from coopsim.trace.measure import bytes_at_peak
 
     held = bytes_at_peak(found["trace"])
@@ -191,8 +190,14 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
         size, policy = min(sizes, default=(None, ""), key=lambda s: s[0].nbytes)
         at_all = f"from {human(size.nbytes)} on, with {policy}" if size else "under none of these policies"
         lines.append(("recomputation", at_all))
-    lines.append(("", "simulated here; PyTorch's own way to recompute is torch.utils.checkpoint"))
-    return lines
+    lines.append(("", "simulated here; `coopsim live run` trains by such a schedule"))
+    return [*lines, *_fit(found)]
+
+
+def _fit(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What goes further: the script itself, with remedies."""
+    command = f"`coopsim fit --gpu {found['gpu'] or 'CARD'} -- python train.py`"
+    return [("the script", f"{command} says what all of it needs, and tries what to change of it, without a GPU")]
 
 
 def _conclusion(advice: Any, *, ends: bool) -> str:

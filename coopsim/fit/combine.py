@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator
 
-from coopsim.fit import checkpointing, microbatches, precision, settings
+from coopsim.fit import checkpointing, compiled, microbatches, precision, settings
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.remedy import Remedy
@@ -54,4 +54,4 @@ def _bases(case: Case, batch: Batch | None) -> Iterator[tuple[Remedy, bool]]:
 
 
 def _parts(case: Case) -> tuple[Remedy | None, Remedy | None, Remedy | None]:
-    return checkpointing.most(case), settings.together(case), precision.proposal(case)
+    return compiled.least(case) or checkpointing.most(case), settings.together(case), precision.proposal(case)

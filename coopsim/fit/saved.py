@@ -3,6 +3,8 @@
 import hashlib
 import json
 from dataclasses import asdict
+from importlib import util
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,18 @@ def _remedy(found: dict[str, Any]) -> Remedy:
     return Remedy(**found | said | {"changes": changes})
 
 
+def _versions() -> tuple[object, ...]:
+    """Of what the results depend on: PyTorch's, and our own code as it reads, which may be no release."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(coopsim.__file__).parent.rglob("*.py")):
+        digest.update(file.read_bytes())
+    found = [version(name) for name in ("torch", "transformers") if util.find_spec(name)]
+    return coopsim.__version__, digest.hexdigest(), *found
+
+
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
-    said = (coopsim.__version__, str(Path.cwd()), script.card, script.total_bytes, script.command)
+    said = (_versions(), str(Path.cwd()), script.card, script.total_bytes, script.command)
     digest.update(repr(said).encode())
     for word in script.command:
         if word.endswith(".py") and Path(word).is_file():

@@ -21,6 +21,7 @@ from coopsim.script import Report, Script, run
 from coopsim.script.largest import Largest
 from coopsim.script.largest import search as search_largest
 from coopsim.script.start import end_all
+from coopsim.text import human
 from coopsim.types import CoopsimError
 
 _FASTER = 4  #: a batch is looked for up to so many times the one that is wanted
@@ -53,13 +54,19 @@ class Search:
             self._fits = self._fits_as_it_is(survey)
             if self._fits:
                 return replace(self.so_far(), larger=self._larger(batch) if batch else None)
+            if not survey.trains:
+                title, needs = self._trials.script.title, human(survey.needs_bytes)
+                raise CoopsimError(
+                    f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
+                )
             case = Case(self._trials, survey, requests)
             self._try_each(case, batch)
             if not self._trials.found:
                 for _ in combine.find(case, batch):
                     pass
             done = self.so_far()
-            if not done.remedies and (near := combine.nearest(case, batch)):
+            near = None if done.remedies else combine.nearest(case, batch)
+            if near is not None and near.peak_device_bytes < survey.needs_bytes:
                 done = replace(done, remedies=(with_patch(near, survey),), runs=self._trials.runs)
             return done
 

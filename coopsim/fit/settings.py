@@ -22,14 +22,13 @@ def find_allocator(case: Case) -> Iterator[Remedy]:
 
 def find_others(case: Case) -> Iterator[Remedy]:
     """Of the optimizer, and of how gradients are cleared."""
-    for proposal in _others(case):
-        done = case.verify(proposal)
-        if done:
+    for proposal in (without_cache(case), *_others(case)):
+        if proposal is not None and (done := case.verify(proposal)):
             yield done
 
 
 def together(case: Case) -> Remedy | None:
-    """All that may help, in one."""
+    """All that may help, in one. Recomputation, which goes with it, turns the cache off by itself."""
     parts = [_expandable(case), *_others(case)]
     if any(p.changes.fused for p in parts):
         parts = [p for p in parts if p.changes.foreach is None]
@@ -77,8 +76,6 @@ def without_cache(case: Case) -> Remedy | None:
 
 def _others(case: Case) -> Iterator[Remedy]:
     survey = case.survey
-    if (cacheless := without_cache(case)) is not None:
-        yield cacheless
     if survey.zeroed:
         lines = tuple(dict.fromkeys(source.line(*place).replace("=False", "=True") for place in survey.zeroed))
         # An optimizer passes over a parameter without gradient, and steps with one that is 0.

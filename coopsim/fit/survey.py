@@ -71,9 +71,13 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Survey:
-    """Of a run with memory enough. needs_bytes: the smallest memory for its requests, context included."""
+    """Of a run with memory enough. needs_bytes: the smallest memory for its requests, context included.
+
+    trains: it has backward passes.
+    """
 
     report: Report
+    trains: bool
     needs_bytes: int
     model: Model | None
     optimizers: tuple[Optimizer, ...]
@@ -92,6 +96,7 @@ def read(report: Report, needs_bytes: int) -> Survey:
     models = sorted(enumerate(found["models"]), key=lambda m: (-m[1]["parameters"], m[0]))
     return Survey(
         report=report,
+        trains=found["backwards"] > 0,
         needs_bytes=needs_bytes,
         model=_model(*models[0]) if models else None,
         optimizers=tuple(Optimizer(**o) for o in found["optimizers"]["stepped"]),

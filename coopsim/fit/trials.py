@@ -1,6 +1,7 @@
 """Runs of the script with changes, under the card's memory less a margin."""
 
 import json
+import shlex
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -46,7 +47,12 @@ class Trials:
         """Run the script as it is on a card without end."""
         self.say("running it as it is, with memory enough")
         script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
-        report = run(script, requests=requests)
+        try:
+            report = run(script, requests=requests)
+        except CoopsimError as e:
+            if "ended with exit code" in str(e):  # what it said is not shown here
+                raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
+            raise
         self.runs += 1
         return read(report, self.needs(report, requests))
 

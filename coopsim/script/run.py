@@ -80,6 +80,8 @@ class Script:
                 raise CaptureError(f"{first}: no such file")
             return [sys.executable, *self.command]
         if _PYTHON.fullmatch(first):
+            if len(self.command) > 1 and self.command[1].endswith(".py") and not Path(self.command[1]).is_file():
+                raise CaptureError(f"{self.command[1]}: no such file")
             return [sys.executable, *self.command[1:]]
         found = shutil.which(first, path=start.command_path())
         if found is None:

@@ -158,7 +158,9 @@ def test_a_step_that_cannot_be_repeated(tmp_path: Path, coopsim: Any) -> None:
 
 def test_a_batch_cannot_shrink_the_parameters(step: Path, coopsim: Any) -> None:
     assert "not enough: 48 MiB at the peak" in coopsim("advise", step, "--memory", "40MiB").out
-    assert "385 MiB of the peak depend on it" in coopsim("advise", step, "--memory", "100MiB").out
+    out = coopsim("advise", step, "--memory", "100MiB").out
+    assert "385 MiB of the peak depend on it" in out
+    assert "`coopsim fit --gpu CARD -- python train.py`" in out
 
 
 def test_bytes_at_the_peak_by_role(step: Path, bert: Any) -> None:
@@ -187,7 +189,7 @@ def test_a_snapshot_says_what_a_trace_would_add(tmp_path: Path, coopsim: Any) ->
     assert code == 3, err
     assert out.startswith("Does not fit: has 65 MiB, and needs at least 63 MiB more to pass this request\n")
     assert "more memory    at least 63 MiB more, to pass this request; the history does not say what comes after" in out
-    assert "`coopsim phantom run --fit -- python train.py` finds what all of it needs" in out
+    assert "the script     `coopsim fit --gpu CARD -- python train.py` says what all of it needs, and tries" in out
     assert "recomputation  not tried: a snapshot does not say what could be recomputed. Record a trace" in out
     found = json.loads(coopsim("advise", tmp_path / "s.pickle", "--memory", "65MiB", "--json").out)
     assert (found["history_ends_at_failure"], found["more_bytes"]) == (True, 63 * MIB)

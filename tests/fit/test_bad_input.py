@@ -19,6 +19,7 @@ BAD = {
     ("--gpu", "rtx-3060", "--", "python", "train.py", "{}"): "which batch do you want? Write it between the braces",
     ("--gpu", "rtx-3060", "--", "python", "train.py", "{2}", "{4}"): "names more than one batch",
     ("--gpu", "rtx-3060", "--", "no-such-file.py"): "no-such-file.py: no such file",
+    ("--gpu", "rtx-3060", "--", "python", "no-such-file.py"): "no-such-file.py: no such file",
 }
 
 

@@ -64,6 +64,8 @@ def gradients():
     names = [n.replace("_checkpoint_wrapped_module.", "") for n, _ in model.named_parameters()]
     return dict(zip(names, [p.grad.clone() for p in model.parameters()])), len(calls)
 
+if {save}:
+    checkpoint.without_cache(model)
 calls = []
 nn.Linear.forward = (lambda plain: lambda self, x: (calls.append(1), plain(self, x))[1])(nn.Linear.forward)
 before, plain_calls = gradients()
@@ -98,11 +100,11 @@ def test_gradients_are_bit_for_bit_the_same(model: str, count: int, on_phantom: 
         assert found["again"] > 0
 
 
-@pytest.mark.parametrize("model", sorted(set(MODELS) - {"gpt2"}))  # whose blocks do other ops the second time
+@pytest.mark.parametrize("model", MODELS)
 def test_selective_checkpointing_keeps_every_bit_too(model: str, on_phantom: Runner) -> None:
     found = on_phantom(program(model, 4, save=("aten.addmm.default", "aten.mm.default")))
     assert found["same"]
-    assert found["again"] > 0
+    assert model == "gpt2" or found["again"] > 0  # its layers are Conv1D
 
 
 def test_why_a_cache_of_keys_and_values_is_said_to_change_numbers(on_phantom: Runner) -> None:

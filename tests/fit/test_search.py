@@ -42,14 +42,19 @@ def test_three_kinds_and_all_fit_when_applied(blocks: tuple[Script, Fit, list[st
     assert not found.fits
     assert found.solved
     assert found.needs_bytes > found.memory_bytes == 500 * MIB
-    assert list(dict.fromkeys(r.kind for r in found.remedies)) == ["checkpointing", "precision", "micro-batches"]
-    assert all(r.same_numbers == (r.kind == "checkpointing") for r in found.remedies)
+    assert list(dict.fromkeys(r.kind for r in found.remedies)) == [
+        "live",
+        "checkpointing",
+        "precision",
+        "micro-batches",
+    ]
+    assert all(r.same_numbers == (r.kind in ("live", "checkpointing")) for r in found.remedies)
     assert "fits" in said[1]  # the first remedy takes two runs: the script as it is, and with it
     for remedy in found.remedies:
         assert remedy.verified
         assert remedy.peak_device_bytes <= 500 * MIB * 0.98
         assert apply(replace(it, quiet=True), remedy).outcome == "ok"
-    between = {"checkpointing": (1.0, 4 / 3), "precision": (0.4, 1.0), "micro-batches": (1.0, 1.2)}
+    between = {"live": (1.0, 1.2), "checkpointing": (1.0, 4 / 3), "precision": (0.4, 1.0), "micro-batches": (1.0, 1.2)}
     for remedy in found.remedies:
         low, high = between[remedy.kind]
         assert low < remedy.time_ratio < high
@@ -83,12 +88,14 @@ def test_patches_are_where_the_place_is_certain(blocks: tuple[Script, Fit, list[
 
 
 @pytest.mark.slow
-def test_kept_for_later(blocks: tuple[Script, Fit, list[str]], cache: None) -> None:
+def test_kept_for_later(blocks: tuple[Script, Fit, list[str]], cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     it, found, _ = blocks
     assert saved.load(it) is None
     saved.save(it, found.remedies)
     assert saved.load(it) == found.remedies
     assert saved.load(replace(it, memory_bytes=1)) is None
+    monkeypatch.setattr(saved, "_versions", lambda: ("another",))
+    assert saved.load(it) is None
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ class Guest:
     """From the import of torch to the end of the process."""
 
     def __init__(self, recorder: Any, changes: Changes) -> None:
+        self._where = recorder.where
         self._meter = Meter(recorder)
         self._models = Models()
         self._blocks = Blocks(self._models)
@@ -39,5 +40,6 @@ class Guest:
             "models": self._models.found(self._blocks),
             "optimizers": self._optimizers.found(),
             "trainer": "transformers.trainer" in sys.modules,
+            "backwards": self._where.backwards,
             **self._meter.found(),
         }
