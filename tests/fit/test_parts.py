@@ -1,12 +1,16 @@
 """The parts of the search that need no run: places of batches, names of modules, places in files."""
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from coopsim.fit import batch, checkpointing, names, source
+from coopsim.fit import batch, checkpointing, names, source, trials
 from coopsim.fit.changes import Changes
 from coopsim.fit.survey import Block, Model
+from coopsim.script import Script
 from coopsim.types import CoopsimError
 
 MODEL = Model(0, "Net", None, half=False, autocast=False, name="net", prefix="module.", file="", levels=())
@@ -49,6 +53,23 @@ def test_changes_join_and_travel() -> None:
     both = one.with_(other)
     assert both == Changes(checkpoint=("a", "b"), own=True, foreach=False, variables=(("A", "b"),))
     assert Changes.read(both.message()) == both
+
+
+@pytest.mark.parametrize(
+    ("steps", "planned", "failed", "expected"),
+    [(3, 1, "", True), (3, 0, "", False), (20, 9, "", False), (20, 10, "", True), (3, 1, "no room", False)],
+)
+def test_a_budget_takes_a_plan(steps: int, planned: int, failed: str, *, expected: bool) -> None:
+    guest = {"steps": steps, "planned_steps": planned, "failed": failed, "predicted_overhead": 1.25}
+    report: Any = SimpleNamespace(outcome="ok", guest=guest)
+    survey: Any = None
+    assert trials.works(report, Changes(live="9MiB")) is expected
+    assert trials.ratio(report, survey, Changes(live="9MiB")) == 1.25
+
+
+def test_a_budget_is_run_as_coopsim_live_runs_it() -> None:
+    run = trials.changed(Script(("a.py",)), Changes(live="9MiB"))
+    assert (run.guest, json.loads(run.told)) == ("coopsim.live.guest", {"memory": "9MiB"})
 
 
 def test_the_largest_blocks_come_first_and_like_ones_in_order() -> None:

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 import coopsim
-from coopsim.fit import Fit, Search, apply, saved
+from coopsim.fit import Fit, Search, apply, compiled, saved
+from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
+from coopsim.fit.patch import with_patch
 from coopsim.fit.remedy import KEYS, Remedy
+from coopsim.fit.trials import Trials
 from coopsim.phantom import build
 from coopsim.script import Script
 
@@ -157,6 +160,27 @@ def test_a_program_that_fits_says_the_room_and_a_larger_batch() -> None:
     assert first.startswith("Fits: needs 586 MiB, the NVIDIA GeForce RTX 3060 has 700 MiB. Room: 114 MiB")
     assert int(second.split()[2]) > 4096
     assert second.endswith("does not")
+
+
+@pytest.mark.slow
+def test_a_compiled_script_saves_less(tmp_path: Path) -> None:
+    it = replace(script(420, "compiled.py", "4096"), quiet=True)
+    trials = Trials(it, lambda _: None)
+    survey = trials.survey(tmp_path / "requests.npy")
+    assert survey.needs_bytes > it.total_bytes
+    [remedy] = compiled.find(Case(trials, survey, tmp_path / "requests.npy"))
+    assert remedy.changes.activation_memory_budget == 0.9
+    assert remedy.peak_device_bytes <= 420 * MIB * 0.98
+    assert 1.0 < remedy.time_ratio < 4 / 3
+    assert not remedy.same_numbers
+    assert apply(it, remedy).outcome == "ok"
+    assert apply(it, replace(remedy, changes=Changes())).outcome == "oom"
+    copy = tmp_path / "compiled.py"
+    copy.write_text((SCRIPTS / "compiled.py").read_text())
+    patch = with_patch(replace(remedy), survey).patch
+    subprocess.run(["patch", str(copy)], input=patch, text=True, check=True, capture_output=True)
+    patched = replace(it, command=(str(copy), "4096"))
+    assert apply(patched, replace(remedy, command=patched.command, changes=Changes())).outcome == "ok"
 
 
 @pytest.mark.slow
