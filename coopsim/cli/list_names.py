@@ -1,10 +1,10 @@
-"""coopsim list [policies|allocators|models|hardware]: what there is to choose from; all of it without a word."""
+"""coopsim list [policies|traces|allocators|models|hardware]: what there is to choose from; all of it without a word."""
 
 import argparse
 import json
 import textwrap
 
-from coopsim.text import table
+from coopsim.text import human, table
 from coopsim.types import CoopsimError
 
 _COLUMNS = 100  #: a table of policies is no wider
@@ -13,7 +13,7 @@ _COLUMNS = 100  #: a table of policies is no wider
 def run(args: argparse.Namespace) -> int:
     if args.choices and args.what != "policies":
         raise CoopsimError(f"--choices is of policies, not of {args.what or 'all'}")
-    of = {"policies": _policies, "allocators": _allocators, "models": _models, "hardware": _hardware}
+    of = {"policies": _policies, "traces": _traces, "allocators": _allocators, "models": _models, "hardware": _hardware}
     rows = {what: find() for what, find in of.items() if args.what in (None, what)}
     if args.json:
         print(json.dumps(rows if args.what is None else rows[args.what], indent=1))
@@ -46,6 +46,17 @@ def _policies() -> list[dict[str, str]]:
         | policies.choices(p)
         | {"source": p.source, "summary": p.summary, "plans": "yes" if p.plans else "no"}
         for p in found
+    ]
+
+
+def _traces() -> list[dict[str, str]]:
+    from coopsim.trace.file import read_parquet
+    from coopsim.trace.named import shipped
+
+    headers = {name: read_parquet(path, "trace")[1] for name, path in shipped().items()}
+    return [
+        {"trace": name, "peak": human(h["peak_allocated_bytes"]), "batch": str(h["batch"]), "what it is": h["title"]}
+        for name, h in headers.items()
     ]
 
 

@@ -79,7 +79,9 @@ def build() -> Parser:
     _requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
     _export(add("export", "make of a schedule what another tool shows"))
     p = add("list", "what there is to choose from", module="list_names")
-    p.add_argument("what", nargs="?", choices=("policies", "allocators", "models", "hardware"), help="default: all")
+    p.add_argument(
+        "what", nargs="?", choices=("policies", "traces", "allocators", "models", "hardware"), help="default: all"
+    )
     p.add_argument("--choices", action="store_true", help="of policies: the choices that each is made of")
     p.add_argument("--json", action="store_true", help="print JSON")
     p = add("completion", "print what makes a shell complete coopsim's commands and options")

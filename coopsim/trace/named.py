@@ -2,18 +2,36 @@
 
 from pathlib import Path
 
+from coopsim.errors import nearest
 from coopsim.trace.file import load
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError
 
+_PACKAGE = Path(__file__).parents[1]
+_FOLDERS = (_PACKAGE / "traces", _PACKAGE.parent / "traces")  #: of a wheel, of a checkout
+
 
 def load_trace(name: str | Path) -> Trace:
-    """Load a trace: a file, or a synthetic one, `synth:NAME[:SIZE]`. CoopsimError if it cannot be read."""
+    """Load a trace: a file, the name of one that comes with coopsim (`bert-large`), or `synth:NAME[:SIZE]`.
+
+    CoopsimError if it cannot be read.
+    """
     if str(name).startswith("synth:"):
         from coopsim.trace.synth import make
 
         return make(str(name))
     path = Path(name)
-    if not path.suffix and not path.exists() and (near := Path("traces", f"{name}.parquet")).exists():
-        raise CoopsimError(f"{name}: no such file; did you mean {near}?")
-    return load(path)
+    if path.exists() or path.suffix == ".parquet" or len(path.parts) != 1:
+        return load(path)
+    known = shipped()
+    if str(name) in known:
+        return load(known[str(name)])
+    near = nearest(str(name), known)
+    tip = f"did you mean {' or '.join(near)}?" if near else "coopsim list traces says which come with it"
+    raise CoopsimError(f"{name}: no such file, nor a trace that comes with coopsim; {tip}")
+
+
+def shipped() -> dict[str, Path]:
+    """The traces that come with coopsim, by name."""
+    folder = next((f for f in _FOLDERS if f.is_dir()), _FOLDERS[0])
+    return {path.stem: path for path in sorted(folder.glob("*.parquet"))}

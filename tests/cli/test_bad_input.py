@@ -269,11 +269,13 @@ def test_a_schedule_of_another_trace_is_refused(coopsim, folder: Path) -> None:
     assert "made from another trace" in answer.err
 
 
-def test_a_name_for_a_trace(coopsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    answer = coopsim("info", "bert-large")
+def test_a_name_for_a_trace(coopsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert coopsim("info", "bert-large", "--json") == coopsim("info", BERT, "--json")
+    answer = coopsim("info", "bert-larg")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == "coopsim: bert-large: no such file; did you mean traces/bert-large.parquet?\n"
+    said = "coopsim: bert-larg: no such file, nor a trace that comes with coopsim; did you mean bert-large?\n"
+    assert answer.err == said
 
 
 def test_nobody_listens() -> None:

@@ -1,6 +1,7 @@
 """coopsim list: what there is, in a table that can be read."""
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -26,10 +27,11 @@ def test_policies_say_what_they_do(coopsim: Any) -> None:
 def test_all_of_it(coopsim: Any) -> None:
     answer = coopsim("list")
     assert answer.code == 0
+    assert re.search(r"^bert-large +30\.11 GiB +16 +BERT-Large pre-training", answer.out, re.MULTILINE)
     for line in ("coop ", "arena ", "bert-large ", "a100-80gb "):
         assert f"\n{line}" in answer.out
     found = json.loads(coopsim("list", "--json").out)
-    assert list(found) == ["policies", "allocators", "models", "hardware"]
+    assert list(found) == ["policies", "traces", "allocators", "models", "hardware"]
     assert found["allocators"] == json.loads(coopsim("list", "allocators", "--json").out)
 
 
