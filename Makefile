@@ -25,7 +25,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt transformers filelock fsspec jinja2 networkx psutil setuptools sympy typing-extensions
 	@touch $@
 
-demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coop, draw the figures
+demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coop, train in half the memory, draw the figures
 	@mkdir -p $(OUT)
 	$(BIN)/coopsim capture bert-large -o $(OUT)/bert-large.parquet
 	$(BIN)/coopsim info $(OUT)/bert-large.parquet
@@ -37,6 +37,7 @@ demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coo
 		$(BIN)/coopsim validate $(OUT)/$$policy-50.parquet --trace $(OUT)/bert-large.parquet || exit 1; \
 	done
 	$(BIN)/coopsim plot $(OUT)/dtr-oneflow-50.parquet $(OUT)/dte-oneflow-50.parquet $(OUT)/coop-50.parquet --trace $(OUT)/bert-large.parquet -o $(OUT)
+	$(BIN)/python experiments/live/demo.py $(OUT)/live.png
 	@echo && echo "Figures:" && ls $(OUT)/*.png
 
 test: setup ## the tests (some minutes)
