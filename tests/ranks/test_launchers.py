@@ -54,14 +54,14 @@ REFUSED = {
         "deepspeed is not understood as a launcher; use torchrun, or name the script and --world N"
     ),
     ("--", "torchrun", "--nnodes", "1:4", "train.py"): "--nnodes 1:4: say one number of machines",
-    ("--world", "12", "--", "python", "train.py"): "12 ranks do not fill machines of 8; name a multiple of 8",
-    ("--world", "8192", "--", "python", "train.py"): ("a world of 8192 ranks; the phantom GPU stands for 1 to 4096"),
-    ("--world", "4", "--ranks", "1,4", "--", "python", "train.py"): "--ranks 1,4: there are ranks 0 to 3",
-    ("--world", "4", "--ranks", "first", "--", "python", "train.py"): ("--ranks first: say which, as in 0,7, or all"),
+    ("--world", "12", "--", "python", FSDP2): "12 ranks do not fill machines of 8; name a multiple of 8",
+    ("--world", "8192", "--", "python", FSDP2): ("a world of 8192 ranks; the phantom GPU stands for 1 to 4096"),
+    ("--world", "4", "--ranks", "1,4", "--", "python", FSDP2): "--ranks 1,4: there are ranks 0 to 3",
+    ("--world", "4", "--ranks", "first", "--", "python", FSDP2): ("--ranks first: say which, as in 0,7, or all"),
     ("--ranks", "1", "--", "python", "-c", "pass"): (
         "--ranks: -c pass starts no ranks; name a launcher (torchrun), or the script itself with --world N"
     ),
-    ("--world", "4", "--ranks", "all", "--snapshot", "s", "--", "python", "train.py"): (
+    ("--world", "4", "--ranks", "all", "--snapshot", "s", "--", "python", FSDP2): (
         "--snapshot is of one rank; say which: --ranks 0"
     ),
 }
