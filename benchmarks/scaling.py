@@ -2,8 +2,7 @@
 
 Synthetic traces: a sequence of nets of `resident` layers each, sizes and costs drawn at random, every third layer with
 a skip connection, trained one after the other (forward, backward) until there are `ops` ops. Replayed for one step at
-90 % of the peak, where memory is fullest. Prints a line a replay; writes scaling.csv and scaling.png, with the exponent
-that a line through the points in doubly logarithmic axes has.
+90 % of the peak, where memory is fullest. Prints a line per replay; writes scaling.csv and scaling.png.
 """
 
 import argparse
@@ -17,6 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from coopsim.figures import style
 from coopsim.files import replacing
 from coopsim.options import ReplayOptions
 from coopsim.replay import measure
@@ -27,7 +27,15 @@ from coopsim.types import Phase, Role
 
 POLICIES = ("coop", "coop-oneflow", "dte-oneflow", "dtr-oneflow", "dtr-eq", "lru")
 GRANULE = 512
-LABELS = {"coop": "Coop", "coop-oneflow": "Coop, published loop", "dte-oneflow": "DTE", "dtr-oneflow": "DTR (OneFlow)"}
+LABELS = {
+    "coop": "Coop",
+    "coop-oneflow": "Coop, published loop",
+    "dte-oneflow": "DTE",
+    "dtr-oneflow": "DTR",
+    "dtr-eq": "DTR, its authors' classes",
+    "lru": "LRU",
+}
+WIDE = (100, 100_000)
 
 
 def nets(ops: int, resident: int) -> Trace:
@@ -80,31 +88,33 @@ def timed(trace: Trace, policy: str, runs: int) -> dict[str, Any]:
     }
 
 
-def exponent(points: list[tuple[float, float]]) -> float:
-    """The slope of a line through the points in doubly logarithmic axes."""
-    x, y = np.log(np.array(points)).T
-    return float(np.polyfit(x, y, 1)[0])
-
-
-def draw(rows: list[dict[str, Any]], folder: Path) -> None:
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Blocks visited and time per search against resident blocks; time per op against the length of the trace."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 3.0), layout="constrained", dpi=150)
-    left, right = figure.subplots(1, 2)
-    for policy in dict.fromkeys(r["policy"] for r in rows):
-        mine = [r for r in rows if r["policy"] == policy]
-        searched = [(r["resident"], r["ns_per_search"] / 1e3) for r in mine if r["group"] == "resident"]
-        ran = [(r["ops"], r["ns_per_op"]) for r in mine if r["group"] == "ops"]
-        name = LABELS.get(policy, policy)
-        left.plot(*zip(*searched, strict=True), marker="o", ms=3, label=f"{name}: {exponent(searched):.2f}")
-        right.plot(*zip(*ran, strict=True), marker="o", ms=3, label=f"{name}: {exponent(ran):.2f}")
-    left.set(xlabel="resident blocks", ylabel="time per search [µs]", xscale="log", yscale="log")
-    right.set(xlabel="ops in the trace", ylabel="time per op run [ns]", xscale="log", yscale="log")
-    right.set_ylim(100, 100_000)
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7, title="exponent", title_fontsize=7)
-    figure.savefig(folder / "scaling.png", metadata={"Software": None})
+    names = style.order(r["policy"] for r in rows)
+    looks = style.policies(names)
+    with style.applied("column"):
+        figure = Figure(figsize=(7.4, 2.7), layout="constrained", dpi=150)
+        visits, times, ops = figure.subplots(1, 3)
+        for name in names:
+            searched = [r for r in rows if r["policy"] == name and r["group"] == "resident"]
+            ran = [r for r in rows if r["policy"] == name and r["group"] == "ops"]
+            look = {"color": looks[name].color, "marker": looks[name].marker}
+            resident = [int(r["resident"]) for r in searched]
+            visits.plot(resident, [int(r["visits_per_search"]) for r in searched], label=LABELS.get(name), **look)
+            times.plot(resident, [int(r["ns_per_search"]) / 1e3 for r in searched], **look)
+            ops.plot([int(r["ops"]) for r in ran], [int(r["ns_per_op"]) for r in ran], **look)
+        visits.plot(WIDE, WIDE, color="#999999", linestyle=":", label="each block once")
+        visits.set(xlabel="resident blocks", ylabel="blocks visited per search")
+        times.set(xlabel="resident blocks", ylabel="time per search [µs]")
+        ops.set(xlabel="ops in the trace", ylabel="time per op run [ns]", ylim=(100, 100_000))
+        for axes in (visits, times, ops):
+            axes.set(xscale="log", yscale="log")
+            axes.grid()
+        figure.legend(loc="outside lower center", ncols=len(names) + 1)
+        with replacing(path) as new:
+            figure.savefig(new, format="png", metadata={"Software": None})
 
 
 def main() -> None:
@@ -114,8 +124,13 @@ def main() -> None:
     parser.add_argument("--resident", type=int, nargs="+", default=[100, 300, 1000, 2000, 10_000, 30_000, 100_000])
     parser.add_argument("--ops", type=int, nargs="+", default=[1000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--draw", type=Path, metavar="CSV", help="draw the figures of an earlier run, and run nothing")
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
+    if args.draw:
+        with args.draw.open(newline="") as file:
+            draw(list(csv.DictReader(file)), args.output / "scaling.png")
+        return
     rows: list[dict[str, Any]] = []
     grid = [("resident", max(4 * n, 1000), n) for n in args.resident] + [("ops", n, 100) for n in args.ops]
     for group, ops, resident in grid:
@@ -128,7 +143,7 @@ def main() -> None:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    draw(rows, args.output)
+    draw(rows, args.output / "scaling.png")
 
 
 if __name__ == "__main__":
