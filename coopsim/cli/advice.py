@@ -6,6 +6,7 @@ from coopsim.advise.candidates import EXPANDABLE
 from coopsim.text import human, overhead, table
 
 if TYPE_CHECKING:
+    from coopsim.advise.failure import Failure
     from coopsim.sweep.recompute import Recomputed
 
 _SHOWN = 8  #: of the trials, the best
@@ -40,6 +41,23 @@ def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, al
     if advice.recommended is None:
         return "\n".join([*parts, "", "What would help:", _columns(_help(found, advice, policies))])
     return "\n".join([*parts, "", _conclusion(advice, ends=found["ends"])])
+
+
+def title(f: "Failure") -> str:
+    """What a picture of memory at a failure, or at a peak, shows: what was asked for and why there was none."""
+    if not f.failed:
+        return f"{human(f.reserved_bytes)} reserved, at the peak"
+    lies = {
+        "size": "more than there is",
+        "fragmentation": f"{human(f.free_bytes)} are free, no block is larger than {human(f.largest_free_block_bytes)}",
+        "other-streams": f"{human(f.other_streams_bytes)} are free, but of other streams",
+        "pending": f"{human(f.pending_bytes)} are freed, but another stream still uses them",
+        "rounding": f"{human(f.rounding_bytes)} are lost to rounding",
+        "other-pool": f"{human(f.other_pool_bytes)} are free, but of the other pool",
+    }
+    return (
+        f"{human(f.requested_bytes)} find no room in {human(f.unused_device_bytes + f.reserved_bytes)}: {lies[f.cause]}"
+    )
 
 
 def _verdict(advice: Any, policies: list["Recomputed"], *, ends: bool) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from coopsim import files
 from coopsim.cli.common import is_trace
 from coopsim.progress import note, progress
-from coopsim.text import human
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -146,12 +145,11 @@ def _picture(args: argparse.Namespace) -> Path:
 
 
 def _draw(advice: Any, file: str, path: Path) -> None:
+    from coopsim.cli.advice import title
     from coopsim.figures import output, segments
 
-    f = advice.failure
-    what = f"refused {human(f.requested_bytes)} of {human(f.unused_device_bytes + f.reserved_bytes)}"
-    title = f"{Path(file).name}: {what if f.failed else 'at the peak of what was reserved'}"
-    note(f"wrote {output.save(segments.draw(f, title=title), path)}")
+    heading = f"{Path(file).name}: {title(advice.failure)}"
+    note(f"wrote {output.save(segments.draw(advice.failure, title=heading), path)}")
 
 
 def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def _drawn(memory: Any, block: Any) -> Block:
     if block.value < 0:
         return Block(block.address, block.bytes, note="0")
     note = f"{memory.score(block.value):.3f}" if block.can_go else "barrier"
-    return Block(block.address, block.bytes, LABELS.get(block.value, ""), KINDS.get(block.value, "cheap"), note)
+    kind = KINDS.get(block.value, "cheap") if block.can_go else "non-evictable"
+    return Block(block.address, block.bytes, LABELS.get(block.value, ""), kind, note)
 
 
 if __name__ == "__main__":
