@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import beside_bounds
 import beside_checkpointing
 import beside_recomputed
+import beside_steps
+import beside_summary
 
 from coopsim import tables
 from coopsim.errors import unknown
@@ -38,9 +40,8 @@ def cases(table: Any) -> "Figure":
         base, _, change = r.policy.partition(":")
         row = IN_WORDS.get(change, "as published") if varying is None else case(varying, getattr(r, varying))
         rows.append(band(r.trace, row, base, r))
-    return dots.draw(
-        rows, f"{OVERHEAD} in {found.band_center.iloc[0]:.0%} of the peak", looks(), columns=2, size="page"
-    )
+    axis = f"{OVERHEAD} in {found.band_center.iloc[0]:.0%} of the peak"
+    return dots.draw(rows, axis, looks(), columns=2, one_scale=True, size="page")
 
 
 def case(name: str, value: Any) -> str:
@@ -106,7 +107,8 @@ def gap(table: Any) -> "Figure":
         value = 100 * (r.overhead - r.lower_bound) if r.outcome == "ok" else math.nan
         rows.append(Dot(f"{r.memory_ratio:.0%} of the peak", r.trace, r.policy, value))
     found = looks("thrift", "static-dtr", "lru")
-    return dots.draw(rows, "overhead above the optimum (percentage points)", found, columns=2, size="page")
+    axis = "overhead above the optimum (percentage points)"
+    return dots.draw(rows, axis, found, columns=2, one_scale=True, limit=28, size="page")
 
 
 def looks(*more: str) -> dict[str, style.Look]:
@@ -127,6 +129,8 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "checkpointing": beside_checkpointing.draw,
     "bounds": beside_bounds.draw,
     "recomputed": beside_recomputed.draw,
+    "steps": beside_steps.draw,
+    "summary": beside_summary.draw,
 }
 WALL_CLOCK = ("search_time",)  #: look otherwise each time, so they are not in the results page
 

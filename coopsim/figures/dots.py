@@ -33,12 +33,15 @@ def draw(
     *,
     columns: int = 1,
     one_scale: bool = False,
+    limit: float | None = None,
     size: str = "column",
 ) -> "Figure":
     """Rows and panels in the order in which the dots name them; series in the order of `looks`.
 
     axis: what the values are, with the unit. looks: of each series; those without a dot are left out. columns: panels
-    beside each other. one_scale: the same for all panels. CoopsimError if there is no dot, or a series without a look.
+    beside each other. one_scale: the same for all panels. limit: the end of the scale; a value beyond it is written
+    there, with an arrow. Scales begin at zero, or at the least value if that is negative. CoopsimError if there is no
+    dot, or a series without a look.
     """
     if not dots or not all(d.series in looks for d in dots):
         raise CoopsimError("no dots to draw" if not dots else "a series of dots has no look")
@@ -60,10 +63,12 @@ def draw(
             if k >= len(panels):
                 ax.set_axis_off()
                 continue
-            shown |= _panel(ax, of[panels[k]], {name: looks[name] for name in series})
+            shown |= _panel(ax, of[panels[k]], {name: looks[name] for name in series}, limit)
             ax.set_title(panels[k], loc="left")
             if k % columns and _rows(of[panels[k]]) == _rows(of[panels[k - k % columns]]):
                 ax.set_yticklabels([])
+        for ax in axes[: len(panels)]:  # when all is drawn, as setting one end stops what finds the other
+            ax.set_xlim(left=min([0.0, *(d.value for d in dots if not math.isnan(d.value))]), right=limit)
         figure.supxlabel(axis, fontsize=s["font_pt"])
         _legend(figure, [looks[name] for name in series], shown)
     return figure
@@ -73,7 +78,7 @@ def _rows(dots: Sequence[Dot]) -> list[str]:
     return list(dict.fromkeys(d.row for d in dots))
 
 
-def _panel(ax: "Axes", dots: Sequence[Dot], looks: Mapping[str, style.Look]) -> set[str]:
+def _panel(ax: "Axes", dots: Sequence[Dot], looks: Mapping[str, style.Look], limit: float | None) -> set[str]:
     """One panel. Returns which of the two special marks it used."""
     from matplotlib.ticker import MaxNLocator
 
@@ -86,9 +91,24 @@ def _panel(ax: "Axes", dots: Sequence[Dot], looks: Mapping[str, style.Look]) -> 
             ax.plot(1.0, y, "x", color=look.color, transform=ax.get_yaxis_transform(), clip_on=False, markeredgewidth=1)
             shown.add(_NONE_FITS)
             continue
+        if limit is not None and d.value > limit:
+            arrow = {"arrowstyle": "->", "color": look.color, "shrinkA": 0, "shrinkB": 0}
+            ax.annotate(
+                f"{d.value:.0f}",
+                (limit, y),
+                xytext=(-9, 0),
+                textcoords="offset points",
+                ha="right",
+                va="center_baseline",
+                color=look.color,
+                fontsize="xx-small",
+                arrowprops=arrow,
+            )
+            continue
         if not math.isnan(d.low):
             ax.plot([d.low, d.high], [y, y], color=look.color, alpha=0.55, solid_capstyle="butt")
-        ax.plot(d.value, y, look.marker, color=look.color, markerfacecolor="white" if d.part else look.color)
+        face = "white" if d.part else look.color
+        ax.plot(d.value, y, look.marker, color=look.color, markerfacecolor=face, clip_on=False, zorder=3)
         if d.part:
             shown.add(_SOME_FIT)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
