@@ -29,7 +29,10 @@ def check(path: Path, on_phantom) -> None:
 
 @pytest.mark.parametrize(
     ("model", "options"),
-    [("gpt-2", {"batch": 2, "optimizer": "adamw", "amp": "bf16", "attention": "sdpa"}), ("spos", {"steps": 3})],
+    [
+        ("gpt-2", {"batch": 2, "optimizer": "adamw", "amp": "bf16", "attention": "sdpa"}),
+        pytest.param("spos", {"steps": 3}, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.usefixtures("phantom_gpu")
 def test_two_small_runs(model: str, options: dict[str, object], tmp_path: Path, on_phantom) -> None:

@@ -153,7 +153,11 @@ x.view(3, 5)
     ("words", "says"),
     [
         ((), "rank.py:6: RuntimeError: shape '[3, 5]' is invalid for input of size 10"),
-        (("leave",), "rank 0: torchrun --nproc-per-node 1 rank.py leave ended with exit code 7"),
+        pytest.param(
+            ("leave",),
+            "rank 0: torchrun --nproc-per-node 1 rank.py leave ended with exit code 7",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_launcher_that_fails_says_what_its_rank_said(words: tuple[str, ...], says: str, tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from tests.strict import make_strict
 SWITCH = "NUMBA_DISABLE_JIT"
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
+#: One choice less than others, all of which test_any_policy draws, too.
+SIMPLE = ("dtr-local", "largest", "lru", "msps", "random", "static-dtr")
 TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
@@ -105,7 +107,9 @@ def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Calla
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in scalar subtract")  # inf - inf in coop-oneflow's window
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE else []) for n in shipped.names()]
+)
 def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> None:
     policy = shipped.find(name)
     seen: Counter[str] = Counter()

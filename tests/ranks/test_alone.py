@@ -22,7 +22,7 @@ def check(job: Job, script: str, world: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["ddp", "fsdp2", *(pytest.param(s, marks=pytest.mark.slow) for s in ("fsdp1", "tp"))]
+    "script", ["fsdp2", *(pytest.param(s, marks=pytest.mark.slow) for s in ("ddp", "fsdp1", "tp"))]
 )
 def test_of_two(job: Job, script: str) -> None:
     check(job, script, 2)
