@@ -1,6 +1,7 @@
-"""Several remedies at once, where none alone suffices."""
+"""Several remedies at once, where no single one suffices, or few kinds do."""
 
 import functools
+import itertools
 from collections.abc import Iterator
 
 from coopsim.fit import checkpointing, compiled, microbatches, precision, settings
@@ -12,18 +13,34 @@ _ENOUGH = 2  #: combinations that are looked for
 
 
 def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
-    """Those that suffice, of the most that each kind can do: the ones that keep the numbers are tried first."""
-    found = 0
-    for base, add_batches in _bases(case, batch):
-        if add_batches and batch is not None:
-            done = next(microbatches.find(case, batch, base), None)
-        else:
-            done = case.verify(base)
-        if done is not None:
+    """Those that suffice, of the most that each kind can do, and that no kind does alone.
+
+    Those that keep the numbers are tried first, and batches are made smaller where nothing else does.
+    """
+    alone = {remedy.kind for remedy in case.trials.found.values()}
+    parts = [part for part in _parts(case) if part is not None and part.kind not in alone]
+    found: list[set[str]] = []
+    for n in range(2, len(parts) + 1):
+        for some in itertools.combinations(parts, n):
+            kinds = {part.kind for part in some}
+            if any(kinds > fewer for fewer in found):
+                continue
+            done = case.verify(functools.reduce(Remedy.with_, some))
+            if done is None:
+                continue
             yield done
-            found += 1
-            if found == _ENOUGH:
+            found.append(kinds)
+            if len(found) == _ENOUGH:
                 return
+    if not alone and not found and batch is not None and batch.parts():
+        yield from itertools.islice(_smaller(case, batch, parts), _ENOUGH)
+
+
+def _smaller(case: Case, batch: Batch, parts: list[Remedy]) -> Iterator[Remedy]:
+    """Batches beside one kind, or beside all."""
+    everything = [functools.reduce(Remedy.with_, parts)] if len(parts) > 1 else []
+    for base in [*parts, *everything]:
+        yield from microbatches.find(case, batch, base)
 
 
 def nearest(case: Case, batch: Batch | None) -> Remedy | None:
@@ -34,24 +51,6 @@ def nearest(case: Case, batch: Batch | None) -> Remedy | None:
     return case.nearest(functools.reduce(Remedy.with_, parts)) if parts else None
 
 
-def _bases(case: Case, batch: Batch | None) -> Iterator[tuple[Remedy, bool]]:
-    """What to try, and whether with batches found beside it."""
-    recompute, setting, low = _parts(case)
-    if recompute and setting:
-        yield recompute.with_(setting), False
-    if recompute and low:
-        yield recompute.with_(low), False
-        if setting:
-            yield recompute.with_(setting).with_(low), False
-    elif low and setting:
-        yield low.with_(setting), False
-    if batch is not None and batch.parts():
-        for base in (recompute, low, setting):
-            if base:
-                yield base, True
-        if recompute and setting and low:
-            yield recompute.with_(setting).with_(low), True
-
-
-def _parts(case: Case) -> tuple[Remedy | None, Remedy | None, Remedy | None]:
+def _parts(case: Case) -> tuple[Remedy | None, ...]:
+    """The most of each kind, those that keep the numbers first."""
     return compiled.least(case) or checkpointing.most(case), settings.together(case), precision.proposal(case)

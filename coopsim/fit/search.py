@@ -24,6 +24,7 @@ from coopsim.script.start import end_all
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
+_KINDS = 3  #: of remedies; with fewer, combinations are tried
 _FASTER = 4  #: a batch is looked for up to so many times the one that is wanted
 _TOLERANCE = 0.05  #: of the larger batch that is found
 
@@ -61,7 +62,7 @@ class Search:
                 )
             case = Case(self._trials, survey, requests)
             self._try_each(case, batch)
-            if not self._trials.found:
+            if len({remedy.kind for remedy in self._trials.found.values()}) < _KINDS:
                 for _ in combine.find(case, batch):
                     pass
             done = self.so_far()

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from coopsim.fit import source
+from coopsim.fit import chunks, source
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
@@ -22,14 +22,15 @@ def find_allocator(case: Case) -> Iterator[Remedy]:
 
 def find_others(case: Case) -> Iterator[Remedy]:
     """Of the optimizer, and of how gradients are cleared."""
-    for proposal in (without_cache(case), *_others(case)):
+    loss = chunks.proposal(case) if chunks.may_suffice(case) else None
+    for proposal in (without_cache(case), loss, *_others(case)):
         if proposal is not None and (done := case.verify(proposal)):
             yield done
 
 
 def together(case: Case) -> Remedy | None:
     """All that may help, in one. Recomputation, which goes with it, turns the cache off by itself."""
-    parts = [_expandable(case), *_others(case)]
+    parts = [part for part in (_expandable(case), chunks.proposal(case), *_others(case)) if part is not None]
     if any(p.changes.fused for p in parts):
         parts = [p for p in parts if p.changes.foreach is None]
     found = parts[0]

@@ -73,7 +73,7 @@ class Optimizer:
 class Survey:
     """Of a run with memory enough. needs_bytes: the smallest memory for its requests, context included.
 
-    trains: it has backward passes.
+    trains: it has backward passes. logits_bytes: the largest that a cross entropy was taken of.
     """
 
     report: Report
@@ -87,6 +87,7 @@ class Survey:
     step_ns: float
     optimizer_ns: float
     peak_in_optimizer: bool
+    logits_bytes: int
     basis: str
 
 
@@ -106,6 +107,7 @@ def read(report: Report, needs_bytes: int) -> Survey:
         step_ns=found["step_ns"],
         optimizer_ns=found["optimizer_ns"],
         peak_in_optimizer=found["peak_in_optimizer"],
+        logits_bytes=found["logits_bytes"],
         basis=found["basis"],
     )
 

@@ -19,6 +19,9 @@ _LIBRARIES = tuple(
     }
 )
 
+#: Also those of another Python, which a virtual environment may share.
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+
 
 def here() -> str:
     """file:line of the program's main thread; "" if no frame of it is the user's."""
@@ -55,4 +58,4 @@ def _last(frames: Iterable[traceback.FrameSummary]) -> str:
 
 def is_own(filename: str) -> bool:
     """Is it a file of the user's, and not of a library's, nor code that was generated?"""
-    return not filename.startswith(("<", *_LIBRARIES))
+    return not (filename.startswith(("<", *_LIBRARIES)) or any(folder in filename for folder in _PACKAGES))

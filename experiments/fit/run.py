@@ -2,10 +2,10 @@
 
     python experiments/fit/run.py [NAME …]
 
-Each script takes some minutes. Results that are there already are kept (remove experiments/expected/fit/NAME.json).
+Each script takes some minutes. Results that are there already are kept (remove experiments/expected/fit/NAME.csv).
 """
 
-import json
+import csv
 import os
 import sys
 import tomllib
@@ -19,6 +19,10 @@ from coopsim.script import Script
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "expected" / "fit"
 CARD = "rtx-3060"
+COLUMNS = (
+    *("needs_bytes", "memory_bytes", "runs", "kind", "text", "peak_device_bytes", "time_ratio"),
+    *("same_numbers", "verified", "patch"),
+)
 
 
 def main(names: list[str]) -> None:
@@ -29,45 +33,56 @@ def main(names: list[str]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     os.chdir(HERE / "scripts")
     for name in names or cases:
-        target = RESULTS / f"{name}.json"
+        target = RESULTS / f"{name}.csv"
         if not target.exists():
             note(f"--- {name}")
-            found = _search(cases[name])
-            with files.replacing(target) as part:
-                part.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            try:
+                rows = _search(cases[name])
+            except CoopsimError as e:
+                note(f"{name}: {e}")
+                continue
+            with files.replacing(target) as part, part.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
     print(table(cases))
 
 
-def _search(case: dict[str, str]) -> dict[str, object]:
+def _search(case: dict[str, str]) -> list[dict[str, object]]:
     nbytes = budget.parse(case["memory"], None)
     script = Script(tuple(case["command"].split()), card=CARD, memory_bytes=nbytes)
-    try:
-        found = Search(script, say=note).run()
-    except CoopsimError as e:
-        return {"error": str(e)}
-    return found.to_dict() | {"runs": found.runs}
+    found = Search(script, say=note).run()
+    shared = {"needs_bytes": found.needs_bytes, "memory_bytes": found.memory_bytes, "runs": found.runs}
+    return [
+        shared
+        | {key: value for key, value in remedy.row().items() if key in COLUMNS}
+        | {"time_ratio": f"{remedy.time_ratio:.4f}", "patch": "yes" if remedy.patched else "no"}
+        for remedy in found.remedies
+    ]
 
 
 def table(cases: dict[str, dict[str, str]]) -> str:
     """One row per remedy, in Markdown."""
     rows = ["| script | needs, of | remedy | peak | time | same numbers |", "| --- | --- | --- | --- | --- | --- |"]
     for name, case in cases.items():
-        path = RESULTS / f"{name}.json"
+        path = RESULTS / f"{name}.csv"
         if not path.exists():
             continue
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if "error" in found:
-            rows.append(f"| {case['title']} | | {found['error']} | | | |")
-            continue
-        head = f"| {case['title']} | {found['needs_bytes'] >> 20} of {found['memory_bytes'] >> 20} MiB "
-        for remedy in found["remedies"]:
-            by_hand = "*" if remedy["kind"] in case["by_hand"] else ""
-            rows.append(
-                f"{head}| {remedy['kind']}{by_hand}: {remedy['text'].partition(':')[0]} "
-                f"| {remedy['peak_device_bytes'] >> 20} MiB | {remedy['time_ratio'] - 1:+.1%} "
-                f"| {'yes' if remedy['same_numbers'] else 'no'}{'' if remedy['verified'] else ' (does not fit)'} |"
+        with path.open(encoding="utf-8", newline="") as file:
+            remedies = list(csv.DictReader(file))
+        for i, remedy in enumerate(remedies):
+            needs, memory, peak = (
+                int(remedy[key]) >> 20 for key in ("needs_bytes", "memory_bytes", "peak_device_bytes")
             )
-            head = "| | "
+            head = f"| {case['title']} | {needs} of {memory} MiB " if i == 0 else "| | "
+            by_hand = "*" * any(kind in case["by_hand"] for kind in remedy["kind"].split(" + "))
+            what = "; ".join(part.partition(":")[0] for part in remedy["text"].split("; "))
+            failed = "" if remedy["verified"] == "True" else " (does not fit)"
+            same = ("no", "yes")[remedy["same_numbers"] == "True"]
+            rows.append(
+                f"{head}| {remedy['kind']}{by_hand}: {what} "
+                f"| {peak} MiB | {float(remedy['time_ratio']) - 1:+.1%} | {same}{failed} |"
+            )
     return "\n".join(rows)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch._functorch.config as functorch_config
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import accumulate, autocast, checkpoint, optimizers
+from coopsim.fit.inside import accumulate, autocast, checkpoint, chunks, optimizers
 from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
@@ -26,6 +26,8 @@ class Guest:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
         if changes.no_cache:
             self._models.on_first_call.append(lambda _, model: checkpoint.without_cache(model))
+        if changes.chunked_loss:
+            self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
         if changes.autocast:
             autocast.install(self._models)
         if changes.activation_memory_budget != 1.0:

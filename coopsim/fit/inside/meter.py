@@ -27,6 +27,7 @@ class Meter:
         self._marks: list[tuple[int, int]] = []
         self._peak_before = 0
         self._rose = False
+        self._logits = 0
         recorder.seen = self._op
         self.in_block: Callable[[str, int, int], None] = lambda _name, _cost, _nbytes: None
         hooks.register_optimizer_step_pre_hook(self._begins)
@@ -59,6 +60,8 @@ class Meter:
             return
         nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
         made_bytes = _bytes(out) if made else 0
+        if str(func) == "aten._log_softmax.default":
+            self._logits = max(self._logits, made_bytes)
         nbytes += made_bytes
         flops = costs.flops(func, args, kwargs, named, out)
         cost = self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
@@ -86,6 +89,7 @@ class Meter:
             "step_ns": (last - first) / n,
             "optimizer_ns": (last_optimizing - first_optimizing) / n,
             "peak_in_optimizer": self._rose,
+            "logits_bytes": self._logits,
             "basis": self._model.source,
         }
 
