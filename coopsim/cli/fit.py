@@ -24,7 +24,9 @@ def run(args: argparse.Namespace) -> int:
     number = args.apply or args.patch
     remedies = saved.load(script) if number else None
     if remedies is None:
-        search = Search(script, jobs=args.jobs, say=note)
+        if args.jobs and args.executor != "processes":
+            raise CoopsimError("--jobs is of processes on this machine; a cluster has as many workers as it has")
+        search = Search(script, jobs=args.jobs or 1, executor=args.executor, say=note)
         try:
             found = search.run()
         except KeyboardInterrupt:

@@ -166,7 +166,13 @@ def _fit(p: Parser) -> None:
     p.add_argument("command", nargs=argparse.REMAINDER, help="as in: -- python train.py --batch-size {64}")
     p.add_argument("--gpu", required=True, metavar="CARD", help="card to fit on (coopsim list hardware)")
     p.add_argument("--memory", metavar="B", help="give the card this much memory: 11GiB, 24GB")
-    p.add_argument("--jobs", type=positive, default=1, metavar="N", help="runs of the script at a time (default: 1)")
+    p.add_argument("-j", "--jobs", type=positive, metavar="N", help="runs of the script at a time (default: 1)")
+    p.add_argument(
+        "--executor",
+        default="processes",
+        metavar="WHERE",
+        help="processes, or dask://HOST:PORT, a running cluster (default: processes)",
+    )
     what = p.add_mutually_exclusive_group()
     what.add_argument("--apply", type=positive, metavar="N", help="run the script with remedy N; no file is changed")
     what.add_argument("--patch", type=positive, metavar="N", help="print remedy N as a diff, if its place is certain")

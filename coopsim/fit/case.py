@@ -40,6 +40,11 @@ class Case:
         """Run it; the remedy if it fits."""
         return self.trials.verify(remedy, _stand_in(remedy.changes), self.survey)
 
+    def runs_out(self, remedy: Remedy) -> bool:
+        """Does memory run out with it?"""
+        report = self.trials.run(remedy.text, _stand_in(remedy.changes), command=remedy.command)
+        return report is not None and report.outcome == "oom"
+
     def nearest(self, remedy: Remedy) -> Remedy:
         """What it takes, where it does not fit."""
         return self.trials.nearest(remedy, _stand_in(remedy.changes), self.survey)

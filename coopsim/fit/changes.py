@@ -11,9 +11,9 @@ class Changes:
     checkpoint: the names of modules to recompute, within the `root`th model of the script; own: by the model's own
     gradient_checkpointing_enable; save: the ops whose results are kept all the same. autocast: forward passes run in
     bfloat16. foreach, fused: of every optimizer, None: as it is. set_to_none: of every zero_grad. accumulate: the
-    optimizer steps once in so many calls. no_cache: models of
-    transformers keep no cache of keys and values. chunked_loss: cross entropies are made in chunks. hold_gradients: gradients are never freed, which takes the memory of
-    accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner. live: the budget in which
+    optimizer steps once in so many calls. no_cache: models of transformers keep no cache of keys and values.
+    chunked_loss: cross entropies are made in chunks. hold_gradients: gradients are never freed, which takes the memory
+    of accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner. live: the budget in which
     coopsim.live runs the script, which excludes all of the above.
     variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """

@@ -7,7 +7,8 @@ from coopsim.fit.remedy import Remedy
 #: Of what is needed: logits that are less are not worth twenty lines beside other remedies.
 _WORTH = 0.05
 #: What is pasted, and what a trial runs. The gradient is made with the loss, chunk by chunk, so that neither the
-#: logarithms nor their gradient are ever there as a whole. Half precision needs its scale first, so that stays as it is.
+#: logarithms nor their gradient are ever there as a whole. Half precision, which
+#: needs its scale first, stays as it is.
 LINES = """\
 from torch.nn import functional
 plain = functional.cross_entropy

@@ -19,6 +19,8 @@ def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
     """
     alone = {remedy.kind for remedy in case.trials.found.values()}
     parts = [part for part in _parts(case) if part is not None and part.kind not in alone]
+    if not alone and (everything := _everything(case, batch)) is not None and case.runs_out(everything):
+        return
     found: list[set[str]] = []
     for n in range(2, len(parts) + 1):
         for some in itertools.combinations(parts, n):
@@ -45,10 +47,15 @@ def _smaller(case: Case, batch: Batch, parts: list[Remedy]) -> Iterator[Remedy]:
 
 def nearest(case: Case, batch: Batch | None) -> Remedy | None:
     """All there is, together, with what it takes. None if there is nothing to try."""
+    everything = _everything(case, batch)
+    return None if everything is None else case.nearest(everything)
+
+
+def _everything(case: Case, batch: Batch | None) -> Remedy | None:
     parts = [part for part in _parts(case) if part is not None]
     if batch is not None and (least := microbatches.smallest(case, batch)) is not None:
         parts.append(least)
-    return case.nearest(functools.reduce(Remedy.with_, parts)) if parts else None
+    return functools.reduce(Remedy.with_, parts) if parts else None
 
 
 def _parts(case: Case) -> tuple[Remedy | None, ...]:

@@ -41,7 +41,7 @@ def _remedy(found: dict[str, Any]) -> Remedy:
     return Remedy(**found | said | {"changes": changes})
 
 
-def _versions() -> tuple[object, ...]:
+def versions() -> tuple[object, ...]:
     """Of what the results depend on: PyTorch's, and our own code as it reads, which may be no release."""
     digest = hashlib.sha256()
     for file in sorted(Path(coopsim.__file__).parent.rglob("*.py")):
@@ -52,7 +52,7 @@ def _versions() -> tuple[object, ...]:
 
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
-    said = (_versions(), str(Path.cwd()), script.card, script.total_bytes, script.command)
+    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command)
     digest.update(repr(said).encode())
     for word in script.command:
         if word.endswith(".py") and Path(word).is_file():

@@ -8,7 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit import batch as batches
-from coopsim.fit import cards, checkpointing, combine, compiled, live, microbatches, precision, selective, settings
+from coopsim.fit import (
+    cards,
+    checkpointing,
+    combine,
+    compiled,
+    live,
+    microbatches,
+    place,
+    precision,
+    selective,
+    settings,
+)
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
@@ -20,19 +31,26 @@ from coopsim.fit.verdict import Fit
 from coopsim.script import Report, Script, run
 from coopsim.script.largest import Largest
 from coopsim.script.largest import search as search_largest
-from coopsim.script.start import end_all
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
 _KINDS = 3  #: of remedies; with fewer, combinations are tried
+_ON_A_CLUSTER = 8  #: runs at a time: one for each kind
 _FASTER = 4  #: a batch is looked for up to so many times the one that is wanted
 _TOLERANCE = 0.05  #: of the larger batch that is found
 
 
 class Search:
-    """One script on one card. `say` is told what is tried."""
+    """One script on one card. `say` is told what is tried, `jobs` runs at a time, or on a cluster, dask://HOST:PORT."""
 
-    def __init__(self, script: Script, *, jobs: int = 1, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        script: Script,
+        *,
+        jobs: int = 1,
+        executor: str = "processes",
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._template = script.command
         self._wanted = batches.wanted(script.command) if batches.has_place(script.command) else None
         if not batches.has_place(script.command):
@@ -42,13 +60,17 @@ class Search:
         else:
             command = Batch(script.command, self._wanted).command(self._wanted)
         self._trials = Trials(replace(script, command=command, quiet=True), say)
-        self._jobs = jobs
+        self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
+        self._executor = executor
         self._survey: Survey | None = None
         self._fits = False
 
     def run(self) -> Fit:
         """All of it."""
-        with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        with (
+            place.place(self._executor) as self._trials.place,
+            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
+        ):
             requests = Path(folder, "requests.npy")
             self._survey = survey = self._trials.survey(requests)
             batch = self._batch(survey)
@@ -123,8 +145,7 @@ class Search:
             try:
                 list(pool.map(list, kinds))
             except KeyboardInterrupt:
-                self._trials.stopped = True
-                end_all()
+                self._trials.stop()
                 raise
 
     def _larger(self, batch: Batch) -> Largest:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
+from coopsim.fit.place import Here
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Survey, read
 from coopsim.script import Report, Script, run
@@ -28,6 +29,7 @@ class Trials:
     """`say` is told of every run. `found` gets every remedy that works as soon as it is known, the best by its key.
 
     `failed` are changes with which the script fails for another reason than memory. `stopped`: no run is begun.
+    `place` is where they are.
     """
 
     script: Script
@@ -35,6 +37,7 @@ class Trials:
     found: dict[str, Remedy] = field(default_factory=dict)
     failed: set[Changes] = field(default_factory=set)
     runs: int = 0
+    place: Here = field(default_factory=Here)
     stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -42,6 +45,11 @@ class Trials:
     def limit_bytes(self) -> int:
         """What a remedy may take of the card."""
         return int(self.script.total_bytes * (1 - MARGIN))
+
+    def stop(self) -> None:
+        """What runs is ended, and nothing begun."""
+        self.stopped = True
+        self.place.end()
 
     def survey(self, requests: Path) -> Survey:
         """Run the script as it is on a card without end."""
@@ -79,7 +87,7 @@ class Trials:
         )
         script = changed(script, changes)
         try:
-            report = run(script)
+            report = self.place(script)
         except CoopsimError as e:
             self.failed.add(changes)
             if not self.stopped:

@@ -97,7 +97,7 @@ def test_kept_for_later(blocks: tuple[Script, Fit, list[str]], cache: None, monk
     saved.save(it, found.remedies)
     assert saved.load(it) == found.remedies
     assert saved.load(replace(it, memory_bytes=1)) is None
-    monkeypatch.setattr(saved, "_versions", lambda: ("another",))
+    monkeypatch.setattr(saved, "versions", lambda: ("another",))
     assert saved.load(it) is None
 
 
