@@ -91,9 +91,12 @@ def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
     cached = any(b.cached for b in chosen)
     if cached:
         text += ": without the cache of keys and values, which may change last bits"
+    compiled = bool(case.survey.report.compiled_graphs)
+    if compiled:
+        text += ": kernels are fused otherwise, which may change last bits"
     others = [b for b in level if b not in picked]
     lines = _own(model, others) if own else _wrapped(model, chosen)
-    same = not cached and not any(b.statistics for b in chosen)
+    same = not cached and not compiled and not any(b.statistics for b in chosen)
     return case.proposal("checkpointing", text, lines, changes, same=same, after_model=True)
 
 

@@ -12,7 +12,7 @@ from coopsim.fit.place import Here
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Survey, read
 from coopsim.script import Report, Script, run
-from coopsim.script.smallest import guess
+from coopsim.script.smallest import STEP, guess
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -66,12 +66,13 @@ class Trials:
 
     def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
         """The smallest memory that serves the requests of a run, by the allocator alone."""
+        if not requests.exists():
+            return report.peak_device_bytes
         low = report.context_bytes + report.peak_allocated_bytes
-        near = None
-        if requests.exists():
-            variables = changes.variables if changes else ()
-            near = guess(self.script.card, requests, low, report.peak_device_bytes, variables)
-        return near or report.peak_device_bytes
+        nccl = -(-report.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
+        variables = changes.variables if changes else ()
+        near = guess(self.script.card, requests, low, report.peak_device_bytes - nccl, variables)
+        return report.peak_device_bytes if near is None else near + nccl
 
     def run(
         self, what: str, changes: Changes, *, command: tuple[str, ...] = (), memory_bytes: int | None = None

@@ -1,5 +1,7 @@
 """What keeps the numbers keeps every bit of every gradient: the same step with and without, on the CPU."""
 
+import textwrap
+
 import pytest
 
 from tests.capture.conftest import Runner
@@ -52,64 +54,110 @@ PROGRAM = """
 import torch
 from torch import nn
 from coopsim.fit.inside import blocks, checkpoint
-torch.manual_seed(0)
-{model}
-model.train()
 
-def gradients():
-    model.zero_grad()
-    torch.manual_seed(1)
-    calls.clear()
-    loss().backward()
-    names = [n.replace("_checkpoint_wrapped_module.", "") for n, _ in model.named_parameters()]
-    return dict(zip(names, [p.grad.clone() for p in model.parameters()])), len(calls)
-
-if {save}:
-    checkpoint.without_cache(model)
 calls = []
 nn.Linear.forward = (lambda plain: lambda self, x: (calls.append(1), plain(self, x))[1])(nn.Linear.forward)
-before, plain_calls = gradients()
-names = blocks.repeated(model)[0]
-own = all(hasattr(model.get_submodule(n), "gradient_checkpointing") for n in names)
-chosen = names[:{count}]
-checkpoint.apply(model, tuple(chosen), own=own, save={save})
-after, calls_after = gradients()
-answer({{
-    "blocks": len(names),
-    "own": own,
-    "again": calls_after - plain_calls,
-    "same": before.keys() == after.keys() and all(torch.equal(before[n], after[n]) for n in before),
-}})
+found = []
+for chosen, save in {tries}:
+    torch.manual_seed(0)
+{model}
+    model.train()
+
+    def gradients():
+        model.zero_grad()
+        torch.manual_seed(1)
+        calls.clear()
+        loss().backward()
+        names = [n.replace("_checkpoint_wrapped_module.", "") for n, _ in model.named_parameters()]
+        return dict(zip(names, [p.grad.clone() for p in model.parameters()])), len(calls)
+
+    if save:
+        checkpoint.without_cache(model)
+    before, plain_calls = gradients()
+    names = blocks.repeated(model)[0]
+    own = all(hasattr(model.get_submodule(n), "gradient_checkpointing") for n in names)
+    checkpoint.apply(model, tuple(names[:chosen]), own=own, save=save)
+    after, calls_after = gradients()
+    found.append({{
+        "blocks": len(names),
+        "own": own,
+        "again": calls_after - plain_calls,
+        "same": before.keys() == after.keys() and all(torch.equal(before[n], after[n]) for n in before),
+    }})
+answer(found)
+"""
+PRODUCTS = ("aten.addmm.default", "aten.mm.default")
+
+
+def program(model: str, *tries: tuple[int, tuple[str, ...]], cached: bool = False) -> str:
+    text = MODELS[model].replace("{cached}", str(cached))
+    return PROGRAM.format(model=textwrap.indent(text, "    "), tries=tries)
+
+
+@pytest.mark.parametrize(
+    "model", [name if name == "mlp" else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
+def test_gradients_are_bit_for_bit_the_same(model: str, on_phantom: Runner) -> None:
+    """With two of four blocks recomputed, with all, and with all but for products."""
+    two, four, selective = on_phantom(program(model, (2, ()), (4, ()), (4, PRODUCTS)))
+    linear = {"mlp": 2, "transformer": 2, "bert": 6, "t5": 0, "gpt2": 0}[model]  # GPT-2's layers are Conv1D
+    for found, count in ((two, 2), (four, 4), (selective, 4)):
+        assert found["blocks"] == 4
+        assert found["own"] == (model in ("bert", "gpt2", "t5"))
+        assert found["same"]
+        assert found["again"] >= count * linear
+        assert model == "gpt2" or found["again"] > 0
+
+
+@pytest.mark.slow
+def test_why_a_cache_of_keys_and_values_is_said_to_change_numbers(on_phantom: Runner) -> None:
+    """Checkpointing turns it off, and keys and values then lie otherwise in memory."""
+    [found] = on_phantom(program("t5", (4, ()), cached=True))
+    assert found["same"] is False
+
+
+LOSSES = """
+import torch
+from coopsim.fit.inside import chunks
+from torch.nn import functional
+plain = functional.cross_entropy
+chunks.install()
+torch.manual_seed(0)
+labels, dense = torch.randint(0, 50, (40,)), torch.rand(40, 50).softmax(1)
+labels[3] = labels[7] = -100
+images = torch.randint(0, 5, (6, 4, 4))
+
+def both(shape, target, dtype=torch.float32, **options):
+    one = torch.randn(shape, dtype=dtype).requires_grad_()
+    other = one.detach().clone().requires_grad_()
+    a, b = plain(one, target, **options), functional.cross_entropy(other, target, **options)
+    name = type(b.grad_fn).__name__
+    (3 * a.sum()).backward()
+    (3 * b.sum()).backward()
+    close = torch.allclose(a, b) and torch.allclose(one.grad, other.grad, atol=1e-7)
+    return name, close, torch.equal(one.grad, other.grad)
+
+weight = torch.rand(50)
+with torch.no_grad():
+    untracked = functional.cross_entropy(torch.ones(4, 50), labels[10:14]).requires_grad
+answer([
+    both((40, 50), labels), both((40, 50), labels, reduction="sum"), both((40, 50), labels, label_smoothing=0.1),
+    both((40, 50), labels.clamp(0), ignore_index=1), both((6, 5, 4, 4), images), both((1, 50), labels[:1]),
+    both((40, 50), dense), both((40, 50), labels, weight=weight), both((40, 50), labels, reduction="none"),
+    both((40, 50), labels, dtype=torch.float16), untracked,
+])
 """
 
 
-def program(model: str, count: int, *, cached: bool = False, save: tuple[str, ...] = ()) -> str:
-    return PROGRAM.format(model=MODELS[model].replace("{cached}", str(cached)), count=count, save=save)
-
-
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("model", MODELS)
-def test_gradients_are_bit_for_bit_the_same(model: str, count: int, on_phantom: Runner) -> None:
-    found = on_phantom(program(model, count))
-    assert found["blocks"] == 4
-    assert found["own"] == (model in ("bert", "gpt2", "t5"))
-    assert found["same"]
-    if model != "gpt2":  # whose layers are Conv1D
-        linear = {"mlp": 2, "transformer": 2, "bert": 6, "t5": 0}[model]
-        assert found["again"] >= count * linear
-        assert found["again"] > 0
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_selective_checkpointing_keeps_every_bit_too(model: str, on_phantom: Runner) -> None:
-    found = on_phantom(program(model, 4, save=("aten.addmm.default", "aten.mm.default")))
-    assert found["same"]
-    assert model == "gpt2" or found["again"] > 0  # its layers are Conv1D
-
-
-def test_why_a_cache_of_keys_and_values_is_said_to_change_numbers(on_phantom: Runner) -> None:
-    """Checkpointing turns it off, and keys and values then lie otherwise in memory."""
-    assert on_phantom(program("t5", 4, cached=True))["same"] is False
+def test_a_loss_in_chunks_is_the_loss(on_phantom: Runner) -> None:
+    """To rounding; and where chunks do not apply it is PyTorch's own."""
+    *found, untracked = on_phantom(LOSSES)
+    in_chunks, ordinary = found[:6], found[6:]
+    assert [name for name, *_ in in_chunks] == ["InChunksBackward"] * 6
+    assert all(close for _, close, _ in in_chunks)
+    assert not any(name == "InChunksBackward" for name, *_ in ordinary)
+    assert all(same for *_, same in ordinary)
+    assert untracked is False
 
 
 BATCH_NORM = """
@@ -132,5 +180,6 @@ answer(all(torch.equal(a, b) for a, b in zip(before, means())))
 """
 
 
+@pytest.mark.slow
 def test_why_batch_normalisation_is_said_to_change_numbers(on_phantom: Runner) -> None:
     assert on_phantom(BATCH_NORM) is False

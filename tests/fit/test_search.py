@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import coopsim
-from coopsim.fit import Fit, Search, apply, compiled, saved
+from coopsim.fit import Fit, Search, apply, checkpointing, compiled, saved, settings
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.patch import with_patch
@@ -40,6 +40,39 @@ def blocks() -> tuple[Script, Fit, list[str]]:
     return it, Search(it, say=said.append).run(), said
 
 
+def test_a_remedy_is_tried_and_fits_when_applied(tmp_path: Path) -> None:
+    it = replace(script(300, "blocks.py", "--batch", "1024"), quiet=True)
+    trials = Trials(it, lambda _: None)
+    survey = trials.survey(tmp_path / "requests.npy")
+    assert survey.needs_bytes > it.total_bytes
+    case = Case(trials, survey, tmp_path / "requests.npy")
+    assert survey.model is not None
+    remedy = case.verify(checkpointing.proposal(case, survey.model.levels[0], 7))
+    assert remedy is not None
+    assert remedy.verified
+    assert remedy.peak_device_bytes <= 300 * MIB * 0.98
+    assert apply(it, remedy).outcome == "ok"
+
+
+@pytest.mark.slow
+def test_the_loss_in_chunks(tmp_path: Path) -> None:
+    it = replace(script(600, "words.py", "2048"), quiet=True)
+    trials = Trials(it, lambda _: None)
+    survey = trials.survey(tmp_path / "requests.npy")
+    assert survey.needs_bytes > it.total_bytes
+    assert survey.logits_bytes == 2048 * 16000 * 4
+    [remedy] = settings.find_others(Case(trials, survey, tmp_path / "requests.npy"))
+    assert remedy.text.startswith("the loss in chunks")
+    assert not remedy.same_numbers
+    copy = tmp_path / "words.py"
+    copy.write_text((SCRIPTS / "words.py").read_text())
+    patch = with_patch(remedy, survey).patch
+    subprocess.run(["patch", str(copy)], input=patch, text=True, check=True, capture_output=True)
+    patched = replace(it, command=(str(copy), "2048"))
+    assert apply(patched, replace(remedy, command=patched.command, changes=Changes())).outcome == "ok"
+
+
+@pytest.mark.slow
 def test_three_kinds_and_all_fit_when_applied(blocks: tuple[Script, Fit, list[str]]) -> None:
     it, found, said = blocks
     assert not found.fits
@@ -77,16 +110,16 @@ def test_no_fewer_blocks_would_do(blocks: tuple[Script, Fit, list[str]]) -> None
 @pytest.mark.slow
 def test_patches_are_where_the_place_is_certain(blocks: tuple[Script, Fit, list[str]], tmp_path: Path) -> None:
     it, found, _ = blocks
-    checkpointing, *_, precision, batches = plain(found), *found.remedies
-    assert checkpointing.patched
+    recompute, *_, precision, batches = plain(found), *found.remedies
+    assert recompute.patched
     assert precision.patched
     assert not batches.patched
     assert batches.patch == "no patch: how the loop adds up gradients is for you to write"
     copy = tmp_path / "blocks.py"
     copy.write_text((SCRIPTS / "blocks.py").read_text())
-    subprocess.run(["patch", str(copy)], input=checkpointing.patch, text=True, check=True, capture_output=True)
+    subprocess.run(["patch", str(copy)], input=recompute.patch, text=True, check=True, capture_output=True)
     patched = replace(it, command=(str(copy), "--batch", "4096"), quiet=True)
-    unchanged = replace(checkpointing, command=patched.command, changes=Changes())
+    unchanged = replace(recompute, command=patched.command, changes=Changes())
     assert apply(patched, unchanged).outcome == "ok"
 
 
