@@ -7,6 +7,7 @@ from coopsim.text import human, overhead, table
 
 if TYPE_CHECKING:
     from coopsim.advise.failure import Failure
+    from coopsim.fit import Remedy
     from coopsim.sweep.recompute import Recomputed
 
 _SHOWN = 8  #: of the trials, the best
@@ -14,6 +15,9 @@ _GROW = ("input", "activation", "temporary")  #: roles of which there is more wi
 _FITS_FROM = """\
 fits from: the smallest budget, in percent of the peak, with which it fits and with all larger ones that were
 tried (every 0.5 %, at the edge 0.05 %). One between them may fail, and smaller ones may fit: see coopsim map"""
+_NOT_RUN = """\
+verified: no, as advise runs no script: it was the recorded requests that were served, or the recorded step that was
+replayed. `coopsim fit` runs the script"""
 _WHY = {
     "size": "size: more is needed at once than there is, whatever the allocator does",
     "fragmentation": "fragmentation: there is room, but in blocks that live tensors keep apart",
@@ -24,10 +28,12 @@ _WHY = {
 }
 
 
-def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, all_trials: bool) -> str:
+def text(
+    found: dict[str, Any], advice: Any, policies: list["Recomputed"], remedies: list["Remedy"], *, all_trials: bool
+) -> str:
     """All of it. all_trials: every setting that was tried in the table."""
     parts = [
-        _verdict(advice, policies, ends=found["ends"]),
+        _verdict(advice, remedies, ends=found["ends"]),
         "",
         _columns(_state(found, advice)),
         "",
@@ -38,6 +44,10 @@ def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, al
     elif policies:
         parts += ["", f"recomputation, all memory in one arena of that size, over {_steps(policies[0].steps)}:"]
         parts.append(_policies(policies))
+    if remedies:
+        from coopsim.fit import rows
+
+        parts += ["", *rows.lines(remedies), "", _NOT_RUN]
     if advice.recommended is None:
         return "\n".join([*parts, "", "What would help:", _columns(_help(found, advice, policies))])
     return "\n".join([*parts, "", _conclusion(advice, ends=found["ends"])])
@@ -60,7 +70,7 @@ def title(f: "Failure") -> str:
     )
 
 
-def _verdict(advice: Any, policies: list["Recomputed"], *, ends: bool) -> str:
+def _verdict(advice: Any, remedies: list["Remedy"], *, ends: bool) -> str:
     """The first line. ends: the history ends with the request that failed."""
     has, (least, with_it) = human(advice.total_bytes), advice.smallest_bytes
     fits = "Gets past the request that failed" if ends else "Fits"
@@ -71,12 +81,7 @@ def _verdict(advice: Any, policies: list["Recomputed"], *, ends: bool) -> str:
     if ends:
         return f"Does not fit: has {has}, and needs at least {human(advice.more_bytes)} more to pass this request"
     needs = f"Does not fit: needs {human(advice.total_bytes + advice.more_bytes)}, has {has}"
-    best = next((p for p in policies if p.outcome == "ok"), None)
-    return needs if best is None else f"{needs}; with recomputation it would ({_policy(best)})"
-
-
-def _policy(p: "Recomputed") -> str:
-    return p.policy if p.overhead is None else f"{p.policy}, overhead {overhead(p.overhead)}"
+    return f"{needs}; `coopsim live run` would train in that" if remedies else needs
 
 
 def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
@@ -202,13 +207,12 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
         lines.append(("smaller batch", f"{human(grow)} of the peak depend on it; {largest}"))
     best = policies[0]
     if best.outcome == "ok":
-        lines.append(("recomputation", _policy(best)))
+        lines.append(("recomputation", "coopsim live run, above; simulated here"))
     else:
         sizes = [(p.fits_from, p.policy) for p in policies if p.fits_from]
         size, policy = min(sizes, default=(None, ""), key=lambda s: s[0].nbytes)
         at_all = f"from {human(size.nbytes)} on, with {policy}" if size else "under none of these policies"
         lines.append(("recomputation", at_all))
-    lines.append(("", "simulated here; `coopsim live run` trains by such a schedule"))
     return [*lines, *_fit(found)]
 
 
@@ -233,10 +237,7 @@ def _conclusion(advice: Any, *, ends: bool) -> str:
             lines.append(f"with {leaner.conf} it would reserve {human(saved)} less")
         return "\n".join(lines)
     limits = "\n\nfits: it gets past the request that failed; what would have come after is not in the history" * ends
-    return (
-        f"smallest memory {human(least)} as recorded, {human(with_it)} with the recommended settings:\n\n"
-        f"    export PYTORCH_CUDA_ALLOC_CONF={best.conf}{limits}"
-    )
+    return f"smallest memory {human(least)} as recorded, {human(with_it)} with {best.conf}{limits}"
 
 
 def _columns(lines: list[tuple[str, str]]) -> str:

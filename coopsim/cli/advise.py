@@ -11,6 +11,7 @@ from coopsim.progress import note, progress
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
+    from coopsim.fit import Remedy
     from coopsim.sweep.recompute import Recomputed
 
 
@@ -31,15 +32,24 @@ def run(args: argparse.Namespace) -> int:
     policies = []
     if found["trace"]:
         policies = _recomputed(found["trace"], found["total"], fits=advice.as_recorded.fits, sizes=args.all)
+    remedies = _remedies(found, advice, policies)
     if picture:
         _draw(advice, args.file, picture)
     if args.json:
-        print(json.dumps(_json(found, advice, policies), indent=1))
+        print(json.dumps(_json(found, advice, policies, remedies), indent=1))
     else:
         from coopsim.cli.advice import text
 
-        print(text(found, advice, policies, all_trials=args.all))
+        print(text(found, advice, policies, remedies, all_trials=args.all))
     return 0 if advice.recommended else 3
+
+
+def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> list["Remedy"]:
+    from coopsim.fit import unverified
+    from coopsim.phantom import profiles
+
+    context_bytes = profiles.get(found["gpu"]).context_mib << 20 if found["gpu"] else 0
+    return unverified.find(advice, policies, context_bytes)
 
 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
@@ -152,7 +162,7 @@ def _draw(advice: Any, file: str, path: Path) -> None:
     note(f"wrote {output.save(segments.draw(advice.failure, title=heading), path)}")
 
 
-def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> dict[str, Any]:
+def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"], remedies: list["Remedy"]) -> dict[str, Any]:
     f, check = advice.failure, found["check"]
     state = {k: v for k, v in vars(f).items() if k not in ("segments", "labels", "pinned")}
     return {
@@ -176,6 +186,7 @@ def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> d
         "more_bytes": advice.more_bytes,
         "history_ends_at_failure": found["ends"],
         "policies": [_row(p) for p in policies],
+        "remedies": [remedy.row() for remedy in remedies],
     }
 
 

@@ -36,5 +36,9 @@ def proposal(case: Case, budget_mib: int) -> Remedy:
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
     line = f"coopsim live run --memory {memory} -- {command}"
-    text = f"inside a budget of {memory}: its time on the host comes on top"
-    return case.proposal("live", text, (line,), Changes(live=memory), same=True)
+    return case.proposal("live", text(memory), (line,), Changes(live=memory), same=True)
+
+
+def text(memory: str) -> str:
+    """What it is."""
+    return f"inside a budget of {memory}: its time on the host comes on top"

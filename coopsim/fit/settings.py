@@ -58,7 +58,12 @@ def _expandable(case: Case) -> Remedy:
 def _with(case: Case, setting: str) -> Remedy:
     value = ",".join(filter(None, [os.environ.get(_VARIABLE), setting]))
     changes = Changes(variables=((_VARIABLE, value),))
-    return case.proposal("settings", setting, (f"export {_VARIABLE}={value}",), changes, same=True)
+    return case.proposal("settings", setting, (line(value),), changes, same=True)
+
+
+def line(value: str) -> str:
+    """What is typed for a setting of the allocator."""
+    return f"export {_VARIABLE}={value}"
 
 
 def without_cache(case: Case) -> Remedy | None:

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from coopsim.fit import rows
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.trials import MARGIN
 from coopsim.phantom import profiles
 from coopsim.script.largest import Largest
-from coopsim.text import human, table
-
-_HEADER = ("", "kind", "peak", "time", "same numbers", "verified")
+from coopsim.text import human
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,7 @@ class Fit:
         if not self.remedies:
             return ["", "Nothing that was tried makes it fit"]
         lines = [] if self.solved else ["", "Nothing that was tried makes it fit. This comes nearest:"]
-        lines += ["", table(_HEADER, [_row(i, r) for i, r in enumerate(self.remedies, 1)])]
-        for i, remedy in enumerate(self.remedies, 1):
-            lines += ["", f"{i}  {remedy.text}", *(f"     {line}" for line in remedy.lines)]
+        lines += ["", *rows.lines(self.remedies)]
         left = self.memory_bytes - int(self.memory_bytes * (1 - MARGIN))
         return [
             *lines,
@@ -76,15 +73,3 @@ class Fit:
             f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs)",
             f"time: of an optimizer step, against the script as it is, by the {self._roofline}",
         ]
-
-
-def _row(number: int, remedy: Remedy) -> list[object]:
-    yes = {True: "yes", False: "no"}
-    return [
-        number,
-        remedy.kind,
-        human(remedy.peak_device_bytes),
-        f"{remedy.time_ratio - 1:+.1%}",
-        yes[remedy.same_numbers],
-        yes[remedy.verified],
-    ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coopsim.fit.remedy import KEYS
 from coopsim.options import ReplayOptions
 from coopsim.phantom import profiles
 from coopsim.replay import measure
@@ -73,7 +74,14 @@ def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:
     text = coopsim("advise", step, "--memory", "200MB").out
     assert f"{len(advice['trials']) + 1} settings and 7 versions of PyTorch tried, none fits (--all shows them)" in text
     needs = human(min(advice["smallest_bytes"], advice["smallest_bytes_expandable"]))
-    assert text.startswith(f"Does not fit: needs {needs}, has 190.7 MiB; with recomputation it would (")
+    assert text.startswith(f"Does not fit: needs {needs}, has 190.7 MiB; `coopsim live run` would train in that\n")
+    [remedy] = advice["remedies"]
+    assert tuple(remedy) == KEYS
+    best = min((p for p in advice["policies"] if p["outcome"] == "ok"), key=lambda p: p["overhead"])
+    assert (remedy["kind"], remedy["time_ratio"]) == ("live", best["overhead"])
+    assert (remedy["same_numbers"], remedy["verified"]) == (True, False)
+    assert remedy["lines"] == [f"coopsim live run --memory 190MiB --policy {best['policy']} -- python train.py"]
+    assert f"     {remedy['lines'][0]}\n" in text
     assert "in the way" not in text
     assert "max_split_size_mb" not in text
     assert "expandable_segments:True" in text.partition("would fit in")[2]
@@ -90,7 +98,8 @@ def test_the_verdict_comes_first(step: Path, coopsim: Any) -> None:
     code, out, _ = coopsim("advise", step, "--memory", "100MiB")
     assert code == 3
     assert out.startswith("Does not fit: needs ")
-    assert "recomputation it would" not in out.splitlines()[0]
+    assert "would train" not in out.splitlines()[0]
+    assert "same numbers" not in out
 
 
 def test_the_old_name_of_alloc_conf(step: Path, coopsim: Any) -> None:

@@ -1,0 +1,29 @@
+"""Remedies as people read them: a table, and below it what to paste."""
+
+from collections.abc import Iterable
+
+from coopsim.fit.remedy import Remedy
+from coopsim.text import human, table
+
+_HEADER = ("", "kind", "peak", "time", "same numbers", "verified")
+
+
+def lines(remedies: Iterable[Remedy]) -> list[str]:
+    """All of it, by number."""
+    numbered = list(enumerate(remedies, 1))
+    found = [table(_HEADER, [_row(i, r) for i, r in numbered])]
+    for i, remedy in numbered:
+        found += ["", f"{i}  {remedy.text}", *(f"     {line}" for line in remedy.lines)]
+    return found
+
+
+def _row(number: int, remedy: Remedy) -> list[object]:
+    yes = {True: "yes", False: "no"}
+    return [
+        number,
+        remedy.kind,
+        human(remedy.peak_device_bytes),
+        f"{remedy.time_ratio - 1:+.1%}",
+        yes[remedy.same_numbers],
+        yes[remedy.verified],
+    ]

@@ -1,0 +1,34 @@
+"""Remedies as far as a snapshot or a trace can carry them: those of `coopsim fit`, in its words, but not run."""
+
+from collections.abc import Sequence
+
+from coopsim.advise import Advice
+from coopsim.fit import live, settings
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+from coopsim.sweep.recompute import Recomputed
+
+_MIB = 1 << 20
+
+
+def find(advice: Advice, policies: Sequence[Recomputed], context_bytes: int) -> list[Remedy]:
+    """Settings with which the recorded requests are served, and budgets in which the recorded step trains.
+
+    None if it fits as recorded. policies: what became of a trace. context_bytes: what the card's context takes besides.
+    Peaks are of the allocator, or the budget, with the context; times those that were simulated.
+    """
+    if advice.as_recorded.fits:
+        return []
+    found = []
+    if (best := advice.recommended) is not None:
+        line = settings.line(best.conf)
+        peak = context_bytes + best.peak_reserved_bytes
+        found.append(Remedy("settings", best.conf, (line,), peak, 1.0, True, False, Changes(), ()))
+    within = [p for p in policies if p.outcome == "ok" and p.overhead is not None]
+    if within:
+        least = min(within, key=lambda p: p.overhead or 0.0)
+        memory = f"{advice.total_bytes // _MIB}MiB"
+        line = f"coopsim live run --memory {memory} --policy {least.policy} -- python train.py"
+        peak, cost = context_bytes + advice.total_bytes, least.overhead or 1.0
+        found.append(Remedy("live", live.text(memory), (line,), peak, cost, True, False, Changes(live=memory), ()))
+    return found
