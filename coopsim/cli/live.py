@@ -1,50 +1,85 @@
-"""coopsim live run -- COMMAND: an unmodified training script inside a budget of memory, with the same numbers."""
+"""coopsim live run|plan -- COMMAND: an unmodified training script inside a budget of memory, with the same numbers."""
 
 import argparse
 import json
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 from coopsim import budget, text
 from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.script import Script
 
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
     *("recomputes", "deviations", "replans", "predicted_overhead", "policy", "unplanned", "deviated"),
 )
+#: Blocks of what is free are put together, wherever they are, before the budget is found too small for them.
+_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+_SET_BY = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import policies
-    from coopsim.phantom import profiles
-    from coopsim.script import Script, guests
+    if args.action == "plan":
+        from coopsim.cli import live_plan
 
-    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
-    if not command:
-        raise CoopsimError("name the command to run after --, as in: coopsim live run --memory 8GiB -- python train.py")
-    budget.parse(args.memory, 1 << 40, "--memory")
-    policies.find(args.policy)
-    if args.gpu is not None:
-        profiles.get(args.gpu)
-    script = Script(
-        command,
-        card=args.gpu or "",
-        traceback=args.traceback,
-        output=2 if args.json else None,
-        guest="coopsim.live.guest",
-        told=json.dumps({"memory": args.memory, "policy": args.policy}),
-    )
-    said = max(guests(script), key=lambda one: int(one["steps"]))
+        return live_plan.run(args)
+    if args.memory is None and args.plan is None:
+        raise CoopsimError("give a budget, --memory 8GiB, or a plan of coopsim live plan, --plan F")
+    if args.memory is not None:
+        budget.parse(args.memory, 1 << 40, "--memory")
+    said = said_by(script_of(args, memory=args.memory, policy=args.policy, plan=args.plan))
     failed = said["failed"]
     if args.json:
         print(json.dumps({"outcome": "oom" if failed else "ok"} | {key: said[key] for key in _KEYS}, indent=2))
     else:
         print(_text(said))
     if failed:
-        raise _FailedError(failed, said["fits"])
+        raise Failed(failed, said["fits"])
     return 0
 
 
-class _FailedError(CoopsimError):
+def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **told: Any) -> "Script":
+    """The script, with what its guest is told (live.guest.Told). memory_bytes: of the card, if not what it has."""
+    from coopsim import policies
+    from coopsim.phantom import profiles
+    from coopsim.script import Script
+
+    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
+    if not command:
+        raise CoopsimError(
+            f"name the command to run after --, as in: coopsim live {args.action} --memory 8GiB -- python train.py"
+        )
+    policies.find(args.policy)
+    if args.gpu is not None:
+        profiles.get(args.gpu)
+    if told.get("plan"):
+        from coopsim.live import plan_file
+
+        plan_file.load(told["plan"])  # else the script would have to start to find that it is none
+        told["plan"] = os.path.abspath(told["plan"])
+    script = Script(command)
+    return Script(
+        command,
+        card=args.gpu or "",
+        memory_bytes=memory_bytes,
+        traceback=args.traceback,
+        output=2 if args.json else None,
+        variables=() if memory_bytes or any(name in os.environ for name in _SET_BY) else (_SETTINGS,),
+        guest="coopsim.live.guest",
+        told=json.dumps(told | {"command": script.title}),
+    )
+
+
+def said_by(script: "Script") -> dict[str, Any]:
+    """The report of the process that trained."""
+    from coopsim.script import guests
+
+    return max(guests(script), key=lambda one: int(one["steps"]))
+
+
+class Failed(CoopsimError):  # noqa: N818 (of the script, not of ours)
     """The script was ended: memory ran out, or it does what cannot be followed."""
 
     def __init__(self, why: str, fits: bool) -> None:

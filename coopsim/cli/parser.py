@@ -185,8 +185,24 @@ def _live(p: Parser) -> None:
         "train inside a budget of memory, with the same numbers; a step is what lies between calls of Optimizer.step"
     )
     p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
+    _live_common(p, "run")
+    p.add_argument(
+        "--memory", metavar="B", help="the budget: 8GiB, or 50%% of a step without one (default: the plan's)"
+    )
+    p.add_argument("--plan", metavar="F", help="of coopsim live plan: the first step goes by it, too")
+    summary = "make the plan of a script's steps in a budget, before there is a GPU: does it fit, at what cost?"
+    p = actions.add_parser("plan", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
+    _live_common(p, "plan")
+    p.add_argument("--memory", required=True, metavar="B", help="the budget: 8GiB")
+    p.add_argument("-o", "--output", required=True, metavar="F", help="plan file to write, if it fits")
+    p.add_argument(
+        "--steps", type=positive, default=0, metavar="N", help="to look at (default: until a kind of step comes again)"
+    )
+
+
+def _live_common(p: Parser, action: str) -> None:
+    p.set_defaults(action=action)
     p.add_argument("command", nargs=argparse.REMAINDER, help="as in: -- python train.py --epochs 1")
-    p.add_argument("--memory", required=True, metavar="B", help="the budget: 8GiB, or 50%% of a step without one")
     p.add_argument("--policy", default="foresight-offline", help="as for replay (default: %(default)s)")
     p.add_argument("--gpu", metavar="CARD", help="on the phantom GPU, as this card (default: this machine's devices)")
     p.add_argument("--traceback", action="store_true", help="show the script's traceback where it fails")

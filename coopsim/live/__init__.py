@@ -1,6 +1,21 @@
-"""Real training steps inside a hard budget, bit for bit, by the schedules that coopsim plans."""
+"""Real training steps inside a hard budget, bit for bit, by the schedules that coopsim plans.
 
-from coopsim.live.budget import Budget
+Plans and files of them need no torch, so it is imported with Budget.
+"""
+
+from typing import TYPE_CHECKING, Any
+
 from coopsim.live.errors import DoesNotFit, LiveError
 
+if TYPE_CHECKING:
+    from coopsim.live.budget import Budget
+
 __all__ = ["Budget", "DoesNotFit", "LiveError"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Budget":
+        from coopsim.live.budget import Budget
+
+        return Budget
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

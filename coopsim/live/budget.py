@@ -1,18 +1,25 @@
 """What users hold: a budget, and the steps that are taken inside it."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from coopsim.live.errors import LiveError
 from coopsim.live.session import Session
 from coopsim.policies import Policy
+
+#: Under `coopsim live`: gives the command's session, once, to a budget of the script's own.
+hosts: list[Callable[[], Session]] = []
 
 
 class Budget:
     """Train inside a budget of memory, with the same numbers as without one.
 
     memory: for all that is on the device, such as "8GiB"; or a share of what a step takes without a budget, such as
-    "50%". policy: any that `coopsim.replay` takes. device: "cuda" or "cpu"; by default the GPU if one is in use.
+    "50%". policy: any that `coopsim.replay` takes. plan: a file of `coopsim live plan`, by which the first step goes,
+    too; then memory may be left out, and the policy is the plan's. device: "cuda" or "cpu"; by default the GPU if one
+    is in use. Where `coopsim live` runs the script, what the command says counts, and not these.
 
         budget = coopsim.live.Budget("8GiB")
         for batch in loader:
@@ -20,9 +27,18 @@ class Budget:
                 loss = model(batch).loss; loss.backward(); optimizer.step(); optimizer.zero_grad()
     """
 
-    def __init__(self, memory: str, policy: Policy | str = "foresight-offline", *, device: str | None = None) -> None:
-        self.session = Session(memory, policy, device)
-        self._policy = policy if isinstance(policy, str) else policy.name
+    def __init__(
+        self,
+        memory: str | None = None,
+        policy: Policy | str = "foresight-offline",
+        plan: str | os.PathLike[str] | None = None,
+        *,
+        device: str | None = None,
+    ) -> None:
+        if memory is None and plan is None:
+            raise LiveError('a budget is an amount of memory, such as "8GiB", or a plan')
+        path = os.fspath(plan) if plan is not None else None
+        self.session = hosts.pop()() if hosts else Session(memory, policy, device, path)
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -43,19 +59,23 @@ class Budget:
         Peaks are of steps that had a budget. predicted_overhead: cost of a step with recomputation over that without,
         of the last plan. unplanned: why the last kind of step has no plan, deviated: why a step left its own.
         """
-        s = self.session
-        return {
-            "budget_bytes": s.limit,
-            "steps": s.steps,
-            "planned_steps": s.planned_steps,
-            "peak_allocated_bytes": s.peak_bytes,
-            "peak_reserved_bytes": s.peak_reserved_bytes,
-            "evictions": s.evictions,
-            "recomputes": s.recomputes,
-            "deviations": s.deviations,
-            "replans": s.replans,
-            "predicted_overhead": s.overhead(),
-            "policy": self._policy,
-            "unplanned": s.unplanned,
-            "deviated": s.why,
-        }
+        return report(self.session)
+
+
+def report(s: Session) -> dict[str, Any]:
+    """Of a session, as `Budget.report` has it."""
+    return {
+        "budget_bytes": s.limit,
+        "steps": s.steps,
+        "planned_steps": s.planned_steps,
+        "peak_allocated_bytes": s.peak_bytes,
+        "peak_reserved_bytes": s.peak_reserved_bytes,
+        "evictions": s.evictions,
+        "recomputes": s.recomputes,
+        "deviations": s.deviations,
+        "replans": s.replans,
+        "predicted_overhead": s.overhead(),
+        "policy": s.policy if isinstance(s.policy, str) else s.policy.name,
+        "unplanned": s.unplanned,
+        "deviated": s.why,
+    }

@@ -1,30 +1,63 @@
 """In the processes of a script: a step is what lies between two calls of Optimizer.step. Called by coopsim.script.
 
-Hooks of modules and optimizers will not do: a step installs some itself, which must not be while hooks run.
+Hooks of modules and optimizers will not do: a step installs some itself, which must not be while hooks run. Budgets of
+the script's own go before: then a step is what they say, in the session that the command has made.
 """
 
 import functools
 import json
+import sys
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from coopsim.live.budget import Budget
+from coopsim.live import budget
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.session import Session
+
+_ENOUGH = 16  #: steps, if no kind of step occurs twice
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the command wants. memory and plan None: steps are to be recorded.
+
+    save: write all kinds of step that are known there, and end the script after `steps` of them; 0: once nothing new is
+    to be expected. command: the title of what is run.
+    """
+
+    memory: str | None = None
+    policy: str = "foresight-offline"
+    plan: str | None = None
+    save: str = ""
+    steps: int = 0
+    command: str = ""
 
 
 class Guest:
     """Steps of a script that does not know of them. The first begins when the first module is called."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._session = budget.session
-        self._budget = budget
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._session = Session(told.memory, told.policy, plan=told.plan)
+        self._session.stepped = self._step_over
         self._clock: int | None = None  # the first optimizer that steps
         self._depth = 0
+        self._gone = self._saved = False
         self._call_module = torch.nn.Module.__call__
         self._make_optimizer = torch.optim.Optimizer._patch_step_function
         torch.nn.Module.__call__ = self._first_call()  # type: ignore[method-assign]
         torch.optim.Optimizer._patch_step_function = self._optimizer_made()  # type: ignore[method-assign]
+        budget.hosts.append(self._give_way)
+
+    def _give_way(self) -> Session:
+        """The script has a budget of its own, which says what a step is."""
+        self._gone = True
+        torch.nn.Module.__call__ = self._call_module  # type: ignore[method-assign]
+        if self._session.inside:
+            self._session.abandon()
+        return self._session
 
     def _first_call(self) -> Any:
         def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -63,18 +96,36 @@ class Guest:
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
         if self._clock is None:
             self._clock = id(optimizer)
-        if id(optimizer) == self._clock and self._session.inside:
+        if id(optimizer) == self._clock and self._session.inside and not self._gone:
             self._session.end()
             self._session.begin()
+
+    def _step_over(self) -> None:
+        """End the script if it was only to show its steps, and has."""
+        if not self._told.save:
+            return
+        seen = self._session.recurred and self._session.all_proven
+        if self._session.steps >= (self._told.steps or _ENOUGH) or (not self._told.steps and seen):
+            self._save()
+            sys.exit(0)
+
+    def _save(self) -> None:
+        self._session.save(self._told.save, self._told.command)
+        self._saved = True
 
     def end(self) -> dict[str, Any]:
         """The report. What ran since the last call of Optimizer.step is no step."""
         failure = self._session.failure
         if self._session.inside:
             self._session.abandon()
-        return self._budget.report() | {"failed": str(failure or ""), "fits": not isinstance(failure, DoesNotFit)}
+        if self._told.save and not self._saved and failure is None and self._session.steps:
+            self._save()
+        return budget.report(self._session) | {
+            "failed": str(failure or ""),
+            "fits": not isinstance(failure, DoesNotFit),
+        }
 
 
 def begin(_watch: Any, told: str) -> Guest:
-    """torch is there. told: the arguments of Budget, as JSON."""
-    return Guest(Budget(**json.loads(told)))
+    """torch is there. told: a Told, as JSON."""
+    return Guest(Told(**json.loads(told)))

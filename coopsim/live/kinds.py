@@ -11,7 +11,10 @@ from coopsim.trace import Trace
 
 @dataclass(eq=False)
 class Kind:
-    """A recorded step. decided: entries of the tape until the sizes of its batch were known. why: it has no plan."""
+    """A recorded step. decided: entries of the tape until the sizes of its batch were known. why: it has no plan.
+
+    first: it makes the optimizer's state, as only the first step does.
+    """
 
     trace: Trace
     tape: list[Any]
@@ -22,6 +25,7 @@ class Kind:
     plan: Plan | None = None
     proven: bool = False  #: a step that went by the plan kept to the budget
     why: str = ""
+    first: bool = False
     replans: int = 0
     less: int = 0  #: bytes that its plan has to do without, as a step took more than it was to
     _common: "WeakKeyDictionary[Kind, int]" = field(default_factory=WeakKeyDictionary)
@@ -45,4 +49,7 @@ class Kind:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    return a.func is b.func and a.shapes == b.shapes
+    """The same op on the same sizes, and on the same parameters where both say on which: files do not."""
+    if a.func is not b.func or a.shapes[:2] != b.shapes[:2]:
+        return False
+    return a.shapes[2] == b.shapes[2] or a.shapes[2] is None or b.shapes[2] is None

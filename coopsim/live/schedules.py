@@ -3,43 +3,94 @@
 Addresses are the allocator's own to choose, so one that fits without any counts, too.
 """
 
-from coopsim import allocators, policies
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from coopsim import allocators, metrics, policies
 from coopsim.optimum.problem import problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
+from coopsim.replay.lower import lower
 from coopsim.replay.once import Replay
 from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
+from coopsim.text import human
 from coopsim.trace import Trace
-from coopsim.types import Outcome
+from coopsim.types import InPlace, Outcome, Pinning, Role
 
+_CHEAP = 1.1  #: cost over that without recomputation, up to which nothing else is tried
+_DEAR = 1.75  #: above that it is refused: checkpointing costs less than 1.5
+_OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
 _ROOMY = 4  #: times the budget: an arena in which addresses are always found
 
 
 def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
-    """The first that runs to its end: in an arena, by a plan that has no addresses, in a counter. Else the arena's."""
+    """One that runs to its end: a policy's own in an arena, if that is cheap enough; else the cheapest of several.
+
+    Those are a plan that has no addresses, one in the shape of checkpointing, and a replay in a counter. If none does,
+    or all cost several times the step, one whose header says so.
+    """
     policy = policies.find(policy) if isinstance(policy, str) else policy
     first = _schedule(trace, policy, budget, "arena")
-    fits = first.header["outcome"] == Outcome.OK
-    if fits and (not policy.plans or first.header["planned_steps"]):
+    planned = not policy.plans or first.header["planned_steps"]
+    if planned and _cost(first) <= _CHEAP:
         return first
+    found = [first]
     if policy.plans:
-        planned = _without_addresses(trace, policy, budget)
-        if planned is not None:
-            return planned
-    if fits:
-        return first
-    counted = _schedule(trace, policy, budget, "counter")
-    return counted if counted.header["outcome"] == Outcome.OK else first
+        found += [_without_addresses(trace, policy, budget, segmented=segmented) for segmented in (False, True)]
+    if min(map(_cost, found)) > _DEAR:
+        found.append(_schedule(trace, policy, budget, "counter"))
+    best = min(found, key=_cost)
+    if best.header["outcome"] == Outcome.OK and _cost(best) > _DEAR:
+        return replace(best, header=dict(best.header) | {"outcome": Outcome.THRASH, "overhead_limit": _DEAR})
+    return best
 
 
-def least(trace: Trace) -> tuple[int, str]:
-    """Bytes without which no schedule can be: what must be there while one op runs; and the name of that op."""
+def _cost(schedule: Schedule) -> float:
+    overhead = schedule.overhead
+    return overhead if overhead is not None else math.inf
+
+
+@dataclass(frozen=True)
+class Least:
+    """Bytes without which no schedule can be: what must be there while one op runs. held: of them, by role."""
+
+    nbytes: int
+    op: str
+    held: dict[str, int]
+
+
+def least(trace: Trace) -> Least:
+    """The least of a step. Of its ops' inputs, results and temporaries, those without another role are `of the op`."""
     problem = problem_of(trace)
     needs = [problem.bytes_of(problem.at_least(op)) + problem.inside[op] for op in range(problem.n_ops)]
     op = max(range(len(needs)), key=needs.__getitem__)
-    return needs[op], trace.name[op]
+    storage = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1).storage
+    held: Counter[str] = Counter({_OF_THE_OP: problem.inside[op]})
+    for v in problem.at_least(op):
+        role = trace.role[storage[v]]
+        held[_OF_THE_OP if role in (Role.ACTIVATION, Role.TEMPORARY) else role] += problem.size[v]
+    return Least(needs[op], trace.name[op], {role: n for role, n in sorted(held.items(), key=lambda x: -x[1]) if n})
+
+
+def too_much(least: Least, others: int, budget: int) -> str:
+    """Why a budget is below the least, in one line."""
+    beside = f", {human(others)} of them for others than the program" if others else ""
+    return f"{least.op} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
+
+
+def explain(schedule: Schedule) -> str:
+    """Why there is no plan; "" if the schedule is one."""
+    header = schedule.header
+    if header["outcome"] == Outcome.OK:
+        return ""
+    if header["outcome"] == Outcome.THRASH and schedule.header["failure"] is None:
+        return f"the cheapest schedule that was found costs more than {_DEAR:g} times the step"
+    if schedule.header["failure"] is None:
+        return "no schedule was found that fits"
+    return metrics.explain(metrics.summary(schedule))
 
 
 def _schedule(trace: Trace, policy: Policy, budget: int, allocator: str) -> Schedule:
@@ -47,11 +98,12 @@ def _schedule(trace: Trace, policy: Policy, budget: int, allocator: str) -> Sche
     return schedule_of(replay, replay.run(record=True))
 
 
-def _without_addresses(trace: Trace, policy: Policy, budget: int) -> Schedule | None:
-    """A plan of so many bytes, wherever they are; None if there is none."""
+def _without_addresses(trace: Trace, policy: Policy, budget: int, *, segmented: bool) -> Schedule:
+    """A plan of so many bytes, wherever they are. If there is none, the outcome is that it is out of memory."""
     replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, _OPTIONS)
     assert replay.planner is not None
-    replay.planner.most = budget
+    replay.planner.most, replay.planner.segmented = budget, segmented
     schedule = schedule_of(replay, replay.run(record=True))
-    kept = schedule.header["peak_bytes"] <= budget and schedule.header["planned_steps"] > 0
-    return schedule if schedule.header["outcome"] == Outcome.OK and kept else None
+    if schedule.header["peak_bytes"] <= budget and schedule.header["planned_steps"]:
+        return schedule
+    return replace(schedule, header=dict(schedule.header) | {"outcome": Outcome.OOM})

@@ -1,9 +1,11 @@
 """A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes."""
 
+from collections.abc import Callable
+
 from coopsim import budget as amounts
 from coopsim import metrics
 from coopsim.capture import effects
-from coopsim.live import device, hollow, refused, schedules
+from coopsim.live import device, hollow, refused, schedules, stored
 from coopsim.live.cap import Cap
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.kinds import Kind
@@ -14,7 +16,6 @@ from coopsim.live.step import Step
 from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.live.values import Values
 from coopsim.policies import Policy
-from coopsim.text import human
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
@@ -27,17 +28,30 @@ _KINDS = 32  #: the latest ones that are kept
 
 
 class Session:
-    """What is kept from step to step. memory: an amount, or a share of the largest peak of a step without eviction."""
+    """What is kept from step to step. memory: an amount, or a share of the largest peak of a step without eviction.
 
-    def __init__(self, memory: str, policy: Policy | str, kind: str | None = None) -> None:
-        self._memory, self._policy = memory, policy
-        self.share = memory.strip().endswith("%")
+    plan: a file of plans, to begin with. Neither: steps are recorded, each of them, and none is planned.
+    """
+
+    def __init__(
+        self, memory: str | None, policy: Policy | str, kind: str | None = None, plan: str | None = None
+    ) -> None:
+        self._memory = memory or "100%"
+        self.share = memory is not None and memory.strip().endswith("%")
         self.limit: int | None = None
-        nbytes = amounts.parse(memory, 1 << 40)
-        if not self.share:
+        nbytes = amounts.parse(self._memory, 1 << 40)
+        if memory is not None and not self.share:
             self.limit = nbytes
         hollow.check()
+        self._planned = stored.Loaded(plan) if plan is not None else None
+        if self._planned is not None:
+            self.limit = self._planned.limit(self.limit, share=self.share)
+            policy = self._planned.policy(policy)
+        self.policy = policy
         self._kind = kind
+        self._records_all = memory is None and plan is None
+        self.recurred = False  #: there was a step of a kind that was known
+        self.stepped: Callable[[], None] = lambda: None  #: called when a step is over
         self.ledger = LiveLedger()
         self.kinds: list[Kind] = []
         self.steps = self.planned_steps = self.evictions = self.recomputes = self.deviations = self.replans = 0
@@ -62,14 +76,15 @@ class Session:
         refused.start()
         if self._kind is None:
             self._kind = device.here()
+        self._take_planned()
         self._watch = effects.on(self._kind)
         self._watch.__enter__()
         self.ledger.peak_bytes = self.ledger.live_bytes
         values = Values(self._kind, self.ledger)
-        self._meter = device.Meter() if self._kind == "cuda" else None
-        self._cap = Cap(self.limit) if self._meter is not None and self.limit is not None else None
+        self._cap = Cap(self.limit) if self._kind == "cuda" and self.limit is not None else None
         if self._cap is not None:
             self._cap.set()
+        self._meter = device.Meter() if self._kind == "cuda" else None  # of what is there once the cap is set
         on_demand = OnDemand(values, self.limit, self._meter, self._cap, hard=not self.share)
         if self._last is not None and self._stable >= _STABLE:
             self._step = Step(values, on_demand, None, self._last, [], self.kinds)
@@ -77,7 +92,7 @@ class Session:
             return
         model = device.cost_model(self._kind)
         recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand)
-        undecided = [] if self._attempts else sorted(self.kinds, key=lambda kind: kind is not self._last)
+        undecided = self._candidates()
         self._step = Step(values, on_demand, recorder, None, undecided, self.kinds)
         self._step.__enter__()
         recorder.begin()
@@ -88,8 +103,29 @@ class Session:
                 self.end(error)
                 raise
 
+    def _take_planned(self) -> None:
+        """Once all that the program imports is there: the kinds of step that come with plans."""
+        planned, self._planned = self._planned, None
+        if planned is not None:
+            self._others = planned.others_bytes
+            for kind in planned.kinds(self._kind or ""):
+                self.kinds.append(kind)
+                self._follow(kind)
+
+    def _candidates(self) -> list[Kind]:
+        """What the step that begins may turn out to be, the likeliest first."""
+        if self._attempts or self._records_all:
+            return []
+        kinds = [kind for kind in self.kinds if not kind.first or not self.steps]
+        return sorted(kinds, key=lambda kind: (not kind.first, kind is not self._last))
+
     def end(self, error: BaseException | None = None) -> None:
         """It is over."""
+        self._end(error)
+        if error is None:
+            self.stepped()
+
+    def _end(self, error: BaseException | None) -> None:
         step, self._step = self._step, None
         assert step is not None
         recorder = step.recorder
@@ -125,6 +161,7 @@ class Session:
             assert step.kind is not None
             self._stable = self._stable + 1 if step.kind is self._last else 0
             self._last = step.kind
+            self.recurred = True
             if step.planned:
                 self.planned_steps += 1
                 self._prove(step.kind, step)
@@ -156,14 +193,18 @@ class Session:
         known = next((k for k in self.kinds if len(k.tape) == len(recorder.tape) and k.has(recorder.tape)), None)
         self._stable = 0
         if known is not None:
-            self._last = known
+            self._last, self.recurred = known, True
             return
         self._attempts = 0
         if self._meter is not None:
             self._others = self._meter.others(self.ledger)
         kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, device.GRANULE))
+        kind.first = _first(trace)
         self._last = kind
-        if _first(trace):
+        if self._records_all:
+            self.kinds.append(kind)
+            return
+        if kind.first:
             kind.why = "it makes the optimizer's state, as only the first step does"
             return  # no other will be like it
         self.kinds.append(kind)
@@ -179,13 +220,10 @@ class Session:
 
     def _refuse_what_is_too_much(self, kind: Kind) -> None:
         assert self.limit is not None
-        kind.least_bytes, op = schedules.least(kind.trace)
-        if kind.least_bytes + self._others > self.limit:
-            others = f", {human(self._others)} of them for others than the program" if self._others else ""
-            self._failure = DoesNotFit(
-                f"{op} takes {human(kind.least_bytes + self._others)} whatever is evicted{others}; "
-                f"the budget is {human(self.limit)}"
-            )
+        least = schedules.least(kind.trace)
+        kind.least_bytes = least.nbytes
+        if least.nbytes + self._others > self.limit:
+            self._failure = DoesNotFit(schedules.too_much(least, self._others, self.limit))
             raise self._failure
 
     def _plan(self, kind: Kind) -> None:
@@ -196,11 +234,11 @@ class Session:
         if budget <= 0:
             kind.why = "nothing is left of the budget"
             return
-        schedule = schedules.find(kind.trace, self._policy, budget)
-        if schedule.header["outcome"] != "ok":
-            kind.why = metrics.explain(metrics.summary(schedule))
+        schedule = schedules.find(kind.trace, self.policy, budget)
+        kind.why = schedules.explain(schedule)
+        if kind.why:
             return
-        kind.schedule, kind.proven, kind.why = schedule, False, ""
+        kind.schedule, kind.proven = schedule, False
         self._follow(kind)
 
     def _follow(self, kind: Kind) -> None:
@@ -209,6 +247,15 @@ class Session:
             everything = self._varies or (not kind.proven and self._kind == "cuda")
             kind.plan = Plan(kind.trace, kind.schedule, kind.tape, everything=everything)
             kind.plan.overhead = metrics.summary(kind.schedule)["overhead"]
+
+    def save(self, path: str, command: str) -> None:
+        """Write all kinds of step that are known, and their plans, to a file."""
+        stored.save(self.kinds, path, stored.header(self.limit, self.policy, self._others, self._kind or "", command))
+
+    @property
+    def all_proven(self) -> bool:
+        """Has a step gone by each plan that there is, and kept to the budget?"""
+        return all(kind.proven or kind.plan is None for kind in self.kinds)
 
     # -- figures -----------------------------------------------------------------------------------------------------
 

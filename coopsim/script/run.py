@@ -122,6 +122,7 @@ def guests(script: Script) -> list[dict[str, Any]]:
     it did (`failed`).
     """
     task = Task(script.card, script.precision, traceback=script.traceback, guest=script.guest, told=script.told)
+    task = replace(task, explains=False)
     world, ran = start.run(script, task)
     if world is not None:
         raise CaptureError(f"{script.title} is a job of {world.size} ranks; name the script itself")

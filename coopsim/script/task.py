@@ -17,6 +17,7 @@ class Task:
     `ranks` is "" unless the process is a rank of a job: "alone" or "together" with the others.
     `guest` is a module with a function begin(watch, told), called once torch is there with what the guest is `told`;
     what its result's end() gives goes into the report.
+    `explains` is off where running out of memory is nothing unusual: nobody looks at what was alive then.
     """
 
     card: str
@@ -31,6 +32,7 @@ class Task:
     ranks: str = ""
     guest: str = ""
     told: str = ""
+    explains: bool = True
 
     def variables(self, folder: str) -> dict[str, str]:
         """The environment that carries it. Every process leaves its report in `folder`."""

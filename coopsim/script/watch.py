@@ -105,9 +105,10 @@ class Watch:
         }
 
     def _device_is_up(self) -> None:
-        torch._C._cuda_attach_out_of_memory_observer(  # type: ignore[attr-defined]
-            self._out_of_memory
-        )
+        if self._task.explains:
+            torch._C._cuda_attach_out_of_memory_observer(  # type: ignore[attr-defined]
+                self._out_of_memory
+            )
         if self._task.snapshot:
             torch.cuda.memory._record_memory_history(stacks="python")
         elif self._task.requests:

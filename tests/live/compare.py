@@ -11,7 +11,9 @@ from tests.live.programs import PROGRAMS
 STEPS = 9
 
 
-def compare(name: str, memory: str, policy: str = "foresight-offline", steps: int = STEPS) -> dict[str, Any]:
+def compare(
+    name: str, memory: str | None, policy: str = "foresight-offline", steps: int = STEPS, plan: str | None = None
+) -> dict[str, Any]:
     """The report of the run inside the budget, and `same`: were losses and all states the same?"""
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -21,7 +23,7 @@ def compare(name: str, memory: str, policy: str = "foresight-offline", steps: in
     del state, step
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
-    budget = coopsim.live.Budget(memory, policy)
+    budget = coopsim.live.Budget(memory, policy, plan)
     found = []
     for i in range(steps):
         with budget.step():

@@ -1,12 +1,15 @@
 """Make a plan for an iteration of the trace, of one step or of several, that is known beforehand."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
 from coopsim.kernel import state as s
+from coopsim.replay.foresight import segments
 from coopsim.replay.foresight.cut import Cut, decide_at, new_cut
 from coopsim.replay.foresight.dry_run import (
     D_COST,
@@ -23,13 +26,16 @@ from coopsim.replay.foresight.dry_run import (
 )
 from coopsim.replay.foresight.place import place
 from coopsim.replay.foresight.prune import prune
-from coopsim.replay.foresight.select import Selection, keep_all, select, selection
+from coopsim.replay.foresight.select import Selection, exceeds, keep_all, select, selection
 from coopsim.replay.lower import NEVER, Program
 
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
+_SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
+
+Begin = Callable[[int], float]  # decisions to begin with in a budget; the least that then can be, negative: none
 
 
 @dataclass(frozen=True)
@@ -44,23 +50,32 @@ class Plan:
     height: int  # the end of the highest of them
 
 
-def make(program: Program, budget: int, placed: s.Array, *, in_place: bool, most: int | None = None) -> Plan | None:
+def make(
+    program: Program,
+    budget: int,
+    placed: s.Array,
+    *,
+    in_place: bool,
+    most: int | None = None,
+    segmented: bool = False,
+) -> Plan | None:
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `placed`, or None.
 
-    most: bytes that it may have in memory at once, if fewer than the budget.
+    most: bytes that it may have in memory at once, if fewer than the budget. segmented: in the shape of checkpointing.
     """
     D, chosen, graph = new_dry_run(program, in_place=in_place), selection(program), new_cut(program)
     target = peak = budget if most is None else most
+    choose = _choose_segments if segmented else _choose
     for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):
-        with_cut = _choose(D, chosen, graph, target, dry_runs)
-        if with_cut is not None:
+        begin = choose(D, chosen, graph, target, dry_runs)
+        if begin is not None:
             break
     else:
         return None
     for k in range(_TRIES):
         if k > 0:
             target = min(target, peak) - max(int(_GIVEN_AWAY * budget), 1) * 2 ** (k - 1)
-            if _begin(D, graph, target, with_cut=with_cut) < 0 or not _make_fit(D, chosen, target, dry_runs):
+            if begin(target) < 0 or not _make_fit(D, chosen, target, dry_runs):
                 return None
         exact = replace(D, until=D.X[:, NEED].copy())
         dry_run(exact)
@@ -78,25 +93,54 @@ def make(program: Program, budget: int, placed: s.Array, *, in_place: bool, most
     return None
 
 
-def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) -> bool | None:
-    """Decisions that fit into the budget, and their dry run. Whether they began with a cut; None if none are found.
+def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) -> Begin | None:
+    """Decisions that fit into the budget, and their dry run. What they began with; None if none are found.
 
     From what is cheapest at the moments at which most would be resident. If what the rest of the steps then asks for
     takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts.
     """
-    least = _begin(D, graph, budget, with_cut=True)
+    with_cut, without = (partial(_begin, D, graph, with_cut=cut) for cut in (True, False))
+    least = with_cut(budget)
     if least < 0:
         return None
     fits = _make_fit(D, chosen, budget, most)
     if fits and D.K[D_COST] - least <= _CLOSE * D.O[:, s.DECIDE].sum():
-        return True
+        return with_cut
     decisions, cost = D.decisions.copy(), D.K[D_COST]
-    _begin(D, graph, budget, with_cut=False)
+    without(budget)
     if _make_fit(D, chosen, budget, most) and not (fits and cost <= D.K[D_COST]):
-        return False
+        return without
     D.decisions[:] = decisions
     dry_run(D)
-    return True if fits else None
+    return with_cut if fits else None
+
+
+def _choose_segments(D: DryRun, chosen: Selection, _graph: Cut, budget: int, most: int) -> Begin | None:
+    """Like _choose, from the numbers of segments that cost least or, where none fits, exceed the budget least."""
+    tried: list[tuple[float, int, Begin]] = []
+    for count, linger in product(segments.COUNTS, (True, False)):
+        begin: Begin = partial(_begin_segments, D, count=count, linger=linger)
+        if begin(budget) >= 0:
+            tried.append((exceeds(D, budget), int(D.K[D_COST]), begin))
+    best: tuple[int, Any, Begin] | None = None
+    for _, _, begin in sorted(tried, key=lambda one: one[:2])[:_SEGMENTED]:
+        begin(budget)
+        if _make_fit(D, chosen, budget, most) and (best is None or D.K[D_COST] < best[0]):
+            best = int(D.K[D_COST]), D.decisions.copy(), begin
+    if best is None:
+        return None
+    D.decisions[:] = best[1]
+    dry_run(D)
+    return best[2]
+
+
+def _begin_segments(D: DryRun, _budget: int, *, count: int, linger: bool) -> float:
+    """All values stay but for those inside so many segments, where each step takes most. Negative: lost."""
+    keep_all(D)
+    dry_run(D)
+    for turn in _fullest(D):
+        segments.decide(D, turn, segments.narrow_places(D, turn, count), linger=linger)
+    return 0.0 if dry_run(D) else -1.0
 
 
 def _begin(D: DryRun, graph: Cut, budget: int, *, with_cut: bool) -> float:

@@ -22,12 +22,14 @@ class Planner:
     A step that runs out of memory begins anew with other choices (tries.py), and those after it go on with them. All
     is then run again from the start, which comes to the same; plans are kept for that.
 
-    most: bytes that a plan may have in memory at once; None: all of the budget.
+    most: bytes that a plan may have in memory at once; None: all of the budget. segmented: plans are in the shape of
+    checkpointing.
     """
 
     def __init__(self, trace: Trace, program: Program, policy: Policy, budget: int) -> None:
         self.trace, self.program, self.policy, self.budget = trace, program, policy, budget
         self.most: int | None = None
+        self.segmented = False
         self.plans: dict[bytes, Plan | None] = {}
         self.seconds = 0.0
         self.lost_cost = 0
@@ -97,7 +99,9 @@ class Planner:
         if key not in self.plans:
             in_place = self.policy.in_place == InPlace.RECOMPUTABLE
             started = time.perf_counter()
-            self.plans[key] = make(self.program, self.budget, placed, in_place=in_place, most=self.most)
+            self.plans[key] = make(
+                self.program, self.budget, placed, in_place=in_place, most=self.most, segmented=self.segmented
+            )
             self.seconds += time.perf_counter() - started
         return self.plans[key]
 

@@ -1,0 +1,144 @@
+"""Plans as files: recorded kinds of step and their schedules, in a zip archive (docs/formats.md). Knows no torch."""
+
+import json
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coopsim import schedule as schedules
+from coopsim.files import replacing
+from coopsim.live.errors import LiveError
+from coopsim.schedule import Schedule
+from coopsim.trace import Trace
+from coopsim.trace import file as traces
+from coopsim.types import CoopsimError
+
+VERSION = 1
+_HEAD = "plan.json"
+_MANY = 4096  #: kinds that a file may have
+
+
+@dataclass(frozen=True)
+class Line:
+    """A dispatched op of a recorded step, its op and types by their names (tape.Taped)."""
+
+    func: str
+    shapes: list[list[list[Any]]]  #: of operands and results: the sizes and then the type of each
+    inputs: list[int]
+    results: list[int]
+    op: int
+    mutable: bool
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A kind of step. first: it makes the optimizer's state, so only the first step is of it. why: it has no plan.
+
+    less: bytes of the budget that its plan leaves to what the allocator cannot use.
+    """
+
+    trace: Trace
+    tape: list[Line]
+    decided: int
+    first: bool = False
+    schedule: Schedule | None = None
+    why: str = ""
+    less: int = 0
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the plans are for. budget_bytes 0: there are none yet, the steps have only been recorded.
+
+    others_bytes: what the allocator gives to others than the program's storages, such as cuBLAS's workspaces.
+    """
+
+    budget_bytes: int
+    policy: str
+    others_bytes: int
+    torch: str
+    device: str
+    command: str = ""
+    plan_version: int = VERSION
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """All that such a file has."""
+
+    header: Header
+    kinds: Sequence[Planned] = field(default_factory=list)
+
+
+def save(plan: PlanFile, path: str | Path) -> None:
+    """Write it, whole or not at all. The same plan gives the same bytes."""
+    head = asdict(plan.header) | {
+        "kinds": [{"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.less} for k in plan.kinds]
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
+        replacing(path) as part,
+        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        _put(archive, _HEAD, json.dumps(head, indent=1, sort_keys=True).encode())
+        for i, kind in enumerate(plan.kinds):
+            file = Path(folder, "table")
+            traces.save(kind.trace, file)
+            _put(archive, f"{i}/trace.parquet", file.read_bytes())
+            rows = [list(asdict(line).values()) for line in kind.tape]
+            _put(archive, f"{i}/tape.json", json.dumps(rows, separators=(",", ":")).encode())
+            if kind.schedule is not None:
+                schedules.save(kind.schedule, file)
+                _put(archive, f"{i}/schedule.parquet", file.read_bytes())
+
+
+def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+
+
+def load(path: str | Path) -> PlanFile:
+    """Read one. LiveError, in one line, if it is missing, foreign, damaged or of a newer coopsim."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            head = json.loads(archive.read(_HEAD))
+            if head["plan_version"] > VERSION:
+                raise LiveError(
+                    f"{path}: plan version {head['plan_version']} is newer than this coopsim ({VERSION}); upgrade"
+                )
+            kinds = [_kind(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
+            return PlanFile(Header(**head), kinds)
+    except FileNotFoundError:
+        raise LiveError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise LiveError(f"{path}: is a folder, not a plan") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as e:
+        raise LiveError(f"{path}: not a plan, or damaged ({str(e).splitlines()[0]})") from None
+    except LiveError:
+        raise
+    except CoopsimError as e:
+        raise LiveError(f"{path}: damaged ({str(e).rpartition(': ')[2]})") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
+        raise LiveError(f"{path}: not a plan of coopsim live ({str(e).splitlines()[0]})") from None
+
+
+def _kind(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned:
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        file = Path(folder, "table")
+        file.write_bytes(archive.read(f"{i}/trace.parquet"))
+        trace = traces.load(file)
+        schedule = None
+        if f"{i}/schedule.parquet" in archive.namelist():
+            file.write_bytes(archive.read(f"{i}/schedule.parquet"))
+            schedule = schedules.load(file)
+    tape = [Line(*row) for row in json.loads(archive.read(f"{i}/tape.json"))]
+    for line in tape:
+        numbers = [*line.inputs, *line.results]
+        if not (-1 <= line.op < trace.n_ops and all(-1 <= s < trace.n_storages for s in numbers)):
+            raise ValueError("its tape is not of its trace")
+    if schedule is not None and schedule.header.get("trace") != trace.content_hash:
+        raise ValueError("its schedule is not of its trace")
+    return Planned(trace, tape, about["decided"], about["first"], schedule, about["why"], about["less_bytes"])

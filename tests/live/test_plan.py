@@ -1,0 +1,121 @@
+"""Plans made before the program runs: recorded in one process, planned, and followed from the first step of another."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopsim import phantom
+from tests.conftest import ROOT
+from tests.live.conftest import Child
+from tests.live.test_cli import SCRIPT, live
+
+PLAN = """
+import torch
+from dataclasses import replace
+from coopsim.live import make, plan_file
+from coopsim.live.session import Session
+from tests.live.compare import compare
+from tests.live.programs import PROGRAMS
+def planned(name, path, share=0.75):
+    session = Session(None, "foresight-offline", "cpu")
+    _, step = PROGRAMS[name]()
+    for i in range(3):
+        session.begin(); step(i); session.end()
+    session.save(path, name)
+    file = plan_file.load(path)
+    budget = int(share * max(k.peak_bytes for k in session.kinds))
+    made = [make.make(kind, "foresight-offline", budget, 0).kind for kind in file.kinds]
+    plan_file.save(replace(file, header=replace(file.header, budget_bytes=budget), kinds=made), path)
+    return {"first": [k.first for k in file.kinds], "why": [k.why for k in made], "budget": budget}
+"""
+
+
+def test_the_first_step_goes_by_plan_too(child: Child, tmp_path: Path) -> None:
+    """The step that makes Adam's state is a kind of its own; bits are those of ordinary training."""
+    names = ["convolutions", "transformer"]
+    text = f"""
+names = {names!r}
+def one(name):
+    path = {str(tmp_path)!r} + "/" + name
+    return planned(name, path) | compare(name, None, steps=4, plan=path)
+answer({{name: one(name) for name in names}})
+"""
+    found = child(PLAN + text)
+    assert len(found) == 2
+    for name, report in found.items():
+        assert report["same"], name
+        assert report["why"] == [""] * len(report["first"]), name
+        assert (report["first"][0], report["first"][-1]) == (True, False), name
+        assert (report["planned_steps"], report["deviations"]) == (4, 0), (name, report)
+        assert report["evictions"] > 0
+        assert report["peak_allocated_bytes"] <= report["budget_bytes"] == report["budget"]
+
+
+def test_the_plan_of_another_program_changes_no_bits(child: Child, tmp_path: Path) -> None:
+    """Its steps are not of the kinds that the file knows: they are recorded, as without one."""
+    text = f"""
+path = {str(tmp_path)!r} + "/plan"
+planned("transformer", path)
+budget = "40MiB"
+answer(compare("convolutions", budget, plan=path))
+"""
+    found = child(PLAN + text)
+    assert found["same"]
+    assert found["steps"] - found["planned_steps"] >= 2
+
+
+@pytest.mark.usefixtures("child")
+@pytest.mark.parametrize(("words", "line"), [
+    (["--plan", "none.plan"], "none.plan: no such file"),
+    (["--plan", str(SCRIPT)], "not a plan"),
+    ([], "give a budget"),
+])  # fmt: skip
+def test_run_refuses_what_is_no_plan(words: list[str], line: str) -> None:
+    done = live("--gpu", "rtx-3060", *words, "--", "python", str(SCRIPT))
+    assert done.returncode == 2, done.stderr
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def coopsim(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | phantom.environment("a100-80gb") | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-m", "coopsim", *words], env=environment, capture_output=True, text=True)
+
+
+def plan(out: Path, memory: str) -> tuple[int, dict[str, Any], str]:
+    done = coopsim("live", "plan", "--gpu", "a100-80gb", "--memory", memory, "-o", str(out), "--json", "--",
+                   "python", str(SCRIPT))  # fmt: skip
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("child")
+def test_a_plan_is_made_on_the_phantom_and_followed_from_the_first_step(tmp_path: Path) -> None:
+    out = tmp_path / "step.plan"
+    code, found, said = plan(out, "64MiB")
+    assert code == 0, said
+    assert (found["fits"], found["outcome"], found["budget_bytes"]) == (True, "ok", 64 << 20)
+    assert [kind["first"] for kind in found["kinds"]] == [True, False]
+    assert found["lower_bound_bytes"] <= found["least_planned_bytes"] <= found["budget_bytes"]
+    assert found["peak_allocated_bytes"] <= found["budget_bytes"]
+    done = coopsim("live", "run", "--gpu", "a100-80gb", "--plan", str(out), "--json", "--", "python", str(SCRIPT))
+    assert done.returncode == 0, done.stderr
+    ran = json.loads(done.stdout)
+    assert (ran["planned_steps"], ran["steps"], ran["deviations"], ran["replans"]) == (6, 6, 0, 0)
+    assert ran["predicted_overhead"] == pytest.approx(found["predicted_overhead"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("child")
+def test_what_cannot_fit_is_said_with_the_bound_and_nothing_is_written(tmp_path: Path) -> None:
+    out = tmp_path / "step.plan"
+    code, found, _ = plan(out, "50MiB")
+    assert code == 3
+    assert (found["fits"], found["plan"]) == (False, None)
+    assert found["budget_bytes"] < found["lower_bound_bytes"] <= found["least_planned_bytes"]
+    assert not out.exists()

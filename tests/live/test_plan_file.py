@@ -1,0 +1,79 @@
+"""Plans as files: what is written is read again, the same bytes each time, and nothing else is taken for one."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopsim.live import plan_file, schedules
+from coopsim.live.errors import LiveError
+from coopsim.live.plan_file import Header, Line, PlanFile, Planned
+from coopsim.trace import synth
+
+HEADER = Header(1 << 20, "coop", 0, "2.14.1", "cuda", "train.py")
+
+
+def small() -> PlanFile:
+    trace = synth.chain(8)
+    tape = [Line("aten.mm.default", [[[2, 3, "float32"]], []], [0, -1], [1], i, False) for i in range(trace.n_ops)]
+    schedule = schedules.find(trace, "coop", 1 << 40)
+    return PlanFile(HEADER, [Planned(trace, tape, 3, True, schedule), Planned(trace, tape, 3, why="it does not fit")])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "step.plan"
+    plan_file.save(small(), path)
+    return path
+
+
+def test_what_was_written_is_read(file: Path, tmp_path: Path) -> None:
+    found = plan_file.load(file)
+    assert found.header == HEADER
+    assert [k.tape for k in found.kinds] == [k.tape for k in small().kinds]
+    assert [(k.first, k.schedule is None, k.why) for k in found.kinds] == [
+        (True, False, ""), (False, True, "it does not fit")
+    ]  # fmt: skip
+    again = tmp_path / "again.plan"
+    plan_file.save(found, again)
+    assert again.read_bytes() == file.read_bytes()
+
+
+def changed(file: Path, **members: Callable[[Any], Any]) -> None:
+    """Write a file again, with some members (their dots as _) made anew from what they hold, as JSON."""
+    with zipfile.ZipFile(file) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in held.items():
+            change = members.get(name.replace(".", "_").replace("/", "_"))
+            archive.writestr(name, json.dumps(change(json.loads(data))) if change else data)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-200])
+
+
+def flipped(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0x55
+    file.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(("damage", "line"), [
+    (cut, "not a plan, or damaged"),
+    (flipped, "damaged"),
+    (lambda f: f.write_text("no archive"), "not a plan"),
+    (lambda f: f.unlink(), "no such file"),
+    (lambda f: changed(f, plan_json=lambda head: head | {"plan_version": 99}), "newer than this coopsim"),
+    (lambda f: changed(f, plan_json=lambda head: head | {"more": 1}), "not a plan of coopsim live"),
+    (lambda f: changed(f, plan_json=lambda head: [head]), "not a plan of coopsim live"),
+    (lambda f: changed(f, **{"0_tape_json": lambda t: [[*t[0][:2], [10**6], *t[0][3:]]]}), "not of its trace"),
+])  # fmt: skip
+def test_what_is_no_plan_is_refused_in_one_line(file: Path, damage: Callable[[Path], Any], line: str) -> None:
+    damage(file)
+    with pytest.raises(LiveError, match=line) as refused:
+        plan_file.load(file)
+    assert "\n" not in str(refused.value)
