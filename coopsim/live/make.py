@@ -8,14 +8,15 @@ from coopsim.live.schedules import Least
 from coopsim.trace.measure import peak_bytes
 
 _GRANULE = 512
-_CLOSE = 0.01  #: of the peak: as near is the least budget with a plan known
+_CLOSE = 0.02  #: of the peak: as near is the least budget with a plan known
 
 
 @dataclass(frozen=True)
 class Made:
     """What is known of a kind of step in a budget. Bytes are of all that is on the device.
 
-    least: what any schedule needs. least_planned_bytes: the smallest of the budgets tried that has a plan; None: none.
+    least: what any schedule needs. least_planned_bytes: the smallest of the budgets tried that has a plan; None: none
+    has, or none was tried.
     """
 
     kind: Planned
@@ -29,8 +30,11 @@ class Made:
         return self.kind.schedule.overhead if self.kind.schedule is not None else None
 
 
-def make(kind: Planned, policy: str, budget: int, others: int) -> Made:
-    """Plan a kind of step in a budget, of which `others` bytes are not the program's."""
+def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool = True) -> Made:
+    """Plan a kind of step in a budget, of which `others` bytes are not the program's.
+
+    search: for the smallest budget that has a plan, too.
+    """
     least, room = schedules.least(kind.trace), budget - others - kind.less
     if least.nbytes > room:
         made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.less))
@@ -39,7 +43,7 @@ def make(kind: Planned, policy: str, budget: int, others: int) -> Made:
         why = schedules.explain(schedule)
         made = replace(kind, schedule=None if why else schedule, why=why)
     peak = peak_bytes(kind.trace, _GRANULE)
-    smallest = _smallest(made, policy, least.nbytes, room, peak)
+    smallest = _smallest(made, policy, least.nbytes, room, peak) if search else None
     return Made(
         made,
         peak + others,
