@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import beside_accuracy
 import beside_bounds
 import beside_checkpointing
 import beside_recomputed
@@ -127,6 +128,7 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "against": against,
     "gap": gap,
     "checkpointing": beside_checkpointing.draw,
+    "accuracy": beside_accuracy.draw,
     "bounds": beside_bounds.draw,
     "recomputed": beside_recomputed.draw,
     "steps": beside_steps.draw,

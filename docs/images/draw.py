@@ -1,10 +1,13 @@
-"""Draws greedy.png and window.png of docs/how-it-works.md: `python docs/images/draw.py`. The same bytes each time."""
+"""Draws flow.png, greedy.png and window.png of docs/how-it-works.md: `python docs/images/draw.py`."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coopsim.figures import save, strips
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from coopsim.figures import save, strips, style
 from coopsim.figures.strips import Block, Frame
 from coopsim.policies import find
 from coopsim.replay import replay
@@ -71,6 +74,63 @@ def _drawn(memory: Any, block: Any) -> Block:
     return Block(block.address, block.bytes, LABELS.get(block.value, ""), kind, note)
 
 
+#: Boxes of the flow: what is handed on, what is in it, and where it stands.
+FLOW = {
+    "script": ("a training script", "unmodified PyTorch", (0, 1)),
+    "trace": ("trace", "ops, storages, lifetimes, costs", (1.05, 1)),
+    "schedule": ("schedule", "what is evicted, what recomputed", (2.3, 1)),
+    "judged": ("judged and drawn", "overhead, fragmentation, maps", (3.45, 2)),
+    "real": ("PyTorch's allocator", "serves the same requests", (3.45, 1)),
+    "live": ("real training", "inside the budget, bit for bit", (3.45, 0)),
+    "verdict": ("a verdict", "fits or not, and what to change", (1.05, 0)),
+}
+#: From, to, the command, and what else it takes.
+ARROWS = [
+    ("script", "trace", "capture", ""),
+    ("trace", "schedule", "replay", "policy, allocator,\nbudget"),
+    ("schedule", "judged", "validate, plot", ""),
+    ("schedule", "real", "validate", "--against"),
+    ("schedule", "live", "live run", ""),
+    ("script", "verdict", "phantom run, fit", ""),
+]
+WIDE, HIGH = 0.76, 0.56
+PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+
+
+def flow() -> Figure:
+    """From a script to a schedule, and what a schedule is good for."""
+    with style.applied("page"):
+        figure = Figure(figsize=(8.0, 2.7), dpi=200)
+        ax = figure.add_axes((0, 0, 1, 1))
+        ax.set(xlim=(-0.1, 4.31), ylim=(-0.4, 2.4))
+        ax.set_axis_off()
+        for name, (what, more, (x, y)) in FLOW.items():
+            color = {"script": "#8A98A5", "live": "#D55E00", "verdict": "#D55E00"}.get(name, "#0072B2")
+            box = Rectangle((x, y - HIGH / 2), WIDE, HIGH, facecolor="white", edgecolor=color, linewidth=1.2)
+            ax.add_patch(box)
+            ax.text(x + WIDE / 2, y + 0.09, what, ha="center", va="center", fontweight="bold", fontsize=7)
+            ax.text(x + WIDE / 2, y - 0.12, more, ha="center", va="center", fontsize=5.4, color="#444444")
+        for start, end, command, more in ARROWS:
+            (x, y), (u, v) = FLOW[start][2], FLOW[end][2]
+            a, b = (x + WIDE + 0.02, y + 0.16 * (v - y)), (u - 0.02, v - 0.1 * (v - y))
+            if end == "verdict":
+                a = (x + WIDE / 2, y - HIGH / 2 - 0.02)
+            ax.annotate("", b, a, arrowprops={"arrowstyle": "->", "color": "#444444", "shrinkA": 0, "shrinkB": 0})
+            level = v == y
+            at = ((a[0] + b[0]) / 2, (a[1] + b[1]) / 2 + 0.1 * level)
+            mono = {"family": "DejaVu Sans Mono", "fontsize": 5.6, "ha": "center", "va": "center"}
+            ax.text(*at, command, bbox=None if level else PAPER, **mono)
+            if more:
+                ax.text(
+                    at[0],
+                    y - 0.1 - 0.06 * more.count("\n"),
+                    more,
+                    **mono if more.startswith("-") else mono | {"family": "DejaVu Sans"},
+                )
+    return figure
+
+
 if __name__ == "__main__":
+    save(flow(), HERE / "flow.png", dpi=200)
     save(strips.draw(greedy(), title="DTR: one tensor at a time"), HERE / "greedy.png")
     save(strips.draw(window(), title="Coop: one window"), HERE / "window.png")
