@@ -45,19 +45,25 @@ def sweep(
     output: str | Path | None = None,
     **options: Any,
 ) -> "pd.DataFrame":
-    """Replay traces under policies and budgets: a row a replay, with the keys of `summary`, as a pandas DataFrame.
+    """Replay traces under policies and budgets: a row per replay, with the keys of `summary`, as a pandas DataFrame.
 
-    traces: traces, or names that `load` knows. budgets: as on the command line, `["90%", "50%", "6GiB"]` or
-    `"100%:30%:10%"`. band: neighbouring budgets for each, over `band_width` of the peak. jobs: processes (1: this one);
-    in a script, more than one need the guard `if __name__ == "__main__":`. output: a table to keep (Parquet), which a
-    sweep that was cut off goes on with. options: steps, cost_model, random, overhead_limit (as of `replay`), torch,
-    alloc_conf; each a value or a list of values. CoopsimError for what makes no sense, before anything runs.
+    traces: traces, or names that `load` knows. policies: names, as of `replay`. budgets: as on the command line,
+    `["90%", "50%", "6GiB"]` or `"100%:30%:10%"`. band: neighbouring budgets for each, over `band_width` of the peak.
+    jobs: processes (1: this one); in a script, more than one need the guard `if __name__ == "__main__":`. output: a
+    table to keep (Parquet), which a sweep that was cut off goes on with. options: steps, cost_model, random,
+    overhead_limit (as of `replay`), torch, alloc_conf; each a value or a list of values. CoopsimError for what makes no
+    sense, before anything runs.
     """
     from coopsim import budget
     from coopsim.sweep.grid import Grid
     from coopsim.sweep.sweep import sweep as run
     from coopsim.sweep.workers import Processes
 
+    for policy in _several(policies):
+        if not isinstance(policy, str):
+            raise CoopsimError(
+                "a sweep names its policies, as its table does: those of a file of yours are FILE.py:NAME"
+            )
     grid = Grid(
         _several(traces),
         _several(policies),

@@ -1,7 +1,7 @@
 """Curves against the memory ratio: overhead, fragmentation rate, search. A point is a band of neighbouring budgets."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -142,12 +142,15 @@ def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str, *
     curves = series(df)
     dashes = _dashes(curves)
     shown: set[str] = set()
-    for name in reversed(_in_order(curves)):  # the first in the legend comes on top
+    drawn: dict[Series, list[Band]] = {}
+    for name in _in_order(curves):
         rows = curves[name][curves[name]["trace"] == trace]
-        if rows.empty:
-            continue
-        points = bands(rows, quantity.values(rows), spread)
-        shown |= _curve(ax, points, looks[name.policy], dashes[name], counts=counts)
+        if not rows.empty:
+            drawn[name] = bands(rows, quantity.values(rows), spread)
+    for name in reversed(drawn):  # the first in the legend comes on top
+        above = list(drawn)[: list(drawn).index(name)]
+        rim = 1.0 + 0.9 * sum(_hides(drawn[other], drawn[name], drawn.values()) for other in above)
+        shown |= _curve(ax, drawn[name], looks[name.policy], dashes[name], counts=counts, rim=rim)
     if quantity.log:
         ax.set_yscale("log")
     ax.grid(visible=True)
@@ -156,14 +159,28 @@ def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str, *
     return shown
 
 
+def _hides(top: list[Band], below: list[Band], shown: Iterable[list[Band]]) -> bool:
+    """Whether one curve lies on another at most of the budgets: within a fiftieth of what the panel spans."""
+    values = [b.mean for points in shown for b in points if not math.isnan(b.mean)]
+    near = 0.02 * (max(values, default=0.0) - min(values, default=0.0))
+    pairs = [(a.mean, b.mean) for a, b in zip(top, below, strict=False) if not math.isnan(a.mean + b.mean)]
+    return bool(pairs) and 2 * sum(abs(a - b) <= near for a, b in pairs) > len(pairs)
+
+
 def _locator() -> Any:
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(nbins=8, steps=[1, 2, 5, 10])
 
 
-def _curve(ax: "Axes", points: list[Band], look: style.Look, dashes: Any, *, counts: bool) -> set[str]:
-    """Line, shade and markers; broken where no budget fits. counts: write how many fit where some do not."""
+def _curve(
+    ax: "Axes", points: list[Band], look: style.Look, dashes: Any, *, counts: bool, rim: float = 1.0
+) -> set[str]:
+    """Line, shade and markers; broken where no budget fits. counts: write how many fit where some do not.
+
+    rim: how much wider than others it is, so that it is seen beneath one that lies on it.
+    """
+    import matplotlib as mpl
     from matplotlib.patheffects import withStroke
 
     run: list[Band] = []
@@ -175,14 +192,16 @@ def _curve(ax: "Axes", points: list[Band], look: style.Look, dashes: Any, *, cou
         if run:
             x = [100 * b.ratio for b in run]
             ax.fill_between(x, [b.low for b in run], [b.high for b in run], color=look.color, alpha=0.18, linewidth=0)
-            ax.plot(x, [b.mean for b in run], color=look.color, linestyle=dashes)
+            wide = rim * mpl.rcParams["lines.linewidth"]
+            ax.plot(x, [b.mean for b in run], color=look.color, linestyle=dashes, linewidth=wide)
         run = []
     for p in points:
         if math.isnan(p.mean):
             continue
         some = p.fits < p.points
         face = "white" if some else look.color
-        ax.plot(100 * p.ratio, p.mean, look.marker, color=look.color, markerfacecolor=face, zorder=3)
+        large = (1 + 0.7 * (rim - 1)) * mpl.rcParams["lines.markersize"]
+        ax.plot(100 * p.ratio, p.mean, look.marker, color=look.color, markerfacecolor=face, ms=large, zorder=3)
         if some:
             shown.add(_SOME_FIT)
         if some and counts:
