@@ -140,6 +140,11 @@ def _phantom(p: Parser) -> None:
         metavar="W",
         help="of --largest: how far below the number that fails the search may end (default: 1%%; 0%%: next to it)",
     )
+    p.add_argument(
+        "--compile-budget",
+        metavar="B",
+        help="find the largest activation_memory_budget of torch.compile with which it trains in this much memory",
+    )
     p.add_argument("--world", type=positive, metavar="N", help="run it as a rank of N (default: as the launcher says)")
     p.add_argument(
         "--fewest-ranks", action="store_true", help="find the least number of cards on which such a job fits"

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
     if not command:
         raise CoopsimError("name the command to run after --, as in: coopsim phantom run -- python train.py")
-    if args.largest:
+    if args.largest and args.compile_budget is None:
         from coopsim.cli import phantom_largest
 
         return phantom_largest.run(args, command, memory_of(args))
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     script = Script(
         command,
         card=args.gpu,
-        memory_bytes=memory_of(args),
+        memory_bytes=memory_of(args) if args.compile_budget is None else _compile_budget(args),
         precision=args.precision,
         traceback=args.traceback,
         output=2 if args.json else None,
@@ -49,6 +49,10 @@ def run(args: argparse.Namespace) -> int:
         ranks=args.ranks,
         nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
     )
+    if args.compile_budget is not None:
+        from coopsim.cli import phantom_compile
+
+        return phantom_compile.run(args, script)
     if args.fewest_ranks:
         from coopsim.cli import phantom_fewest
 
@@ -77,12 +81,23 @@ def run(args: argparse.Namespace) -> int:
 
 def memory_of(args: argparse.Namespace) -> int | None:
     """The card's memory, context included; None: what it has."""
-    card = profiles.get(args.gpu)
-    if args.memory is None:
-        return None
-    nbytes = budget.parse(args.memory, card.memory_bytes, "--memory")
+    return None if args.memory is None else _parsed(args.gpu, args.memory, "--memory")
+
+
+def _compile_budget(args: argparse.Namespace) -> int:
+    card, nbytes = profiles.get(args.gpu), _parsed(args.gpu, args.compile_budget, "--compile-budget")
+    if nbytes > card.memory_bytes:
+        raise CoopsimError(
+            f"--compile-budget {args.compile_budget}: a {card.title} has {text.human(card.memory_bytes)}"
+        )
+    return nbytes
+
+
+def _parsed(gpu: str, said: str, option: str) -> int:
+    card = profiles.get(gpu)
+    nbytes = budget.parse(said, card.memory_bytes, option)
     if nbytes <= card.context_mib << 20:
-        raise CoopsimError(f"--memory {args.memory}: the context alone takes {card.context_mib} MiB of a {card.title}")
+        raise CoopsimError(f"{option} {said}: the context alone takes {card.context_mib} MiB of a {card.title}")
     return nbytes
 
 

@@ -13,8 +13,8 @@ class Changes:
     bfloat16. foreach, fused: of every optimizer, None: as it is. set_to_none: of every zero_grad. accumulate: the
     optimizer steps once in so many calls. no_cache: models of transformers keep no cache of keys and values.
     chunked_loss: cross entropies are made in chunks. hold_gradients: gradients are never freed, which takes the memory
-    of accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner. live: the budget in which
-    coopsim.live runs the script, which excludes all of the above.
+    of accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner, whatever the script sets.
+    live: the budget in which     coopsim.live runs the script, which excludes all of the above.
     variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """
 
@@ -28,7 +28,7 @@ class Changes:
     set_to_none: bool = False
     accumulate: int = 1
     hold_gradients: bool = False
-    activation_memory_budget: float = 1.0
+    activation_memory_budget: float | None = None
     no_cache: bool = False
     chunked_loss: bool = False
     live: str = ""

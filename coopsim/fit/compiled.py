@@ -28,10 +28,14 @@ def least(case: Case) -> Remedy | None:
 
 def proposal(case: Case, budget: float) -> Remedy:
     """Save so much. Kernels are fused otherwise then, which may change last bits."""
-    lines = (
-        "import torch._functorch.config as functorch_config",
-        f"functorch_config.activation_memory_budget = {budget}",
-    )
     text = f"activation_memory_budget = {budget}: kernels are fused otherwise, which may change last bits"
     changes = Changes(activation_memory_budget=budget)
-    return case.proposal("compiled", text, lines, changes, same=False, after_model=True)
+    return case.proposal("compiled", text, lines(budget), changes, same=False, after_model=True)
+
+
+def lines(budget: float) -> tuple[str, ...]:
+    """To paste before the first call of what is compiled."""
+    return (
+        "import torch._functorch.config as functorch_config",
+        f"functorch_config.activation_memory_budget = {budget:g}",
+    )

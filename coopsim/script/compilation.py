@@ -37,6 +37,7 @@ class Compilation:
         self.unmet = ""  #: why a graph could not be compiled here though it could on the real card
         self.asked = self.measured = False
         self.inductor = False  #: did Inductor compile, whose kernels no dispatcher sees?
+        self.before: list[Callable[[], None]] = []  #: called before each graph is compiled: the script's settings hold
         self._breaks: Counter[tuple[str, str, bool]] = Counter()
         self._entered, self._in_step = entered, in_step
         self._hidden: list[tuple[dict[int, Any], int, Any]] = []
@@ -113,6 +114,8 @@ class Compilation:
         ops = sum(node.op.startswith("call_") for node in module.graph.nodes)
         place = places.here() or _place(graph.root_tx.f_code)
         print(f"compiling graph {self.graphs + 1}: {ops} ops, for {place}", file=sys.stderr, flush=True)
+        for call in self.before:
+            call()
         compiled = original(graph, module, *args, **kwargs)
         self.graphs += 1
         if not any(_IN_STEP.search(node.meta.get("stack_trace") or "") for node in module.graph.nodes):

@@ -11,4 +11,4 @@ from coopsim.fit.inside.guest import Guest
 
 def begin(watch: Any, told: str) -> Guest:
     """Start; `told` is Changes.message()."""
-    return Guest(watch.recorder, Changes.read(told))
+    return Guest(watch, Changes.read(told))

@@ -3,21 +3,20 @@
 import sys
 from typing import Any
 
-import torch._functorch.config as functorch_config
-
 from coopsim.fit.changes import Changes
 from coopsim.fit.inside import accumulate, autocast, checkpoint, chunks, optimizers
 from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
+from coopsim.fit.inside.partitioner import Partitioner
 
 
 class Guest:
     """From the import of torch to the end of the process."""
 
-    def __init__(self, recorder: Any, changes: Changes) -> None:
-        self._where = recorder.where
-        self._meter = Meter(recorder)
+    def __init__(self, watch: Any, changes: Changes) -> None:
+        self._where = watch.recorder.where
+        self._meter = Meter(watch.recorder)
         self._models = Models()
         self._blocks = Blocks(self._models)
         self._meter.in_block = self._blocks.op
@@ -30,8 +29,8 @@ class Guest:
             self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
         if changes.autocast:
             autocast.install(self._models)
-        if changes.activation_memory_budget != 1.0:
-            functorch_config.activation_memory_budget = changes.activation_memory_budget
+        self._partitioner = Partitioner(changes.activation_memory_budget)
+        watch.compilation.before.append(self._partitioner.set)
         optimizers.install(changes)
         if changes.hold_gradients or changes.accumulate > 1:
             accumulate.install(changes)
@@ -43,5 +42,6 @@ class Guest:
             "optimizers": self._optimizers.found(),
             "trainer": "transformers.trainer" in sys.modules,
             "backwards": self._where.backwards,
+            "own_memory_budgets": self._partitioner.own,
             **self._meter.found(),
         }

@@ -1,0 +1,84 @@
+"""coopsim phantom run --compile-budget 8GiB -- COMMAND: how much a compiled script may save for its backward pass."""
+
+import argparse
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coopsim.progress import note
+from coopsim.text import human
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.fit.ratio import Ratio
+    from coopsim.script import Report, Script
+
+_OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "traceback")
+
+
+def run(args: argparse.Namespace, script: "Script") -> int:
+    """Search, and say what was found. Exit code 3 if nothing that is tried fits."""
+    from coopsim.fit.ratio import search
+
+    for option in _OPTIONS:
+        if getattr(args, option):
+            name = option.replace("_", "-")
+            raise CoopsimError(f"--compile-budget gives the card these bytes, for many runs; it excludes --{name}")
+    note("looking for the largest activation_memory_budget; its peak is not monotonic, so ratios are tried one by one")
+    found = search(replace(script, quiet=True), _say)
+    print(json.dumps(_json(script, found), indent=2) if args.json else _text(script, found))
+    return 3 if found.value is None else 0
+
+
+def _say(ratio: float, report: "Report") -> None:
+    note(f"with {ratio:g}: {f'takes {human(report.peak_device_bytes)}' if report.outcome == 'ok' else 'out of memory'}")
+
+
+def _text(script: "Script", found: "Ratio") -> str:
+    from coopsim.fit.compiled import lines
+
+    rows = [
+        ("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated"),
+        ("with ratio 1", f"{human(found.as_it_is.peak_device_bytes)} of the card"),
+    ]
+    if found.value is None:
+        rows.append(("ratio", f"none of those tried fits: {', '.join(f'{r:g}' for r in sorted(found.tried))}"))
+    else:
+        report = found.tried[found.value]
+        above = f"; {found.fails:g} does not fit" if found.fails is not None else ""
+        peaks = f"{human(report.peak_allocated_bytes)} allocated, {human(report.peak_reserved_bytes)} reserved"
+        rows += [
+            ("ratio", f"{found.value:g} fits{above}"),
+            ("peak", f"{human(report.peak_device_bytes)} of the card; {peaks}"),
+        ]
+        if found.time_ratio is not None:
+            rows.append(("time", f"{found.time_ratio - 1:+.1%} to a step with ratio 1, predicted by the roofline"))
+        rows += [("" if i else "to paste", line) for i, line in enumerate(lines(found.value))]
+    rows.append(("runs", f"{len(found.tried.keys() | {1.0})}; the peak is not monotonic in the ratio"))
+    text = "\n".join(f"{name:<16}{value}" for name, value in rows)
+    own = found.as_it_is.guest["own_memory_budgets"]
+    if own:
+        text += f"\ncaution: the script itself sets it to {', '.join(f'{ratio:g}' for ratio in own)}: change that line"
+    return text
+
+
+def _json(script: "Script", found: "Ratio") -> dict[str, object]:
+    from coopsim.fit.compiled import lines
+
+    report = found.tried[found.value] if found.value is not None else None
+    return {
+        "command": list(script.command),
+        "gpu": script.card,
+        "memory_bytes": script.total_bytes,
+        "activation_memory_budget": found.value,
+        "fails": found.fails,
+        "peak_device_bytes": report and report.peak_device_bytes,
+        "time_ratio": found.time_ratio,
+        "lines": lines(found.value) if found.value is not None else [],
+        "own_memory_budgets": found.as_it_is.guest["own_memory_budgets"],
+        "runs": [
+            {"activation_memory_budget": ratio, "outcome": one.outcome, "peak_device_bytes": one.peak_device_bytes}
+            for ratio, one in ({1.0: found.as_it_is} | found.tried).items()
+        ],
+        "report": report and report.to_dict(),
+    }

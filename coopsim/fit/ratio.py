@@ -1,0 +1,90 @@
+"""The largest activation_memory_budget with which a compiled script stays within some bytes of a card.
+
+That setting is a ratio of what the partitioner would save, not of any peak, and the peak is not monotonic in it
+(pytorch issue 197838): what is recomputed in one go may take more than saving it. So ratios are tried by whole runs of
+the script, from the largest down, and then between the first that fits and the one above it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from coopsim.fit.changes import Changes
+from coopsim.fit.trials import ENDLESS, changed
+from coopsim.script import Report, Script, run
+from coopsim.types import CoopsimError
+
+#: Tried in this order.
+GRID = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
+#: Two ratios nearer than this are not told apart.
+WIDTH = 0.01
+
+
+@dataclass
+class Ratio:
+    """What was found. `as_it_is`: the run with ratio 1 and memory without end. `tried`: runs within the bytes.
+
+    `value`: the largest ratio tried that fits, None if none does; `fails`: the least above it that does not.
+    """
+
+    as_it_is: Report
+    tried: dict[float, Report] = field(default_factory=dict)
+
+    @property
+    def value(self) -> float | None:
+        return max((ratio for ratio, report in self.tried.items() if report.outcome == "ok"), default=None)
+
+    @property
+    def fails(self) -> float | None:
+        value = self.value
+        return min((ratio for ratio in (1.0, *self.tried) if value is not None and ratio > value), default=None)
+
+    @property
+    def time_ratio(self) -> float | None:
+        """Predicted time of a step against that with ratio 1."""
+        if self.value is None or not self.as_it_is.guest["step_ns"]:
+            return None
+        return float(self.tried[self.value].guest["step_ns"] / self.as_it_is.guest["step_ns"])
+
+
+def search(script: Script, say: Callable[[float, Report], None]) -> Ratio:
+    """Look for it. `script.memory_bytes` are the bytes, the context's share included; `say` is told of every run.
+
+    Raises CoopsimError if the script compiles nothing, or has no backward pass.
+    """
+    first = run(changed(replace(script, memory_bytes=ENDLESS), Changes(activation_memory_budget=1.0)))
+    if not first.compiled_graphs:
+        raise CoopsimError(f"--compile-budget: {script.title} compiles nothing; coopsim fit says what else to change")
+    if not first.guest["backwards"]:
+        raise CoopsimError(f"--compile-budget: {script.title} has no backward pass, for which values would be saved")
+    say(1.0, first)
+    found = Ratio(first)
+    if first.peak_device_bytes <= script.total_bytes:
+        found.tried[1.0] = first
+        return found
+
+    def fits(ratio: float) -> bool:
+        report = run(changed(script, Changes(activation_memory_budget=ratio)))
+        found.tried[ratio] = report
+        say(ratio, report)
+        return report.outcome == "ok"
+
+    largest(fits)
+    return found
+
+
+def largest(fits: Callable[[float], bool]) -> float | None:
+    """The largest ratio below 1 that is tried and fits: down the grid, then halving the distance to what fails."""
+    above = 1.0
+    for low in GRID:
+        if fits(low):
+            break
+        above = low
+    else:
+        return None
+    while above - low > 1.5 * WIDTH:
+        middle = round((low + above) / 2, 2)
+        if fits(middle):
+            low = middle
+        else:
+            above = middle
+    return low
