@@ -16,36 +16,57 @@ if TYPE_CHECKING:
     from coopsim.live.make import Made
     from coopsim.live.plan_file import PlanFile
 
+_RUNS = 4  #: by a plan that is mended, at most
 _ENDLESS = 4 << 40  #: the card on which steps are recorded: none of its memory is wanted for long
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.live import plan_file
-
     limit = budget.parse(args.memory, None, "--memory")
     files.target(args.output)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        recorded = _recorded(args, str(Path(folder, "recorded")))
-        made = _made(recorded, limit)
-        plan = replace(recorded, header=replace(recorded.header, budget_bytes=limit), kinds=[m.kind for m in made])
-        fits = any(kind.schedule is not None for kind in plan.kinds if not kind.first)
-        fits = fits and not any(m.least.nbytes > limit for m in made)
-        said = None
-        if fits:
-            plan_file.save(plan, Path(folder, "plan"))
-            said = _tried(args, str(Path(folder, "plan")), args.output)
-            fits = not said["failed"]
-            if fits:
-                tried = plan_file.load(args.output)
-                made = [replace(m, kind=kind) for m, kind in zip(made, tried.kinds, strict=False)]
-    found = _found(args, limit, made, said, fits=fits)
+        steps = recorded(args, str(Path(folder, "recorded")))
+    note(f"planning {len(steps.kinds)} kinds of step")
+    found, failed = planned(args, steps, limit)
     print(json.dumps(found, indent=2) if args.json else _text(found))
-    if said is not None and said["failed"]:
-        raise Failed(said["failed"], said["fits"])
-    return 0 if fits else 3
+    if failed is not None:
+        raise failed
+    return 0 if found["fits"] else 3
 
 
-def _recorded(args: argparse.Namespace, path: str) -> "PlanFile":
+def planned(
+    args: argparse.Namespace, steps: "PlanFile", limit: int, *, search: bool = True
+) -> tuple[dict[str, Any], "Failed | None"]:
+    """What --json prints of a plan for these steps, which is written if it fits; and how the script failed by it.
+
+    search: for the least with a plan, too.
+    """
+    from coopsim.live import make, plan_file
+
+    head = replace(steps.header, budget_bytes=limit)
+    made = [make.make(kind, head.policy, limit, head.others_bytes, search=search) for kind in steps.kinds]
+    has_plans = any(m.kind.schedule is not None for m in made if not m.kind.first)
+    if not has_plans or any(m.least.nbytes > limit for m in made):
+        return _found(args, limit, made, None), None
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        path, mended = str(Path(folder, "plan")), str(Path(folder, "mended"))
+        plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
+        for _ in range(_RUNS):
+            note("trying the plan")
+            said = said_by(script_of(args, policy=args.policy, plan=path, save=mended, steps=args.steps))
+            if said["failed"]:
+                return _found(args, limit, made, said), Failed(said["failed"], said["fits"])
+            tried = plan_file.load(mended)
+            made = [replace(m, kind=kind) for m, kind in zip(made, tried.kinds, strict=False)]
+            plan_file.save(tried, path)
+            if not said["replans"]:
+                break
+        found = _found(args, limit, made, said)
+        if found["fits"]:
+            plan_file.save(tried, args.output)
+        return found, None
+
+
+def recorded(args: argparse.Namespace, path: str) -> "PlanFile":
     """The script's steps, in all the memory that they want."""
     from coopsim.live import plan_file
     from coopsim.live.errors import LiveError
@@ -60,27 +81,17 @@ def _recorded(args: argparse.Namespace, path: str) -> "PlanFile":
     return plan_file.load(path)
 
 
-def _made(recorded: "PlanFile", limit: int) -> "list[Made]":
-    from coopsim.live import make
+def _found(args: argparse.Namespace, limit: int, made: "list[Made]", said: dict[str, Any] | None) -> dict[str, Any]:
+    """What --json prints. Of the whole: the figures of the kind that needs most, or costs most.
 
-    note(f"planning {len(recorded.kinds)} kinds of step")
-    head = recorded.header
-    return [make.make(kind, head.policy, limit, head.others_bytes) for kind in recorded.kinds]
-
-
-def _tried(args: argparse.Namespace, plan: str, out: str) -> dict[str, Any]:
-    """Run the script by the plan, so that it is made anew where the allocator needs more than it leaves."""
-    note("trying the plan")
-    return said_by(script_of(args, policy=args.policy, plan=plan, save=str(Path(out).absolute()), steps=args.steps))
-
-
-def _found(
-    args: argparse.Namespace, limit: int, made: "list[Made]", said: dict[str, Any] | None, *, fits: bool
-) -> dict[str, Any]:
-    """What --json prints. Of the whole: the figures of the kind that needs most, or costs most."""
+    said: by the run by the plan. It fits if that took no more than the budget.
+    """
     kinds = [_kind(m) for m in made]
     steady = [k for k in kinds if not k["first"]] or kinds
-    planned = [k["least_planned_bytes"] for k in kinds]
+    least = [k["least_planned_bytes"] for k in kinds]
+    ran = said if said is not None and not said["failed"] else {}
+    taken = [ran.get(f"peak_{what}_bytes") for what in ("allocated", "reserved")]
+    fits = bool(ran) and max(int(n or 0) for n in taken) <= limit
     return {
         "outcome": "ok" if fits else "oom",
         "fits": fits,
@@ -90,9 +101,9 @@ def _found(
         "predicted_overhead": max((k["predicted_overhead"] or 0.0 for k in steady), default=0.0) or None,
         "peak_without_eviction_bytes": max(k["peak_bytes"] for k in kinds),
         "lower_bound_bytes": max(k["lower_bound_bytes"] for k in kinds),
-        "least_planned_bytes": None if None in planned else max(planned),
-        "peak_allocated_bytes": said["peak_allocated_bytes"] if said and fits else None,
-        "peak_reserved_bytes": said["peak_reserved_bytes"] if said and fits else None,
+        "least_planned_bytes": None if None in least else max(least),
+        "peak_allocated_bytes": taken[0],
+        "peak_reserved_bytes": taken[1],
         "kinds": kinds,
     }
 
@@ -127,6 +138,7 @@ def _text(found: dict[str, Any]) -> str:
         rows.append((name, f"{kind['ops']} ops, {cost}"))
     if found["peak_allocated_bytes"]:
         reserved = f", reserved {human(found['peak_reserved_bytes'])}" if found["peak_reserved_bytes"] else ""
+        reserved += "" if found["fits"] else ": more than the budget, whose addresses PyTorch's allocator fragments"
         rows.append(("tried", f"peak allocated {human(found['peak_allocated_bytes'])}{reserved}"))
     rows.append(("least with a plan", human(least) if least else "none was found"))
     rows.append(("least of any", f"{human(most['lower_bound_bytes'])}, while {most['lower_bound_op']} runs: {held}"))

@@ -1,9 +1,12 @@
 """The budget as a cap of PyTorch's caching allocator: before it takes more, it gives back what it keeps for later."""
 
+import os
+
 import torch
 
 _STEP = 2 << 20  #: the least that the allocator takes from the GPU at once
 _PART = 128  #: of the limit, by which a cap that is too low is raised
+_PAGE = 20 << 20  #: of an expandable segment: as much more may be taken than the cap says
 
 
 class Cap:
@@ -13,7 +16,8 @@ class Cap:
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = self._now = limit
+        self._limit = limit - (min(_PAGE, limit // _PART) if _expandable() else 0)
+        self._now = self._limit
         self._device = torch.cuda.current_device()
         self._total = torch.cuda.get_device_properties(self._device).total_memory
         self._before: float | None = None
@@ -45,3 +49,8 @@ class Cap:
     def _allow(self, nbytes: int) -> None:
         self._now = nbytes
         torch.cuda.set_per_process_memory_fraction(min((nbytes + 0.5) / self._total, 1.0), self._device)
+
+
+def _expandable() -> bool:
+    names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+    return any("expandable_segments:True" in os.environ.get(name, "") for name in names)

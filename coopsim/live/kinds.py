@@ -23,7 +23,8 @@ class Kind:
     least_bytes: int = 0  #: without which no schedule can be
     schedule: Schedule | None = None
     plan: Plan | None = None
-    proven: bool = False  #: a step that went by the plan kept to the budget
+    proven: bool = False  #: steps that went by the plan kept to the budget
+    kept: int = 0  #: how many did, one after the other
     why: str = ""
     first: bool = False
     replans: int = 0

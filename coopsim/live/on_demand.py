@@ -1,6 +1,7 @@
 """Evicting when memory runs short, for steps that go by no plan: greedily, what costs least per byte and staleness."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -32,6 +33,8 @@ class OnDemand:
     def __init__(self, values: Values, limit: int | None, meter: Meter | None, cap: Cap | None, *, hard: bool) -> None:
         self.values, self.limit, self._meter, self._cap, self._hard = values, limit, meter, cap, hard
         values.short = self._short
+        if cap is not None:
+            values.roomy = self._roomy
         self.over_cap = False  #: the allocator had to take more than the budget
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self.workspace = 0
@@ -131,6 +134,17 @@ class OnDemand:
         self._for_room += victim.nbytes
         self._evict(victim)
         return True
+
+    @contextmanager
+    def _roomy(self) -> Iterator[None]:
+        assert self._cap is not None
+        assert self.limit is not None
+        self._cap.lift()
+        try:
+            yield
+        finally:
+            self._cap.set()
+        self.over_cap |= torch.cuda.memory_reserved() > self.limit
 
     def _call(
         self,

@@ -22,8 +22,10 @@ from coopsim.types import Role
 
 _STABLE = 2  #: steps of one kind after which the next is taken for another of it from its start
 _ATTEMPTS = 4  #: steps that are recorded from their starts after one that left its plan in the middle
-_REPLANS = 4
-_MARGIN = 0.02  #: of the budget, for what the allocator cannot use; twice as much each time that it was not enough
+_REPLANS = 6
+_NEARER = 3  #: tries of less, if with that there is no plan
+_PROOF = 3  #: steps: what the allocator has free, and where, changes from step to step
+_MARGIN = 0.01  #: of the budget, for what the allocator cannot use; twice as much each time that it was not enough
 _KINDS = 32  #: the latest ones that are kept
 
 
@@ -238,7 +240,7 @@ class Session:
         kind.why = schedules.explain(schedule)
         if kind.why:
             return
-        kind.schedule, kind.proven = schedule, False
+        kind.schedule, kind.proven, kind.kept = schedule, False, 0
         self._follow(kind)
 
     def _follow(self, kind: Kind) -> None:
@@ -275,23 +277,28 @@ class Session:
         """A step went by its plan: it must have kept to the budget, and found room. Else plan again, with less."""
         assert self.limit is not None
         allocated, reserved = self._peaks()
-        over = max(allocated - self.limit, 0)
-        if step.on_demand.over_cap:
-            over = max(over, reserved - self.limit)
-        if step.ran_out:
-            over = max(over, int(_MARGIN * self.limit) << kind.replans)
-        if over and kind.replans < _REPLANS:
-            before, kind.replans = (kind.schedule, kind.less), kind.replans + 1
-            kind.less += over
-            self._plan(kind)
-            if kind.schedule is None:  # with less there is none
-                (kind.schedule, kind.less), kind.replans, kind.why = before, _REPLANS, ""
+        over = max(allocated, reserved if step.on_demand.over_cap else 0) - self.limit
+        if over <= 0 and not step.ran_out:
+            kind.kept += 1
+            if not kind.proven and (kind.first or kind.kept == _PROOF):
+                kind.proven = True
                 self._follow(kind)
-            else:
+        elif kind.replans < _REPLANS:
+            kind.replans += 1
+            self._plan_with_less(kind, max(over, 2 * kind.less, int(_MARGIN * self.limit)))
+
+    def _plan_with_less(self, kind: Kind, less: int) -> None:
+        """Plan again, with so much less of the budget; with not quite so much, if that has no plan."""
+        before, had = kind.schedule, kind.less
+        for _ in range(_NEARER):
+            kind.less = less
+            self._plan(kind)
+            if kind.schedule is not None:
                 self.replans += 1
-        elif not over and not kind.proven:
-            kind.proven = True
-            self._follow(kind)
+                return
+            less = (had + less) // 2
+        kind.schedule, kind.less, kind.replans, kind.why = before, had, _REPLANS, ""
+        self._follow(kind)
 
     @property
     def unplanned(self) -> str:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from coopsim.live.ledger import LiveLedger
 Room = Callable[[int, Collection[Cell]], None]  #: make room for so many bytes, and leave these cells alone
 
 
+_AGAIN: dict[Any, bool] = {}
 _CLONE = torch.ops.aten.clone.default
 
 
@@ -29,6 +31,7 @@ class Values:
         self.kind, self.ledger = kind, ledger
         self.gone: dict[int, Cell] = {}  #: cells without memory, by key, in the order in which they lost it
         self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: the device has no room: was some made?
+        self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: where an op may go over the budget
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
@@ -166,12 +169,18 @@ class Values:
         return found
 
     def attempt(self, func: Any, execute: Callable[[], Any], leave: Collection[Cell]) -> Any:
-        """Run an op, and again as often as it finds no room on the device and some can be made."""
+        """Run an op, and again as often as it finds no room on the device and some can be made.
+
+        One that changes tensor after tensor cannot be run again, so it may go over the budget.
+        """
+        if not can_start_again(func):
+            with self.roomy():
+                return execute()
         while True:
             try:
                 return execute()
             except torch.OutOfMemoryError:
-                if not can_start_again(func) or not self.short(leave):
+                if not self.short(leave):
                     raise
 
     def copy(self, storage: torch.UntypedStorage, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
@@ -209,9 +218,11 @@ class Values:
 
 def can_start_again(func: Any) -> bool:
     """Has an op that ran out of memory changed nothing? One that goes from tensor to tensor may have changed some."""
-    return not any(
-        a.alias_info is not None and a.alias_info.is_write and "[]" in str(a.type) for a in func._schema.arguments
-    )
+    found = _AGAIN.get(func)
+    if found is None:
+        written = (a for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+        found = _AGAIN[func] = not any("[]" in str(a.type) for a in written)
+    return found
 
 
 def _size(call: Call) -> int:

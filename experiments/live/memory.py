@@ -1,135 +1,149 @@
-"""Memory of real steps on the phantom GPU: plain, checkpointed, and inside budgets. A table in Markdown.
+"""Memory of real steps on the phantom GPU: plain, checkpointed, and by plans in budgets. A CSV, and two tables.
 
-Each row is a process of its own, on PyTorch's real caching allocator: three steps, then three whose peaks count.
+Each row is a process of its own, on PyTorch's real caching allocator. Plans are made, tried and mended as by `coopsim
+live plan`, and run as by `live run --plan`, under a cap of the budget. Overheads are predicted, by a roofline.
 
-    python experiments/live/memory.py [MODEL...]
+    python experiments/live/memory.py [MODEL...]     (all: some 20 minutes on two cores)
 """
 
+import argparse
+import csv
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from coopsim import phantom
+from coopsim import phantom, text
+from coopsim.cli import live_plan
+from coopsim.live import plan_file
+from coopsim.script import Script, guests
 
 ROOT = Path(__file__).parent.parent.parent
+TRAIN = str(Path(__file__).with_name("train.py"))
+OUT = ROOT / "experiments" / "expected" / "live" / "memory.csv"
+CARD = "a100-80gb"
+ENDLESS = 1 << 40
+MODELS = ("bert-large", "gpt-2", "resnet-50", "unet", "swin-t", "llama-1.1b")
 SHARES = (70, 50, 30)
-STEPS, WARM = 6, 3  #: inside a budget the first two are recorded
+COLUMNS = (
+    *("model", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes", "predicted_overhead"),
+    *("lower_bound_bytes", "planned_steps", "steps", "replans", "why"),
+)
+Row = dict[str, Any]
+SETTINGS = (("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),)
 
 
-def bert_large(checkpoint: bool) -> tuple[Any, Any]:
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification
-
-    config = BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
-    model = BertForSequenceClassification(config).cuda().train()
-    return _with(model, checkpoint, {"input_ids": (8, 512), "labels": (8,)}, torch)
-
-
-def gpt_2(checkpoint: bool) -> tuple[Any, Any]:
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    model = GPT2LMHeadModel(GPT2Config()).cuda().train()
-    return _with(model, checkpoint, {"input_ids": (8, 1024), "labels": (8, 1024)}, torch)
+def guest(model: str, how: str = "plain", *, endless: bool = False, **told: Any) -> Row:
+    """Run the script as `coopsim live` does, and give what it says."""
+    card = {"memory_bytes": ENDLESS} if endless else {"variables": SETTINGS}
+    script = Script(
+        ("python", TRAIN, model, how), CARD, output=2, guest="coopsim.live.guest", told=json.dumps(told), **card
+    )
+    return max(guests(script), key=lambda one: int(one["steps"]))
 
 
-def transformer_8(checkpoint: bool) -> tuple[Any, Any]:
-    import torch
-    from torch import nn
-    from torch.utils.checkpoint import checkpoint as checkpointed
-
-    layers = [nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True) for _ in range(8)]
-    model = nn.ModuleList([nn.Embedding(1000, 512), *layers, nn.Linear(512, 10)]).cuda()
-    words = torch.zeros(32, 512, dtype=torch.long, device="cuda")
-
-    def loss() -> Any:
-        x = model[0](words)
-        for layer in layers:
-            x = checkpointed(layer, x, use_reentrant=False) if checkpoint else layer(x)
-        return nn.functional.cross_entropy(model[-1](x.mean(1)), words[:, 0])
-
-    return model, loss
+def plain(model: str, how: str) -> Row:
+    """Without a budget: peaks of the steps after the first."""
+    environment = os.environ | phantom.environment(CARD, total_bytes=ENDLESS) | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, TRAIN, model, how]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {"how": how, "fits": True, "allocated_bytes": found["allocated"], "reserved_bytes": found["reserved"]}
 
 
-def _with(model: Any, checkpoint: bool, sizes: dict[str, tuple[int, ...]], torch: Any) -> tuple[Any, Any]:
-    if checkpoint:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    batch = {name: torch.zeros(size, dtype=torch.long, device="cuda") for name, size in sizes.items()}
-    return model, lambda: model(**batch).loss
+def recorded(model: str, how: str, folder: str) -> plan_file.PlanFile:
+    """Its steps, in all the memory that they want."""
+    path = str(Path(folder, how))
+    guest(model, how, endless=True, save=path)
+    return plan_file.load(path)
 
 
-MODELS = {"transformer-8": transformer_8, "bert-large": bert_large, "gpt-2": gpt_2}
+def cost(steps: plan_file.PlanFile) -> int:
+    """Of a steady step, in ns."""
+    return int(next(kind for kind in steps.kinds if not kind.first).trace.cost_ns.sum())
 
 
-def measure(model: str, how: str) -> dict[str, Any]:
-    """In the child. how: plain, checkpoint, or a budget in bytes."""
-    import contextlib
-
-    import torch
-
-    import coopsim.live
-
-    torch.manual_seed(0)
-    module, loss_of = MODELS[model](how == "checkpoint")
-    optimizer = torch.optim.Adam(module.parameters())
-    nbytes = int(how) if how.isdecimal() else None
-    budget = coopsim.live.Budget(f"{nbytes}B") if nbytes else None
-    found = {"allocated": 0, "reserved": 0}
-    for i in range(STEPS):
-        if i == WARM:
-            torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        with budget.step() if budget else contextlib.nullcontext():
-            loss_of().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        if i >= WARM:
-            found["allocated"] = max(found["allocated"], torch.cuda.max_memory_allocated())
-            found["reserved"] = max(found["reserved"], torch.cuda.max_memory_reserved())
-    return found | (budget.report() if budget else {})
-
-
-def child(model: str, how: str) -> dict[str, Any] | str:
-    """A row; why there is none."""
-    environment = os.environ | phantom.environment("a100-80gb") | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, __file__, "measure", model, how]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        return done.stderr.strip().splitlines()[-1][:100]
-    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+def by_plan(model: str, how: str, nbytes: int, steps: plan_file.PlanFile, folder: str) -> Row:
+    """In so much, as `live plan` and then `live run --plan` do it."""
+    path = str(Path(folder, "plan"))
+    command = ["python", TRAIN, model]
+    args = argparse.Namespace(
+        action="plan", gpu=CARD, policy="foresight-offline", command=command, output=path, steps=0, json=True
+    )
+    args.traceback = False
+    found, failed = live_plan.planned(args, steps, nbytes, search=False)
+    row: Row = {"how": how, "budget_bytes": nbytes, "fits": found["fits"]}
+    row |= {key: found[key] for key in ("lower_bound_bytes", "predicted_overhead")}
+    row |= {f"{key}_bytes": found[f"peak_{key}_bytes"] for key in ("allocated", "reserved")}
+    row["why"] = str(failed or next((k["unplanned"] for k in found["kinds"] if k["unplanned"]), ""))
+    if found["fits"]:
+        ran = guest(model, plan=path)
+        row |= {key: ran[key] for key in ("planned_steps", "steps", "replans", "predicted_overhead")}
+        row |= {f"{key}_bytes": ran[f"peak_{key}_bytes"] for key in ("allocated", "reserved")}
+        row |= {"fits": not ran["failed"], "why": ran["failed"] or ran["deviated"]}
     return row
 
 
+def rows(model: str) -> list[Row]:
+    """All of a model."""
+    found = [plain(model, how) for how in ("plain", "checkpoint", "selective")]
+    with tempfile.TemporaryDirectory() as folder:
+        steps = recorded(model, "plain", folder)
+        for row in found[1:]:
+            row["predicted_overhead"] = cost(recorded(model, row["how"], folder)) / cost(steps)
+        full, checkpointed = found[:2]
+        budgets = {f"live, {share} %": full["allocated_bytes"] * share // 100 for share in SHARES}
+        budgets["live, what checkpoint reserves"] = checkpointed["reserved_bytes"]
+        budgets["live, what checkpoint allocates"] = checkpointed["allocated_bytes"]
+        budgets["live, half of what it allocates"] = checkpointed["allocated_bytes"] // 2
+        found += [by_plan(model, how, nbytes, steps, folder) for how, nbytes in budgets.items()]
+    return [dict.fromkeys(COLUMNS) | {"model": model} | row for row in found]
+
+
 def main(models: list[str]) -> None:
-    """Print the table, a row as soon as it is there."""
-    print("| model | how | budget, MiB | allocated | reserved | reserved ÷ budget | predicted overhead |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    """Write what was found beside what the file has of other models, and print the tables."""
+    known = list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
     for model in models:
-        plain = child(model, "plain")
-        assert isinstance(plain, dict), plain
-        cases = [("plain", plain), ("checkpoint", child(model, "checkpoint"))]
-        cases += [(f"live {s} %", child(model, str(plain["allocated"] * s // 100))) for s in SHARES]
-        for how, row in cases:
-            print(line(model, how, row), flush=True)
+        new = [{k: "" if v is None else str(v) for k, v in row.items()} for row in rows(model)]
+        known = sorted([r for r in known if r["model"] != model] + new, key=lambda r: MODELS.index(r["model"]))
+        OUT.parent.mkdir(parents=True, exist_ok=True)
+        with OUT.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(known)
+        print(f"{model}: done", file=sys.stderr, flush=True)
+    print(table(known))
 
 
-def line(model: str, how: str, row: dict[str, Any] | str) -> str:
-    """A row of the table."""
-    if isinstance(row, str):
-        return f"| {model} | {how} | | | | | {row} |"
-    cells = [f"{row[key] / 2**20:.0f}" for key in ("allocated", "reserved")]
-    if "budget_bytes" not in row:
-        return f"| {model} | {how} | | {cells[0]} | {cells[1]} | | |"
-    over = f"{row['reserved'] / row['budget_bytes']:.3f}"
-    predicted = f"{row['predicted_overhead'] - 1:.1%}" if row["predicted_overhead"] else row["unplanned"]
-    return f"| {model} | {how} | {row['budget_bytes'] / 2**20:.0f} | {cells[0]} | {cells[1]} | {over} | {predicted} |"
+def table(known: list[dict[str, str]]) -> str:
+    """In Markdown."""
+    lines = [
+        "| model | how | budget | allocated | reserved | reserved ÷ budget | predicted overhead |",
+        "|" + " --- |" * 7,
+    ]
+    for r in known:
+        mib = [
+            f"{int(r[key]) >> 20}" if r[key] else "" for key in ("budget_bytes", "allocated_bytes", "reserved_bytes")
+        ]
+        fits = r["fits"] == "True"
+        over = (
+            f"{int(r['reserved_bytes']) / int(r['budget_bytes']):.3f}"
+            if r["reserved_bytes"] and r["budget_bytes"]
+            else ""
+        )
+        cost = f"{100 * (float(r['predicted_overhead']) - 1):.1f} %" if r["predicted_overhead"] and fits else ""
+        if not fits:
+            least, budget = int(r["lower_bound_bytes"] or 0), int(r["budget_bytes"])
+            cost = f"does not fit: {text.human(least)} at least" if least > budget else "does not fit"
+        lines.append("| " + " | ".join([r["model"], r["how"], *mib, over, cost]) + " |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["measure"]:
-        print(json.dumps(measure(*sys.argv[2:])))
+    if sys.argv[1:2] == ["table"]:
+        print(table(list(csv.DictReader(OUT.open(encoding="utf-8")))))
     else:
         main(sys.argv[1:] or list(MODELS))
