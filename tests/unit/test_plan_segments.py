@@ -1,0 +1,52 @@
+"""Plans in the shape of checkpointing: no layer more than twice, and never a schedule of several times the step."""
+
+import numpy as np
+import pytest
+
+from coopsim.kernel import state as s
+from coopsim.live import schedules
+from coopsim.replay.foresight import segments
+from coopsim.replay.foresight.dry_run import new_dry_run
+from coopsim.replay.foresight.make import make
+from coopsim.replay.foresight.select import keep_all
+from coopsim.replay.lower import lower
+from coopsim.trace import load_trace, synth
+from coopsim.trace.measure import peak_bytes
+from coopsim.types import InPlace, Pinning
+
+MIB = 1 << 20
+
+
+def test_a_chain_is_cut_where_one_value_crosses() -> None:
+    """Between any two layers one activation: with n segments, n - 1 narrow places of 1 MiB each."""
+    program = lower(synth.chain(16), in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=512)
+    D = new_dry_run(program, in_place=True)
+    keep_all(D)
+    places = segments.narrow_places(D, 16, 4)
+    assert len(places) == 3
+    assert set(segments.crossing(D, 16)[places].tolist()) == {MIB}
+
+
+@pytest.mark.parametrize("layers", [36, 64])
+def test_a_chain_in_twice_its_root_runs_each_layer_again_once_at_most(layers: int) -> None:
+    """As Chen et al.: n layers in about 2 root n activations, for one more forward pass."""
+    trace = synth.chain(layers)
+    program = lower(trace, in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=512)
+    budget = int(2 * layers**0.5 + 5) * MIB
+    nbytes = program.values[program.initial, s.BYTES]
+    placed = np.cumsum(nbytes) - nbytes
+    plan = make(program, 4 * budget, placed, in_place=True, most=budget, segmented=True)
+    assert plan is not None
+    assert plan.peak <= budget
+    assert plan.cost <= sum(trace.cost_ns[:layers])
+
+
+def test_what_is_found_costs_less_than_twice_the_step_or_is_refused() -> None:
+    """From half of the peak to what nothing can do without."""
+    trace = load_trace("gpt-2")
+    peak, least = peak_bytes(trace, 512), schedules.least(trace)
+    found = [schedules.find(trace, "foresight-offline", nbytes) for nbytes in (peak // 2, peak // 3, least.nbytes)]
+    for schedule in found:
+        assert schedules.explain(schedule) or schedule.overhead < 1.75
+    assert not schedules.explain(found[0])
+    assert sum(least.held.values()) == least.nbytes
