@@ -90,13 +90,13 @@ def plot(what: "Schedule | Sequence[Schedule] | Trace | pd.DataFrame", trace: Tr
     """A matplotlib figure: the memory map of a schedule, or of several of one trace below each other.
 
     Also the table of a sweep or of a map, as curves or as a map of what fits; and a trace alone, as the bytes that are
-    alive without eviction. trace: what the schedules were made from. CoopsimError for something else, or schedules
-    without addresses.
+    alive without eviction, by role. trace: what the schedules were made from. CoopsimError for something else, or
+    schedules without addresses.
     """
-    from coopsim.figures import feasibility, lines, live, memory_map
+    from coopsim.figures import alive, feasibility, lines, memory_map
 
     if isinstance(what, Trace):
-        return live.draw(what)
+        return alive.draw(what)
     schedules = [what] if isinstance(what, Schedule) else what
     if isinstance(schedules, list | tuple) and schedules and all(isinstance(s, Schedule) for s in schedules):
         if trace is None:

@@ -19,16 +19,34 @@ def round_up(nbytes: Any, granule: int) -> Any:
 def live_bytes(trace: "Trace", granule: int = 1) -> np.ndarray:
     """Bytes alive while each op runs, with what it makes and its temporaries; nothing evicted, updates in place."""
     size = round_up(trace.bytes, granule)
+    result: np.ndarray = _alive(trace, size) + _inside(trace, granule)
+    return result
+
+
+def live_bytes_by_role(trace: "Trace") -> dict[str, np.ndarray]:
+    """What adds up to `live_bytes`: bytes per op of each role that is there, in the order of Role."""
+    roles = np.array(trace.role)
+    found = {str(role): _alive(trace, np.where(roles == role, trace.bytes, 0)) for role in Role}
+    found[str(Role.TEMPORARY)] = found[str(Role.TEMPORARY)] + _inside(trace, 1)
+    return {role: alive for role, alive in found.items() if alive.any()}
+
+
+def _alive(trace: "Trace", size: np.ndarray) -> np.ndarray:
+    """Of storages of these sizes, the bytes that are alive while each op runs."""
     op_of_creation = np.repeat(np.arange(trace.n_ops), np.diff(trace.creates.start))
     change = np.zeros(trace.n_ops + 1, np.int64)
     np.add.at(change, op_of_creation, size[trace.creates.values])
     np.add.at(change, trace.freed_after + 1, -size[trace.freed])
-    alive = np.cumsum(change[:-1]) + size[trace.alive_at_start].sum()
+    result: np.ndarray = np.cumsum(change[:-1]) + size[trace.alive_at_start].sum()
+    return result
+
+
+def _inside(trace: "Trace", granule: int) -> np.ndarray:
+    """Bytes that each op asks for inside, its temporaries."""
     op_of_temporary = np.repeat(np.arange(trace.n_ops), np.diff(trace.temporaries.start))
     inside = np.zeros(trace.n_ops, np.int64)
     np.add.at(inside, op_of_temporary, round_up(trace.temporaries.values, granule))
-    result: np.ndarray = alive + inside
-    return result
+    return inside
 
 
 def peak_bytes(trace: "Trace", granule: int = 1) -> int:

@@ -1,0 +1,38 @@
+"""The bytes that are alive in a step without eviction, by role, against GPU time."""
+
+from typing import TYPE_CHECKING
+
+from coopsim.figures import style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from coopsim.trace import Trace
+
+GIB = 1 << 30
+
+
+def draw(trace: "Trace", *, size: str = "column") -> "Figure":
+    """What the trace holds at each time, in GiB: what stays below, activations above. size: `column` or `slide`."""
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from coopsim.trace.measure import live_bytes_by_role
+
+    s, looks = style.size(size), style.roles()
+    alive = live_bytes_by_role(trace)
+    roles = [role for role in looks if role in alive]
+    ends_ms = np.append(0, trace.cost_ns.cumsum()) / 1e6
+    with style.applied(size):
+        figure = Figure(figsize=(s["map_width_in"], 1.15 * s["height_in"]), layout="constrained")
+        ax = figure.add_subplot()
+        base = np.zeros(trace.n_ops + 1)
+        for role in roles:
+            top = base + np.append(alive[role], alive[role][-1]) / GIB
+            ax.fill_between(ends_ms, base, top, step="post", color=looks[role].color, label=looks[role].label, lw=0)
+            base = top
+        ax.set(xlabel="GPU time (ms)", ylabel="bytes alive (GiB)", ylim=0, xlim=(0, ends_ms[-1]))
+        ax.set_title(f"{trace.label}: {base.max():.2f} GiB at the peak, without eviction", loc="left")
+        handles, labels = ax.get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside right center")
+    return figure
