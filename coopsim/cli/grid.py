@@ -21,54 +21,71 @@ SCAN = {"largest": "100%", "smallest": "10%", "step": "0.5%", "fine": ""}
 def add_sweep(p: argparse.ArgumentParser) -> None:
     """Flags of `sweep`. Those that a file may give have no default here: a flag goes before the file."""
     _add(p, "R")
-    p.add_argument("--budget", metavar="B,B|FROM:TO:STEP", help=f"default: {BUDGETS.replace('%', '%%')}")
-    p.add_argument("--band", type=positive, metavar="N", help="neighbouring budgets for each (default: 1)")
-    p.add_argument("--band-width", type=percent, metavar="W", help="from lowest to highest (default: 5%%)")
+    p.add_argument("--budget", metavar="B,B|FROM:TO:STEP", help=f"budgets (default: {BUDGETS.replace('%', '%%')})")
+    p.add_argument("--band", type=positive, metavar="N", help="replay N neighbouring budgets for each (default: 1)")
+    p.add_argument(
+        "--band-width",
+        type=percent,
+        metavar="W",
+        help="from the lowest to the highest neighbour, in %% of the peak (default: 5%%)",
+    )
     _add_where(p)
 
 
 def add_map(p: argparse.ArgumentParser) -> None:
     """Flags of `map`."""
     _add(p, "M")
-    p.add_argument("--largest", metavar="B", help="largest budget, of the peak without eviction (default: 100%%)")
+    p.add_argument("--largest", metavar="B", help="largest budget, in %% of the peak without eviction (default: 100%%)")
     p.add_argument("--from", action=Renamed, dest="largest")
     p.add_argument("--smallest", metavar="B", help="smallest budget (default: 10%%)")
     p.add_argument("--to", action=Renamed, dest="smallest")
-    p.add_argument("--step", metavar="S", help="between two budgets (default: 0.5%%)")
-    p.add_argument("--fine", metavar="S", help="where the outcome changes (default: a tenth of the step)")
+    p.add_argument("--step", metavar="S", help="distance between two budgets (default: 0.5%%)")
+    p.add_argument("--fine", metavar="S", help="distance where the outcome changes (default: a tenth of the step)")
     _add_where(p)
 
 
 def _add(p: argparse.ArgumentParser, output: str) -> None:
     p.add_argument(
-        "traces", metavar="T|GRID.toml", nargs="+", help="trace files, or synth:NAME; or one file with a grid"
+        "traces",
+        metavar="T|GRID.toml",
+        nargs="+",
+        help="trace files, or synth:NAME; or one TOML file with a grid (docs/formats.md)",
     )
-    p.add_argument("-o", "--output", metavar=output, help="table to keep (Parquet), which goes on if it was cut off")
-    p.add_argument("--policy", "--policies", metavar="P,P", help=f"default: {POLICIES}")
-    p.add_argument("--allocator", "--allocators", metavar="A,A", help="default: arena")
-    p.add_argument("--torch", metavar="V,V", help="of cuda-caching: PyTorch, 2.6 to 2.15 (default: 2.15.0)")
+    p.add_argument("-o", "--output", metavar=output, help="table to write (Parquet); an interrupted one is resumed")
+    p.add_argument("--policy", "--policies", metavar="P,P", help=f"policies (default: {POLICIES})")
+    p.add_argument("--allocator", "--allocators", metavar="A,A", help="memories to replay in (default: arena)")
+    p.add_argument("--torch", metavar="V,V", help="for cuda-caching: version of PyTorch, 2.6 to 2.15 (default: 2.15.0)")
     p.add_argument(
         "--alloc-conf",
         action="append",
         metavar="STRING",
-        help="of cuda-caching: what PYTORCH_CUDA_ALLOC_CONF holds; again for each to try (default: nothing)",
+        help="for cuda-caching: value of PYTORCH_CUDA_ALLOC_CONF; may be repeated (default: empty)",
     )
     p.add_argument("--steps", type=positives, metavar="N,N", help="training steps in one memory (default: 10)")
     p.add_argument(
-        "--cost-model", metavar="C,C", help="what policies decide with: cost, bytes, flops, unit (default: cost)"
+        "--cost-model",
+        metavar="C,C",
+        help="cost of an op that policies assume: cost, bytes, flops, unit (default: cost)",
     )
     p.add_argument("--decide-by", action=Renamed, dest="cost_model")
-    p.add_argument("--random", metavar="R,R", help="results of random ops: recompute, keep (default: recompute)")
-    p.add_argument("--overhead-limit", type=float, metavar="X", help="beyond: thrash (default: 10)")
+    p.add_argument(
+        "--random", metavar="R,R", help="what to do with results of random ops: recompute, keep (default: recompute)"
+    )
+    p.add_argument(
+        "--overhead-limit",
+        type=float,
+        metavar="X",
+        help="end a replay as `thrash` above X times the cost without recomputation (default: 10)",
+    )
 
 
 def _add_where(p: argparse.ArgumentParser) -> None:
-    p.add_argument("-j", "--jobs", type=positive, help="processes (default: one a core)")
+    p.add_argument("-j", "--jobs", type=positive, help="number of processes (default: one per core)")
     p.add_argument(
         "--executor",
         default="processes",
         metavar="WHERE",
-        help="processes, or dask://HOST:PORT, a running cluster (default: processes)",
+        help="where to run: processes, or dask://HOST:PORT, a running cluster (default: processes)",
     )
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
