@@ -10,11 +10,12 @@ class Changes:
 
     checkpoint: the names of modules to recompute, within the `root`th model of the script; own: by the model's own
     gradient_checkpointing_enable; save: the ops whose results are kept all the same. autocast: forward passes run in
-    bfloat16. foreach, fused: of every optimizer, None: as it is. set_to_none: of every zero_grad. accumulate: the
-    optimizer steps once in so many calls. no_cache: models of transformers keep no cache of keys and values.
-    chunked_loss: cross entropies are made in chunks. hold_gradients: gradients are never freed, which takes the memory
-    of accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner, whatever the script sets.
-    live: the budget in which     coopsim.live runs the script, which excludes all of the above.
+    bfloat16. sharded_half: what FSDP2 shards is computed in bfloat16. foreach, fused: of every optimizer, None: as it
+    is. set_to_none: of every zero_grad. accumulate: the optimizer steps once in so many calls. no_cache: models of
+    transformers keep no cache of keys and values. chunked_loss: cross entropies are made in chunks. hold_gradients:
+    gradients are never freed, which takes the memory of accumulation in every step. activation_memory_budget: of
+    AOTAutograd's partitioner, whatever the script sets. live: the budget in which coopsim.live runs the script, which
+    excludes all of the above.
     variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """
 
@@ -23,6 +24,7 @@ class Changes:
     own: bool = False
     save: tuple[str, ...] = ()
     autocast: bool = False
+    sharded_half: bool = False
     foreach: bool | None = None
     fused: bool | None = None
     set_to_none: bool = False

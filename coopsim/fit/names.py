@@ -22,7 +22,7 @@ def expressions(model: Model, names: Sequence[str]) -> list[str]:
 def attribute(model: Model, name: str) -> str:
     """One module, or a list of them.
 
-    >>> attribute(Model(0, "", None, False, False, "net", "module.", "", ()), "module.h.3.down-1")
+    >>> attribute(Model(0, "", None, False, False, False, "net", "module.", "", ()), "module.h.3.down-1")
     'net.h[3]["down-1"]'
     """
     text = model.variable

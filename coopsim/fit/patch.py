@@ -24,6 +24,8 @@ def diff(remedy: Remedy, survey: Survey) -> str:
     changes = remedy.changes
     if changes.accumulate > 1:
         raise CoopsimError("no patch: how the loop adds up gradients is for you to write")
+    if changes.sharded_half:
+        raise CoopsimError("no patch: every call of fully_shard takes the policy")
     texts: dict[str, str] = {}
     if remedy.after_model:
         _model(remedy, survey, texts)

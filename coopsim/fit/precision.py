@@ -19,6 +19,14 @@ def proposal(case: Case) -> Remedy | None:
     model = case.survey.model
     if model is None or model.half or model.autocast or not case.trials.script.profile.bf16_tflops:
         return None
+    if model.sharded:
+        lines = (
+            "from torch.distributed.fsdp import MixedPrecisionPolicy",
+            "policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)",
+            "fully_shard(..., mp_policy=policy)",
+        )
+        text = "what FSDP2 shards computed in bfloat16: other numbers"
+        return case.proposal("precision", text, lines, Changes(sharded_half=True), same=False)
     name = model.variable
     line = f'{name}.forward = torch.autocast("cuda", dtype=torch.bfloat16)({name}.forward)'
     text = "autocast to bfloat16: other numbers"

@@ -36,6 +36,7 @@ class Model:
 
     name, file: the user's name of it, and where it has that; "" if that is not known. prefix: what stands before the
     names of modules that the user does not write (a wrapper's). batch: the first size of its input, if it is known.
+    sharded: by FSDP2.
     levels: repeated blocks; then, if these hold repeated blocks, those. ops: of one forward pass of the former.
     """
 
@@ -44,6 +45,7 @@ class Model:
     batch: int | None
     half: bool
     autocast: bool
+    sharded: bool
     name: str
     prefix: str
     file: str
@@ -114,6 +116,6 @@ def read(report: Report, needs_bytes: int) -> Survey:
 
 def _model(number: int, found: dict[str, Any]) -> Model:
     levels = tuple(tuple(Block(**block) for block in level) for level in found["levels"])
-    keys = ("type", "batch", "half", "autocast", "name", "prefix", "file")
+    keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file")
     ops = tuple(Op(**op) for op in found["ops"])
     return Model(number=number, levels=levels, ops=ops, **{key: found[key] for key in keys})

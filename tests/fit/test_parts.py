@@ -13,7 +13,9 @@ from coopsim.fit.survey import Block, Model
 from coopsim.script import Script
 from coopsim.types import CoopsimError
 
-MODEL = Model(0, "Net", None, half=False, autocast=False, name="net", prefix="module.", file="", levels=())
+MODEL = Model(
+    0, "Net", None, half=False, autocast=False, sharded=False, name="net", prefix="module.", file="", levels=()
+)
 
 
 def test_slices_name_what_is_chosen_and_nothing_else() -> None:

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import accumulate, autocast, checkpoint, chunks, optimizers
+from coopsim.fit.inside import accumulate, autocast, checkpoint, chunks, optimizers, sharded
 from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
@@ -29,6 +29,8 @@ class Guest:
             self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
         if changes.autocast:
             autocast.install(self._models)
+        if changes.sharded_half:
+            sharded.install()
         self._partitioner = Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
         optimizers.install(changes)

@@ -72,6 +72,7 @@ def _describe(model: nn.Module) -> dict[str, Any]:
         "batch": None,
         "half": all(dtype in (torch.float16, torch.bfloat16) for dtype in dtypes),
         "autocast": torch.is_autocast_enabled("cuda"),
+        "sharded": any(base.__name__ == "FSDPModule" for base in type(model).__mro__),
         **_named(model),
     }
 
