@@ -1,6 +1,7 @@
 """coopsim fit --gpu CARD -- COMMAND: from "out of memory" to lines that were tried and work."""
 
 import argparse
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -32,10 +33,12 @@ def run(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             _show(search.so_far(), args)
             raise
-        saved.save(script, found.remedies)
         remedies = found.remedies
         if not number:
             _show(found, args)
+        with contextlib.suppress(OSError):  # else --apply searches again
+            saved.save(script, remedies)
+        if not number:
             return 0 if found.solved else 3
     if number > len(remedies):
         raise CoopsimError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim import budget, files, renamed, text
+from coopsim import files, renamed, text
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.phantom import profiles
 from coopsim.progress import note
@@ -81,23 +81,20 @@ def run(args: argparse.Namespace) -> int:
 
 def memory_of(args: argparse.Namespace) -> int | None:
     """The card's memory, context included; None: what it has."""
-    return None if args.memory is None else _parsed(args.gpu, args.memory, "--memory")
+    from coopsim.script.memory import of_card
+
+    return of_card(args.gpu, args.memory, "--memory")
 
 
 def _compile_budget(args: argparse.Namespace) -> int:
-    card, nbytes = profiles.get(args.gpu), _parsed(args.gpu, args.compile_budget, "--compile-budget")
+    from coopsim.script.memory import of_card
+
+    card, nbytes = profiles.get(args.gpu), of_card(args.gpu, args.compile_budget, "--compile-budget")
+    assert nbytes is not None
     if nbytes > card.memory_bytes:
         raise CoopsimError(
             f"--compile-budget {args.compile_budget}: a {card.title} has {text.human(card.memory_bytes)}"
         )
-    return nbytes
-
-
-def _parsed(gpu: str, said: str, option: str) -> int:
-    card = profiles.get(gpu)
-    nbytes = budget.parse(said, card.memory_bytes, option)
-    if nbytes <= card.context_mib << 20:
-        raise CoopsimError(f"{option} {said}: the context alone takes {card.context_mib} MiB of a {card.title}")
     return nbytes
 
 

@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from coopsim import budget
 from coopsim.fit.search import Search
 from coopsim.fit.verdict import Fit
-from coopsim.phantom import profiles
 from coopsim.progress import note
 from coopsim.script import Script
+from coopsim.script.memory import of_card
+from coopsim.types import CoopsimError
 
 
 def fit(
@@ -31,6 +31,13 @@ def fit(
     if isinstance(script, Path):
         words = [str(script)]
     else:
-        words = shlex.split(script) if isinstance(script, str) else [str(word) for word in script]
-    nbytes = None if memory is None else budget.parse(memory, profiles.get(gpu).memory_bytes, "memory")
+        try:
+            words = shlex.split(script) if isinstance(script, str) else [str(word) for word in script]
+        except ValueError as e:
+            raise CoopsimError(f"{script!r} is no command: {e}") from None
+    if not words:
+        raise CoopsimError('name the script to run, as in: coopsim.fit("train.py", gpu="rtx-3060")')
+    if jobs < 1:
+        raise CoopsimError(f"jobs {jobs}: at least one run of the script at a time")
+    nbytes = of_card(gpu, memory, "memory")
     return Search(Script(tuple(words), card=gpu, memory_bytes=nbytes), jobs=jobs, executor=executor, say=note).run()

@@ -4,8 +4,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import coopsim
 
 SCRIPTS = Path(__file__).parent / "scripts"
 BAD = {
@@ -18,6 +21,8 @@ BAD = {
     ("--gpu", "rtx-3060", "--apply", "1", "--patch", "1", "--", "a"): "not allowed with",
     ("--gpu", "rtx-3060", "--", "python", "train.py", "{}"): "which batch do you want? Write it between the braces",
     ("--gpu", "rtx-3060", "--", "python", "train.py", "{2}", "{4}"): "names more than one batch",
+    ("--gpu", "rtx-3060", "--executor", "ray://x:1", "--", "a"): "is none of processes, dask://HOST:PORT",
+    ("--gpu", "rtx-3060", "--executor", "dask://x:1", "-j", "2", "--", "a"): "--jobs is of processes",
     ("--gpu", "rtx-3060", "--", "no-such-file.py"): "no-such-file.py: no such file",
     ("--gpu", "rtx-3060", "--", "python", "no-such-file.py"): "no-such-file.py: no such file",
 }
@@ -32,6 +37,26 @@ def test_one_line(words: tuple[str, ...]) -> None:
     assert BAD[words] in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "message"),
+    [
+        ("", {}, "name the script to run"),
+        ([], {}, "name the script to run"),
+        ("train.py '", {}, "No closing quotation"),
+        ("no-such-file.py", {}, "no such file"),
+        ("train.py", {"jobs": 0}, "at least one run"),
+        ("train.py", {"memory": "12"}, "has no unit"),
+        ("train.py", {"memory": "100MiB"}, "the context alone takes 160 MiB"),
+        ("train.py", {"executor": "ray://x:1"}, "is none of processes"),
+        ("train.py", {"gpu": "rtx-306"}, "did you mean rtx-3060"),
+    ],
+)
+@pytest.mark.usefixtures("phantom_gpu")
+def test_from_python(script: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(coopsim.CoopsimError, match=message):
+        coopsim.fit(script, **{"gpu": "rtx-3060"} | options)
 
 
 @pytest.mark.slow

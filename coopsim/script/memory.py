@@ -1,0 +1,19 @@
+"""How much memory a card is to have."""
+
+from coopsim import budget
+from coopsim.phantom import profiles
+from coopsim.types import CoopsimError
+
+
+def of_card(name: str, text: str | None, option: str) -> int | None:
+    """The card's memory as it was asked for, context included; None: what it has.
+
+    CoopsimError for an unknown card, what is no amount of memory, or one that the context alone takes.
+    """
+    card = profiles.get(name)
+    if text is None:
+        return None
+    nbytes = budget.parse(text, card.memory_bytes, option)
+    if nbytes <= card.context_mib << 20:
+        raise CoopsimError(f"{option} {text}: the context alone takes {card.context_mib} MiB of a {card.title}")
+    return nbytes
