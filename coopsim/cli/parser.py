@@ -82,7 +82,7 @@ def build() -> Parser:
     )
     _gap(add("gap", "say how far policies are from the least overhead of any schedule in the same bytes"))
     _plan(add("plan", "plan addresses for buffers with known lifetimes: a MiniMalloc CSV, or a trace's storages"))
-    _plot(add("plot", "draw a schedule's memory map, a sweep's curves, a feasibility map"))
+    _plot(add("plot", "draw a schedule's memory map, a sweep's curves, a feasibility map, a trace's bytes"))
     _report(add("report", "write one HTML file with curves, zoomable memory maps and tables; it needs no network"))
     _validate(add("validate", "check a schedule: it is sound, or which row breaks which rule"))
     summary = "serve requests: PyTorch's caching allocator those of a case, several allocators those of a trace"
@@ -410,7 +410,7 @@ def _plan(p: Parser) -> None:
 
 
 def _plot(p: Parser) -> None:
-    p.add_argument("file", metavar="S|R|M", nargs="+", help="schedules, or the table of a sweep or of a map")
+    p.add_argument("file", metavar="S|R|M|T", nargs="+", help="schedules, the table of a sweep or of a map, or traces")
     p.add_argument(
         "-o", "--output", metavar="DIR", default=".", help="folder for the figures (default: the current one)"
     )

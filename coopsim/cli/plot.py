@@ -1,4 +1,4 @@
-"""coopsim plot S|R|M: memory maps of schedules, also below each other; a sweep's curves; a feasibility map.
+"""coopsim plot S|R|M|T: memory maps of schedules, also below each other; a sweep's curves; a feasibility map; a trace.
 
 With --timeline, of the schedules of a trace instead: where their steps' time goes.
 """
@@ -10,6 +10,7 @@ from typing import Any
 from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import trace_of
 from coopsim.progress import note
+from coopsim.trace import load_trace
 from coopsim.trace.file import read_parquet
 from coopsim.types import CoopsimError
 
@@ -25,7 +26,10 @@ def run(args: argparse.Namespace) -> int:
     by_trace: dict[str, list[Any]] = {}
     traces: dict[str, Any] = {}
     for name in args.file:
-        table, header = read_parquet(name, "schedule or sweep")
+        if params is None and not Path(name).exists():  # perhaps one that comes with coopsim
+            drawn += figures.plot_trace(load_trace(name), out, formats)
+            continue
+        table, header = read_parquet(name, "schedule, sweep or trace")
         if "schedule_version" in header:
             schedule = load(name)
             trace = trace_of(schedule, args.trace, name)
@@ -37,10 +41,12 @@ def run(args: argparse.Namespace) -> int:
             drawn += figures.plot_map(table.to_pandas(), out, formats)
         elif "sweep_version" in header and params is None:
             drawn += figures.plot_sweep(table.to_pandas(), out, formats)
+        elif "schema_version" in header and params is None:
+            drawn += figures.plot_trace(load_trace(name), out, formats)
         elif "sweep_version" in header:
             raise CoopsimError(f"{name}: a sweep's table has no actions to time; --timeline takes schedules")
         else:
-            raise CoopsimError(f"{name}: neither a schedule nor the table of a sweep or map")
+            raise CoopsimError(f"{name}: neither a schedule nor the table of a sweep or map, nor a trace")
     for content_hash, schedules in by_trace.items():
         trace = traces[content_hash]
         if params is not None:

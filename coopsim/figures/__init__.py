@@ -1,4 +1,4 @@
-"""Figures: curves of a sweep, feasibility maps, the memory map of a schedule, and where its time goes.
+"""Figures: curves of a sweep, feasibility maps, the memory map of a schedule, where its time goes, bytes of a trace.
 
 Importing this costs nothing: matplotlib and pandas come in when the first figure is drawn, and no global backend is
 set.
@@ -6,7 +6,7 @@ set.
 
 from coopsim.figures import feasibility, lines, memory_map
 from coopsim.figures.output import FORMATS, save
-from coopsim.figures.plot import plot_comparison, plot_map, plot_schedule, plot_sweep, plot_time
+from coopsim.figures.plot import plot_comparison, plot_map, plot_schedule, plot_sweep, plot_time, plot_trace
 
 __all__ = [
     "FORMATS",
@@ -18,5 +18,6 @@ __all__ = [
     "plot_schedule",
     "plot_sweep",
     "plot_time",
+    "plot_trace",
     "save",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim.figures import feasibility, lines, memory_map, time
+from coopsim.figures import alive, feasibility, lines, memory_map, time
 from coopsim.figures.output import FORMATS, check_formats, save
 from coopsim.types import CoopsimError
 
@@ -86,6 +86,11 @@ def plot_map(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",), *
     out: a folder (made if need be); or a file, whose suffix then says the format. CoopsimError as in plot_sweep.
     """
     return _write(feasibility.draw(df, size=size), _targets(out, "feasibility", formats))
+
+
+def plot_trace(trace: "Trace", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column") -> list[Path]:
+    """Draw a trace's bytes by role over a step without eviction. Returns the files written, as above."""
+    return _write(alive.draw(trace, size=size), _targets(out, f"bytes_{trace.label}", formats))
 
 
 def _targets(out: Path, name: str, formats: Iterable[str]) -> list[Path]:

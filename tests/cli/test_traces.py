@@ -51,3 +51,18 @@ def test_no_cache_is_no_error(schedule: Path, coopsim: Any, monkeypatch: pytest.
     assert coopsim(*again).code == 0
     assert b"there" not in schedule.read_bytes()  # the place is nothing of the schedule's
     assert "and no longer" not in coopsim("validate", schedule).err
+
+
+def test_a_trace_is_drawn_by_its_name_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, coopsim: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(make("synth:chain:8"), "t.parquet")
+    for what in ("gpt-2", "t.parquet", "synth:unet"):
+        assert coopsim("plot", what).code == 0, what
+    assert sorted(p.name for p in tmp_path.glob("*.png")) == [
+        "bytes_chain-8.png",
+        "bytes_gpt-2.png",
+        "bytes_unet-4.png",
+    ]
+    code, out, err = coopsim("plot", "t.parquet", "--timeline")
+    assert (code, out) == (2, "")
+    assert "neither a schedule" in err
