@@ -220,7 +220,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     # schedules
     (("validate", "good.parquet"), 2, "not a coopsim schedule"),
     (("validate", "text.parquet"), 2, "not a schedule file"),
-    (("plot", "good.parquet"), 2, "neither a schedule nor the table of a sweep or map"),
+    (("plot", "good.parquet", "--timeline"), 2, "neither a schedule nor the table of a sweep or map"),
     (("plot", "absent.parquet"), 2, "no such file"),
     # capture
     (("capture", "bert-lrage", "-o", "t.parquet"), 2, "did you mean bert-large"),
