@@ -1,5 +1,6 @@
 """Sees every op that PyTorch dispatches, and writes down those that make or change data on the device."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +81,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def start(self) -> Recording:
         """Record from here on."""
         found = Recording(start=self.ledger.alive(), segments=self.device.layout())
+        for storage in found.start:
+            storage.pending = False
         self.ledger.peak_bytes = self.ledger.live_bytes
         self.ledger.on_free = lambda storage: found.events.append(Free(storage))
         self.device.history.start()
@@ -90,6 +93,46 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Record no more."""
         self._recording = None
         self.ledger.on_free = lambda _: None
+
+    @property
+    def records(self) -> bool:
+        """Is it recording now?"""
+        return self._recording is not None
+
+    def made(self, buffer: torch.Tensor) -> None:
+        """Memory was taken without an op: whatever writes there first creates it."""
+        storage = self.ledger.of(buffer)
+        if storage is not None:
+            storage.pending = True
+            self.device.clear(buffer)
+
+    def kernel(
+        self, name: str, reads: list[torch.Tensor], writes: list[torch.Tensor], launch: Callable[[], Any]
+    ) -> Any:
+        """Write down a kernel that is launched without the dispatcher, while it records."""
+        to = self._recording
+        if to is None:
+            return launch()
+        named = {f"in{i}": t for i, t in enumerate(reads)} | {f"out{i}": t for i, t in enumerate(writes)}
+        read, changed = self._operands(to, named, {f"out{i}" for i in range(len(writes))})
+        op = Op(
+            number=to.dispatched,
+            name=name,
+            phase=self.where.phase(mutates_gradient=any(s.role is Role.GRADIENT for s in changed)),
+            module=self.where.module(),
+            stream=self._stream(),
+            reads=[storage for storage in read if storage not in changed],
+            mutates=[],
+            bytes_moved=sum(read.values()) + sum(changed.values()),
+        )
+        op.cost_ns = self.cost_model.moving(op.bytes_moved)
+        op.creates, op.mutates = _born(changed)
+        to.dispatched += 1
+        self.device.history.enter(op.number)
+        out = launch()
+        self.device.history.leave(op.number)
+        to.events.append(op)
+        return out
 
     def __torch_dispatch__(
         self, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -112,6 +155,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _record(self, to: Recording, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         named = effects.arguments(func, args, kwargs)
         reads, mutates = self._operands(to, named, effects.mutated(func, named))
+        born, changed = _born(mutates)
         op = Op(
             number=to.dispatched,
             timed=self.timer.calls if self.timer else -1,
@@ -120,7 +164,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             module=self.where.module(),
             stream=self._stream(),
             reads=list(reads),
-            mutates=list(mutates),
+            mutates=changed,
+            creates=born,
             random=effects.is_random(func, named),
         )
         to.dispatched += 1
@@ -143,7 +188,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for storage in op.creates:
                 storage.role = Role.INPUT  # a batch that comes from the host
         op.flops = costs.flops(func, args, kwargs, named, out)
-        op.bytes_moved = sum(reads.values()) + 2 * sum(mutates.values()) + sum(s.nbytes for s in op.creates)
+        twice = sum(nbytes for storage, nbytes in mutates.items() if storage in op.mutates)
+        op.bytes_moved = sum(reads.values()) + 2 * twice + sum(s.nbytes for s in op.creates)
         op.cost_ns = self.cost_model.nanoseconds(func, op.flops, op.bytes_moved, costs.operand_dtype(list(args)))
         return out
 
@@ -196,6 +242,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _stream(self) -> int:
         """The current stream, counted in order of appearance; the default stream is 0."""
         return self._streams.setdefault(self.device.stream(), len(self._streams))
+
+
+def _born(written: dict[Storage, int]) -> tuple[list[Storage], list[Storage]]:
+    """Of storages that an op writes to, those that it creates, and those that it changes."""
+    born = [storage for storage in written if storage.pending]
+    for storage in born:
+        storage.pending = False
+    return born, [storage for storage in written if storage not in born]
 
 
 def _first(args: tuple[Any, ...]) -> list[torch.Tensor]:

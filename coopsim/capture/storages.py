@@ -23,6 +23,7 @@ class Storage:
     role: Role | None = None
     alive: bool = True
     resized: bool = False  #: its StorageImpl held another number of bytes before
+    pending: bool = False  #: nothing has been written to it yet: the op that does creates it
     node: int | None = None  #: the autograd node that made it, if one did
     maker: tuple[str, str] | None = None  #: the op that made it, and the op's module, where that is watched
 

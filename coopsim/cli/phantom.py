@@ -69,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
         raise CoopsimError(f"--trace: {script.title} is a job of {report.world_size} ranks, of which no trace is made")
     if args.trace and report.outcome == "ok":
         note("running it again for the trace")
-        record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup)
+        if record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup):
+            note("the trace is of the script with CUDA graphs switched off, as their replays show no ops")
     for name, there in ((args.snapshot, True), (args.trace, report.outcome == "ok")):
         if name and there:
             note(f"wrote {name}")

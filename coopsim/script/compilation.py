@@ -27,19 +27,25 @@ _IN_STEP = re.compile(
 )
 #: Settings of Inductor that choose by measured times.
 _MEASURED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
+_GRAPHS = "triton.cudagraphs"
 
 
 class Compilation:
-    """`entered` is called before a compiled function, `in_step` around compiled code of an optimizer's step."""
+    """`entered` is called before a compiled function, `in_step` around compiled code of an optimizer's step.
 
-    def __init__(self, entered: Callable[[], None], in_step: Callable[[Callable[[], Any]], Any]) -> None:
+    Without `cuda_graphs` Inductor makes none, as their replays show no kernels.
+    """
+
+    def __init__(
+        self, entered: Callable[[], None], in_step: Callable[[Callable[[], Any]], Any], *, cuda_graphs: bool = True
+    ) -> None:
         self.graphs = 0
         self.unmet = ""  #: why a graph could not be compiled here though it could on the real card
         self.asked = self.measured = False
-        self.inductor = False  #: did Inductor compile, whose kernels no dispatcher sees?
+        self.graphs_off = False  #: were CUDA graphs asked of Inductor, and none made?
         self.before: list[Callable[[], None]] = []  #: called before each graph is compiled: the script's settings hold
         self._breaks: Counter[tuple[str, str, bool]] = Counter()
-        self._entered, self._in_step = entered, in_step
+        self._entered, self._in_step, self._cuda_graphs = entered, in_step, cuda_graphs
         self._hidden: list[tuple[dict[int, Any], int, Any]] = []
 
     @property
@@ -129,7 +135,9 @@ class Compilation:
             raise RuntimeError(self.unmet)
         from torch._inductor import config
 
-        self.inductor = True
+        if not self._cuda_graphs:
+            self.graphs_off |= bool(backend.config.pop(_GRAPHS, False)) or config.triton.cudagraphs
+            config.triton.cudagraphs = False
         for key in _MEASURED:
             self.measured |= bool(backend.config.pop(key, False)) or getattr(config, key)
             setattr(config, key, False)

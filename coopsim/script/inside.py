@@ -36,6 +36,7 @@ def install() -> None:
         sys.meta_path.insert(0, AfterImport(launcher.API, stop))
     sys.meta_path.insert(0, AfterImport("torch", session.begin))
     sys.meta_path.insert(0, AfterImport("torch._dynamo", session.dynamo))
+    sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", session.kernels))
     sys.excepthook = session.uncaught
     os.register_at_fork(after_in_child=session.forget)
     atexit.register(session.end)
@@ -77,7 +78,13 @@ class _Session:
 
     def dynamo(self, _: ModuleType) -> None:
         """torch._dynamo is there."""
-        self._watch.compilation.watch()
+        if self._watch is not None:
+            self._watch.dynamo()
+
+    def kernels(self, heuristics: ModuleType) -> None:
+        """torch._inductor.runtime.triton_heuristics is there."""
+        if self._watch is not None:
+            self._watch.kernels(heuristics)
 
     def uncaught(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
         """In place of sys.excepthook: remember what ended the script."""

@@ -1,7 +1,9 @@
 """A trace of some steps of a script: from the end of one call of Optimizer.step to the end of a later one."""
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,15 +12,16 @@ from coopsim import trace
 from coopsim.capture import assemble
 from coopsim.capture.recorder import Recorder
 from coopsim.capture.steady import Steady
-from coopsim.script.compilation import Compilation
 from coopsim.script.task import Task
 
 
 class TraceOfSteps:
     """Counts steps, records those that are wanted and writes the trace. `outcome` says how it went."""
 
-    def __init__(self, task: Task, recorder: Recorder, compilation: Compilation) -> None:
-        self._task, self._recorder, self._compilation = task, recorder, compilation
+    def __init__(self, task: Task, recorder: Recorder) -> None:
+        self._task, self._recorder = task, recorder
+        self._replays = False
+        _around(torch.cuda.CUDAGraph, self._replayed)
         self._seen = 0
         self._steady: Steady | None = None
         self.outcome = "too few steps"
@@ -27,6 +30,10 @@ class TraceOfSteps:
     def runs(self) -> bool:
         """Is it recording now?"""
         return self._steady is not None
+
+    def _replayed(self) -> None:
+        """A CUDA graph of the script's own is replayed, of whose kernels nothing is seen."""
+        self._replays |= self.runs
 
     def step_ended(self) -> None:
         """The optimizer has stepped."""
@@ -43,8 +50,8 @@ class TraceOfSteps:
 
     def _write(self, steady: Steady) -> None:
         recording, about = steady.stop()
-        if self._compilation.inductor:
-            self.outcome = "compiled"
+        if self._replays:
+            self.outcome = "graphs"
             return
         task, model = self._task, self._recorder.cost_model
         history = self._recorder.device.history.stop()
@@ -63,6 +70,16 @@ class TraceOfSteps:
         trace.save(assemble.assemble(recording, history, header), Path(task.trace))
         gc.collect()
         self.outcome = "written"
+
+
+def _around(graphs: type[torch.cuda.CUDAGraph], replayed: Callable[[], None]) -> None:
+    original = graphs.replay
+
+    def replay(graph: Any) -> None:
+        replayed()
+        original(graph)
+
+    graphs.replay = replay  # type: ignore[method-assign, assignment]
 
 
 def _name(command: str) -> str:

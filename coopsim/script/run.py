@@ -173,10 +173,11 @@ def _report(script: Script, ran: start.Ran) -> Report:
     )
 
 
-def record(script: Script, out: Path, *, steps: int, warmup: int) -> None:
+def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
     """Run a script and write a trace of `steps` consecutive steps of it, after `warmup` (at least 1).
 
-    A step is what lies between two calls of Optimizer.step. Raises what `run` raises, and CaptureError if there are
+    A step is what lies between two calls of Optimizer.step. Tells whether Inductor was kept from making CUDA graphs.
+    Raises what `run` raises, and CaptureError if there are
     too few steps.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
@@ -187,14 +188,13 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> None:
     code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
         _explain(script, code, reports)
-        if any(r.get("trace") == "compiled" for r in reports):
-            raise CaptureError(
-                f"{script.title} runs kernels of Inductor's, which traces do not hold; leave --trace out"
-            )
+        if any(r.get("trace") == "graphs" for r in reports):
+            raise CaptureError(f"{script.title} replays CUDA graphs, which show no ops; leave --trace out")
         need = max(warmup, 1) + steps
         raise CaptureError(
             f"{script.title} is too short for a trace: that takes {need} calls of a torch optimizer's step"
         )
+    return any(r.get("graphs_off") for r in reports)
 
 
 def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:

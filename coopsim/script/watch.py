@@ -6,6 +6,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import optimizer as optimizers
 
-from coopsim.capture import roles
+from coopsim.capture import inductor, roles
 from coopsim.capture.costs import CostModel
 from coopsim.capture.device import Device, PhantomDevice
 from coopsim.capture.effects import tensors
@@ -47,15 +48,26 @@ class Watch:
         where = self._recorder.where
         where.install()
         self._peaks = PeakWatch()
-        self.compilation = Compilation(where.enter, self._compiled_step)
+        self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         self._recorder.__enter__()  # type: ignore[no-untyped-call]
         self._recording = None
         if task.trace:
             from coopsim.script.recording import TraceOfSteps
 
-            self._recording = TraceOfSteps(task, self._recorder, self.compilation)
+            self._recording = TraceOfSteps(task, self._recorder)
         optimizers.register_optimizer_step_post_hook(self._stepped)
         torch.cuda._lazy_call(self._device_is_up)  # type: ignore[no-untyped-call]
+
+    def dynamo(self) -> None:
+        """torch._dynamo is there."""
+        self.compilation.watch()
+        if self._recording is not None:
+            inductor.watch_buffers(self._recorder)
+
+    def kernels(self, heuristics: ModuleType) -> None:
+        """torch._inductor.runtime.triton_heuristics is there."""
+        if self._recording is not None:
+            inductor.watch_kernels(heuristics, self._recorder)
 
     @property
     def recorder(self) -> "_Watcher":
@@ -102,6 +114,7 @@ class Watch:
             ],
             "last_value_read": self._recorder.last_value,
             "trace": self._recording.outcome if self._recording else "",
+            "graphs_off": self.compilation.graphs_off,
         }
 
     def _device_is_up(self) -> None:

@@ -1,0 +1,47 @@
+"""What no dispatcher sees of Inductor's code: its buffers and its kernels.
+
+Its wrappers allocate by a function of C++, and launch kernels by CachingAutotuner.run. Both are replaced. A buffer is
+created by the first op that writes to it; a kernel becomes an op by its name, which reads and writes its pointers.
+Matrix products and the like are calls of aten ops with `out=`, which the dispatcher sees.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from coopsim.capture.recorder import Recorder
+
+_WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")
+
+
+def watch_buffers(recorder: Recorder) -> None:
+    """To be called before Inductor's first wrapper is loaded, which binds the function."""
+    guards: Any = torch._C._dynamo.guards
+    allocate = guards._empty_strided_cuda
+
+    def empty_strided_cuda(*args: Any) -> torch.Tensor:
+        tensor: torch.Tensor = allocate(*args)
+        recorder.made(tensor)
+        return tensor
+
+    guards._empty_strided_cuda = empty_strided_cuda
+
+
+def watch_kernels(heuristics: ModuleType, recorder: Recorder) -> None:
+    """`heuristics` is torch._inductor.runtime.triton_heuristics."""
+    launch = heuristics.CachingAutotuner.run
+
+    def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        if not recorder.records or kwargs.get("benchmark_run"):
+            return launch(kernel, *args, **kwargs)
+        reads: list[torch.Tensor] = []
+        writes: list[torch.Tensor] = []
+        changed = set(kernel.mutated_arg_names or ())
+        for name, value in zip(kernel.triton_meta["signature"], args, strict=False):
+            if isinstance(value, torch.Tensor):
+                (writes if name.startswith(_WRITTEN) or name in changed else reads).append(value)
+        name = kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__
+        return recorder.kernel(f"triton.{name}", reads, writes, lambda: launch(kernel, *args, **kwargs))
+
+    heuristics.CachingAutotuner.run = run
