@@ -1,4 +1,4 @@
-"""Draw docs/images/fit.png: memory over a step of train.py as it is, and with what `coopsim fit` says.
+"""Draw docs/images/fit.png: memory over a step of examples/train.py as it is, and with what `coopsim fit` says.
 
     python experiments/fit/picture.py
 
@@ -21,7 +21,7 @@ from coopsim.trace import Trace
 from coopsim.types import Phase, Role
 
 HERE = Path(__file__).parent
-SCRIPT = HERE / "train.py"
+SCRIPT = HERE.parent.parent / "examples" / "train.py"
 MODEL = "model = Language().cuda()\n"
 #: The first remedy of `coopsim fit --gpu rtx-3060 -- python train.py`.
 REMEDY = """\
