@@ -107,3 +107,20 @@ def test_what_cannot_fit_is_said_with_the_bound_and_nothing_is_written(tmp_path:
     assert (found["fits"], found["plan"]) == (False, None)
     assert found["budget_bytes"] < found["lower_bound_bytes"] <= found["least_planned_bytes"]
     assert not out.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("child")
+def test_a_budget_of_the_scripts_own_says_what_a_step_is(tmp_path: Path) -> None:
+    """On the CPU, with the same losses as alone; the command's plan and budget count, and not the script's 1 GiB."""
+    script, out = str(SCRIPT.with_name("own_budget.py")), tmp_path / "step.plan"
+    environment = os.environ | phantom.environment("a100-80gb") | {"PYTHONPATH": str(ROOT)}
+    alone = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+    made = coopsim("live", "plan", "--memory", "2MiB", "-o", str(out), "--json", "--", "python", script)
+    assert made.returncode == 0, made.stderr
+    ran = coopsim("live", "run", "--plan", str(out), "--json", "--", "python", script)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert (found["planned_steps"], found["budget_bytes"], found["deviations"]) == (6, 2 << 20, 0)
+    assert found["evictions"] > 0
+    assert [line for line in ran.stderr.splitlines() if line.startswith("0.")] == alone.stdout.splitlines()
