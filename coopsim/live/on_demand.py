@@ -18,6 +18,7 @@ from coopsim.types import Role
 
 _SMALL = 1 / 20_000  #: of the budget: what is smaller is not worth evicting
 _FOR_ROOM = 1 / 8  #: of the budget: what is evicted in a step because of fragmentation, before more is taken
+_SPARE = 16  #: of the budget, the part that a GPU's allocator is left because it fragments
 _PATIENCE = 100  #: recomputations that a step may have above the ops that it has had
 _ANCESTORS = 32  #: evicted values that a score looks back at, at most
 _FAR = 8  #: times the cost of those that were looked at: what more than these would have to be made for
@@ -219,12 +220,13 @@ class OnDemand:
         )
 
     def room(self, nbytes: int, leave: Collection[Cell]) -> None:
-        """Evict until so many bytes fit. DoesNotFit if they cannot, and the limit is hard."""
+        """Evict until so many bytes fit, with something to spare. DoesNotFit if they cannot, and the limit is hard."""
         if self.limit is None:
             return
-        missing = self._allocated() + nbytes - self.limit
+        over = self._allocated() + nbytes - self.limit
+        missing = over + (self.limit // _SPARE if self._meter is not None else 0)
         if missing > 0 and self.values.recomputes > self._now + _PATIENCE:
-            if self._hard:
+            if self._hard and over > 0:
                 raise DoesNotFit(
                     f"evicting on demand in a budget of {human(self.limit)} runs more ops again than the step has; "
                     "no plan is known yet"
@@ -232,7 +234,7 @@ class OnDemand:
             return
         while missing > 0:
             victim = self._victim(leave)
-            if victim is None and not self._hard:
+            if victim is None and (not self._hard or over <= 0):
                 return
             if victim is None:
                 raise DoesNotFit(
@@ -241,6 +243,7 @@ class OnDemand:
                 )
             self._evict(victim)
             missing -= victim.nbytes
+            over -= victim.nbytes
 
     def _evict(self, victim: Cell) -> None:
         """Take its memory. What it hangs on that nothing in the step makes has to stay."""

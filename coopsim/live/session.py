@@ -23,6 +23,7 @@ from coopsim.types import Role
 _STABLE = 2  #: steps of one kind after which the next is taken for another of it from its start
 _ATTEMPTS = 4  #: steps that are recorded from their starts after one that left its plan in the middle
 _REPLANS = 6
+_FRAGMENTS = 50  #: of the budget, the part that the first plan leaves to what a GPU's allocator cannot use
 _NEARER = 3  #: tries of less, if with that there is no plan
 _PROOF = 3  #: steps: what the allocator has free, and where, changes from step to step
 _MARGIN = 0.01  #: of the budget, for what the allocator cannot use; twice as much each time that it was not enough
@@ -218,7 +219,12 @@ class Session:
                 for other in self.kinds[:-1]:
                     self._plan(other)
         self._refuse_what_is_too_much(kind)
+        assert self.limit is not None
+        kind.less = self.limit // _FRAGMENTS if self._meter is not None else 0
         self._plan(kind)
+        if kind.schedule is None and kind.less:
+            kind.less = 0
+            self._plan(kind)
 
     def _refuse_what_is_too_much(self, kind: Kind) -> None:
         assert self.limit is not None

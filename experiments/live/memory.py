@@ -1,149 +1,232 @@
-"""Memory of real steps on the phantom GPU: plain, checkpointed, and by plans in budgets. A CSV, and two tables.
+"""Memory of real steps on the phantom GPU: plain, checkpointed, by plans in budgets. A CSV, and the page's tables.
 
-Each row is a process of its own, on PyTorch's real caching allocator. Plans are made, tried and mended as by `coopsim
-live plan`, and run as by `live run --plan`, under a cap of the budget. Overheads are predicted, by a roofline.
+A process per model, on PyTorch's real caching allocator with expandable segments. Plans are made, tried with a new
+model and mended as by `coopsim live plan`; figures are those of the last try, from its first step on, under a cap
+of the budget. Overheads are predicted: by a roofline of the card, from recorded steps.
 
-    python experiments/live/memory.py [MODEL...]     (all: some 20 minutes on two cores)
+    python experiments/live/memory.py [MODEL...]
+    python experiments/live/memory.py table
 """
 
-import argparse
 import csv
+import gc
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coopsim import phantom, text
-from coopsim.cli import live_plan
-from coopsim.live import plan_file
-from coopsim.script import Script, guests
+from coopsim import phantom
 
 ROOT = Path(__file__).parent.parent.parent
-TRAIN = str(Path(__file__).with_name("train.py"))
 OUT = ROOT / "experiments" / "expected" / "live" / "memory.csv"
-CARD = "a100-80gb"
-ENDLESS = 1 << 40
+PAGE, MARK = ROOT / "docs" / "live.md", "<!-- {}live tables -->"
+CARD, SETTINGS, POLICY = "a100-80gb", "expandable_segments:True", "foresight-offline"
 MODELS = ("bert-large", "gpt-2", "resnet-50", "unet", "swin-t", "llama-1.1b")
+HOW = ("plain", "checkpoint", "selective")
 SHARES = (70, 50, 30)
+TRIES = 4  #: of a plan, as many as coopsim live plan makes
 COLUMNS = (
     *("model", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes", "predicted_overhead"),
-    *("lower_bound_bytes", "planned_steps", "steps", "replans", "why"),
+    *("lower_bound_bytes", "tries", "steps", "planned_steps", "recomputes", "allocator_retries", "why"),
 )
 Row = dict[str, Any]
-SETTINGS = (("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),)
 
 
-def guest(model: str, how: str = "plain", *, endless: bool = False, **told: Any) -> Row:
-    """Run the script as `coopsim live` does, and give what it says."""
-    card = {"memory_bytes": ENDLESS} if endless else {"variables": SETTINGS}
-    script = Script(
-        ("python", TRAIN, model, how), CARD, output=2, guest="coopsim.live.guest", told=json.dumps(told), **card
-    )
-    return max(guests(script), key=lambda one: int(one["steps"]))
+def recorded(model: str, path: str) -> Any:
+    """Three steps without a budget, the first one included."""
+    from coopsim.live import plan_file
+    from coopsim.live.session import Session
+    from experiments.live import train
 
-
-def plain(model: str, how: str) -> Row:
-    """Without a budget: peaks of the steps after the first."""
-    environment = os.environ | phantom.environment(CARD, total_bytes=ENDLESS) | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, TRAIN, model, how]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {"how": how, "fits": True, "allocated_bytes": found["allocated"], "reserved_bytes": found["reserved"]}
-
-
-def recorded(model: str, how: str, folder: str) -> plan_file.PlanFile:
-    """Its steps, in all the memory that they want."""
-    path = str(Path(folder, how))
-    guest(model, how, endless=True, save=path)
+    session, step = Session(None, POLICY), train.build(model)
+    for _ in range(3):
+        session.begin()
+        step()
+        session.end()
+    session.save(path, model)
     return plan_file.load(path)
 
 
-def cost(steps: plan_file.PlanFile) -> int:
+def cost(steps: Any) -> int:
     """Of a steady step, in ns."""
-    return int(next(kind for kind in steps.kinds if not kind.first).trace.cost_ns.sum())
+    return int(steps.kinds[-1].trace.cost_ns.sum())
 
 
-def by_plan(model: str, how: str, nbytes: int, steps: plan_file.PlanFile, folder: str) -> Row:
-    """In so much, as `live plan` and then `live run --plan` do it."""
-    path = str(Path(folder, "plan"))
-    command = ["python", TRAIN, model]
-    args = argparse.Namespace(
-        action="plan", gpu=CARD, policy="foresight-offline", command=command, output=path, steps=0, json=True
-    )
-    args.traceback = False
-    found, failed = live_plan.planned(args, steps, nbytes, search=False)
-    row: Row = {"how": how, "budget_bytes": nbytes, "fits": found["fits"]}
-    row |= {key: found[key] for key in ("lower_bound_bytes", "predicted_overhead")}
-    row |= {f"{key}_bytes": found[f"peak_{key}_bytes"] for key in ("allocated", "reserved")}
-    row["why"] = str(failed or next((k["unplanned"] for k in found["kinds"] if k["unplanned"]), ""))
-    if found["fits"]:
-        ran = guest(model, plan=path)
-        row |= {key: ran[key] for key in ("planned_steps", "steps", "replans", "predicted_overhead")}
-        row |= {f"{key}_bytes": ran[f"peak_{key}_bytes"] for key in ("allocated", "reserved")}
-        row |= {"fits": not ran["failed"], "why": ran["failed"] or ran["deviated"]}
-    return row
+def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
+    """In so much."""
+    from coopsim.live import make, plan_file
+
+    head = replace(steps.header, budget_bytes=nbytes)
+    made = [make.make(kind, POLICY, nbytes, head.others_bytes, search=False) for kind in steps.kinds]
+    row: Row = {"budget_bytes": nbytes, "fits": False, "lower_bound_bytes": max(m.least.nbytes for m in made)}
+    why = next((m.kind.why for m in made if m.kind.why), "")
+    if why:
+        return row | {"why": why}
+    plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
+    for k in range(TRIES):
+        ran = tried(model, path)
+        row |= ran | {"tries": k + 1}
+        if not row.pop("replans"):
+            break
+    return row | {"fits": not row["why"] and row["reserved_bytes"] <= nbytes}
 
 
-def rows(model: str) -> list[Row]:
-    """All of a model."""
-    found = [plain(model, how) for how in ("plain", "checkpoint", "selective")]
+def tried(model: str, path: str) -> Row:
+    """Six steps of a new model by a plan, which is mended."""
+    import torch
+
+    from coopsim.live import Budget
+    from experiments.live import train
+
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_stats().get("num_alloc_retries", 0)
+    budget, step = Budget(plan=path), train.build(model)
+    why = ""
+    try:
+        for _ in range(train.STEPS):
+            with budget.step():
+                step()
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        why = str(error).splitlines()[0]
+    budget.session.save(path, model)
+    found = budget.report()
+    keys = ("predicted_overhead", "steps", "planned_steps", "recomputes", "replans")
+    row = {key: found[key] for key in keys} | {
+        f"{k}_bytes": found[f"peak_{k}_bytes"] for k in ("allocated", "reserved")
+    }
+    return row | {"allocator_retries": torch.cuda.memory_stats()["num_alloc_retries"] - before, "why": why}
+
+
+def measure(model: str) -> None:
+    """In the child: all rows of a model, as they come."""
+    import torch
+
+    from experiments.live import train
+
+    found: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as folder:
-        steps = recorded(model, "plain", folder)
-        for row in found[1:]:
-            row["predicted_overhead"] = cost(recorded(model, row["how"], folder)) / cost(steps)
-        full, checkpointed = found[:2]
+        steps: dict[str, Any] = {}
+        for how in HOW:
+            with train.blocks(model, how):
+                row = train.peaks(model)
+                gc.collect()
+                torch.cuda.empty_cache()
+                steps[how] = recorded(model, str(Path(folder, how)))
+            row |= {"fits": True, "predicted_overhead": cost(steps[how]) / cost(steps["plain"])}
+            found[how] = row
+            say(model, how, row)
+        full, checkpointed = (found[how] for how in HOW[:2])
         budgets = {f"live, {share} %": full["allocated_bytes"] * share // 100 for share in SHARES}
         budgets["live, what checkpoint reserves"] = checkpointed["reserved_bytes"]
         budgets["live, what checkpoint allocates"] = checkpointed["allocated_bytes"]
         budgets["live, half of what it allocates"] = checkpointed["allocated_bytes"] // 2
-        found += [by_plan(model, how, nbytes, steps, folder) for how, nbytes in budgets.items()]
-    return [dict.fromkeys(COLUMNS) | {"model": model} | row for row in found]
+        for how, nbytes in budgets.items():
+            say(model, how, by_plan(model, nbytes, steps["plain"], str(Path(folder, "plan"))))
+
+
+def say(model: str, how: str, row: Row) -> None:
+    """To the parent."""
+    print(json.dumps(dict.fromkeys(COLUMNS) | {"model": model, "how": how} | row), flush=True)
 
 
 def main(models: list[str]) -> None:
-    """Write what was found beside what the file has of other models, and print the tables."""
-    known = list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
+    """Write what was found beside what the file has of other models, row by row, and put the tables into their page."""
+    known = read()
+    variables = phantom.environment(CARD) | {"PYTHONPATH": str(ROOT), "PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
     for model in models:
-        new = [{k: "" if v is None else str(v) for k, v in row.items()} for row in rows(model)]
-        known = sorted([r for r in known if r["model"] != model] + new, key=lambda r: MODELS.index(r["model"]))
-        OUT.parent.mkdir(parents=True, exist_ok=True)
-        with OUT.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(known)
-        print(f"{model}: done", file=sys.stderr, flush=True)
-    print(table(known))
+        known = [r for r in known if r["model"] != model]
+        command = [sys.executable, __file__, "measure", model]
+        with subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603
+            assert child.stdout is not None
+            for line in child.stdout:
+                row = json.loads(line)
+                known.append({key: "" if row[key] is None else str(row[key]) for key in COLUMNS})
+                known.sort(key=lambda r: MODELS.index(r["model"]))
+                write(known)
+    put(known)
 
 
-def table(known: list[dict[str, str]]) -> str:
-    """In Markdown."""
-    lines = [
+def put(known: list[dict[str, str]]) -> None:
+    """The tables into their page."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(f"{MARK.format('')}\n")
+    _, end, after = rest.partition(MARK.format("end of "))
+    PAGE.write_text(f"{before}{MARK.format('')}\n{tables(known)}\n{end}{after}", encoding="utf-8")
+
+
+def read() -> list[dict[str, str]]:
+    """What the file has."""
+    return list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
+
+
+def write(known: list[dict[str, str]]) -> None:
+    """All of it."""
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    with OUT.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(known)
+
+
+def tables(known: list[dict[str, str]]) -> str:
+    """In Markdown: shares of the plain step; and beside checkpointing."""
+    first = [
         "| model | how | budget | allocated | reserved | reserved ÷ budget | predicted overhead |",
         "|" + " --- |" * 7,
     ]
+    second = [f"| model | {' | '.join(BESIDE)} |", "|" + " --- |" * (1 + len(BESIDE))]
     for r in known:
-        mib = [
-            f"{int(r[key]) >> 20}" if r[key] else "" for key in ("budget_bytes", "allocated_bytes", "reserved_bytes")
-        ]
-        fits = r["fits"] == "True"
-        over = (
-            f"{int(r['reserved_bytes']) / int(r['budget_bytes']):.3f}"
-            if r["reserved_bytes"] and r["budget_bytes"]
-            else ""
-        )
-        cost = f"{100 * (float(r['predicted_overhead']) - 1):.1f} %" if r["predicted_overhead"] and fits else ""
-        if not fits:
-            least, budget = int(r["lower_bound_bytes"] or 0), int(r["budget_bytes"])
-            cost = f"does not fit: {text.human(least)} at least" if least > budget else "does not fit"
-        lines.append("| " + " | ".join([r["model"], r["how"], *mib, over, cost]) + " |")
-    return "\n".join(lines)
+        if r["how"] in HOW or r["how"].endswith("%"):
+            sizes = [mib(r[key]) for key in ("budget_bytes", "allocated_bytes", "reserved_bytes")]
+            over = f"{int(r['reserved_bytes']) / int(r['budget_bytes']):.3f}" if sizes[0] and sizes[2] else ""
+            first.append("| " + " | ".join([r["model"], r["how"], *sizes, over, outcome(r)]) + " |")
+    for model in dict.fromkeys(r["model"] for r in known):
+        by_how = {r["how"]: r for r in known if r["model"] == model}
+        second.append("| " + " | ".join([model, *(beside(by_how.get(how)) for how in BESIDE.values())]) + " |")
+    return "\n".join([*first, "", *second])
+
+
+BESIDE = {
+    "checkpointing": "checkpoint",
+    "live in what it reserves": "live, what checkpoint reserves",
+    "live in what it allocates": "live, what checkpoint allocates",
+    "live in half of that": "live, half of what it allocates",
+}
+
+
+def beside(r: dict[str, str] | None) -> str:
+    """A cell: bytes and overhead."""
+    if r is None:
+        return ""
+    where = mib(r["budget_bytes"]) or f"{mib(r['allocated_bytes'])}, reserved {mib(r['reserved_bytes'])}"
+    return f"{where}: {outcome(r)}"
+
+
+def outcome(r: dict[str, str]) -> str:
+    """Overhead in %, or why there is none."""
+    if r["fits"] == "True":
+        return "" if r["how"] == "plain" else f"{100 * (float(r['predicted_overhead']) - 1):.1f} %"
+    least = int(r["lower_bound_bytes"])
+    if least > int(r["budget_bytes"]):
+        return f"nothing fits below {mib(str(least))}"
+    return "no plan" if not r["reserved_bytes"] else f"reserves {mib(r['reserved_bytes'])}"
+
+
+def mib(nbytes: str) -> str:
+    """Rounded."""
+    return f"{int(nbytes) / 2**20:.0f}" if nbytes else ""
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["table"]:
-        print(table(list(csv.DictReader(OUT.open(encoding="utf-8")))))
-    else:
-        main(sys.argv[1:] or list(MODELS))
+    match sys.argv[1:]:
+        case ["measure", model]:
+            measure(model)
+        case ["table"]:
+            put(read())
+        case models:
+            main(models or list(MODELS))

@@ -10,6 +10,8 @@ import functools
 import importlib
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -37,34 +39,49 @@ _PRODUCTS = [
 ]
 
 
-def around(block: type[nn.Module], **options: Any) -> None:
-    """From now on blocks of a class keep their inputs only. Of containers, those that begin with a convolution."""
-    plain = block.forward
+@contextmanager
+def blocks(name: str, how: str) -> Iterator[None]:
+    """Inside, the blocks of a model keep their inputs only. Of containers, those that begin with a convolution."""
+    module, block = BLOCKS[name]
+    kind = getattr(importlib.import_module(f"transformers.models.{module}") if module else nn, block)
+    plain = kind.forward
+    keep = {"context_fn": functools.partial(create_selective_checkpoint_contexts, _PRODUCTS)}
+    options: dict[str, Any] = keep if how == "selective" else {}
 
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self, nn.Sequential) and not isinstance(self[0], nn.Conv2d):
             return plain(self, *args, **kwargs)
         return checkpoint(plain, self, *args, use_reentrant=False, **options, **kwargs)
 
-    block.forward = forward  # type: ignore[method-assign]
+    kind.forward = plain if how == "plain" else forward
+    try:
+        yield
+    finally:
+        kind.forward = plain
 
 
-def main(name: str, how: str = "plain") -> None:
-    """Train, and print the most bytes allocated and reserved in the steps after the first."""
-    module, block = BLOCKS[name]
-    if how != "plain":
-        found = getattr(importlib.import_module(f"transformers.models.{module}") if module else nn, block)
-        keep = {"context_fn": functools.partial(create_selective_checkpoint_contexts, _PRODUCTS)}
-        around(found, **(keep if how == "selective" else {}))
+def build(name: str) -> Any:
+    """The step of a model that is made now."""
     torch.manual_seed(0)
     model = models.get(name)
-    step = model.build(model.setting(optimizer="adam"))
+    return model.build(model.setting(optimizer="adam"))
+
+
+def peaks(name: str) -> dict[str, int]:
+    """The most bytes allocated and reserved in the steps after the first."""
+    step = build(name)
     for i in range(STEPS):
         if i == WARM:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         step()
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    return {"allocated_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved()}
+
+
+def main(name: str, how: str = "plain") -> None:
+    """Train, and print what it took."""
+    with blocks(name, how):
+        print(json.dumps(peaks(name)))
 
 
 if __name__ == "__main__":
