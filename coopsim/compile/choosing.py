@@ -1,0 +1,126 @@
+"""Chooses what a compiled program saves so that its peak stays below some bytes, at least recomputation."""
+
+import hashlib
+import itertools
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch import config
+from torch._functorch._activation_checkpointing.knapsack import dp_knapsack
+
+from coopsim.compile.candidates import Choice, Figures, Frontier, Problem, mark
+from coopsim.compile.resident import resident_bytes
+from coopsim.text import human
+from coopsim.types import CoopsimError
+
+try:
+    from torch._inductor.custom_graph_pass import CustomKnapsackSolver
+except ImportError:
+    raise CoopsimError(
+        f"coopsim.compile needs a PyTorch with CustomKnapsackSolver; this is {torch.__version__}"
+    ) from None
+
+#: An activation_memory_budget with which PyTorch asks the solver, whatever the graph.
+ASK = 1e-6
+#: Of the bytes allowed: so much is left for what no graph says. Blocks that the allocator does not split count whole,
+#: and kernels take temporaries.
+MARGIN = 0.02
+#: Times that a share of the values to save is halved.
+_HALVINGS = 5
+#: So many sets of boundaries are tried with more saved between them.
+_FILLED = 2
+#: Forward passes are cut into so many parts.
+_PARTS = (4, 8, 16, 32, 64)
+
+
+class Solver(CustomKnapsackSolver):
+    """See coopsim.compile.solver. `chosen`: of every graph that was partitioned, what was found, in order."""
+
+    def __init__(self, memory_bytes: int, outside_bytes: int) -> None:
+        self.memory_bytes, self.outside_bytes = memory_bytes, outside_bytes
+        self.chosen: list[dict[str, Any]] = []
+
+    def uuid(self) -> Any:
+        """What the choice depends on besides the graph, for PyTorch's caches."""
+        sources = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
+        return hashlib.sha256(sources).hexdigest(), self.memory_bytes, self.outside_bytes, resident_bytes()
+
+    def __call__(
+        self,
+        memory: list[float],
+        joint_graph: fx.Graph,
+        max_memory: float,  # noqa: ARG002  the ratio, which is not what is asked
+        node_info: Any,
+        all_recomputable_banned_nodes: list[fx.Node],
+    ) -> tuple[list[int], list[int]]:
+        """Indices of the values to save, and of those to recompute."""
+        problem = Problem(joint_graph, node_info, all_recomputable_banned_nodes)
+        resident = resident_bytes() + self.outside_bytes
+        room = int(self.memory_bytes * (1 - MARGIN)) - resident
+        choice, figures = choose(problem, memory, room)
+        self.chosen.append(vars(figures) | {"resident_bytes": resident})
+        if figures.peak_bytes > room:
+            least = int((resident + figures.peak_bytes) / (1 - MARGIN))
+            raise CoopsimError(
+                f"coopsim.compile.solver: {human(self.memory_bytes)} are not enough; the least found is "
+                f"{human(least)}, of which {human(resident)} are there besides"
+            )
+        mark(choice)
+        nodes = all_recomputable_banned_nodes
+        again = [i for i, node in enumerate(nodes) if node in choice.recomputed]
+        return [i for i in range(len(nodes)) if i not in set(again)], again
+
+
+def ask(memory_bytes: int, outside_bytes: int) -> Solver:
+    """A solver, and PyTorch set so that it asks one."""
+    if config.activation_memory_budget == 1:
+        config.activation_memory_budget = ASK
+    return Solver(memory_bytes, outside_bytes)
+
+
+def choose(problem: Problem, memory: list[float], room: int) -> tuple[Choice, Figures]:
+    """The choice that recomputes least of those found whose peak is within `room`; if there is none, the least peak."""
+    tried: list[Choice] = []
+
+    def peak(choice: Choice) -> int:
+        tried.append(choice)
+        return problem.figures(choice).peak_bytes
+
+    default = Choice(frozenset(), frozenset(node for node in problem.by_default if node.op == "call_function"))
+    if peak(default) > room and peak(Choice(frozenset(), frozenset())) > room:
+        runtimes = [problem.flops[node] for node in problem.nodes]
+
+        def at(share: float, saved: frozenset[fx.Node]) -> Choice:
+            _, _, again = dp_knapsack(memory, runtimes, share * sum(memory))
+            return Choice(frozenset(problem.nodes[i] for i in again), saved)
+
+        # Saving little else, where recomputation ends decides the peak. The best two are filled up.
+        for saved in sorted(_boundaries(problem), key=lambda saved: peak(at(0.0, saved)))[:_FILLED]:
+            low, high = 0.0, 1.0
+            for _ in range(_HALVINGS if peak(at(0.0, saved)) <= room else 0):
+                middle = (low + high) / 2
+                if peak(at(middle, saved)) <= room:
+                    low = middle
+                else:
+                    high = middle
+    within = [choice for choice in tried if problem.figures(choice).peak_bytes <= room]
+    if within:
+        best = min(within, key=lambda choice: problem.figures(choice).cost)
+    else:
+        best = min(tried, key=lambda choice: problem.figures(choice).peak_bytes)
+    return best, problem.figures(best)
+
+
+def _boundaries(problem: Problem) -> list[frozenset[fx.Node]]:
+    """Values to save so that recomputation ends at them: where least is alive in each of n parts; and none."""
+    frontiers = problem.frontiers()
+    made = list(itertools.accumulate(one.made_bytes for one in frontiers))
+    found: list[frozenset[fx.Node]] = []
+    for n in _PARTS:
+        parts: dict[int, list[Frontier]] = {}
+        for one, until in zip(frontiers, made, strict=True):
+            parts.setdefault(min(until * n // (made[-1] + 1), n - 1), []).append(one)
+        found.append(frozenset(v for part in parts.values() for v in min(part, key=lambda one: one.nbytes).values))
+    return [*dict.fromkeys(found), frozenset()]
