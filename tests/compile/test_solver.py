@@ -68,7 +68,8 @@ answer([found, said, ids])
     )
     for budget, (peak, requested, chosen) in zip((1024, 100, 75), found, strict=True):
         assert peak <= budget * MIB
-        assert abs(requested - chosen["expected_bytes"]) < MIB / 2  # temporaries of kernels
+        # Kernels take temporaries; and the graph's result counts as kept, which this script drops.
+        assert 0.97 < requested / chosen["expected_bytes"] < 1.005
     flops = [chosen["flops"] for _, _, chosen in found]
     assert flops[0] == 0
     assert flops == sorted(flops)
