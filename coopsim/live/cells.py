@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+_TENSOR, _STRIDED = torch.Tensor, torch.strided
+_PLAIN = int, float, bool
+
 
 class Cell:
     """A storage of the program. An op that changes it in place makes its next version.
@@ -30,10 +33,11 @@ class Cell:
         "version",
     )
 
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self.ref = weakref.ref(storage)
-        self.key: int = storage._cdata  #: of the storage, for as long as it lives
-        self.nbytes: int = storage.nbytes()
+    def __init__(self, storage: torch.UntypedStorage | None, nbytes: int = 0) -> None:
+        """storage: None if it is gone already; it had `nbytes`."""
+        self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else weakref.ref(storage)
+        self.key: int = storage._cdata if storage is not None else 0  #: of the storage, for as long as it lives
+        self.nbytes: int = storage.nbytes() if storage is not None else nbytes
         self.version = 0
         self.gone = False
         self.held: dict[int, torch.UntypedStorage] = {}
@@ -41,6 +45,10 @@ class Cell:
         self.pinned = False
         self.touched = 0
         self.streams: set[Any] = set()
+
+
+def _gone() -> None:
+    return None
 
 
 Value = tuple[Cell, int]  #: a version of a storage's bytes
@@ -83,6 +91,8 @@ def change(value: Any, kind: type, to: Callable[[Any], Any]) -> Any:
     if isinstance(value, kind):
         return to(value)
     if type(value) in (list, tuple):
+        if value and type(value[0]) in _PLAIN and type(value[-1]) in _PLAIN:
+            return value  # sizes and the like
         return type(value)([change(v, kind, to) for v in value])
     if isinstance(value, dict):
         return {key: change(v, kind, to) for key, v in value.items()}
@@ -101,3 +111,19 @@ def _on_device(kind: str, values: Any) -> Iterator[torch.Tensor]:
                 yield value
         elif isinstance(value, list | tuple):
             yield from _on_device(kind, value)
+
+
+def given_on(kind: str, values: Any) -> list[torch.Tensor]:
+    """The same as on_device, faster."""
+    found: list[torch.Tensor] = []
+    _collect(kind == "cuda", values, found)
+    return found
+
+
+def _collect(cuda: bool, values: Any, found: list[torch.Tensor]) -> None:
+    for value in values:
+        if isinstance(value, _TENSOR):
+            if (value.is_cuda if cuda else value.is_cpu) and value.layout is _STRIDED:
+                found.append(value)
+        elif isinstance(value, (list, tuple)):
+            _collect(cuda, value, found)

@@ -5,10 +5,11 @@ from typing import Any
 
 import torch
 
-from coopsim.live.cells import Call, Cell, Spec, change, on_device
+from coopsim.live.cells import Call, Cell, Spec, change, given_on
 from coopsim.live.on_demand import generator
 from coopsim.live.plan import Again, Drop, Evict, Plan, Row
-from coopsim.live.values import Values
+from coopsim.live.values import Values, can_start_again
+from coopsim.live.watcher import Table, Watcher
 
 
 class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without the plan)
@@ -20,11 +21,15 @@ Taken = tuple[list[Cell | None], list[Cell | None], Call | None]
 
 
 class Follow:
-    """One step by a plan. `at`: the next entry of the tape. `broken`: why the plan is of no use from there on."""
+    """One step by a plan. `broken`: why the plan is of no use any more.
+
+    state: the watcher's, if one follows, too (watcher.Watcher). It runs the ops at which there is nothing to do.
+    """
 
     def __init__(self, plan: Plan, values: Values) -> None:
         self.plan, self.rows, self.values = plan, plan.rows, values
-        self.at = 0
+        self._watcher: Watcher | None = None
+        self.state: Any = [0, 0, 0, 0]
         self.broken = ""
         self.started = False  #: has the op of the row begun, after what the plan has before it?
         self.cells: dict[int, Cell] = {}  # by number of the storage
@@ -32,8 +37,51 @@ class Follow:
         self._calls: dict[int, Call] = {}
         self._several_streams = plan.several_streams
 
+    @property
+    def at(self) -> int:
+        """The next entry of the tape."""
+        at: int = self.state[1]
+        return at
+
+    def begin(self, watcher: Watcher | None) -> None:
+        """From here on the step goes by the plan, and a watcher follows it, too."""
+        if watcher is not None and not self._several_streams:
+            self._watcher = watcher
+            if self.plan.table is None:
+                self.plan.table = Table(self.plan, self.values.kind)
+            self._watcher.engage(self.plan.table, self.at)
+            self.state = self._watcher.state
+            for s, cell in self.cells.items():
+                storage = cell.ref()
+                if storage is not None:
+                    self._watcher.bind(s, storage)
+
+    def end(self) -> None:
+        """From here on it does not."""
+        if self._watcher is not None:
+            self.learn()
+            self.state = list(self.state)
+            self._watcher.disengage()
+            self._watcher = None
+
+    def learn(self) -> bool:
+        """What the watcher has met meanwhile. False: the step is not the plan's any more."""
+        if self._watcher is None or not (self.state[2] or self.state[3]):
+            return not self.broken
+        for s, storage, nbytes in self._watcher.met():
+            cell = self.cells.get(s)
+            if cell is None:
+                cell = self.cells[s] = Cell(storage, nbytes)
+                self._by_key[cell.key] = cell
+            elif cell.ref() is not storage:
+                self.broken = "works on other tensors"
+        if self.state[2]:
+            self.broken = "works on other tensors"
+        return not self.broken
+
     def cell(self, tensor: torch.Tensor) -> Cell | None:
         """The cell of a tensor's storage, if that matters to the plan."""
+        self.learn()
         storage = tensor.untyped_storage()
         cell = self._by_key.get(storage._cdata)
         return cell if cell is not None and cell.ref() is storage else None
@@ -60,7 +108,7 @@ class Follow:
             wanted.update(row.copies)
             if call is not None and row.call:
                 self._calls[row.entry.op] = call
-            self.at += 1
+            self.state[1] += 1
         if any(cells[s].version != version for s, version in versions.items()):
             return False
         self.cells, self._by_key = cells, {cell.key: cell for cell in cells.values()}
@@ -73,6 +121,7 @@ class Follow:
 
     def taken(self) -> Iterator[Taken]:
         """The entries so far, for the plan of another kind of step to take over."""
+        self.learn()
         for row in self.rows[: self.at]:
             inputs, results = (
                 [self.cells.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)
@@ -82,43 +131,52 @@ class Follow:
     def run(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One op, with what the plan has around it. Deviation, before anything was done, if its operands are others."""
         self.started = False
-        given = on_device(self.values.kind, (*args, *kwargs.values()))
-        self._bind(row.look, given)
-        if row.entry.mutable:
-            self.check_changed(row, given)
-        op = row.entry.op
-        cells, values = self.cells, self.values
-        if op < 0:
+        values = self.values
+        mutable = row.entry.mutable
+        if row.look or mutable:
+            given = given_on(values.kind, (*args, *kwargs.values()) if kwargs else args)
+            self._bind(row.look, given)
+            if mutable:
+                self.check_changed(row, given)
+        if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
+        cells = self.cells
         for action in row.before:
             self._act(action)
         if values.gone:
-            here = (cells[s] for _, s in row.look)
-            values.bring([(cell, cell.version) for cell in here if cell.gone])  # by plan they are there
+            away = [(cell, cell.version) for _, s in row.look if (cell := cells[s]).gone]
+            if away:  # by plan they are there
+                values.bring(away)
         for s, v in row.copies:
             storage = values.memory_of((cells[s], v))
             if storage is not None:
                 cells[s].held[v] = values.copy(storage)
         call = self._call(row, args, kwargs) if row.call else None
         self.started = True
-        out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
+        try:
+            out = row.func(*args, **kwargs)
+        except torch.OutOfMemoryError:
+            if not can_start_again(row.func) or not values.short(()):
+                raise
+            out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
         for s, v in row.makes:
             if s in cells:
                 cells[s].version = v
-        try:
-            self._bind(row.find, on_device(values.kind, (out,)) if row.find else [])
-        except Deviation as why:
-            self.broken = str(why)  # the op has run, and must not run again
-            return out
+        if row.find:
+            try:
+                self._bind(row.find, given_on(values.kind, (out,)))
+            except Deviation as why:
+                self.broken = str(why)  # the op has run, and must not run again
+                return out
         if call is not None:
             self._keep(call, row)
         for s, v in row.keep:
-            cell = cells.get(s)
-            if cell is not None and cell.version == v and not cell.gone and v not in cell.held:
-                storage = cell.ref()
+            kept = cells.get(s)
+            if kept is not None and kept.version == v and not kept.gone and v not in kept.held:
+                storage = kept.ref()
                 if storage is not None:
-                    cell.held[v] = storage
+                    kept.held[v] = storage
         if self._several_streams and values.kind == "cuda":
             self._note_stream(row)
         return out
@@ -127,8 +185,9 @@ class Follow:
         """Deviation if an op that changes data in place is about to change what the plan thinks it leaves alone."""
         expected = {self.cells[s] for _, s in row.look}
         for tensor in given:
-            cell = self.cell(tensor)
-            if cell is not None and cell not in expected:
+            storage = tensor.untyped_storage()
+            cell = self._by_key.get(storage._cdata)
+            if cell is not None and cell not in expected and cell.ref() is storage:
                 raise Deviation("changes other tensors")
 
     def _act(self, action: Evict | Drop | Again) -> None:
@@ -172,10 +231,14 @@ class Follow:
                 return tensor.detach().clone()
             return Spec(cells.get(next(numbers)), tensor)
 
-        call = Call(row.func, change(args, torch.Tensor, spec), change(kwargs, torch.Tensor, spec))
         op = row.entry.op
-        call.reads = [(cells[s], v) for s, v in self.plan.program.reads[op]]
-        call.mutates = [cells[s] for s in self.plan.mutates[op] if s in cells]
+        call = Call(
+            row.func,
+            change(args, torch.Tensor, spec),
+            change(kwargs, torch.Tensor, spec) if kwargs else {},
+            [(cells[s], v) for s, v in self.plan.program.reads[op]],
+            [cells[s] for s in self.plan.mutates[op] if s in cells],
+        )
         call.gradients = torch.is_grad_enabled()
         if self.plan.random[op]:
             names = [a.name for a in row.func._schema.arguments]

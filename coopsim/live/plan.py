@@ -45,6 +45,11 @@ class Again:
     targets: tuple[Value, ...]
     takeovers: list[Value] = field(default_factory=list)
 
+    @property
+    def makes(self) -> tuple[Value, ...]:
+        """All that it makes."""
+        return (*self.targets, *self.takeovers)
+
 
 @dataclass(slots=True)
 class Row:
@@ -74,11 +79,13 @@ class Row:
 class Plan:
     """One schedule of one recorded step.
 
-    everything: keep what it takes to run any op again, as steps may leave the plan. overhead: predicted cost over that
-    without recomputation.
+    everything: keep what it takes to run any op again, as steps may leave the plan. evict: False, there is room for all
+    that the program has; then a step is only watched. overhead: predicted cost over that without recomputation.
     """
 
-    def __init__(self, trace: Trace, schedule: Schedule, tape: Sequence[Entry], *, everything: bool) -> None:
+    def __init__(
+        self, trace: Trace, schedule: Schedule, tape: Sequence[Entry], *, everything: bool, evict: bool = True
+    ) -> None:
         self.overhead = 1.0
         self.program = Program(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
@@ -89,7 +96,8 @@ class Plan:
         self._keep: dict[int, list[Value]] = defaultdict(list)
         self._evicted: set[Value] = set()
         self._again: set[int] = set()
-        self._read(schedule, trace.creates.rows())
+        if evict:
+            self._read(schedule, trace.creates.rows())
         for op in [i for i, name in enumerate(trace.name) if name == HOLD]:
             self._before[op + 1][:0] = self._before.pop(op, [])
             self._keep[op + 1] += self._keep.pop(op, [])
@@ -97,6 +105,16 @@ class Plan:
         ops = range(trace.n_ops) if everything else [*self._again, *(self._maker.get(v, -1) for v in self._evicted)]
         self._calls = self._with_ancestors(ops)
         self.rows = self._rows(tape)
+        self.table: Any = None  #: the same for a watcher, once one follows it
+
+    def quiet(self, row: Row, *, counted: bool) -> bool:
+        """Is there nothing to do at a row but to see that its operands and results are the plan's?
+
+        counted: what an op makes has to be counted.
+        """
+        acts = row.call or row.before or row.copies or row.keep or any(version for _, version in row.makes)
+        makes = counted and any(s < 0 or s not in row.entry.inputs for s in row.entry.results)
+        return not (acts or makes or (row.entry.mutable and self.watched))
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
         pending: list[Evict | Drop | Again] = []
@@ -136,6 +154,12 @@ class Plan:
         for value, op in self.program.until.items():
             if not dropped[value] or any(d > op for d in dropped[value]):
                 self._keep[op].append(value)
+        ours = {value for values in (*self._keep.values(), *self._copies.values()) for value in values}
+        ours |= {
+            value for actions in self._before.values() for a in actions if isinstance(a, Again) for value in a.makes
+        }
+        for op, actions in self._before.items():  # the program lets go by itself of what it alone has
+            self._before[op] = [a for a in actions if not isinstance(a, Drop) or a.value in ours]
 
     def _with_ancestors(self, ops: Iterable[int]) -> set[int]:
         """These ops, and those that make what they read."""

@@ -16,6 +16,7 @@ from coopsim.live.on_demand import OnDemand
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
 from coopsim.live.values import Values, can_start_again
+from coopsim.live.watcher import Watcher
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
 
@@ -34,10 +35,12 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kind: Kind | None,
         undecided: list[Kind],
         others: list[Kind],
+        watcher: Watcher | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.values, self.on_demand, self.recorder = values, on_demand, recorder
         self.kind, self._undecided, self._others = kind, undecided, others
+        self._watcher = watcher
         self.follow = Follow(kind.plan, values) if kind and kind.plan else None
         self.deviated = ""
         self.ran_out = False  #: it left its plan because the device had no room
@@ -56,9 +59,17 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._hooks.__enter__()
         self._unseen.watch()
         super().__enter__()  # type: ignore[no-untyped-call]
+        if self._watcher is not None and not self._watcher.enter():
+            self._watcher = None
+        if self.follow is not None:
+            self.follow.begin(self._watcher)
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self.follow is not None:
+            self.follow.end()
+        if self._watcher is not None:
+            self._watcher.leave()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._unseen.forget()
         self._hooks.__exit__(*error)
@@ -74,7 +85,12 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         follow = self.follow
         if follow is not None:
-            row = follow.rows[follow.at] if follow.at < len(follow.rows) else None
+            state = follow.state
+            at = state[1]
+            if (state[2] or state[3]) and not follow.learn():
+                self._leave_plan(f"op {at - 1}, {follow.rows[at - 1].func}, {follow.broken}")
+                return self.__torch_dispatch__(func, types, args, kwargs)
+            row = follow.rows[at] if at < len(follow.rows) else None
             if row is not None and (
                 func is row.func or (func is _ADD and row.func is _ADD_IN_PLACE and accumulation.adds_up(args, None))
             ):
@@ -99,7 +115,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     what = "runs out of memory" if self.ran_out else "reads other tensors"
                     self._leave_plan(f"op {follow.at}, {func}, {what}")
                 else:
-                    follow.at += 1
+                    state[1] += 1
                     if self._counts:
                         self._count(out)
                     if follow.broken:
@@ -145,9 +161,11 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         self._undecided = []
         follow = Follow(known.plan, self.values) if known.plan else None
-        if follow is not None and not follow.take_over(taped.cells for taped in tape):
-            recorder.commit()
-            return
+        if follow is not None:
+            if not follow.take_over(taped.cells for taped in tape):
+                recorder.commit()
+                return
+            follow.begin(self._watcher)
         recorder.end(learn=False)
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
 
@@ -161,6 +179,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 continue
             follow = Follow(other.plan, self.values)
             if follow.take_over(self.follow.taken(), held=True):
+                self.follow.end()
+                follow.begin(self._watcher)
                 self.kind, self.follow = other, follow
                 return True
         return False
@@ -169,6 +189,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What the plan knows is handed to eviction on demand."""
         assert self.follow is not None
         self.deviated = self.deviated or why
+        self.follow.end()
         self.on_demand.adopt(self.follow.cells.values())
         self.follow, self.planned = None, False
 
