@@ -59,6 +59,8 @@ struct State {
 void collect(const IValue& value, c10::DeviceType kind, Found& found) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
+    // Python has numbers where these are.
+    if (tensor.defined() && tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
     if (tensor.defined() && tensor.device().type() == kind && tensor.layout() == at::kStrided)
       found.push_back(tensor.storage().unsafeGetStorageImpl());
   } else if (value.isList()) {
