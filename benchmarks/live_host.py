@@ -71,12 +71,18 @@ def measure() -> None:
     print("| what runs | added to each op, µs |")
     print("| --- | --- |")
     rows: list[tuple[str, Callable[[], Any]]] = [("an empty dispatch mode", Empty)]
-    for share in ("100%", "50%"):
-        budget = coopsim.live.Budget(share)
-        for _ in range(4):
-            with budget.step():
-                step()
-        rows.append((f"a step by plan, budget {share}", budget.step))
+    for share, room in (("1TiB", "with room for everything"), ("50%", "at half the memory")):
+        for how in ("Python alone", "with the observer"):
+            budget = coopsim.live.Budget(share)
+            if how == "Python alone":
+                budget.session._observer = None
+            elif budget.report()["no_observer"]:
+                print(f"no observer: {budget.report()['no_observer']}")
+                continue
+            for _ in range(6):
+                with budget.step():
+                    step()
+            rows.append((f"a step by plan, {room}, {how}", budget.step))
     for what, around in rows:
         print(f"| {what} | {1e6 * (least(around) - plain) / ops:.1f} |", flush=True)
 

@@ -58,7 +58,7 @@ class Budget:
 
         Peaks are of steps that had a budget. predicted_overhead: cost of a step with recomputation over that without,
         of the last plan. unplanned: why the last kind of step has no plan, deviated: why a step left its own,
-        no_watcher: why all ops go through Python.
+        no_observer: why all ops go through Python.
         """
         return report(self.session)
 
@@ -79,5 +79,5 @@ def report(s: Session) -> dict[str, Any]:
         "policy": s.policy if isinstance(s.policy, str) else s.policy.name,
         "unplanned": s.unplanned,
         "deviated": s.why,
-        "no_watcher": s.no_watcher,
+        "no_observer": s.no_observer,
     }

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from coopsim.live.cells import Call, Cell, Spec, change, given_on
+from coopsim.live.observer import Observer, Table
 from coopsim.live.on_demand import generator
 from coopsim.live.plan import Again, Drop, Evict, Plan, Row
 from coopsim.live.values import Values, can_start_again
-from coopsim.live.watcher import Table, Watcher
 
 
 class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without the plan)
@@ -23,12 +23,12 @@ Taken = tuple[list[Cell | None], list[Cell | None], Call | None]
 class Follow:
     """One step by a plan. `broken`: why the plan is of no use any more.
 
-    state: the watcher's, if one follows, too (watcher.Watcher). It runs the ops at which there is nothing to do.
+    state: the observer's, if one follows, too (observer.Observer). It runs the ops at which there is nothing to do.
     """
 
     def __init__(self, plan: Plan, values: Values) -> None:
         self.plan, self.rows, self.values = plan, plan.rows, values
-        self._watcher: Watcher | None = None
+        self._observer: Observer | None = None
         self.state: Any = [0, 0, 0, 0]
         self.broken = ""
         self.started = False  #: has the op of the row begun, after what the plan has before it?
@@ -43,32 +43,32 @@ class Follow:
         at: int = self.state[1]
         return at
 
-    def begin(self, watcher: Watcher | None) -> None:
-        """From here on the step goes by the plan, and a watcher follows it, too."""
-        if watcher is not None and not self._several_streams:
-            self._watcher = watcher
+    def begin(self, observer: Observer | None) -> None:
+        """From here on the step goes by the plan, and an observer follows it, too."""
+        if observer is not None and not self._several_streams:
+            self._observer = observer
             if self.plan.table is None:
                 self.plan.table = Table(self.plan, self.values.kind)
-            self._watcher.engage(self.plan.table, self.at)
-            self.state = self._watcher.state
+            self._observer.engage(self.plan.table, self.at)
+            self.state = self._observer.state
             for s, cell in self.cells.items():
                 storage = cell.ref()
                 if storage is not None:
-                    self._watcher.bind(s, storage)
+                    self._observer.bind(s, storage)
 
     def end(self) -> None:
         """From here on it does not."""
-        if self._watcher is not None:
+        if self._observer is not None:
             self.learn()
             self.state = list(self.state)
-            self._watcher.disengage()
-            self._watcher = None
+            self._observer.disengage()
+            self._observer = None
 
     def learn(self) -> bool:
-        """What the watcher has met meanwhile. False: the step is not the plan's any more."""
-        if self._watcher is None or not (self.state[2] or self.state[3]):
+        """What the observer has met meanwhile. False: the step is not the plan's any more."""
+        if self._observer is None or not (self.state[2] or self.state[3]):
             return not self.broken
-        for s, storage, nbytes in self._watcher.met():
+        for s, storage, nbytes in self._observer.met():
             cell = self.cells.get(s)
             if cell is None:
                 cell = self.cells[s] = Cell(storage, nbytes)

@@ -105,7 +105,7 @@ class Plan:
         ops = range(trace.n_ops) if everything else [*self._again, *(self._maker.get(v, -1) for v in self._evicted)]
         self._calls = self._with_ancestors(ops)
         self.rows = self._rows(tape)
-        self.table: Any = None  #: the same for a watcher, once one follows it
+        self.table: Any = None  #: the same for an observer, once one follows it
 
     def quiet(self, row: Row, *, counted: bool) -> bool:
         """Is there nothing to do at a row but to see that its operands and results are the plan's?

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from coopsim import budget as amounts
 from coopsim import metrics
 from coopsim.capture import effects
-from coopsim.live import device, hollow, refused, schedules, stored, watcher
+from coopsim.live import device, hollow, observer, refused, schedules, stored
 from coopsim.live.cap import Cap
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.kinds import Kind
@@ -55,7 +55,7 @@ class Session:
         self._records_all = memory is None and plan is None
         self.recurred = False  #: there was a step of a kind that was known
         self.stepped: Callable[[], None] = lambda: None  #: called when a step is over
-        self._watcher, self.no_watcher = watcher.find()
+        self._observer, self.no_observer = observer.find()
         self.ledger = LiveLedger()
         self.kinds: list[Kind] = []
         self.steps = self.planned_steps = self.evictions = self.recomputes = self.deviations = self.replans = 0
@@ -91,13 +91,13 @@ class Session:
         self._meter = device.Meter() if self._kind == "cuda" else None  # of what is there once the cap is set
         on_demand = OnDemand(values, self.limit, self._meter, self._cap, hard=not self.share)
         if self._last is not None and self._stable >= _STABLE:
-            self._step = Step(values, on_demand, None, self._last, [], self.kinds, self._watcher)
+            self._step = Step(values, on_demand, None, self._last, [], self.kinds, self._observer)
             self._step.__enter__()
             return
         model = device.cost_model(self._kind)
         recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand)
         undecided = self._candidates()
-        self._step = Step(values, on_demand, recorder, None, undecided, self.kinds, self._watcher)
+        self._step = Step(values, on_demand, recorder, None, undecided, self.kinds, self._observer)
         self._step.__enter__()
         recorder.begin()
         if not undecided:

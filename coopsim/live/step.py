@@ -12,11 +12,11 @@ from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.follow import Deviation, Follow
 from coopsim.live.hollow import TRAP
 from coopsim.live.kinds import Kind
+from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
 from coopsim.live.values import Values, can_start_again
-from coopsim.live.watcher import Watcher
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
 
@@ -35,12 +35,12 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kind: Kind | None,
         undecided: list[Kind],
         others: list[Kind],
-        watcher: Watcher | None = None,
+        observer: Observer | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.values, self.on_demand, self.recorder = values, on_demand, recorder
         self.kind, self._undecided, self._others = kind, undecided, others
-        self._watcher = watcher
+        self._observer = observer
         self.follow = Follow(kind.plan, values) if kind and kind.plan else None
         self.deviated = ""
         self.ran_out = False  #: it left its plan because the device had no room
@@ -59,17 +59,17 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._hooks.__enter__()
         self._unseen.watch()
         super().__enter__()  # type: ignore[no-untyped-call]
-        if self._watcher is not None and not self._watcher.enter():
-            self._watcher = None
+        if self._observer is not None and not self._observer.enter():
+            self._observer = None
         if self.follow is not None:
-            self.follow.begin(self._watcher)
+            self.follow.begin(self._observer)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self.follow is not None:
             self.follow.end()
-        if self._watcher is not None:
-            self._watcher.leave()
+        if self._observer is not None:
+            self._observer.leave()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._unseen.forget()
         self._hooks.__exit__(*error)
@@ -165,7 +165,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not follow.take_over(taped.cells for taped in tape):
                 recorder.commit()
                 return
-            follow.begin(self._watcher)
+            follow.begin(self._observer)
         recorder.end(learn=False)
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
 
@@ -180,7 +180,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             follow = Follow(other.plan, self.values)
             if follow.take_over(self.follow.taken(), held=True):
                 self.follow.end()
-                follow.begin(self._watcher)
+                follow.begin(self._observer)
                 self.kind, self.follow = other, follow
                 return True
         return False

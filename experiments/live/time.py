@@ -229,7 +229,7 @@ def race(
             report = budgets[what].report()
             planned = report["planned_steps"] - before[what]["planned_steps"]
             recomputes = (report["recomputes"] - before[what]["recomputes"]) / PAIRS
-            row |= {"planned": planned == PAIRS, "recomputes": round(recomputes), "watcher": not report["no_watcher"]}
+            row |= {"planned": planned == PAIRS, "recomputes": round(recomputes), "observer": not report["no_observer"]}
             if report["predicted_overhead"] is not None:
                 row["predicted_percent"] = round(100 * (report["predicted_overhead"] - 1), 1)
         rows.append(row)
@@ -238,7 +238,7 @@ def race(
 
 FIELDS = (
     *("model", "budget", "policy", "plain_bytes", "budget_bytes", "plain_ms", "predicted_percent", "measured_percent"),
-    *("from", "to", "planned", "recomputes", "watcher"),
+    *("from", "to", "planned", "recomputes", "observer"),
 )
 
 

@@ -88,3 +88,20 @@ def test_the_same_losses_on_the_cpu(child: Child) -> None:
     losses = [line for line in done.stderr.splitlines() if line.replace(".", "").isdecimal()]
     assert losses == plain.splitlines()
     assert json.loads(done.stdout)["planned_steps"] == 4
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("child")
+@pytest.mark.parametrize("script", ["trainer.py", "imagenet.py"])
+def test_unmodified_scripts_train_on_a_card_that_cannot_hold_them(script: str, tmp_path: Path) -> None:
+    """A Hugging Face Trainer, and a loop as in PyTorch's ImageNet example, on 3 GiB of a 4 GiB card."""
+    words = ["--", "python", str(SCRIPT.with_name(script)), str(tmp_path)]
+    command = [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", "gtx-1650", *words]
+    plain = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert plain.returncode == 3, plain.stderr
+    done = live("--gpu", "gtx-1650", "--memory", "3GiB", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout[done.stdout.index("{\n") :])  # what the Trainer prints comes first
+    assert (found["outcome"], found["steps"]) == ("ok", 6)
+    assert found["planned_steps"] >= 2
+    assert found["peak_allocated_bytes"] <= found["budget_bytes"]

@@ -1,7 +1,7 @@
 // Follows a plan's tape below autograd, and calls the Python mode only where the plan has something to do.
 //
 // PyTorch calls dispatch modes through a table of functions of its Python interpreter. That table is replaced by one
-// that differs in `dispatch` and `detach`: where the mode on top is that of the step, a watcher decides who runs the op.
+// that differs in `dispatch` and `detach`: where the mode on top is that of the step, an observer decides who runs the op.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -87,7 +87,7 @@ PyObject* mode_on_top() {
   return mode->ptr(&mode->pyinterpreter());
 }
 
-class Watcher {
+class Observer {
  public:
   State state{0, 0, 0, 0};
 
@@ -234,27 +234,27 @@ class Watcher {
   std::vector<int64_t> sizes_;
 };
 
-std::atomic<Watcher*> active{nullptr};
+std::atomic<Observer*> active{nullptr};
 std::atomic<PyObject*> mode_of_active{nullptr};
 
-Watcher* watcher_here() {
+Observer* observer_here() {
   PyObject* mode = mode_of_active;
   return mode && mode == mode_on_top() ? active.load() : nullptr;
 }
 
 struct Watched final : c10::impl::CoopsimDelegating {
   void dispatch(const OperatorHandle& op, Stack* stack) const override {
-    Watcher* watcher = watcher_here();
-    if (watcher)
-      watcher->run(op, stack, real);
+    Observer* observer = observer_here();
+    if (observer)
+      observer->run(op, stack, real);
     else
       real->dispatch(op, stack);
   }
 
   // Autograd detaches tensors by this way, and does so itself where it gets nothing back.
   c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
-    Watcher* watcher = watcher_here();
-    if (watcher && watcher->detach(self)) return {};
+    Observer* observer = observer_here();
+    if (observer && observer->detach(self)) return {};
     return real->detach(self);
   }
 };
@@ -267,11 +267,11 @@ std::vector<Watch> watched(const int32_t* start, const Watch* all, int64_t row) 
 
 extern "C" {
 
-Watcher* coopsim_watcher() { return new Watcher(); }
-State* coopsim_state(Watcher* watcher) { return &watcher->state; }
+Observer* coopsim_observer() { return new Observer(); }
+State* coopsim_state(Observer* observer) { return &observer->state; }
 
 // From here on the mode on top of the stack is watched. 0: another one is.
-int coopsim_enter(Watcher* watcher) {
+int coopsim_enter(Observer* observer) {
   static Watched table;
   if (active.load()) return 0;
   c10::impl::PyInterpreter& interpreter =
@@ -280,20 +280,20 @@ int coopsim_enter(Watcher* watcher) {
     table.real = interpreter.vtable_;
     interpreter.vtable_ = &table;  // and it stays: other threads may be inside
   }
-  active = watcher;
+  active = observer;
   mode_of_active = mode_on_top();
   return 1;
 }
-void coopsim_leave(Watcher* watcher) {
+void coopsim_leave(Observer* observer) {
   mode_of_active = nullptr;
   active = nullptr;
-  watcher->disengage();
+  observer->disengage();
 }
-void coopsim_engage(Watcher* watcher, const Table* table, int64_t at) { watcher->engage(table, at); }
-void coopsim_disengage(Watcher* watcher) { watcher->disengage(); }
-void coopsim_bind(Watcher* watcher, int32_t s, StorageImpl* storage) { watcher->bind(s, storage); }
-int64_t coopsim_take(Watcher* watcher, int64_t most, int32_t* numbers, int64_t* addresses, int64_t* sizes) {
-  return watcher->take(most, numbers, addresses, sizes);
+void coopsim_engage(Observer* observer, const Table* table, int64_t at) { observer->engage(table, at); }
+void coopsim_disengage(Observer* observer) { observer->disengage(); }
+void coopsim_bind(Observer* observer, int32_t s, StorageImpl* storage) { observer->bind(s, storage); }
+int64_t coopsim_take(Observer* observer, int64_t most, int32_t* numbers, int64_t* addresses, int64_t* sizes) {
+  return observer->take(most, numbers, addresses, sizes);
 }
 
 Table* coopsim_table(int cuda, int64_t storages, int64_t rows, const char** names, const char** overloads,

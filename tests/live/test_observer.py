@@ -1,4 +1,4 @@
-"""The compiled watcher does what the Python mode does, and less of it in Python."""
+"""The compiled observer does what the Python mode does, and less of it in Python."""
 
 import pytest
 
@@ -18,7 +18,7 @@ Step.__torch_dispatch__ = counted
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled(child: Child) -> None:
-    why = child("from coopsim.live import watcher\nanswer(watcher.find()[1])")
+    why = child("from coopsim.live import observer\nanswer(observer.find()[1])")
     if why:
         pytest.skip(why)
 
@@ -28,9 +28,9 @@ def test_it_takes_views_from_python_on_the_cpu_and_leaves_the_same_bits(child: C
     watched, calls, engaged = child(COUNT + call)
     alone, all_calls, _ = child(COUNT + call, CXX="/nowhere/c++")
     assert watched["same"]
-    assert watched["no_watcher"] == ""
+    assert watched["no_observer"] == ""
     assert alone["same"]
-    assert alone["no_watcher"] == "no C++ compiler (/nowhere/c++)"
+    assert alone["no_observer"] == "no C++ compiler (/nowhere/c++)"
     assert watched["planned_steps"] == alone["planned_steps"] == 3
     assert engaged == calls < 0.9 * all_calls
 

@@ -1,4 +1,4 @@
-"""Compile the watcher for the installed torch, once, into the user's cache folder (half a minute)."""
+"""Compile the observer for the installed torch, once, into the user's cache folder (half a minute)."""
 
 import hashlib
 import os
@@ -13,17 +13,17 @@ import torch
 
 from coopsim.phantom.build import cache_folder
 
-NAME = "libcoopsim-watcher.so"
+NAME = "libcoopsim-observer.so"
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w"]
 _VIRTUAL = re.compile(r"virtual\s+([\w:<>*&\s]+?)\s*\b(\w+)\(([^;{]*?)\)\s*const\s*=\s*0\s*;")
 
 
-class NoWatcherError(Exception):
-    """The watcher cannot be had here; the message says why, in one line."""
+class NoObserverError(Exception):
+    """The observer cannot be had here; the message says why, in one line."""
 
 
 def library() -> Path:
-    """The compiled watcher. NoWatcherError if there is no C++ compiler, or if this torch's headers are others."""
+    """The compiled observer. NoObserverError if there is no C++ compiler, or if this torch's headers are others."""
     cxx = compiler()
     headers = Path(torch.__file__).parent / "include"
     file = cache_folder() / f"live-{_key(cxx)}" / NAME
@@ -33,8 +33,8 @@ def library() -> Path:
     with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
         delegates = Path(scratch, "delegates.h")
         delegates.write_text(_delegates(headers / "c10/core/impl/PyInterpreter.h"), encoding="utf-8")
-        source = Path(scratch, "watcher.cpp")
-        source.write_text(_source("watcher.cpp"), encoding="utf-8")
+        source = Path(scratch, "observer.cpp")
+        source.write_text(_source("observer.cpp"), encoding="utf-8")
         made = Path(scratch, NAME)
         abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
         libraries = [f"-L{Path(torch.__file__).parent / 'lib'}", "-ltorch_cpu", "-lc10"]
@@ -42,19 +42,19 @@ def library() -> Path:
         run = subprocess.run(command, check=False, capture_output=True, text=True, env=_plain())  # noqa: S603
         if run.returncode:
             first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:200])
-            raise NoWatcherError(f"{cxx} cannot compile it: {first}")
+            raise NoObserverError(f"{cxx} cannot compile it: {first}")
         made.rename(file)
     return file
 
 
 def compiler() -> str:
-    """The C++ compiler: $CXX, or c++, g++, clang++. NoWatcherError if there is none."""
+    """The C++ compiler: $CXX, or c++, g++, clang++. NoObserverError if there is none."""
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
     for name in names:
         found = shutil.which(name)
         if found:
             return found
-    raise NoWatcherError(f"no C++ compiler ({', '.join(names)})")
+    raise NoObserverError(f"no C++ compiler ({', '.join(names)})")
 
 
 def _plain() -> dict[str, str]:
@@ -63,14 +63,14 @@ def _plain() -> dict[str, str]:
 
 
 def _source(name: str) -> str:
-    return resources.files("coopsim.live.watcher").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("coopsim.live.observer").joinpath(name).read_text(encoding="utf-8")
 
 
 def _key(cxx: str) -> str:
     """Names everything that the result depends on."""
     version = subprocess.run([cxx, "--version"], check=False, capture_output=True, text=True, env=_plain()).stdout  # noqa: S603
     h = hashlib.blake2b(digest_size=8)
-    for text in (_source("watcher.cpp"), _source("build.py"), torch.__version__, torch.version.git_version, version):
+    for text in (_source("observer.cpp"), _source("build.py"), torch.__version__, torch.version.git_version, version):
         h.update(str(text).encode() + b"\0")
     return h.hexdigest()
 

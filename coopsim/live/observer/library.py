@@ -1,4 +1,4 @@
-"""The compiled watcher, as Python calls it. It runs the ops of a plan at which there is nothing to do."""
+"""The compiled observer, as Python calls it. It runs the ops of a plan at which there is nothing to do."""
 
 import ctypes
 import weakref
@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from coopsim.live.observer import build
 from coopsim.live.plan import Plan
-from coopsim.live.watcher import build
 
 _MOST = 1024  #: storages that are taken at once
 
@@ -17,7 +17,7 @@ _MOST = 1024  #: storages that are taken at once
 @cache
 def _library() -> Any:
     lib = ctypes.PyDLL(str(build.library()))
-    lib.coopsim_watcher.restype = lib.coopsim_table.restype = ctypes.c_void_p
+    lib.coopsim_observer.restype = lib.coopsim_table.restype = ctypes.c_void_p
     lib.coopsim_state.restype = ctypes.POINTER(ctypes.c_int64 * 4)
     lib.coopsim_take.restype = ctypes.c_int64
     return lib
@@ -53,7 +53,7 @@ def _pairs(rows: Iterable[list[tuple[int, int]]]) -> tuple[Any, Any]:
     return (ctypes.c_int32 * len(starts))(*starts), (ctypes.c_int32 * len(flat))(*flat)
 
 
-class Watcher:
+class Observer:
     """Stands between PyTorch and a dispatch mode from `enter` to `leave`; follows a plan from `engage` to `disengage`.
 
     state: is it following, the next entry of the tape, has a result turned out to be another than the plan's, how many
@@ -62,13 +62,13 @@ class Watcher:
 
     def __init__(self) -> None:
         self._lib = lib = _library()
-        self._self = ctypes.c_void_p(lib.coopsim_watcher())
+        self._self = ctypes.c_void_p(lib.coopsim_observer())
         self.state = lib.coopsim_state(self._self).contents
         self._numbers = (ctypes.c_int32 * _MOST)()
         self._addresses, self._sizes = (ctypes.c_int64 * _MOST)(), (ctypes.c_int64 * _MOST)()
 
     def enter(self) -> bool:
-        """The mode that was entered last is called through this watcher from now on. False: another one is watched."""
+        """The mode that was entered last is called through this observer from now on. False: another one is watched."""
         return bool(self._lib.coopsim_enter(self._self))
 
     def leave(self) -> None:
@@ -98,9 +98,9 @@ class Watcher:
                 yield self._numbers[i], storage, self._sizes[i]
 
 
-def find() -> tuple[Watcher | None, str]:
-    """A new watcher, or why there is none."""
+def find() -> tuple[Observer | None, str]:
+    """A new observer, or why there is none."""
     try:
-        return Watcher(), ""
-    except (build.NoWatcherError, OSError, AttributeError) as why:
+        return Observer(), ""
+    except (build.NoObserverError, OSError, AttributeError) as why:
         return None, str(why)
