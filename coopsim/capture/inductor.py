@@ -5,11 +5,13 @@ created by the first op that writes to it; a kernel becomes an op by its name, w
 Matrix products and the like are calls of aten ops with `out=`, which the dispatcher sees.
 """
 
+import sys
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from coopsim.capture.errors import CaptureError
 from coopsim.capture.recorder import Recorder
 
 _WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")
@@ -18,6 +20,8 @@ _WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")
 def watch_buffers(recorder: Recorder) -> None:
     """To be called before Inductor's first wrapper is loaded, which binds the function."""
     guards: Any = torch._C._dynamo.guards
+    if not hasattr(guards, "_empty_strided_cuda"):
+        return  # a PyTorch without CUDA
     allocate = guards._empty_strided_cuda
 
     def empty_strided_cuda(*args: Any) -> torch.Tensor:
@@ -45,3 +49,19 @@ def watch_kernels(heuristics: ModuleType, recorder: Recorder) -> None:
         return recorder.kernel(f"triton.{name}", reads, writes, lambda: launch(kernel, *args, **kwargs))
 
     heuristics.CachingAutotuner.run = run
+
+
+def watch_kernels_if_any(recorder: Recorder) -> None:
+    """Of a program that has run: if Inductor has compiled it. CaptureError if what is recorded replays CUDA graphs."""
+    heuristics = sys.modules.get("torch._inductor.runtime.triton_heuristics")
+    if heuristics is None:
+        return
+    watch_kernels(heuristics, recorder)
+    replay = torch.cuda.CUDAGraph.replay
+
+    def replayed(graph: Any) -> None:
+        if recorder.records:
+            raise CaptureError("the step replays CUDA graphs, which show no ops; compile it without them")
+        replay(graph)
+
+    torch.cuda.CUDAGraph.replay = replayed  # type: ignore[method-assign, assignment]

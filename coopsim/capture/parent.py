@@ -84,7 +84,7 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
     if job.device == "phantom":
         say("preparing the phantom GPU")
         try:
-            return phantom.environment(job.card)
+            return phantom.environment(job.card) | phantom.compiler_caches()
         except phantom.NoCudaTorchError as error:
             raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
     if job.device == "fake":

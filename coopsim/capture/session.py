@@ -13,7 +13,7 @@ import torch
 
 import coopsim
 from coopsim import trace
-from coopsim.capture import assemble, models, target
+from coopsim.capture import assemble, inductor, models, target
 from coopsim.capture.costs import CostModel
 from coopsim.capture.device import Device, PhantomDevice, RealDevice
 from coopsim.capture.errors import CaptureError
@@ -36,11 +36,13 @@ def record(job: Job, say: Say) -> None:
         device = _device(job, stack)
         cost_model = _cost_model(job)
         recorder = stack.enter_context(Recorder(device, cost_model))
+        inductor.watch_buffers(recorder)
         say("building the program")
         step, about = _program(job, cost_model)
         for i in range(job.warmup):
             say(f"warming up, step {i + 1} of {job.warmup}")
             step()
+        inductor.watch_kernels_if_any(recorder)
         recorder.where.install()
         if job.device == "cuda":
             recorder.timer = Timer()

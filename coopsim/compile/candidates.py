@@ -53,14 +53,14 @@ class Frontier:
 
 
 class Problem:
-    """One joint graph that is being partitioned, from within the solver's call."""
+    """One joint graph that is being partitioned, from within the solver's call. fuses: does the backend fuse ops?"""
 
     def __init__(self, joint_graph: fx.Graph, node_info: Any, nodes: list[fx.Node]) -> None:
         outer, inner = _frame("min_cut_rematerialization_partition"), _frame("choose_saved_values_set")
         self._outputs: int = outer.f_locals["num_fwd_outputs"]
         self._module: fx.GraphModule = outer.f_locals["joint_module"]
         self._options = inner.f_locals["aggressive_options"]
-        self._fuses = _compiles_kernels()
+        self.fuses = _compiles_kernels()
         self.by_default: list[fx.Node] = inner.f_locals["runtime_optimized_saved_values"]
         self.flops = dict(zip(nodes, inner.f_locals["runtimes_banned_nodes"], strict=True))
         self.nodes, self._graph, self._info = nodes, joint_graph, node_info
@@ -95,11 +95,11 @@ class Problem:
         held = {key for node in self._info.inputs for key in liveness.storages(node)}
         results = [node for node in _results(forward)[: self._outputs] if isinstance(node, fx.Node)]
         held |= {key for node in results for key in liveness.storages(node)}
-        ahead = liveness.taken(forward.graph, lambda _: True, Fusion(forward.graph, fuses=self._fuses))
+        ahead = liveness.taken(forward.graph, lambda _: True, Fusion(forward.graph, fuses=self.fuses))
         back = liveness.taken(
             backward.graph,
             lambda node: any(key in held for key in liveness.storages(node)),
-            Fusion(backward.graph, fuses=self._fuses),
+            Fusion(backward.graph, fuses=self.fuses),
         )
         kept = {node.name for node in values}
         outputs = {k: n for node in results for k, n in liveness.storages(node).items()}

@@ -90,7 +90,7 @@ class Fusion:
 
 
 def _reduces(node: fx.Node) -> bool:
-    (nbytes,) = storages(node).values() or (0,)
+    nbytes = sum(storages(node).values())
     return any(sum(storages(operand).values()) > 4 * nbytes for operand in node.all_input_nodes)
 
 

@@ -10,7 +10,7 @@ from coopsim.phantom import build, profiles, wheel
 from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 from coopsim.phantom.profiles import Profile
 
-__all__ = ["NoCudaTorchError", "PhantomError", "Profile", "environment", "profiles"]
+__all__ = ["NoCudaTorchError", "PhantomError", "Profile", "compiler_caches", "environment", "profiles"]
 
 
 def environment(card: str | Profile, *, total_bytes: int | None = None, devices: int = 1) -> dict[str, str]:
@@ -36,3 +36,11 @@ def environment(card: str | Profile, *, total_bytes: int | None = None, devices:
         first = sorted(entry.path for entry in os.scandir(folder) if ".so" in entry.name)
     found["LD_PRELOAD"] = ":".join(filter(None, [*first, os.environ.get("LD_PRELOAD")]))
     return found
+
+
+def compiler_caches() -> dict[str, str]:
+    """Variables for caches of our own of what Inductor and Triton compile.
+
+    Choices of kernels that were made here, by a clock that only counts, must not be found by runs on a card.
+    """
+    return {f"{name}_CACHE_DIR": str(build.cache_folder() / name.lower()) for name in ("TORCHINDUCTOR", "TRITON")}

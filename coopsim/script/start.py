@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim import phantom
 from coopsim.capture.errors import CaptureError
-from coopsim.phantom.build import cache_folder
 from coopsim.progress import note
 from coopsim.script.ranks import buffers, launcher, needs, processes, world
 from coopsim.script.task import Task
@@ -103,8 +102,7 @@ def _variables(script: "Script", task: Task, folder: str, *, devices: int = 1) -
     gpu = phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices) if script.card else {}
     site = str(Path(__file__).parent / "site")
     path = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
-    # Choices of kernels that were made here, by a clock that only counts, must not be found by runs on a card.
-    caches = {f"{name}_CACHE_DIR": str(cache_folder() / name.lower()) for name in ("TORCHINDUCTOR", "TRITON")}
+    caches = phantom.compiler_caches()
     return (
         os.environ
         | dict(script.variables)

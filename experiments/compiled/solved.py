@@ -57,9 +57,10 @@ def train(name: str, backend: str, budget: str) -> dict[str, object]:
         optimizer.zero_grad()
     found = {"model": name, "backend": backend, "budget": budget, "peak_bytes": peak, "expected_bytes": None}
     if solver is not None:
-        (chosen,) = solver.chosen
-        found["expected_bytes"] = chosen["resident_bytes"] + chosen["peak_bytes"]
-        found["recomputed_flops"] = chosen["flops"]
+        graph = max(solver.chosen, key=lambda chosen: chosen["resident_bytes"] + chosen["peak_bytes"])
+        found["expected_bytes"] = graph["resident_bytes"] + graph["peak_bytes"]
+        found["recomputed_flops"] = graph["flops"]
+        found["graphs"] = len(solver.chosen)
     return found
 
 

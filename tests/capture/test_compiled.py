@@ -89,6 +89,19 @@ def check(trace: coopsim.Trace, report: dict) -> None:
 
 
 @inductor
+def test_a_captured_step_has_the_kernels(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\nmodel = torch.nn.Linear(64, 64).cuda()\n"
+        "run = torch.compile(lambda x: torch.nn.functional.gelu(model(x)).sum())\n"
+        "def step():\n    run(torch.ones(512, 64, device='cuda')).backward()\n    model.zero_grad()\n"
+    )
+    trace = coopsim.capture(f"{tmp_path / 'train.py'}:step", warmup=2)
+    assert sum(name.startswith("triton.") for name in trace.name) >= 2
+    header = trace.header
+    assert header["peak_live_bytes"] + header["workspace_bytes"] == header["peak_requested_bytes"]
+
+
+@inductor
 def test_out_of_memory_in_compiled_code_names_the_line() -> None:
     code, out, _ = phantom_run("--json", "--gpu", "t4", "--memory", "150MiB", "--", SCRIPT, "inductor")
     assert code == 3
