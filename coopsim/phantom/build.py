@@ -16,7 +16,19 @@ from pathlib import Path
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
 
-_RUNTIME = ("settings", "memory", "pinned", "driver", "device", "streams", "events", "graphs", "kernels", "modules")
+_RUNTIME = (
+    "settings",
+    "memory",
+    "pinned",
+    "driver",
+    "device",
+    "clock",
+    "streams",
+    "events",
+    "graphs",
+    "kernels",
+    "modules",
+)
 #: Which sources answer for which library, by the start of its name.
 _ANSWERS = {
     "libcublas.so": ("cublas",),
@@ -24,7 +36,7 @@ _ANSWERS = {
     "libcusparse.so": ("cusparse",),
     "libnvrtc.so": ("nvrtc",),
     "libcudnn.so": ("cudnn", "cudnn_rnn"),
-    "libnccl.so": ("nccl", "nccl_data", "nccl_peers"),
+    "libnccl.so": ("nccl", "nccl_data", "nccl_peers", "nccl_time"),
 }
 _NVML = "libnvidia-ml.so.1"
 #: What must be loaded before anything else.
@@ -105,7 +117,7 @@ class _Build:
             (self.sources / name).write_text(text, encoding="utf-8")
         major, minor = (int(n) for n in self.torch.cuda.split(".")[:2])
         defines = [f"-DCUDA_VERSION_NUMBER={1000 * major + 10 * minor}", f"-DCUDNN_VERSION_NUMBER={self.torch.cudnn}"]
-        for name in (*_RUNTIME, *(n for names in _ANSWERS.values() for n in names), "nvml", "exit"):
+        for name in (*_RUNTIME, *(n for names in _ANSWERS.values() for n in names), "nvml", "exit", "watchdog"):
             self.objects[name] = self.sources / f"{name}.o"
             self._cc(*_C, *defines, "-c", f"{self.sources / name}.c", "-o", str(self.objects[name]))
         wanted = wheel.imports(self.torch.libraries)
@@ -122,7 +134,7 @@ class _Build:
             answers = next((a for start, a in _ANSWERS.items() if soname.startswith(start)), ())
             self._link(soname, symbols, answers, needs=runtime if "nccl" in answers else "")
         self._link(_NVML, {}, ("nvml",))
-        self._link(EXIT, {}, ("exit",))
+        self._link(EXIT, {}, ("exit", "watchdog"))
         shutil.rmtree(self.sources)
 
     def _link(

@@ -16,10 +16,16 @@ class Control:
             self._clear, self._set_total = library.coopsim_phantom_clear, library.coopsim_phantom_set_total
             self._used, self._peak = library.coopsim_phantom_used, library.coopsim_phantom_peak
             self._nccl = library.coopsim_phantom_nccl
+            self._now, self._host = library.coopsim_phantom_now, library.coopsim_phantom_host
+            self.op_begins, self._op_ends = library.coopsim_phantom_op_begins, library.coopsim_phantom_op_ends
         except (OSError, AttributeError):
             raise PhantomError(f"this process does not run on the phantom GPU ({soname} is not coopsim's)") from None
         self._clear.argtypes, self._clear.restype = [ctypes.c_void_p, ctypes.c_size_t], None
         self._set_total.argtypes, self._set_total.restype = [ctypes.c_uint64], None
+        self.op_begins.restype = None
+        self._op_ends.argtypes, self._op_ends.restype = [ctypes.c_void_p, ctypes.c_uint64], None
+        self._host.argtypes, self._host.restype = [ctypes.c_uint64], None
+        self._now.restype = ctypes.c_uint64
         self._used.restype = self._peak.restype = self._nccl.restype = ctypes.c_uint64
 
     def clear(self, address: int, nbytes: int) -> None:
@@ -29,6 +35,19 @@ class Control:
     def set_total(self, nbytes: int) -> None:
         """Give the card this much memory from now on. What is allocated stays."""
         self._set_total(nbytes)
+
+    def op_ends(self, stream: int, cost_ns: int) -> None:
+        """After `op_begins()`, and the op: its kernels take so long on the stream of that handle."""
+        self._op_ends(stream, cost_ns)
+
+    def host_is_busy(self, ns: int) -> None:
+        """The host's clock goes on by so much."""
+        self._host(ns)
+
+    @property
+    def now_ns(self) -> int:
+        """The host's clock."""
+        return int(self._now())
 
     @property
     def used_bytes(self) -> int:
@@ -44,3 +63,10 @@ class Control:
     def nccl_bytes(self) -> int:
         """What NCCL's communicators took of the card for themselves."""
         return int(self._nccl())
+
+
+def expect_watchdogs(number: int) -> None:
+    """So many of NCCL's watchdogs are there, or soon will be: they look by the phantom's clock (csrc/watchdog.c)."""
+    expect = getattr(ctypes.CDLL(None), "coopsim_watchdogs_expect", None)
+    if expect is not None:
+        expect(number)

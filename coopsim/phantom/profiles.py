@@ -13,11 +13,15 @@ from coopsim.phantom.errors import PhantomError
 
 #: Bits of the memory bus that every card claims (csrc/device.c); its clock is what gives the bandwidth.
 _MEMORY_BUS = 256
+#: The part of a link's speed that copies and NCCL reach. ASSUMPTION, after copies of pinned memory at 25.1 of 31.5 GB/s
+#: (NVIDIA/nvbandwidth issue 42).
+_REACHED = 0.8
+_NVLINK_STEP_NS, _PCIE_STEP_NS = 3400, 5700  #: of NCCL's rings (csrc/nccl_time.c says whose numbers they are)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One card. Rates are dense peaks in TFLOP/s (0: no such unit); bandwidth in 1e9 bytes a second."""
+    """One card. Rates are dense peaks in TFLOP/s (0: no such unit); those of memory and links in 1e9 bytes a second."""
 
     name: str
     title: str
@@ -33,6 +37,9 @@ class Profile:
     bf16_tflops: float
     fp16_tflops: float
     bandwidth_gbs: float
+    nvlink_gbs: float
+    pcie_gbs: float
+    network_gbs: float
     context_mib: int
     source: str
 
@@ -60,6 +67,10 @@ class Profile:
             "L2": self.l2_kib << 10,
             "CLOCK": round(self.fp32_tflops * 1e9 / (2 * self.sms * self._lanes_per_sm)),
             "MEMORY_CLOCK": round(self.bandwidth_gbs * 1e6 * 8 / (2 * _MEMORY_BUS)),
+            "BUS": round(1000 * _REACHED * self.pcie_gbs),
+            "LINK": round(1000 * _REACHED * (self.nvlink_gbs or self.pcie_gbs)),
+            "LINK_STEP": _NVLINK_STEP_NS if self.nvlink_gbs else _PCIE_STEP_NS,
+            "NETWORK": round(1000 * _REACHED * self.network_gbs),
         }
         return {f"COOPSIM_PHANTOM_{key}": str(value) for key, value in values.items()}
 

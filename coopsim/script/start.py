@@ -20,8 +20,8 @@ from coopsim.script.task import Task
 if TYPE_CHECKING:
     from coopsim.script.run import Script
 
-#: How long a gradient bucket is held would else hang on when NCCL's watchdog looks, ten times a second.
-_DEFAULTS = {"TORCH_NCCL_BLOCKING_WAIT": "1"}
+#: NCCL's watchdogs look by the phantom's clock (phantom/csrc/watchdog.c), which nobody shall take for a fault.
+_DEFAULTS = {"TORCH_NCCL_ENABLE_MONITORING": "0"}
 #: The programs that run now, in whatever thread.
 _running: set[subprocess.Popen[bytes]] = set()
 
@@ -81,7 +81,7 @@ def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World
             Path(own).mkdir()
             mine = task if rank == job.run[0] else replace(task, requests="")
             variables = _DEFAULTS | launch.variables | _variables(script, mine, own, devices=job.devices)
-            variables |= job.variables(rank, port) | shared
+            variables |= job.variables(rank, port) | shared | {"COOPSIM_PHANTOM_PER_NODE": str(job.per_node)}
             started.append(processes.Process(launch.words(rank), variables, *_outputs(script)))
         if len(started) > 1:
             _say(script, processes.needs(len(started), together=job.together))

@@ -22,7 +22,7 @@ from coopsim.capture.recorder import Recorder
 from coopsim.capture.storages import Storage
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import history, places, stacks
+from coopsim.script import clock, history, places, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.peaks import PeakWatch
 from coopsim.script.positions import Positions
@@ -44,7 +44,8 @@ class Watch:
         self._steps = self._backwards = 0
         self._ooms: list[dict[str, Any]] = []
         self._clock: int | None = None
-        self._recorder = _Watcher(PhantomDevice(card), CostModel(card, task.precision))
+        model = CostModel(card, task.precision)
+        self._recorder = _Watcher(PhantomDevice(card), model, clock.Clock(self._device, model))
         where = self._recorder.where
         where.install()
         self._peaks = PeakWatch()
@@ -206,8 +207,9 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True  # DTensor's random ops are some
 
-    def __init__(self, device: Device, model: CostModel) -> None:
+    def __init__(self, device: Device, model: CostModel, clock_: clock.Clock) -> None:
         super().__init__(device, model)
+        self._time = clock_
         self.running = "", ""
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None
@@ -224,7 +226,12 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
             return NotImplemented  # a DTensor and its like: what it does with the tensors within comes here again
         maker = self.running = str(func), self.where.module()
         newest = self.ledger.newest
+        takes_time = not clock.is_view(func)
+        if takes_time:
+            self._time.begin()
         out = super().__torch_dispatch__(func, types, args, kwargs)
+        if takes_time:
+            self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
         self.positions.after(func, args, kwargs or {}, out, newest)
         if self.seen is not None:
             self.seen(func, args, kwargs or {}, out, self.ledger.newest > newest)

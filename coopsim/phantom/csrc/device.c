@@ -1,5 +1,5 @@
 /* The devices, all alike: their properties and attributes. */
-#include "phantom.h"
+#include "clock.h"
 #include "properties.h"
 
 enum { SHARED_PER_BLOCK = 49152, REGISTERS = 65536, CONSTANT_BYTES = 65536, GRID_YZ = 65535, MEMORY_BUS = 256 };
@@ -118,7 +118,7 @@ Status cudaDeviceGetPCIBusId(char *text, int n, UNUSED int device) {
   snprintf(text, (size_t)n, "0000:00:00.0");
   return OK;
 }
-Status cudaDeviceSynchronize(void) { return OK; }
+Status cudaDeviceSynchronize(void) { phantom_device_wait(); return OK; }
 Status cudaDeviceCanAccessPeer(int *can, UNUSED int a, UNUSED int b) { *can = 0; return OK; }
 Status cudaDeviceEnablePeerAccess(UNUSED int device, UNUSED unsigned flags) { return OK; }
 Status cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {

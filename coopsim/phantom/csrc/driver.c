@@ -1,6 +1,6 @@
 /* The driver's virtual memory calls, which PyTorch's expandable segments use, and the look-up of entry points. */
 #define _GNU_SOURCE
-#include "phantom.h"
+#include "clock.h"
 #include <dlfcn.h>
 
 typedef struct { uint64_t handle, bytes; int references; } Physical;
@@ -61,6 +61,7 @@ Status cuMemCreate(uint64_t *handle, size_t n, UNUSED const void *prop, UNUSED u
   }
   unlock();
   LOG("cuMemCreate(%zu)%s\n", n, fits ? "" : ": out of memory");
+  if (fits) phantom_host(phantom_settings()->segment_alloc);
   return fits ? OK : OUT_OF_MEMORY;
 }
 
@@ -103,6 +104,7 @@ Status cuMemUnmap(uint64_t address, size_t n) {
   phantom_discard(address, n);
   unlock();
   LOG("cuMemUnmap(%#lx, %zu)\n", address, n);
+  phantom_host(phantom_settings()->segment_free);
   return found ? OK : INVALID_VALUE;
 }
 

@@ -1,11 +1,8 @@
-/* Events: all of them complete at once. They carry a capture from stream to stream, and they tell a time.
- *
- * The clock counts launches, 1 ms each. Code that times a kernel to decide how often to run it
- * (triton.testing.do_bench) would run it half a million times if it took no time. */
-#include "phantom.h"
+/* Events: a moment of a stream's time (clock.c). They carry a capture from stream to stream. */
+#include "clock.h"
 
-typedef struct { uint64_t launches, capture; } Event;
-static const float NO_LAUNCH_MS = 0.001f;  /* not 0: programs divide by it */
+typedef struct { uint64_t time, capture; } Event;
+static const float LEAST_MS = 0.001f;  /* not 0: programs divide by it */
 
 Status cudaEventCreate(void **event) {
   *event = calloc(1, sizeof(Event));
@@ -15,20 +12,31 @@ Status cudaEventCreateWithFlags(void **event, UNUSED unsigned flags) { return cu
 Status cudaEventDestroy(void *event) { free(event); return OK; }
 
 Status cudaEventRecord(void *event, void *stream) {
-  *(Event *)event = (Event){phantom_launches(), phantom_capture_of(stream)};
+  *(Event *)event = (Event){phantom_stream_end(stream), phantom_capture_of(stream)};
   return OK;
 }
 Status cudaEventRecordWithFlags(void *event, void *stream, UNUSED unsigned flags) {
   return cudaEventRecord(event, stream);
 }
 Status cudaStreamWaitEvent(void *stream, void *event, UNUSED unsigned flags) {
-  return phantom_join_capture(stream, ((Event *)event)->capture);
+  const Event *e = event;
+  if (!e->capture) phantom_stream_wait(stream, e->time);
+  return phantom_join_capture(stream, e->capture);
 }
 
-Status cudaEventQuery(void *event) { return phantom_fail(((Event *)event)->capture ? CAPTURED_EVENT : OK); }
-Status cudaEventSynchronize(void *event) { return cudaEventQuery(event); }
+Status cudaEventQuery(void *event) {
+  const Event *e = event;
+  if (e->capture) return phantom_fail(CAPTURED_EVENT);
+  return phantom_ask(e, e->time, __builtin_return_address(0));
+}
+Status cudaEventSynchronize(void *event) {
+  const Event *e = event;
+  if (e->capture) return phantom_fail(CAPTURED_EVENT);
+  phantom_host_until(e->time);
+  return OK;
+}
 Status cudaEventElapsedTime(float *ms, const void *from, const void *to) {
-  uint64_t n = ((const Event *)to)->launches - ((const Event *)from)->launches;
-  *ms = n ? (float)n : NO_LAUNCH_MS;
+  double ns = (double)((const Event *)to)->time - (double)((const Event *)from)->time;
+  *ms = ns > 1e6 * LEAST_MS ? (float)(ns / 1e6) : LEAST_MS;
   return OK;
 }

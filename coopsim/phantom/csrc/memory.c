@@ -4,7 +4,7 @@
  * Reading device memory gives zeros, or what a small copy from the host left there: larger copies are not made, as
  * they would cost host memory. */
 #define _GNU_SOURCE
-#include "phantom.h"
+#include "clock.h"
 #include <sys/mman.h>
 
 #define REGION (8ull << 40)
@@ -147,6 +147,7 @@ Status cudaMalloc(void **p, size_t n) {
   unlock();
   *p = (void *)at;
   LOG("cudaMalloc(%zu) = %#lx\n", n, at);
+  if (at) phantom_host(phantom_settings()->segment_alloc);
   return phantom_fail(at ? OK : OUT_OF_MEMORY);
 }
 
@@ -164,6 +165,8 @@ Status cudaFree(void *p) {
   }
   unlock();
   LOG("cudaFree(%p) %lu\n", p, bytes);
+  phantom_device_wait();
+  phantom_host(phantom_settings()->segment_free);
   return phantom_fail(known ? OK : INVALID_VALUE);
 }
 
@@ -181,17 +184,23 @@ Status cudaMemGetInfo(size_t *free_, size_t *total_) {
 static void copy(void *to, const void *from, size_t n) {
   if (n <= phantom_settings()->copy_limit || !phantom_on_device(to)) memmove(to, from, n);
 }
-Status cudaMemcpy(void *to, const void *from, size_t n, UNUSED int kind) { copy(to, from, n); return OK; }
-Status cudaMemcpyAsync(void *to, const void *from, size_t n, UNUSED int kind, UNUSED void *stream) {
+void coopsim_phantom_copy(void *to, const void *from, size_t n) { copy(to, from, n); }  /* what NCCL moves */
+Status cudaMemcpyAsync(void *to, const void *from, size_t n, UNUSED int kind, void *stream) {
   copy(to, from, n);
+  phantom_copy_time(to, from, n, stream);
   return OK;
 }
-Status cudaMemcpyPeerAsync(void *to, UNUSED int a, const void *from, UNUSED int b, size_t n, UNUSED void *stream) {
-  copy(to, from, n);
+Status cudaMemcpy(void *to, const void *from, size_t n, int kind) {
+  cudaMemcpyAsync(to, from, n, kind, NULL);
+  phantom_host_until(phantom_stream_end(NULL));
   return OK;
+}
+Status cudaMemcpyPeerAsync(void *to, UNUSED int a, const void *from, UNUSED int b, size_t n, void *stream) {
+  return cudaMemcpyAsync(to, from, n, 0, stream);
 }
 Status cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                         UNUSED int kind, UNUSED void *stream) {
+                         UNUSED int kind, void *stream) {
+  phantom_copy_time(to, from, width * height, stream);
   for (size_t row = 0; row < height; row++)
     copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
   return OK;
@@ -201,7 +210,10 @@ Status cudaMemset(void *to, int value, size_t n) {
   else if (n <= phantom_settings()->copy_limit || !phantom_on_device(to)) memset(to, value, n);
   return OK;
 }
-Status cudaMemsetAsync(void *to, int value, size_t n, UNUSED void *stream) { return cudaMemset(to, value, n); }
+Status cudaMemsetAsync(void *to, int value, size_t n, void *stream) {
+  phantom_copy_time(to, to, n, stream);
+  return cudaMemset(to, value, n);
+}
 
 extern Status cudaGetDevice(int *device);
 Status cudaPointerGetAttributes(void *out, const void *p) {

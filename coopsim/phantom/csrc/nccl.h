@@ -20,10 +20,14 @@ typedef struct {
   void *buffers;
 } Comm;
 
-extern int cudaMemcpy(void *to, const void *from, size_t n, int kind);
+extern void coopsim_phantom_copy(void *to, const void *from, size_t n);
+extern void coopsim_phantom_nccl_work(void *stream, uint64_t ns);
 extern int cudaMalloc(void **p, size_t n);
 extern int cudaFree(void *p);
 extern void coopsim_phantom_count_nccl(size_t bytes);
+
+void nccl_takes(const Comm *c, int kind, size_t bytes, void *stream);  /* its time (nccl_time.c) */
+enum { ALL_REDUCE, HALF_OF_IT, ONE_TO_ALL, ONE_TO_ONE };
 
 int nccl_exchanges(const Comm *c, size_t n);  /* do the ranks really tell each other n bytes each? */
 void nccl_exchange(Comm *c, const void *mine, size_t n, char *all);  /* every rank's bytes, in order of ranks */

@@ -8,13 +8,13 @@
 enum { INT8, UINT8, INT32, UINT32, INT64, UINT64, HALF, FLOAT, DOUBLE, BFLOAT, TYPES = 12 };  /* ncclDataType_t */
 static const size_t width[TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 enum { SUM, PROD, MAX, MIN, AVG, FIRST_OF_USERS };  /* ncclRedOp_t */
-enum { GROUPED = 4096, ANY_WAY = 4 };               /* ANY_WAY: cudaMemcpyDefault */
+enum { GROUPED = 4096 };
 
 static size_t copy_limit(void) {
   size_t limit = setting("COOPSIM_PHANTOM_COPY");
   return limit ? limit : 1 << 20;
 }
-static void copy(void *to, const void *from, size_t n) { if (n && to != from) cudaMemcpy(to, from, n, ANY_WAY); }
+static void copy(void *to, const void *from, size_t n) { if (n && to != from) coopsim_phantom_copy(to, from, n); }
 
 static void multiply(void *p, size_t count, int type, int by) {
   if (count * width[type] > copy_limit()) return;
@@ -54,8 +54,9 @@ Result ncclRedOpCreatePreMulSum(int *op, UNUSED void *scalar, UNUSED int type, U
   return SUCCESS;
 }
 
-Result ncclAllReduce(const void *in, void *out, size_t count, int type, int op, Comm *c, UNUSED void *stream) {
+Result ncclAllReduce(const void *in, void *out, size_t count, int type, int op, Comm *c, void *stream) {
   size_t n = count * width[type];
+  nccl_takes(c, ALL_REDUCE, n, stream);
   if (nccl_exchanges(c, n)) {
     char all[EXCHANGED];
     nccl_exchange(c, in, n, all);
@@ -70,12 +71,14 @@ Result ncclAllReduce(const void *in, void *out, size_t count, int type, int op, 
 Result ncclReduce(const void *in, void *out, size_t count, int type, int op, int root, Comm *c, void *stream) {
   char unused[EXCHANGED];
   if (c->rank == root) return ncclAllReduce(in, out, count, type, op, c, stream);
+  nccl_takes(c, ONE_TO_ALL, count * width[type], stream);
   if (nccl_exchanges(c, count * width[type])) nccl_exchange(c, in, count * width[type], unused);
   return SUCCESS;
 }
 
-Result ncclReduceScatter(const void *in, void *out, size_t count, int type, int op, Comm *c, UNUSED void *stream) {
+Result ncclReduceScatter(const void *in, void *out, size_t count, int type, int op, Comm *c, void *stream) {
   size_t n = count * width[type];
+  nccl_takes(c, HALF_OF_IT, n * (size_t)c->size, stream);
   if (nccl_exchanges(c, n * (size_t)c->size)) {
     char all[EXCHANGED], sums[EXCHANGED];
     nccl_exchange(c, in, n * (size_t)c->size, all);
@@ -88,8 +91,9 @@ Result ncclReduceScatter(const void *in, void *out, size_t count, int type, int 
   return SUCCESS;
 }
 
-Result ncclAllGather(const void *in, void *out, size_t count, int type, Comm *c, UNUSED void *stream) {
+Result ncclAllGather(const void *in, void *out, size_t count, int type, Comm *c, void *stream) {
   size_t n = count * width[type];
+  nccl_takes(c, HALF_OF_IT, n * (size_t)c->size, stream);
   if (nccl_exchanges(c, n)) {
     char all[EXCHANGED];
     nccl_exchange(c, in, n, all);
@@ -100,8 +104,9 @@ Result ncclAllGather(const void *in, void *out, size_t count, int type, Comm *c,
   return SUCCESS;
 }
 
-Result ncclBroadcast(const void *in, void *out, size_t count, int type, int root, Comm *c, UNUSED void *stream) {
+Result ncclBroadcast(const void *in, void *out, size_t count, int type, int root, Comm *c, void *stream) {
   size_t n = count * width[type];
+  nccl_takes(c, ONE_TO_ALL, n, stream);
   if (nccl_exchanges(c, n)) {
     char all[EXCHANGED];
     nccl_exchange(c, c->rank == root ? in : out, n, all);
@@ -118,18 +123,21 @@ Result ncclBcast(void *p, size_t count, int type, int root, Comm *c, void *strea
 Result ncclGather(const void *in, void *out, size_t count, int type, int root, Comm *c, void *stream) {
   char unused[EXCHANGED];
   if (c->rank == root) return ncclAllGather(in, out, count, type, c, stream);
+  nccl_takes(c, ONE_TO_ONE, count * width[type], stream);
   if (nccl_exchanges(c, count * width[type])) nccl_exchange(c, in, count * width[type], unused);
   return SUCCESS;
 }
 
-Result ncclScatter(const void *in, void *out, size_t count, int type, int root, Comm *c, UNUSED void *stream) {
+Result ncclScatter(const void *in, void *out, size_t count, int type, int root, Comm *c, void *stream) {
   size_t n = count * width[type];
+  nccl_takes(c, HALF_OF_IT, n * (size_t)c->size, stream);
   if (c->rank == root) copy(out, (const char *)in + (size_t)c->rank * n, n);
   return SUCCESS;
 }
 
-Result ncclAlltoAll(const void *in, void *out, size_t count, int type, Comm *c, UNUSED void *stream) {
+Result ncclAlltoAll(const void *in, void *out, size_t count, int type, Comm *c, void *stream) {
   size_t n = count * width[type], sent = n * (size_t)c->size;
+  nccl_takes(c, HALF_OF_IT, sent, stream);
   if (!nccl_exchanges(c, sent)) { copy(out, in, sent); return SUCCESS; }
   char all[EXCHANGED];
   nccl_exchange(c, in, sent, all);
@@ -150,12 +158,14 @@ Result ncclGroupEnd(void) {
   n_waiting = 0;
   return SUCCESS;
 }
-Result ncclSend(const void *p, size_t count, int type, int peer, Comm *c, UNUSED void *stream) {
+Result ncclSend(const void *p, size_t count, int type, int peer, Comm *c, void *stream) {
+  nccl_takes(c, ONE_TO_ONE, count * width[type], stream);
   nccl_send(c, peer, p, count * width[type]);
   return SUCCESS;
 }
-Result ncclRecv(void *p, size_t count, int type, int peer, Comm *c, UNUSED void *stream) {
+Result ncclRecv(void *p, size_t count, int type, int peer, Comm *c, void *stream) {
   Receive r = {p, count * width[type], peer, c};
+  nccl_takes(c, ONE_TO_ONE, r.n, stream);
   if (depth && n_waiting < GROUPED) waiting[n_waiting++] = r;
   else nccl_receive(c, peer, p, r.n);
   return SUCCESS;

@@ -19,6 +19,13 @@
  *   COOPSIM_PHANTOM_WORKSPACE       workspace that every cuDNN plan asks for, bytes (0)
  *   COOPSIM_PHANTOM_RNN_RESERVE     reserve space of a cuDNN RNN, bytes (0)
  *   COOPSIM_PHANTOM_DEVICES         devices that a process sees (1); it is meant to use one of them
+ *   COOPSIM_PHANTOM_DISPATCH        host time of an op that PyTorch dispatches, ns (10000)
+ *   COOPSIM_PHANTOM_LAUNCH          of it that of the launch, ns (5000)
+ *   COOPSIM_PHANTOM_KERNEL          the least time of a kernel, and of one of which nothing is known, ns (3000)
+ *   COOPSIM_PHANTOM_QUEUE           launches of a stream that may wait for it (1024)
+ *   COOPSIM_PHANTOM_SEGMENT_ALLOC   host time of a cudaMalloc or cuMemCreate, ns (300000)
+ *   COOPSIM_PHANTOM_SEGMENT_FREE    host time of a cudaFree or cuMemUnmap, ns (300000)
+ *   COOPSIM_PHANTOM_BUS             bytes that a copy between host and card moves in a microsecond (25000)
  *   COOPSIM_PHANTOM_NCCL            what a communicator of more than two ranks takes of the card, bytes (0)
  *   COOPSIM_PHANTOM_NCCL_2          the same of one of two ranks
  *   COOPSIM_PHANTOM_PEERS           a folder that the processes of all ranks share (nccl.h); none: others are imagined
@@ -37,8 +44,8 @@
 
 typedef int Status;  /* cudaError_t and CUresult; the values used here are the same in both */
 enum {
-  OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, ILLEGAL_STATE = 401, NOT_SUPPORTED = 801,
-  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURED_EVENT = 907
+  OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, ILLEGAL_STATE = 401, NOT_READY = 600,
+  NOT_SUPPORTED = 801, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURED_EVENT = 907
 };
 
 #define UNUSED __attribute__((unused))
@@ -46,6 +53,7 @@ enum {
 
 typedef struct {
   uint64_t total, context, copy_limit, shared_per_sm, shared_optin;
+  uint64_t dispatch, launch, kernel, queue, segment_alloc, segment_free, bus;  /* of the clock */
   int sms, threads_per_sm, major, minor, l2, clock, memory_clock, log, devices;
   char name[256];
 } Settings;

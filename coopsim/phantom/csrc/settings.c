@@ -23,6 +23,15 @@ static void read_settings(void) {
   s->l2 = (int)number("L2", 40 << 20);
   s->clock = (int)number("CLOCK", 1410000);
   s->memory_clock = (int)number("MEMORY_CLOCK", 31859375);
+  s->dispatch = number("DISPATCH", 10000);
+  s->launch = number("LAUNCH", 5000);
+  s->kernel = number("KERNEL", 3000);
+  s->queue = number("QUEUE", 1024);
+  if (!s->queue) s->queue = 1;
+  s->segment_alloc = number("SEGMENT_ALLOC", 300000);
+  s->segment_free = number("SEGMENT_FREE", 300000);
+  s->bus = number("BUS", 25000);
+  if (!s->bus) s->bus = 1;
   s->log = (int)number("LOG", 0);
   s->devices = (int)number("DEVICES", 1);
   const char *cc = getenv("COOPSIM_PHANTOM_CC");

@@ -1,5 +1,5 @@
-/* Streams, all of them complete at once; inter-process handles, which are not supported. */
-#include "phantom.h"
+/* Streams (clock.c has their time); inter-process handles, which are not supported. */
+#include "clock.h"
 
 void *phantom_handle(void) {
   static uintptr_t last = 0x1000;
@@ -10,8 +10,15 @@ Status cudaStreamCreate(void **s) { *s = phantom_handle(); return OK; }
 Status cudaStreamCreateWithFlags(void **s, UNUSED unsigned flags) { return cudaStreamCreate(s); }
 Status cudaStreamCreateWithPriority(void **s, UNUSED unsigned flags, UNUSED int priority) { return cudaStreamCreate(s); }
 Status cudaStreamDestroy(UNUSED void *s) { return OK; }
-Status cudaStreamSynchronize(void *s) { return phantom_wait(s); }
-Status cudaStreamQuery(void *s) { return phantom_wait(s); }
+Status cudaStreamSynchronize(void *s) {
+  Status status = phantom_wait(s);
+  if (status == OK) phantom_host_until(phantom_stream_end(s));
+  return status;
+}
+Status cudaStreamQuery(void *s) {
+  Status status = phantom_wait(s);
+  return status == OK ? phantom_ask(s, phantom_stream_end(s), __builtin_return_address(0)) : status;
+}
 Status cudaStreamGetPriority(UNUSED void *s, int *priority) { *priority = 0; return OK; }
 Status cudaLaunchHostFunc(UNUSED void *s, void (*function)(void *), void *data) { function(data); return OK; }
 Status cudaStreamAddCallback(void *s, void (*callback)(void *, int, void *), void *data, UNUSED unsigned flags) {

@@ -1,0 +1,18 @@
+/* The clock (clock.c), for those who work, wait and ask. Times are ns since the process began to use the card. */
+#ifndef COOPSIM_PHANTOM_CLOCK_H
+#define COOPSIM_PHANTOM_CLOCK_H
+
+#include "phantom.h"
+
+uint64_t phantom_now(void);
+void phantom_host(uint64_t ns);               /* the host is busy */
+void phantom_host_until(uint64_t time);       /* the host waits */
+void phantom_device_wait(void);               /* for all streams */
+void phantom_work(void *stream, uint64_t ns); /* the stream is given something to do */
+void phantom_launch(void *stream);            /* the same: a kernel, of which nothing is known yet */
+void phantom_copy_time(void *to, const void *from, size_t n, void *stream);
+uint64_t phantom_stream_end(void *stream);    /* when it will have done all that it was given */
+void phantom_stream_wait(void *stream, uint64_t time);
+Status phantom_ask(const void *what, uint64_t time, const void *caller);  /* is it past that time? */
+
+#endif

@@ -1,0 +1,128 @@
+"""Tells the phantom's clock (phantom/csrc/clock.c) what passes on the host and the card, whatever this machine's speed.
+
+An op that PyTorch dispatches takes a constant of the host's time, views none; its kernels take its roofline cost on
+the current stream. Kernels that no dispatcher sees are Inductor's, known by the bytes of their operands, and others,
+which take the least there is.
+"""
+
+import functools
+import importlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from coopsim.capture import costs, effects
+from coopsim.capture.costs import CostModel
+from coopsim.phantom.control import Control, expect_watchdogs
+from coopsim.script.imports import AfterImport
+
+#: NCCL's own work, whose time the stand-in NCCL knows.
+_COLLECTIVES = ("c10d::", "_c10d_functional::")
+
+
+class Clock:
+    """From the import of torch to the end of the process."""
+
+    def __init__(self, control: Control, model: CostModel) -> None:
+        self._control, self._model = control, model
+        self._groups = 0
+        self.begin: Callable[[], None] = control.op_begins
+        sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
+        if torch.distributed.is_available():
+            self._distributed(importlib.import_module("torch.distributed.distributed_c10d"))
+        _counted_sleep(control)
+
+    def end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, *, made: bool) -> None:
+        """After an op for which `begin` was called. `made`: it made a storage."""
+        self._control.op_ends(_stream(), self._cost(func, args, kwargs, out, made))
+
+    def _cost(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, made: bool) -> int:
+        if not hasattr(func, "_schema") or func._schema.name.startswith(_COLLECTIVES):
+            return 0
+        named = effects.arguments(func, args, kwargs)
+        changed = effects.mutated(func, named)
+        if not made and not changed:
+            return 0
+        nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
+        nbytes += _bytes(out) if made else 0
+        if not nbytes:
+            return 0  # of the host's memory alone
+        flops = costs.flops(func, args, kwargs, named, out)
+        return self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
+
+    def _inductor(self, module: ModuleType) -> None:
+        launch = module.CachingAutotuner.run
+
+        @functools.wraps(launch)
+        def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+            if kwargs.get("benchmark_run"):
+                return launch(kernel, *args, **kwargs)
+            self.begin()
+            out = launch(kernel, *args, **kwargs)
+            self._control.op_ends(_stream(), self._model.moving(sum(map(_bytes, args))))
+            return out
+
+        module.CachingAutotuner.run = run
+
+    def _distributed(self, module: Any) -> None:
+        """Each group of ranks that NCCL serves has a watchdog."""
+        make = module._new_process_group_helper
+
+        @functools.wraps(make)
+        def made(*args: Any, **kwargs: Any) -> Any:
+            group, store = make(*args, **kwargs)
+            self._groups += _has_nccl(group)
+            expect_watchdogs(self._groups)
+            return group, store
+
+        module._new_process_group_helper = made
+
+
+def is_view(func: Any) -> bool:
+    """Does the op only look at what is there in another way?"""
+    return hasattr(func, "_schema") and _is_view(func)
+
+
+@cache
+def _is_view(func: Any) -> bool:
+    returned = [r.alias_info for r in func._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in returned)
+
+
+def _stream() -> int:
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return 0
+    return int(torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()))
+
+
+def _bytes(value: Any) -> int:
+    return sum(min(t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in effects.tensors(value))
+
+
+def _has_nccl(group: Any) -> bool:
+    if os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") not in ("0", ""):
+        return False  # the host waits for what it asks for, and nobody watches
+    try:
+        return bool(group._get_backend(torch.device("cuda")).name() == "nccl")
+    except (AttributeError, RuntimeError):
+        return False
+
+
+def _counted_sleep(control: Control) -> None:
+    """Only the main thread's: it is the host that drives the card."""
+    sleep = time.sleep
+
+    @functools.wraps(sleep)
+    def counted(seconds: float) -> None:
+        if threading.current_thread() is threading.main_thread():
+            control.host_is_busy(max(0, round(seconds * 1e9)))
+        sleep(seconds)
+
+    time.sleep = counted
