@@ -125,4 +125,4 @@ def _counted_sleep(control: Control) -> None:
             control.host_is_busy(max(0, round(seconds * 1e9)))
         sleep(seconds)
 
-    time.sleep = counted
+    time.sleep = counted  # type: ignore[assignment]

@@ -204,7 +204,7 @@ void coopsim_phantom_op_ends(void *stream, uint64_t ns) {
       if (own->busy > latest) latest = own->busy;
     }
   }
-  /* The watchdogs look at the hundredths of a second of this clock, while the host stands still (watchdog.c). */
+  /* The watchdogs look at each tenth of a second of this clock, while the host stands still (watchdog.c). */
   is_due = nccl_end && now / WATCHDOG_NS > looked_at / WATCHDOG_NS;
   if (is_due) {
     looked_at = now;

@@ -12,7 +12,7 @@ PER_NODE = 8  #: cards of a machine, where nobody says how many
 
 @dataclass(frozen=True)
 class World:
-    """`size` ranks, `per_node` of them on each machine. `run` are those that run here; () means rank 0.
+    """`size` ranks, `per_node` of them on each machine. `run` are those that run here: rank 0, if nothing else is said.
 
     `virtual`: each process sees its own card only, as torchrun --virtual-local-rank has it.
     """

@@ -1,0 +1,55 @@
+"""The phantom's clock: by hand, and the same in every run."""
+
+import json
+
+import pytest
+
+from coopsim.timeline import load_params
+from tests.conftest import ROOT
+from tests.ranks.conftest import SCRIPTS, Command, Job
+
+DISPATCH, LAUNCH, QUEUE = 10_000, 5_000, 1024
+BYTES = 256 << 20
+#: Read and written, at 0.8 of an H100's 3350 GB/s.
+KERNEL = round(2 * BYTES / 2680)
+
+
+def test_times_by_hand(phantom_run: Command) -> None:
+    answer = phantom_run("--gpu", "h100-80gb", "--world", "8", "--", "python", SCRIPTS / "clock.py")
+    assert answer.code == 0, answer.err
+    said = json.loads(answer.out.splitlines()[0])
+    # The k-th request looks after record_stream and k - 1 requests, and half its own dispatch.
+    looks = [DISPATCH * k + DISPATCH - LAUNCH for k in range(1, 100)]
+    assert said["held"] == next(k for k, at in enumerate(looks, 1) if at >= KERNEL) == 20
+    assert said["held_synchronized"] == 1
+    # A ring of 8: twice 7 steps of 3400 ns, and twice 7/8 of the bytes at 0.8 of NVLink's 450 GB/s; 8400 ns to begin.
+    ring = int(8400 + 2 * (7 * 3400 + 7 / 8 * BYTES * 1000 / 360_000))
+    assert said["all_reduce_ns"] == DISPATCH + ring
+    # The last launch waits until the kernel that is QUEUE before it is done.
+    assert said["host_ns"] == DISPATCH + (1100 - QUEUE) * KERNEL
+    assert said["item_ns"] == DISPATCH + 1100 * KERNEL
+    assert said["sleep_ns"] == 10_000_000
+    # Who asks again without having done anything waits.
+    assert said["queries"] == [False, True, True]
+    assert said["polled_ns"] == DISPATCH + KERNEL
+
+
+def test_the_constants_are_those_of_the_timeline() -> None:
+    text = (ROOT / "coopsim" / "phantom" / "csrc" / "settings.c").read_text(encoding="utf-8")
+    params = load_params()
+    for name, value in {
+        "DISPATCH": params.dispatch_ns,
+        "QUEUE": params.queue_capacity,
+        "SEGMENT_ALLOC": params.segment_alloc_ns,
+        "SEGMENT_FREE": params.segment_free_ns,
+        "BUS": round(1000 * params.host_to_device_gb_s),
+    }.items():
+        assert f'number("{name}", {value})' in text
+
+
+@pytest.mark.slow
+def test_peaks_of_ddp_are_the_same_in_five_runs(job: Job) -> None:
+    """They flipped by the buckets of one model, as NCCL's watchdog looked by this machine's time."""
+    runs = [job("buckets", world=4) for _ in range(5)]
+    peaks = {(run["peak_allocated_bytes"], run["peak_reserved_bytes"]) for run in runs}
+    assert len(peaks) == 1
