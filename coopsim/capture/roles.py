@@ -60,19 +60,20 @@ class Objects:
                 for tensor in tensors(buffer):
                     yield Role.BUFFER, tensor
         for optimizer in self.optimizers:
-            for tensor in _within(list(optimizer.state.values())):
+            for tensor in within(list(optimizer.state.values())):
                 yield Role.OPTIMIZER_STATE, tensor
         for leaf in self.leaves():
             for gradient in tensors(leaf.grad):
                 yield Role.GRADIENT, gradient
 
 
-def _within(value: Any) -> Iterator[torch.Tensor]:
+def within(value: Any) -> Iterator[torch.Tensor]:
+    """The device's tensors in whatever an optimizer keeps."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _within(item)
+            yield from within(item)
     else:
         yield from tensors(value)
 

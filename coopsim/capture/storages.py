@@ -37,13 +37,14 @@ class _Slot:
 
 
 class Ledger:
-    """All storages of the device. `on_free` is called, on whichever thread frees, when one goes.
+    """All storages of the device. `on_free` and `on_release` are called, on whichever thread frees, when one goes.
 
     Storages without bytes are left out until they get some.
     """
 
     def __init__(self) -> None:
         self.on_free: Callable[[Storage], None] = lambda _: None
+        self.on_release: Callable[[Storage], None] = lambda _: None
         self.live_bytes = 0
         self.peak_bytes = 0
         self._slots: dict[int, _Slot] = {}  # by address of the StorageImpl, which is used again as soon as it is free
@@ -54,7 +55,10 @@ class Ledger:
 
         One that was resized since it was last seen is freed, and another takes its place.
         """
-        untyped = tensor.untyped_storage()
+        return self.of_storage(tensor.untyped_storage())
+
+    def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
+        """The same of PyTorch's storage."""
         key, nbytes = untyped._cdata, untyped.nbytes()
         slot = self._slots.get(key)
         if slot is None:
@@ -96,3 +100,4 @@ class Ledger:
             storage.alive = False
             self.live_bytes -= storage.nbytes
             self.on_free(storage)
+            self.on_release(storage)

@@ -122,6 +122,7 @@ def text_of(report: "Report") -> str:
         *ranks.rows(report),
         ("outcome", failed.title if failed else f"trained: {report.steps} optimizer steps"),
         ("peak allocated", human(report.peak_allocated_bytes)),
+        *ranks.by_kind(report),
         ("peak reserved", human(report.peak_reserved_bytes)),
         ("unallocated", f"{100 * report.reserved_but_unallocated:.1f} % of the reserved memory, at the peaks"),
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),

@@ -21,6 +21,14 @@ def nccl_bytes(given: str | None) -> int | None:
     return 0 if given == "0B" else budget.parse(given, None, "--nccl-memory")
 
 
+def by_kind(report: "Report") -> list[tuple[str, str]]:
+    """What a rank's memory is of; none for a program that is no such job."""
+    if not report.ranks or not any(report.peak_by_kind.values()):
+        return []
+    kinds = {kind: nbytes for kind, nbytes in report.peak_by_kind.items() if nbytes}
+    return [("of it", ", ".join(f"{kind.replace('_', ' ')} {human(nbytes)}" for kind, nbytes in kinds.items()))]
+
+
 def rows(report: "Report") -> list[tuple[str, str]]:
     """Which ranks were run, and what each took; none for a program that is no such job."""
     ran = report.ranks

@@ -61,6 +61,7 @@ class Report:
     `smallest_memory_bytes` is the card's memory, context included.
     Of a job of `world_size` ranks, `ranks_per_node` of them on a machine, `ranks` holds a report of each that was run,
     and the rest is that of the one of them that reserved most. `nccl_bytes` is an estimate of what NCCL took.
+    `peak_by_kind` is what the peak of allocated memory is of (kinds.py).
     """
 
     command: list[str]
@@ -91,6 +92,7 @@ class Report:
     world_size: int = 1
     ranks_per_node: int = 1
     nccl_bytes: int = 0
+    peak_by_kind: dict[str, int] = field(default_factory=dict)
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
 

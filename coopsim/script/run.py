@@ -16,6 +16,7 @@ from coopsim.script.task import Task
 
 _STATISTICS = (
     *("retries", "ooms", "versions", "needs_data", "compiled_graphs", "graph_breaks", "default_choices"),
+    "peak_by_kind",
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")

@@ -24,6 +24,7 @@ from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import clock, history, places, stacks
 from coopsim.script.compilation import Compilation
+from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
 from coopsim.script.positions import Positions
 from coopsim.script.task import Task
@@ -52,6 +53,9 @@ class Watch:
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         self._recorder.__enter__()  # type: ignore[no-untyped-call]
         self._recording = None
+        self._kinds = None if task.trace else Kinds(self._recorder)
+        if self._kinds is not None:
+            self._recorder.kinds = self._kinds.after
         if task.trace:
             from coopsim.script.recording import TraceOfSteps
 
@@ -107,6 +111,7 @@ class Watch:
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
+            "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
             "out_of_memory": self._ooms[-1] if self._ooms else None,
@@ -216,6 +221,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.positions = Positions(self.ledger)
         #: Called after every op with it, its arguments, its result, and whether it made a storage.
         self.seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None] | None = None
+        self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: as `seen`
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -233,6 +239,8 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
         self.positions.after(func, args, kwargs or {}, out, newest)
+        if self.kinds is not None:
+            self.kinds(func, args, kwargs or {})
         if self.seen is not None:
             self.seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
         if self.ledger.newest > newest:

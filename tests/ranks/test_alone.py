@@ -44,7 +44,16 @@ def test_another_rank_than_the_first(job: Job) -> None:
 
 def test_a_shard_of_64_is_smaller_than_one_of_2(job: Job) -> None:
     two, many = job("fsdp2", world=2), job("fsdp2", world=64)
-    parameters = 6 * (2 * 256 * 1024 + 1024 + 256)
+    layer = 2 * 256 * 1024 + 1024 + 256
+    parameters = 6 * layer
+    for world, found in ((2, two["peak_by_kind"]), (64, many["peak_by_kind"])):
+        assert found["parameters"] == 4 * parameters // world
+        assert found["optimizer_state"] == 8 * parameters // world
+        # In the backward pass: a layer in bf16, and the next one. Of 64, the peak is before any gradient is reduced.
+        assert found["gathered_layers"] == 2 * 2 * layer
+        assert found["buckets"] == (4 * layer if world == 2 else 0)
+        own = 4 * layer // world if world == 2 else 0
+        assert found["gradients"] == own + 2 * (256 * 1024 + 256)
     # Weights and AdamW's two moments in fp32, of which each rank holds its share, at the peak and before.
     least = 12 * parameters * (1 / 2 - 1 / 64)
     assert two["peak_requested_bytes"] - many["peak_requested_bytes"] >= least

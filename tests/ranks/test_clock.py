@@ -53,3 +53,8 @@ def test_peaks_of_ddp_are_the_same_in_five_runs(job: Job) -> None:
     runs = [job("buckets", world=4) for _ in range(5)]
     peaks = {(run["peak_allocated_bytes"], run["peak_reserved_bytes"]) for run in runs}
     assert len(peaks) == 1
+    weights = 4 * 8 * (2 * 512 * 2048 + 2048 + 512)
+    found = runs[0]["peak_by_kind"]
+    assert found["parameters"] == found["gradients"] == found["optimizer_state"] // 2 == weights
+    # The steps together are shorter than what passes between two looks of the watchdog: it holds the first buckets.
+    assert found["buckets"] == 2 * weights

@@ -1,0 +1,126 @@
+"""What a rank's memory is of, at the moment when its tensors take most.
+
+Of parameters, gradients, optimizer state and buffers a rank holds its shards, where they are cut. A layer that was put
+together from all ranks' shards is known by the collective that did it, a bucket of gradients by the one that reduces it
+in the backward pass.
+"""
+
+import bisect
+from collections import Counter
+from typing import Any
+
+import torch
+from torch.optim import optimizer as hooks
+
+from coopsim.capture import roles
+from coopsim.capture.effects import tensors
+from coopsim.capture.storages import Storage
+from coopsim.types import Phase, Role
+
+GATHERED, BUCKETS = "gathered_layers", "buckets"
+_NAMES = {
+    Role.PARAMETER: "parameters",
+    Role.GRADIENT: "gradients",
+    Role.OPTIMIZER_STATE: "optimizer_state",
+    Role.BUFFER: "module_buffers",
+}
+_ACTIVATIONS = "activations"
+KINDS = (*_NAMES.values(), GATHERED, BUCKETS, _ACTIVATIONS)
+
+#: Ops whose arguments are of a kind: op -> (argument, kind), ....
+_BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
+    "c10d::_allgather_base_": ((0, GATHERED),),
+    "c10d::allgather_into_tensor_coalesced_": ((0, GATHERED),),
+    "c10d::_reduce_scatter_base_": ((1, BUCKETS),),
+    "c10d::reduce_scatter_tensor_coalesced_": ((1, BUCKETS),),
+    "fsdp::split_with_sizes_copy": (("out", GATHERED),),
+    "fsdp::chunk_cat": ((0, "gradients"), ("out", BUCKETS)),
+}
+_ALL_REDUCES = ("c10d::allreduce_", "c10d::allreduce_coalesced_")
+
+
+class Kinds:
+    """Follows a program's storages; `recorder` sees its ops."""
+
+    def __init__(self, recorder: Any) -> None:
+        self._recorder, self._ledger = recorder, recorder.ledger
+        self._most = self._newest = 0
+        self._gone: list[Storage] = []  # since the peak, of what was there
+        self._kinds: dict[Storage, str] = {}
+        self._made_in_steps: list[int] = []  # serials at which optimizers' steps begin and end, in turn
+        self._ledger.on_release = self._released
+        hooks.register_optimizer_step_pre_hook(self._steps)
+        hooks.register_optimizer_step_post_hook(self._stepped)
+        resize = torch.UntypedStorage.resize_
+
+        def resized(storage: Any, nbytes: int) -> Any:  # no op: FSDP takes a layer's memory away so
+            out = resize(storage, nbytes)
+            if storage.device.type == "cuda":
+                self._ledger.of_storage(storage)
+            return out
+
+        torch.UntypedStorage.resize_ = resized  # type: ignore[method-assign, assignment]
+
+    def after(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An op has run."""
+        name = func._schema.name
+        if name in _BY_OP:
+            for place, kind in _BY_OP[name]:
+                self._mark(kwargs.get(place) if isinstance(place, str) else args[place], kind)
+        elif name in _ALL_REDUCES and self._recorder.where.phase(mutates_gradient=False) is Phase.BACKWARD:
+            self._mark(args[0], BUCKETS)
+        if self._ledger.live_bytes > self._most:
+            self._most, self._newest = self._ledger.live_bytes, self._ledger.newest
+            for storage in self._gone:
+                self._kinds.pop(storage, None)
+            self._gone.clear()
+
+    def at_peak(self, allocated: int) -> dict[str, int]:
+        """Bytes by kind. `other` is the rest of the peak of what was `allocated`: what an optimizer's step makes for
+        itself, cuBLAS's workspaces, rounding, values within ops.
+        """
+        roles.assign(roles.Objects.now(), self._ledger)
+        found: Counter[str] = Counter()
+        for storage in (*self._ledger.alive(), *self._gone):
+            if storage.serial <= self._newest:
+                found[self._kind(storage)] += storage.nbytes
+        return {kind: found[kind] for kind in KINDS} | {"other": max(allocated - sum(found[k] for k in KINDS), 0)}
+
+    def _kind(self, storage: Storage) -> str:
+        if storage in self._kinds:
+            return self._kinds[storage]
+        if storage.role in _NAMES:
+            return _NAMES[storage.role]
+        return "other" if bisect.bisect_left(self._made_in_steps, storage.serial) % 2 else _ACTIVATIONS
+
+    def _released(self, storage: Storage) -> None:
+        if storage.serial <= self._newest:
+            self._gone.append(storage)
+        else:
+            self._kinds.pop(storage, None)
+
+    def _mark(self, value: Any, kind: str) -> None:
+        for tensor in tensors(value):
+            storage = self._ledger.of(tensor)
+            if storage is not None:
+                self._kinds.setdefault(storage, kind)
+
+    def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self._made_in_steps.append(self._ledger.newest)
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._assign(parameter, Role.PARAMETER)
+                self._assign(parameter.grad, Role.GRADIENT)
+
+    def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self._made_in_steps.append(self._ledger.newest)
+        for tensor in roles.within(list(optimizer.state.values())):
+            self._assign(tensor, Role.OPTIMIZER_STATE)
+
+    def _assign(self, value: Any, role: Role) -> None:
+        for tensor in tensors(value):
+            storage = self._ledger.of(tensor)
+            if storage is not None:
+                storage.role = storage.role or role
+                if role is Role.GRADIENT:  # what was reduced into is the rank's own part from now on
+                    self._kinds.pop(storage, None)
