@@ -128,13 +128,20 @@ static int find_allocator(struct dl_phdr_info *info, UNUSED size_t n, UNUSED voi
   return 1;
 }
 
-/* Only watchers ask and go on: PyTorch's allocator, at each request, and NCCL's watchdogs. */
-static int only_looks(const void *caller) {
-  static int (*is_watchdog)(void);
+enum { HOST, LOOKS, WAITS };
+
+/* PyTorch's allocator asks at each request, NCCL's watchdogs at each look: they ask, and go on. But at its end a group
+ * of ranks waits for its watchdog, which asks until all is done. */
+static int who_asks(const void *caller) {
+  static int (*is_watchdog)(void), (*insists)(void);
   if (!allocator.high) dl_iterate_phdr(find_allocator, NULL);
-  if (!is_watchdog) is_watchdog = (int (*)(void))preloaded("coopsim_is_watchdog");
-  if ((uintptr_t)caller >= allocator.low && (uintptr_t)caller < allocator.high) return 1;
-  return is_watchdog && is_watchdog();
+  if (!is_watchdog) {
+    is_watchdog = (int (*)(void))preloaded("coopsim_is_watchdog");
+    insists = (int (*)(void))preloaded("coopsim_watchdogs_insist");
+  }
+  if ((uintptr_t)caller >= allocator.low && (uintptr_t)caller < allocator.high) return LOOKS;
+  if (!is_watchdog || !is_watchdog()) return HOST;
+  return insists() ? WAITS : LOOKS;
 }
 
 /* A host that asks again, having done nothing in between, waits for what it asks for: time goes on. */
@@ -144,7 +151,11 @@ Status phantom_ask(const void *what, uint64_t time, const void *caller) {
   lock();
   count_sleep();
   int done = time <= now;
-  if (!done && !only_looks(caller)) {
+  int who = done ? LOOKS : who_asks(caller);
+  if (who == WAITS) {
+    until(time);
+    done = 1;
+  } else if (who == HOST) {
     misses = at == progress ? misses + 1 : 1;
     at = progress;
     int insists = launches_here || misses > MANY_MISSES;

@@ -19,7 +19,7 @@ static const char WATCHDOG[] = "pt_nccl_watchdg";
 
 typedef struct { unsigned due, seen; int waits, gone; } Watchdog;
 static Watchdog watchdogs[MOST];
-static int n_watchdogs, expected, is_on;
+static int n_watchdogs, expected, is_on, is_time_to_look;
 static __thread Watchdog *own;
 static __thread int known;  // 0: not asked, 1: a watchdog, 2: another thread
 static pthread_key_t at_end;
@@ -100,12 +100,17 @@ static int wait_until(int (*fact)(void)) {  // for so long: a watchdog that hang
 // From now on they wait for the clock. So many groups of ranks have a watchdog.
 void coopsim_watchdogs_expect(int n) { expected = n; is_on = 1; }
 
+// Does one of them ask though it is not time to look? Then the group of ranks ends, and waits for it.
+int coopsim_watchdogs_insist(void) { return is_on && !__atomic_load_n(&is_time_to_look, __ATOMIC_SEQ_CST); }
+
 void coopsim_watchdogs_look(void) {
   if (!is_on) return;
+  __atomic_store_n(&is_time_to_look, 1, __ATOMIC_SEQ_CST);
   if (!wait_until(all_are_there)) expected = n_watchdogs;
   for (int i = 0; i < n_watchdogs && i < MOST; i++)
     __atomic_store_n(&watchdogs[i].due, watchdogs[i].seen + 1, __ATOMIC_SEQ_CST);
   wait_until(all_have_looked);
+  __atomic_store_n(&is_time_to_look, 0, __ATOMIC_SEQ_CST);
 }
 
 // PyTorch sleeps between looks of its own (TORCH_NCCL_BLOCKING_WAIT); Python's sleep is counted where it is called.
