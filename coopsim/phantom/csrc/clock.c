@@ -1,8 +1,8 @@
 /* The clock: what time it is for the host, and until when each stream is busy. Nothing of it is this machine's time.
  *
- * The host pays for each launch, for each op that PyTorch dispatches (which coopsim's watcher tells), for cudaMalloc
+ * The host pays for each launch, for each op that PyTorch dispatches (which coopsim's dispatch mode tells), for cudaMalloc
  * and cudaFree, for sleeping, and for waiting. A stream runs what it is given one after the other: a kernel for the
- * cost of its op as the watcher tells it, or KERNEL ns where nobody does; a copy between host and card at the speed of
+ * cost of its op as that tells it, or KERNEL ns where nobody does; a copy between host and card at the speed of
  * the bus; NCCL's work as nccl_time.c says. A launch waits while QUEUE launches before it on its stream are not done. */
 #define _GNU_SOURCE
 #include "clock.h"
@@ -168,7 +168,7 @@ Status phantom_ask(const void *what, uint64_t time, const void *caller) {
   return done ? OK : NOT_READY;
 }
 
-/* --- for coopsim's watcher, and for the stand-in NCCL --- */
+/* --- for coopsim's dispatch mode, and for the stand-in NCCL --- */
 
 uint64_t coopsim_phantom_now(void) { return phantom_now(); }
 void coopsim_phantom_host(uint64_t ns) { phantom_host(ns); }
