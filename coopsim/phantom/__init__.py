@@ -41,6 +41,6 @@ def environment(card: str | Profile, *, total_bytes: int | None = None, devices:
 def compiler_caches() -> dict[str, str]:
     """Variables for caches of our own of what Inductor and Triton compile.
 
-    Choices of kernels that were made here, by a clock that only counts, must not be found by runs on a card.
+    Choices of kernels that were made here, by modelled times, must not be found by runs on a card.
     """
     return {f"{name}_CACHE_DIR": str(build.cache_folder() / name.lower()) for name in ("TORCHINDUCTOR", "TRITON")}
