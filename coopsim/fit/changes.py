@@ -9,13 +9,13 @@ class Changes:
     """Nothing by default. Fields of two changes are joined by `with_`.
 
     checkpoint: the names of modules to recompute, within the `root`th model of the script; own: by the model's own
-    gradient_checkpointing_enable; save: the ops whose results are kept all the same. autocast: forward passes run in
-    bfloat16. sharded_half: what FSDP2 shards is computed in bfloat16. foreach, fused: of every optimizer, None: as it
-    is. set_to_none: of every zero_grad. accumulate: the optimizer steps once in so many calls. no_cache: models of
-    transformers keep no cache of keys and values. chunked_loss: cross entropies are made in chunks. hold_gradients:
-    gradients are never freed, which takes the memory of accumulation in every step. activation_memory_budget: of
-    AOTAutograd's partitioner, whatever the script sets. live: the budget in which coopsim.live runs the script, which
-    excludes all of the above.
+    gradient_checkpointing_enable; save: the ops whose results are kept all the same, but for the modules in plain.
+    autocast: forward passes run in bfloat16. sharded_half: what FSDP2 shards is computed in bfloat16. foreach, fused:
+    of every optimizer, None: as it is. set_to_none: of every zero_grad. accumulate: the optimizer steps once in so many
+    calls. no_cache: models of transformers keep no cache of keys and values. chunked_loss: cross entropies are made in
+    chunks. hold_gradients: gradients are never freed, which takes the memory of accumulation in every step.
+    activation_memory_budget: of AOTAutograd's partitioner, whatever the script sets. live: the budget in which
+    coopsim.live runs the script, which excludes all of the above.
     variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """
 
@@ -23,6 +23,7 @@ class Changes:
     checkpoint: tuple[str, ...] = ()
     own: bool = False
     save: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
     autocast: bool = False
     sharded_half: bool = False
     foreach: bool | None = None
@@ -51,6 +52,6 @@ class Changes:
     def read(cls, message: str) -> "Changes":
         """From the parent's words."""
         found = json.loads(message)
-        found |= {name: tuple(found[name]) for name in ("checkpoint", "save")}
+        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain")}
         found["variables"] = tuple((name, value) for name, value in found["variables"])
         return cls(**found)

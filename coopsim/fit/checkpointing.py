@@ -79,13 +79,17 @@ def ordered(level: Sequence[Block]) -> list[Block]:
 
 def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
     """Recompute so many blocks."""
+    picked = set(ordered(level)[:count])
+    return these(case, level, [b for b in level if b in picked])
+
+
+def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy:
+    """Recompute these blocks of the level."""
     model = case.survey.model
     assert model is not None
-    picked = set(ordered(level)[:count])
-    chosen = [b for b in level if b in picked]
     own = all(b.own for b in level)
     changes = Changes(root=model.number, checkpoint=tuple(b.name for b in chosen), own=own)
-    text = f"recompute {count} of {len(level)} blocks"
+    text = f"recompute {len(chosen)} of {len(level)} blocks"
     if any(b.statistics for b in chosen):
         text += ": batch normalisation counts their batches twice"
     cached = any(b.cached for b in chosen)
@@ -94,7 +98,7 @@ def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
     compiled = bool(case.survey.report.compiled_graphs)
     if compiled:
         text += ": kernels are fused otherwise, which may change last bits"
-    others = [b for b in level if b not in picked]
+    others = [b for b in level if b not in chosen]
     lines = _own(model, others) if own else _wrapped(model, chosen)
     same = not cached and not compiled and not any(b.statistics for b in chosen)
     return case.proposal("checkpointing", text, lines, changes, same=same, after_model=True)

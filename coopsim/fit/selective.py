@@ -1,105 +1,191 @@
-"""Recompute all blocks, but keep the results of the ops that are costly to run again for the bytes they take."""
+"""Recompute blocks, but keep the results of the ops that are costly to run again for the bytes they take."""
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from coopsim.fit import checkpointing, settings
 from coopsim.fit.case import Case
 from coopsim.fit.names import expressions
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.survey import Model, Op
+from coopsim.fit.survey import Block, Model
+from coopsim.fit.trials import ratio
 
-_TRIES = 3
+_TRIES = 5  #: runs to find how many blocks keep results
 _PRODUCT = re.compile(r"aten\.(\w*mm\.|\w*convolution|_scaled_dot_product)")
+_IMPORT = "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import "
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The ops to save, and how far it goes: so many steps from a model that recomputes nothing.
+
+    A step takes a block as it is, and recomputes all but these ops; or such a block, and recomputes all of it.
+    """
+
+    save: tuple[str, ...]
+    depth: int
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """The ops that are most expensive per byte, as many as there is room for; if that beats plain checkpointing."""
+    """The least recomputation that suffices, if it beats plain checkpointing."""
     plain = case.trials.found.get("checkpointing")
     everything = checkpointing.most(case)
-    if plain is None or everything is None:
+    model = case.survey.model
+    if plain is None or everything is None or model is None:
         return
     report = case.trials.run(f"room beside all blocks, to keep ops: {everything.text}", everything.changes)
     if report is None or report.outcome != "ok":
         return
     room = case.trials.limit_bytes - report.context_bytes - report.peak_allocated_bytes
-    assert case.survey.model is not None
-    for save in _choices(case.survey.model.ops, room):
-        wanted = proposal(case, everything, save)
-        done = case.verify(wanted)
-        if done is not None and done.time_ratio < plain.time_ratio:
-            yield done
-        elif done is not None:
-            del case.trials.found[done.key]
-        if done is not None or wanted.changes in case.trials.failed:
-            return
+    level = model.levels[0]
+    wanted, saved_ns = choose(level, room)
+    expected = ratio(report, case.survey, everything.changes) - saved_ns / max(case.survey.step_ns, 1)
+    if wanted is None or expected >= plain.time_ratio:
+        return
+    done = _least(case, wanted, len(level))
+    if done is not None and done.time_ratio < plain.time_ratio:
+        yield done
+    elif done is not None:
+        del case.trials.found[done.key]
 
 
-def _choices(ops: Sequence[Op], room: int) -> list[list[str]]:
-    """For the room, and for less of it, as the allocator may find no place for all that there seems to be."""
-    found = [choose(ops, int(room * share)) for share in (1, 0.85, 0.7, 0.5)]
-    different = [save for i, save in enumerate(found) if save and save not in found[:i]]
-    return different[:_TRIES]
+def _least(case: Case, wanted: Choice, n: int) -> Remedy | None:
+    """From a choice deeper and deeper until it fits, or as shallow as does, in growing steps; then by bisection."""
+    failing, fitting, best, step, at = 0, 2 * n, None, 1, wanted.depth
+    for _ in range(_TRIES):
+        remedy = proposal(case, replace(wanted, depth=at))
+        done = case.verify(remedy)
+        if remedy.changes in case.trials.failed:
+            return best
+        if done is not None:
+            fitting, best = at, done
+        else:
+            failing = at
+        if fitting - failing <= 1:
+            return best
+        if failing and best is not None:
+            at = (failing + fitting) // 2
+        else:
+            at = max(fitting - step, 1) if best is not None else min(failing + step, 2 * n - 1)
+            step *= 2
+    return best
 
 
-def choose(ops: Sequence[Op], room: int) -> list[str]:
-    """Of products the most expensive per byte first, while there is room.
+def ranking(level: Sequence[Block]) -> list[str]:
+    """Products, the most expensive per byte first.
 
     What other ops make is cheap to make again, and may be changed in place, which what is kept must not be.
 
-    >>> ops = [Op("aten.mm.default", 90, 10), Op("aten.gelu.default", 10, 40), Op("aten.bmm.default", 60, 10)]
-    >>> choose(ops, 25), choose(ops, 15)
-    (['aten.mm.default', 'aten.bmm.default'], ['aten.mm.default'])
+    >>> from coopsim.fit.survey import Op
+    >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40), Op("aten.bmm.default", 90, 10))
+    >>> ranking([Block("a", 60, False, False, False, ops)])
+    ['aten.bmm.default', 'aten.mm.default']
     """
+    total: dict[str, tuple[int, int]] = {}
+    for op in itertools.chain(*(block.ops for block in level)):
+        if _PRODUCT.match(op.name):
+            ns, nbytes = total.get(op.name, (0, 0))
+            total[op.name] = ns + op.ns, nbytes + op.nbytes
+    costs = {name: ns / nbytes for name, (ns, nbytes) in total.items() if nbytes}
+    return sorted(costs, key=lambda name: (-costs[name], name))
+
+
+def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:
+    """The choice that saves most of the time of recomputing all blocks, by what blocks keep in the room; and the ns.
+
+    >>> from coopsim.fit.survey import Op
+    >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40))
+    >>> blocks = [Block(name, 60, False, False, False, ops) for name in "ab"]
+    >>> choose(blocks, 10), choose(blocks, 70), choose(blocks, 5)
+    ((Choice(save=('aten.mm.default',), depth=3), 60), (Choice(save=('aten.mm.default',), depth=1), 130), (None, 0))
+    """
+    ranked = ranking(level)
+    best: tuple[Choice | None, int] = (None, 0)
+    for k in range(1, len(ranked) + 1):
+        save = tuple(ranked[:k])
+        nbytes = sum(block.kept_bytes for block in level)
+        ns = sum(op.ns for block in level for op in block.ops)
+        for depth, (_, freed, cost) in enumerate(steps(level, save)[:-1], 1):
+            nbytes, ns = nbytes - freed, ns - cost
+            if nbytes <= room:
+                best = max(best, (Choice(save, depth), ns), key=lambda found: found[1])
+                break
+    return best
+
+
+def steps(level: Sequence[Block], save: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Two for each block, which frees most for its time first; of like ones the first of the model, recomputed last.
+
+    Each is the block's number, the bytes that it frees, the ns that it costs.
+
+    >>> from coopsim.fit.survey import Op
+    >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40))
+    >>> steps([Block(name, 60, False, False, False, ops) for name in "ab"], ["aten.mm.default"])
+    [(0, 50, 10), (1, 50, 10), (0, 10, 60), (1, 10, 60)]
+    """
+    left = []
+    for i, block in enumerate(level):
+        saved = [op for op in block.ops if op.name in save]
+        nbytes, ns = sum(op.nbytes for op in saved), sum(op.ns for op in saved)
+        total_ns = sum(op.ns for op in block.ops)
+        left.append([(i, block.kept_bytes - nbytes, total_ns - ns), (i, nbytes, ns)])
     found = []
-    products = [op for op in ops if op.nbytes and _PRODUCT.match(op.name)]
-    for op in sorted(products, key=lambda op: (-op.ns / op.nbytes, op.name)):
-        if op.nbytes <= room:
-            found.append(op.name)
-            room -= op.nbytes
+    while any(left):
+        first = min((own[0] for own in left if own), key=lambda step: round(1024 * step[2] / max(step[1], 1)))
+        found.append(left[first[0]].pop(0))
     return found
 
 
-def proposal(case: Case, everything: Remedy, save: Sequence[str]) -> Remedy:
-    """All blocks but for what these ops give."""
+def proposal(case: Case, choice: Choice) -> Remedy:
+    """Recompute blocks but for what these ops give."""
     model = case.survey.model
     assert model is not None
-    names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in save)
-    lines = _lines(model, everything, save)
-    what, colon, beside = everything.text.partition(":")
+    level = model.levels[0]
+    taken = [i for i, *_ in steps(level, choice.save)[: choice.depth]]
+    base = checkpointing.these(case, level, [block for i, block in enumerate(level) if i in taken])
+    plain = tuple(block.name for i, block in enumerate(level) if taken.count(i) == 2)
+    names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in choice.save)
+    what, colon, beside = base.text.partition(":")
+    of_them = f", {len(base.changes.checkpoint) - len(plain)} of them" if plain else ""
+    changes = replace(base.changes, save=choice.save, plain=plain, own=base.changes.own and not plain)
+    lines = _lines(model, base, changes.plain, choice.save)
     selected = replace(
-        everything,
-        text=f"{what} but for the results of {names}{colon}{beside}",
+        base,
+        text=f"{what}{of_them} but for the results of {names}{colon}{beside}",
         lines=lines,
         after_model=lines,
-        changes=replace(everything.changes, save=tuple(save)),
+        changes=changes,
     )
     # With a cache blocks do other ops when they are run again, which selective checkpointing does not allow.
     without = settings.without_cache(case)
     if without is None:
         return selected
     lines += without.lines
-    return replace(selected, lines=lines, after_model=lines, changes=selected.changes.with_(without.changes))
+    return replace(selected, lines=lines, after_model=lines, changes=changes.with_(without.changes))
 
 
-def _lines(model: Model, everything: Remedy, save: Sequence[str]) -> tuple[str, ...]:
+def _lines(model: Model, base: Remedy, plain: Sequence[str], save: Sequence[str]) -> tuple[str, ...]:
     ops = ", ".join(f"torch.ops.{name}" for name in save)
-    lines = [
+    lines: tuple[str, ...] = (
         "from functools import partial",
         "from torch.utils.checkpoint import create_selective_checkpoint_contexts",
         f"context_fn = partial(create_selective_checkpoint_contexts, [{ops}])",
-    ]
-    if everything.changes.own:
-        options = '{"use_reentrant": False, "context_fn": context_fn}'
-        lines.append(f"{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={options})")
-        return tuple(lines)
-    package = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
-    blocks = ", ".join(expressions(model, everything.changes.checkpoint))
-    return (
-        *lines,
-        f"from {package} import apply_activation_checkpointing, checkpoint_wrapper",
-        f"chosen = {{{blocks}}}",
-        "wrapper = partial(checkpoint_wrapper, context_fn=context_fn)",
-        f"apply_activation_checkpointing({model.variable}, wrapper, check_fn=lambda module: module in chosen)",
     )
+    if base.changes.own and not plain:
+        options = '{"use_reentrant": False}'
+        return lines + tuple(
+            line.replace(options, '{"use_reentrant": False, "context_fn": context_fn}') for line in base.lines
+        )
+    kept = [name for name in base.changes.checkpoint if name not in plain]
+    lines += (
+        f"{_IMPORT}apply_activation_checkpointing, checkpoint_wrapper",
+        f"chosen = {{{', '.join(expressions(model, kept))}}}",
+        "wrapper = partial(checkpoint_wrapper, context_fn=context_fn)",
+    )
+    call = f"apply_activation_checkpointing({model.variable}, "
+    if plain:
+        wholly = f"wholly = {{{', '.join(expressions(model, plain))}}}"
+        lines += (wholly, f"{call}check_fn=lambda module: module in wholly)")
+    return *lines, f"{call}wrapper, check_fn=lambda module: module in chosen)"

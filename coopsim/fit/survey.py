@@ -7,11 +7,21 @@ from coopsim.script import Report
 
 
 @dataclass(frozen=True)
+class Op:
+    """What all calls of an op in a block's forward pass cost, and the bytes that they make."""
+
+    name: str
+    ns: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class Block:
     """A module that can be recomputed. kept_bytes: what its forward pass keeps beyond its result.
 
     own: the model has means of its own to recompute it. cached: it is given a cache of keys and values, which these
-    means turn off. statistics: it keeps running statistics (batch normalisation).
+    means turn off. statistics: it keeps running statistics (batch normalisation). ops: of one forward pass of a block
+    that is in no other.
     """
 
     name: str
@@ -19,15 +29,7 @@ class Block:
     own: bool
     cached: bool
     statistics: bool
-
-
-@dataclass(frozen=True)
-class Op:
-    """What all calls of an op in the blocks' forward passes cost, and the bytes that they make."""
-
-    name: str
-    ns: int
-    nbytes: int
+    ops: tuple[Op, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Model:
     name, file: the user's name of it, and where it has that; "" if that is not known. prefix: what stands before the
     names of modules that the user does not write (a wrapper's). batch: the first size of its input, if it is known.
     sharded: by FSDP2.
-    levels: repeated blocks; then, if these hold repeated blocks, those. ops: of one forward pass of the former.
+    levels: repeated blocks; then, if these hold repeated blocks, those.
     """
 
     number: int
@@ -50,7 +52,6 @@ class Model:
     prefix: str
     file: str
     levels: tuple[tuple[Block, ...], ...]
-    ops: tuple[Op, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -115,7 +116,10 @@ def read(report: Report, needs_bytes: int) -> Survey:
 
 
 def _model(number: int, found: dict[str, Any]) -> Model:
-    levels = tuple(tuple(Block(**block) for block in level) for level in found["levels"])
+    levels = tuple(tuple(map(_block, level)) for level in found["levels"])
     keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file")
-    ops = tuple(Op(**op) for op in found["ops"])
-    return Model(number=number, levels=levels, ops=ops, **{key: found[key] for key in keys})
+    return Model(number=number, levels=levels, **{key: found[key] for key in keys})
+
+
+def _block(found: dict[str, Any]) -> Block:
+    return Block(**found | {"ops": tuple(Op(**op) for op in found["ops"])})

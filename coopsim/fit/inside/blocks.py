@@ -69,16 +69,6 @@ class Blocks:
         """For the parent, of the ith model: its blocks with what each keeps beyond its result; then theirs within."""
         return [[self._about(i, name) for name in names] for names in self._names[i]]
 
-    def ops(self, i: int) -> list[dict[str, Any]]:
-        """For the parent: what the blocks of the ith model run in one forward pass, by op: ns, and bytes made."""
-        total: dict[str, list[int]] = {}
-        for name in self._names[i][0] if self._names[i] else ():
-            for op, (cost, nbytes) in self._ops.get(id(self._by_name[i][name]), {}).items():
-                tally = total.setdefault(op, [0, 0])
-                tally[0] += cost
-                tally[1] += nbytes
-        return [{"name": op, "ns": cost, "nbytes": nbytes} for op, (cost, nbytes) in total.items()]
-
     def _about(self, i: int, name: str) -> dict[str, Any]:
         block = self._by_name[i][name]
         norms = [m for m in block.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
@@ -88,6 +78,7 @@ class Blocks:
             "own": hasattr(block, "gradient_checkpointing"),
             "cached": id(block) in self._cached,
             "statistics": any(m.track_running_stats for m in norms),
+            "ops": [{"name": op, "ns": ns, "nbytes": n} for op, (ns, n) in self._ops.get(id(block), {}).items()],
         }
 
 

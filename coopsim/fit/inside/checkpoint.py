@@ -14,11 +14,16 @@ from coopsim.fit.changes import Changes
 def install(changes: Changes, number: int, model: nn.Module) -> None:
     """Before the first call of a model."""
     if number == changes.root:
-        apply(model, changes.checkpoint, own=changes.own, save=changes.save)
+        apply(model, changes.checkpoint, own=changes.own, save=changes.save, plain=changes.plain)
 
 
-def apply(model: nn.Module, names: tuple[str, ...], *, own: bool, save: tuple[str, ...] = ()) -> None:
-    """Recompute the modules named. own: by the model's own means. save: ops whose results are kept all the same."""
+def apply(
+    model: nn.Module, names: tuple[str, ...], *, own: bool, save: tuple[str, ...] = (), plain: tuple[str, ...] = ()
+) -> None:
+    """Recompute the modules named. own: by the model's own means.
+
+    save: ops whose results are kept all the same, but for the modules in plain, which the own means cannot tell apart.
+    """
     options: dict[str, Any] = {}
     if save:
         ops = [operator.attrgetter(name)(torch.ops) for name in save]
@@ -37,8 +42,11 @@ def apply(model: nn.Module, names: tuple[str, ...], *, own: bool, save: tuple[st
         checkpoint_wrapper,
     )
 
+    wholly = {model.get_submodule(name) for name in plain}
     wrapper = functools.partial(checkpoint_wrapper, **options)
-    apply_activation_checkpointing(model, wrapper, check_fn=lambda module: module in chosen)
+    if wholly:
+        apply_activation_checkpointing(model, check_fn=lambda module: module in wholly)
+    apply_activation_checkpointing(model, wrapper, check_fn=lambda module: module in chosen - wholly)
 
 
 def without_cache(model: nn.Module) -> None:

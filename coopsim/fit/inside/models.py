@@ -61,7 +61,7 @@ class Models:
 
     def found(self, blocks: "Blocks") -> list[dict[str, Any]]:
         """For the parent: what each model is."""
-        return [about | {"levels": blocks.levels(i), "ops": blocks.ops(i)} for i, about in enumerate(self._found)]
+        return [about | {"levels": blocks.levels(i)} for i, about in enumerate(self._found)]
 
 
 def _describe(model: nn.Module) -> dict[str, Any]:
