@@ -15,7 +15,8 @@ _ENOUGH = 2  #: combinations that are looked for
 def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
     """Those that suffice, of the most that each kind can do, and that no kind does alone.
 
-    Those that keep the numbers are tried first, and batches are made smaller where nothing else does.
+    Those that keep the numbers are tried first, and batches are made smaller where nothing else does. Precision that
+    does not suffice may make recomputation that does faster.
     """
     alone = {remedy.kind for remedy in case.trials.found.values()}
     parts = [part for part in _parts(case) if part is not None and part.kind not in alone]
@@ -34,8 +35,22 @@ def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
             found.append(kinds)
             if len(found) == _ENOUGH:
                 return
+    if not found and (done := _faster(case, alone)) is not None:
+        yield done
     if not alone and not found and batch is not None and batch.parts():
         yield from itertools.islice(_smaller(case, batch, parts), _ENOUGH)
+
+
+def _faster(case: Case, alone: set[str]) -> Remedy | None:
+    """All blocks recomputed, in another precision."""
+    most, _, half = _parts(case)
+    if most is None or half is None or most.kind not in alone or half.kind in alone:
+        return None
+    done = case.verify(most.with_(half))
+    if done is not None and done.time_ratio >= case.trials.found[most.kind].time_ratio:
+        del case.trials.found[done.key]
+        return None
+    return done
 
 
 def _smaller(case: Case, batch: Batch, parts: list[Remedy]) -> Iterator[Remedy]:

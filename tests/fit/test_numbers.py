@@ -1,9 +1,15 @@
 """What keeps the numbers keeps every bit of every gradient: the same step with and without, on the CPU."""
 
 import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from coopsim.fit import selective
+from coopsim.fit.case import Case
+from coopsim.fit.survey import Block, Model, Op
 from tests.capture.conftest import Runner
 
 #: A model and its loss by name. `blocks` says which level is recomputed.
@@ -58,7 +64,7 @@ from coopsim.fit.inside import blocks, checkpoint
 calls = []
 nn.Linear.forward = (lambda plain: lambda self, x: (calls.append(1), plain(self, x))[1])(nn.Linear.forward)
 found = []
-for chosen, save in {tries}:
+for chosen, save, wholly, lines in {tries}:
     torch.manual_seed(0)
 {model}
     model.train()
@@ -76,11 +82,15 @@ for chosen, save in {tries}:
     before, plain_calls = gradients()
     names = blocks.repeated(model)[0]
     own = all(hasattr(model.get_submodule(n), "gradient_checkpointing") for n in names)
-    checkpoint.apply(model, tuple(names[:chosen]), own=own, save=save)
+    if lines:
+        exec("\\n".join(lines), {{"model": model, "torch": torch}})
+    else:
+        checkpoint.apply(model, names[:chosen], own=own and not wholly, save=save, plain=names[:wholly])
     after, calls_after = gradients()
     found.append({{
         "blocks": len(names),
         "own": own,
+        "model": str(model),
         "again": calls_after - plain_calls,
         "same": before.keys() == after.keys() and all(torch.equal(before[n], after[n]) for n in before),
     }})
@@ -89,7 +99,15 @@ answer(found)
 PRODUCTS = ("aten.addmm.default", "aten.mm.default")
 
 
-def program(model: str, *tries: tuple[int, tuple[str, ...]], cached: bool = False) -> str:
+Try = tuple[int, tuple[str, ...], int, tuple[str, ...]]
+
+
+def a_try(blocks: int, save: tuple[str, ...] = (), wholly: int = 0, lines: tuple[str, ...] = ()) -> Try:
+    """How many blocks are recomputed, the ops to save, how many keep nothing all the same; lines that do it instead."""
+    return blocks, save, wholly, lines
+
+
+def program(model: str, *tries: Try, cached: bool = False) -> str:
     text = MODELS[model].replace("{cached}", str(cached))
     return PROGRAM.format(model=textwrap.indent(text, "    "), tries=tries)
 
@@ -98,10 +116,11 @@ def program(model: str, *tries: tuple[int, tuple[str, ...]], cached: bool = Fals
     "model", [name if name == "mlp" else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
 def test_gradients_are_bit_for_bit_the_same(model: str, on_phantom: Runner) -> None:
-    """With two of four blocks recomputed, with all, and with all but for products."""
-    two, four, selective = on_phantom(program(model, (2, ()), (4, ()), (4, PRODUCTS)))
+    """With two of four blocks recomputed, with all, with all but for products, and so in two of them."""
+    tries = a_try(2), a_try(4), a_try(4, PRODUCTS), a_try(4, PRODUCTS, 2)
+    two, four, but, mixed = on_phantom(program(model, *tries))
     linear = {"mlp": 2, "transformer": 2, "bert": 6, "t5": 0, "gpt2": 0}[model]  # GPT-2's layers are Conv1D
-    for found, count in ((two, 2), (four, 4), (selective, 4)):
+    for found, count in ((two, 2), (four, 4), (but, 4), (mixed, 4)):
         assert found["blocks"] == 4
         assert found["own"] == (model in ("bert", "gpt2", "t5"))
         assert found["same"]
@@ -112,8 +131,30 @@ def test_gradients_are_bit_for_bit_the_same(model: str, on_phantom: Runner) -> N
 @pytest.mark.slow
 def test_why_a_cache_of_keys_and_values_is_said_to_change_numbers(on_phantom: Runner) -> None:
     """Checkpointing turns it off, and keys and values then lie otherwise in memory."""
-    [found] = on_phantom(program("t5", (4, ()), cached=True))
+    [found] = on_phantom(program("t5", a_try(4), cached=True))
     assert found["same"] is False
+
+
+def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
+    """Two of four blocks recomputed but for products; and all, one of them wholly."""
+    ops = (Op(PRODUCTS[0], 60, 10), Op("aten.gelu.default", 10, 40))
+    level = tuple(Block(str(i), 60, own=False, cached=False, statistics=False, ops=ops) for i in range(4))
+    found = Model(
+        0, "Net", None, half=False, autocast=False, sharded=False, name="", prefix="", file="", levels=(level,)
+    )
+    trials: Any = SimpleNamespace(script=SimpleNamespace(command=()))
+    survey: Any = SimpleNamespace(model=found, report=SimpleNamespace(compiled_graphs=0))
+    case = Case(trials, survey, Path())
+    tries = []
+    for depth, blocks, wholly in ((2, 2, 0), (5, 4, 1)):
+        remedy = selective.proposal(case, selective.Choice(PRODUCTS[:1], depth))
+        assert (len(remedy.changes.checkpoint), len(remedy.changes.plain)) == (blocks, wholly)
+        tries += [a_try(blocks, PRODUCTS[:1], wholly, remedy.lines), a_try(blocks, PRODUCTS[:1], wholly)]
+    two_pasted, two, mixed_pasted, mixed = on_phantom(program("mlp", *tries))
+    assert (two_pasted, mixed_pasted) == (two, mixed)
+    assert two["same"]
+    assert mixed["same"]
+    assert (two["model"].count("CheckpointWrapper"), mixed["model"].count("CheckpointWrapper")) == (2, 4)
 
 
 LOSSES = """
