@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from coopsim import budget, text
+from coopsim.live import settings
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
     *("recomputes", "deviations", "replans", "predicted_overhead", "policy", "unplanned", "deviated"),
 )
-#: Blocks of what is free are put together, wherever they are, before the budget is found too small for them.
-_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-_SET_BY = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +64,7 @@ def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **to
         memory_bytes=memory_bytes,
         traceback=args.traceback,
         output=2 if args.json else None,
-        variables=() if memory_bytes or any(name in os.environ for name in _SET_BY) else (_SETTINGS,),
+        variables=() if memory_bytes else settings.variables(),
         guest="coopsim.live.guest",
         told=json.dumps(told | {"command": script.title}),
     )

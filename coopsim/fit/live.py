@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
+from coopsim.live import settings
 
 #: Budgets as shares of what the allocator may reserve: what lies between tensors takes the rest.
 _SHARES = (0.97, 0.9, 0.8)
@@ -36,7 +37,8 @@ def proposal(case: Case, budget_mib: int) -> Remedy:
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
     line = f"coopsim live run --memory {memory} -- {command}"
-    return case.proposal("live", text(memory), (line,), Changes(live=memory), same=True)
+    changes = Changes(live=memory, variables=settings.variables())  # as the command does
+    return case.proposal("live", text(memory), (line,), changes, same=True)
 
 
 def text(memory: str) -> str:

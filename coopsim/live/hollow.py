@@ -14,7 +14,9 @@ TRAP = "coopsim: evicted"
 def check() -> None:
     """LiveError if this torch cannot do it."""
     if not hasattr(torch.UntypedStorage, "_swap_data_ptr_"):
-        raise LiveError(f"coopsim.live needs a newer torch than {torch.__version__}: its storages cannot be emptied")
+        raise LiveError(
+            f"coopsim.live needs torch 2.12 or later, not {torch.__version__}: its storages cannot be emptied"
+        )
 
 
 def empty(storage: torch.UntypedStorage) -> None:
