@@ -70,8 +70,10 @@ def table(cases: dict[str, dict[str, str]]) -> str:
         if not path.exists():
             continue
         with path.open(encoding="utf-8", newline="") as file:
-            best = {row["kind"]: row for row in reversed(list(csv.DictReader(file)))}
-            remedies = list(reversed(best.values()))[:_SHOWN]
+            best: dict[str, dict[str, str]] = {}
+            for row in csv.DictReader(file):
+                best.setdefault(row["kind"], row)
+            remedies = list(best.values())[:_SHOWN]
         for i, remedy in enumerate(remedies):
             needs, memory, peak = (
                 int(remedy[key]) >> 20 for key in ("needs_bytes", "memory_bytes", "peak_device_bytes")
