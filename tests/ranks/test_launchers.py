@@ -37,9 +37,13 @@ def test_understood(name: str, phantom_run: Command) -> None:
     assert report["command"][0] == words[0]
 
 
-def test_a_world_in_place_of_the_launchers(phantom_run: Command) -> None:
+def test_a_world_in_place_of_the_launchers(
+    phantom_run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     answer = phantom_run("--json", "--world", "32", "--", *LAUNCHERS["torchrun"], FSDP2)
     assert json.loads(answer.out)["world_size"] == 32
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_trace_of_a_rank(tmp_path: Path, phantom_run: Command) -> None:

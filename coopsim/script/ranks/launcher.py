@@ -4,6 +4,7 @@ The launcher itself runs, so that all its options, variables and files have thei
 would start its workers. There it writes down what it would have started, and ends.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -92,6 +93,10 @@ def stop_before_workers(api: ModuleType, folder: str) -> None:
 
     def instead(self: Any, *words: Any) -> None:
         config, entrypoint = self._config, self._entrypoint
+        logs = Path(getattr(config.logs_specs, "root_log_dir", None) or "")
+        if logs.name.startswith("torchelastic_"):  # made for the workers' logs, in the folder for temporary files
+            with contextlib.suppress(OSError):
+                logs.rmdir()
         refused = ""
         if not isinstance(entrypoint, str):
             refused = "the launcher runs a function; let it start a command: without --run-path, or not from Python"
