@@ -22,8 +22,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[completion,dask,dev,optimum]'
 	@echo "installing PyTorch and Triton (530 and 250 MB)"
 	$(BIN)/pip install --quiet -c constraints.txt --no-deps torch accelerate triton
-	$(BIN)/pip install --quiet -c constraints.txt transformers filelock fsspec jinja2 networkx psutil setuptools sympy typing-extensions
+	$(BIN)/pip install --quiet --no-warn-conflicts -c constraints.txt transformers filelock fsspec jinja2 networkx psutil setuptools sympy typing-extensions
 	@touch $@
+	@echo "ready: . $(VENV)/bin/activate (PyTorch is here without CUDA's libraries: start what imports it with coopsim)"
 
 demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coop, train in half the memory, draw the figures
 	@mkdir -p $(OUT)

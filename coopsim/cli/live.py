@@ -2,15 +2,11 @@
 
 import argparse
 import json
-import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coopsim import budget, text
-from coopsim.live import settings
+from coopsim.cli.live_script import Failed, said_by, script_of
 from coopsim.types import CoopsimError
-
-if TYPE_CHECKING:
-    from coopsim.script import Script
 
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
@@ -36,53 +32,6 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         raise Failed(failed, said["fits"])
     return 0
-
-
-def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **told: Any) -> "Script":
-    """The script, with what its guest is told (live.guest.Told). memory_bytes: of the card, if not what it has."""
-    from coopsim import policies
-    from coopsim.phantom import profiles
-    from coopsim.script import Script
-
-    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
-    if not command:
-        raise CoopsimError(
-            f"name the command to run after --, as in: coopsim live {args.action} --memory 8GiB -- python train.py"
-        )
-    policies.find(args.policy)
-    if args.gpu is not None:
-        profiles.get(args.gpu)
-    if told.get("plan"):
-        from coopsim.live import plan_file
-
-        plan_file.load(told["plan"])  # else the script would have to start to find that it is none
-        told["plan"] = os.path.abspath(told["plan"])
-    script = Script(command)
-    return Script(
-        command,
-        card=args.gpu or "",
-        memory_bytes=memory_bytes,
-        traceback=args.traceback,
-        output=2 if args.json else None,
-        variables=() if memory_bytes else settings.variables(),
-        guest="coopsim.live.guest",
-        told=json.dumps(told | {"command": script.title}),
-    )
-
-
-def said_by(script: "Script") -> dict[str, Any]:
-    """The report of the process that trained."""
-    from coopsim.script import guests
-
-    return max(guests(script), key=lambda one: int(one["steps"]))
-
-
-class Failed(CoopsimError):  # noqa: N818 (of the script, not of ours)
-    """The script was ended: memory ran out, or it does what cannot be followed."""
-
-    def __init__(self, why: str, fits: bool) -> None:
-        super().__init__(why)
-        self.exit_code = 2 if fits else 3
 
 
 def _text(said: dict[str, Any]) -> str:

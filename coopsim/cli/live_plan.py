@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import budget, files
-from coopsim.cli.live import Failed, said_by, script_of
+from coopsim.cli.live_script import Failed, said_by, script_of
 from coopsim.progress import note
 from coopsim.text import human
 

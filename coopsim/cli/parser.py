@@ -315,7 +315,7 @@ def _advise(p: Parser) -> None:
 
 
 def _info(p: Parser) -> None:
-    p.add_argument("trace", metavar="T", help="trace file, or synth:NAME")
+    p.add_argument("trace", metavar="T", help="trace file, name of `coopsim list traces`, or synth:NAME")
     p.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -345,7 +345,7 @@ def _common(p: Parser) -> None:
 
 
 def _replay(p: Parser) -> None:
-    p.add_argument("trace", metavar="T", help="trace file, or synth:NAME")
+    p.add_argument("trace", metavar="T", help="trace file, name of `coopsim list traces`, or synth:NAME")
     p.add_argument(
         "--policy",
         required=True,
@@ -377,7 +377,9 @@ def _replay(p: Parser) -> None:
 
 def _gap(p: Parser) -> None:
     p.add_argument(
-        "trace", metavar="T", help="trace file, or synth:NAME; the answer is exact for traces of some tens of ops"
+        "trace",
+        metavar="T",
+        help="trace file, name of `coopsim list traces`, or synth:NAME; exact for traces of up to about a hundred ops",
     )
     p.add_argument("--budget", required=True, metavar="B,B|FROM:TO:STEP", help=BUDGET_HELP)
     p.add_argument("--policy", metavar="P,P", help="policies to compare (default: all)")
@@ -425,7 +427,7 @@ def _plot(p: Parser) -> None:
 
 
 def _report(p: Parser) -> None:
-    p.add_argument("traces", metavar="T", nargs="+", help="trace files, or synth:NAME")
+    p.add_argument("traces", metavar="T", nargs="+", help="trace files, names of `coopsim list traces`, or synth:NAME")
     p.add_argument("-o", "--output", metavar="F.html", required=True, help="HTML file to write")
     p.add_argument("--policy", default=grid.POLICIES, metavar="P,P", help="policies (default: %(default)s)")
     p.add_argument("--budget", default=grid.BUDGETS, metavar="B,B|FROM:TO:STEP", help="budgets (default: %(default)s)")

@@ -7,6 +7,7 @@ from typing import Any
 
 from coopsim import files
 from coopsim.trace import load_trace
+from coopsim.trace.named import shipped
 from coopsim.types import CoopsimError
 
 
@@ -16,13 +17,15 @@ def remember(trace: Any, spec: str) -> None:
         note = _note(trace.content_hash)
         note.parent.mkdir(parents=True, exist_ok=True)
         with files.replacing(note) as part:
-            part.write_text(spec if spec.startswith("synth:") else str(Path(spec).resolve()), encoding="utf-8")
+            is_file = not spec.startswith("synth:") and Path(spec).exists()
+            part.write_text(str(Path(spec).resolve()) if is_file else spec, encoding="utf-8")
 
 
 def trace_of(schedule: Any, given: str | None, near: str) -> Any:
     """The trace that the schedule in the file `near` was made from: the one given, or the one with its hash.
 
-    Looked for beside the schedule, here, in traces/, and where the last replay of it had it.
+    Looked for beside the schedule, here, in traces/, where the last replay of it had it, and among those that come with
+    coopsim.
     """
     wanted = schedule.header.get("trace", "")
     if given is not None:
@@ -40,9 +43,13 @@ def trace_of(schedule: Any, given: str | None, near: str) -> Any:
             trace = load_trace(last)
             if trace.content_hash == wanted:
                 return trace
+    for path in _with_hash(list(dict.fromkeys(p.parent for p in shipped().values())), wanted):
+        with suppress(CoopsimError):
+            return load_trace(path)
     looked = ", ".join(str(folder) for folder in folders) + (f", and no longer {last}" if last else "")
     raise CoopsimError(
-        f"the trace of {near} ({wanted}) was not found (looked in {looked}); name its file, or synth:NAME, with --trace"
+        f"the trace of {near} ({wanted}) was not found (looked in {looked}); name it with --trace: its file, a name of "
+        "coopsim list traces, or synth:NAME"
     )
 
 

@@ -38,6 +38,29 @@ def environment(card: str | Profile, *, total_bytes: int | None = None, devices:
     return found
 
 
+def without_gpu() -> dict[str, str]:
+    """Variables under which this Python's torch can be imported, and finds no GPU; merge them over os.environ.
+
+    None where it can be imported as it is. A CUDA build without NVIDIA's libraries cannot: it gets the stand-ins and no
+    card.
+    """
+    found = wheel.find_any()
+    if not found.cuda or found.has_real_libraries or _has_cudnn(found.cudnn // 10_000):
+        return {}
+    return environment("a100-80gb", devices=0)
+
+
+def _has_cudnn(major: int) -> bool:
+    """Does this machine have a cuDNN of that version, as torch asks for one when it is imported?"""
+    import ctypes
+
+    try:
+        ctypes.CDLL(f"libcudnn.so.{major}")
+    except OSError:
+        return False
+    return True
+
+
 def compiler_caches() -> dict[str, str]:
     """Variables for caches of our own of what Inductor and Triton compile.
 

@@ -99,7 +99,11 @@ def _say(script: "Script", text: str) -> None:
 
 def _variables(script: "Script", task: Task, folder: str, *, devices: int = 1) -> dict[str, str]:
     """The environment of a process whose reports go to a folder."""
-    gpu = phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices) if script.card else {}
+    gpu = (
+        phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices)
+        if script.card
+        else phantom.without_gpu()
+    )
     site = str(Path(__file__).parent / "site")
     path = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
     caches = phantom.compiler_caches()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from coopsim import phantom
 from tests.conftest import ROOT
 from tests.live.conftest import Child
 
@@ -19,11 +18,8 @@ KEYS = {
 }
 
 
-def live(*words: str, with_torch: bool = False) -> subprocess.CompletedProcess[str]:
-    """with_torch: PyTorch can be imported by programs that are not on the phantom GPU, too."""
+def live(*words: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    if with_torch:
-        environment |= phantom.environment("a100-80gb")
     command = [sys.executable, "-m", "coopsim", "live", "run", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
@@ -78,12 +74,33 @@ def test_compiled_programs_are_refused() -> None:
     assert (done.returncode, "torch.compile hides its ops" in done.stderr) == (2, True), done.stderr
 
 
+LOOP = """
+import torch
+assert not torch.cuda.is_available()
+model = torch.nn.Sequential(*(layer for _ in range(8) for layer in (torch.nn.Linear(128, 128), torch.nn.GELU())))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(5):
+    model(torch.randn(512, 128)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.usefixtures("child")
+def test_on_the_cpu_with_a_torch_that_lacks_the_libraries_of_cuda(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP, encoding="utf-8")
+    done = live("--memory", "60%", "--json", "--", "python", str(tmp_path / "loop.py"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["steps"], found["planned_steps"] >= 3, found["evictions"] > 0) == (5, True, True)
+
+
 @pytest.mark.slow
 def test_the_same_losses_on_the_cpu(child: Child) -> None:
     words = ["--device", "cpu", "--width", "64"]
     plain = child(f"import subprocess, sys\nanswer(subprocess.run([sys.executable, {str(SCRIPT)!r}, *{words}], "
                   "capture_output=True, text=True).stdout)")  # fmt: skip
-    done = live("--memory", "70%", "--json", "--", "python", str(SCRIPT), *words, with_torch=True)
+    done = live("--memory", "70%", "--json", "--", "python", str(SCRIPT), *words)
     assert done.returncode == 0, done.stderr
     losses = [line for line in done.stderr.splitlines() if line.replace(".", "").isdecimal()]
     assert losses == plain.splitlines()
