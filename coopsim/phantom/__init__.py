@@ -41,24 +41,14 @@ def environment(card: str | Profile, *, total_bytes: int | None = None, devices:
 def without_gpu() -> dict[str, str]:
     """Variables under which this Python's torch can be imported, and finds no GPU; merge them over os.environ.
 
-    None where it can be imported as it is. A CUDA build without NVIDIA's libraries cannot: it gets the stand-ins and no
-    card.
+    None where it can be imported as it is, or is not there at all. A CUDA build without NVIDIA's libraries cannot: it
+    gets the stand-ins and no card. Raises PhantomError if these cannot be had here.
     """
-    found = wheel.find_any()
-    if not found.cuda or found.has_real_libraries or _has_cudnn(found.cudnn // 10_000):
-        return {}
-    return environment("a100-80gb", devices=0)
-
-
-def _has_cudnn(major: int) -> bool:
-    """Does this machine have a cuDNN of that version, as torch asks for one when it is imported?"""
-    import ctypes
-
     try:
-        ctypes.CDLL(f"libcudnn.so.{major}")
-    except OSError:
-        return False
-    return True
+        found = wheel.find()
+    except PhantomError:
+        return {}
+    return {} if found.has_real_libraries or found.can_be_imported() else environment("a100-80gb", devices=0)
 
 
 def compiler_caches() -> dict[str, str]:

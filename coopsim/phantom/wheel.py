@@ -42,6 +42,11 @@ class Wheel:
         """Are NVIDIA's wheels installed beside it? torch's RPATH names them, and comes before LD_LIBRARY_PATH."""
         return (self.folder.parent / "nvidia").is_dir()
 
+    def can_be_imported(self) -> bool:
+        """Does it find the libraries that it needs, wherever they are? Tried, as it alone knows where it looks."""
+        command = [sys.executable, "-c", "import torch"]
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0  # noqa: S603
+
     @property
     def cudnn(self) -> int:
         """The cuDNN it wants, as cudnnGetVersion counts (92400 is 9.24.0); that of torch 2.14 if it does not say."""
