@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from coopsim.capture import graphs
 from coopsim.capture.errors import CaptureError
 from coopsim.capture.recorder import Recorder
 
@@ -57,11 +58,9 @@ def watch_kernels_if_any(recorder: Recorder) -> None:
     if heuristics is None:
         return
     watch_kernels(heuristics, recorder)
-    replay = torch.cuda.CUDAGraph.replay
 
-    def replayed(graph: Any) -> None:
+    def refuse() -> None:
         if recorder.records:
             raise CaptureError("the step replays CUDA graphs, which show no ops; compile it without them")
-        replay(graph)
 
-    torch.cuda.CUDAGraph.replay = replayed  # type: ignore[method-assign, assignment]
+    graphs.before_replay(refuse)

@@ -17,6 +17,14 @@ def is_trace(path: str) -> bool:
         raise CoopsimError(f"{path}: {'no such file' if isinstance(e, FileNotFoundError) else e.strerror}") from None
 
 
+def command_of(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
+    """What stands after `--`. verb: how to call this, for the CoopsimError where nothing does."""
+    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
+    if not command:
+        raise CoopsimError(f"name the command to run after --, as in: coopsim {verb} -- python train.py")
+    return command
+
+
 def timeline_params(args: argparse.Namespace) -> Any:
     """What `--timeline-params` names, or what is shipped if `--timeline` or no such option is there; else None."""
     if args.timeline_params is None and not getattr(args, "timeline", True):

@@ -5,6 +5,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
+from coopsim.cli.common import command_of
 from coopsim.cli.phantom import memory_of, text_of
 from coopsim.progress import note
 from coopsim.types import CoopsimError
@@ -18,9 +19,7 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.fit import Search, saved
     from coopsim.script import Script
 
-    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
-    if not command:
-        raise CoopsimError("name the command to run after --, as in: coopsim fit --gpu rtx-3060 -- python train.py")
+    command = command_of(args, "fit --gpu rtx-3060")
     script = Script(command, card=args.gpu, memory_bytes=memory_of(args))
     number = args.apply or args.patch
     remedies = saved.load(script) if number else None

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from coopsim.live.plan_file import PlanFile
 
 _RUNS = 4  #: by a plan that is mended, at most
-_ENDLESS = 4 << 40  #: the card on which steps are recorded: none of its memory is wanted for long
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,8 +69,9 @@ def recorded(args: argparse.Namespace, path: str) -> "PlanFile":
     """The script's steps, in all the memory that they want."""
     from coopsim.live import plan_file
     from coopsim.live.errors import LiveError
+    from coopsim.script import memory
 
-    endless = _ENDLESS if args.gpu else None
+    endless = memory.ENDLESS if args.gpu else None
     script = script_of(args, memory_bytes=endless, policy=args.policy, save=path, steps=args.steps)
     said = said_by(script)
     if said["failed"]:

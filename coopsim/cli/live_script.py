@@ -5,6 +5,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from coopsim.cli.common import command_of
 from coopsim.live import settings
 from coopsim.types import CoopsimError
 
@@ -18,11 +19,7 @@ def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **to
     from coopsim.phantom import profiles
     from coopsim.script import Script
 
-    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
-    if not command:
-        raise CoopsimError(
-            f"name the command to run after --, as in: coopsim live {args.action} --memory 8GiB -- python train.py"
-        )
+    command = command_of(args, f"live {args.action} --memory 8GiB")
     policies.find(args.policy)
     if args.gpu is not None:
         profiles.get(args.gpu)

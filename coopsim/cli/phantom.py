@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from coopsim import files, renamed, text
 from coopsim.cli import phantom_ranks as ranks
+from coopsim.cli.common import command_of
 from coopsim.phantom import profiles
 from coopsim.progress import note
 from coopsim.types import CoopsimError
@@ -16,17 +17,12 @@ from coopsim.types import CoopsimError
 if TYPE_CHECKING:
     from coopsim.script import OutOfMemory, Report, Script
 
-#: A card on which memory does not run out, for a script that needs more than the one it is asked about.
-_ENDLESS = 4 << 40
-
 
 def run(args: argparse.Namespace) -> int:
     from coopsim.script import Script, record
     from coopsim.script import run as run_script
 
-    command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
-    if not command:
-        raise CoopsimError("name the command to run after --, as in: coopsim phantom run -- python train.py")
+    command = command_of(args, "phantom run")
     if args.largest and args.compile_budget is None:
         from coopsim.cli import phantom_largest
 
@@ -102,11 +98,12 @@ def _compile_budget(args: argparse.Namespace) -> int:
 def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
     from coopsim.script import fit
     from coopsim.script import run as run_script
+    from coopsim.script.memory import ENDLESS
 
     note("looking for the smallest memory that trains")
     enough = report
     if report.outcome == "oom":
-        enough = run_script(script.with_memory(_ENDLESS), requests=requests)
+        enough = run_script(script.with_memory(ENDLESS), requests=requests)
     elif not requests.exists():  # PyTorch keeps one history, and that was for the snapshot
         enough = run_script(replace(script, quiet=True), requests=requests)
     smallest, runs = fit(script, enough, requests, note)

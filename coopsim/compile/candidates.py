@@ -6,6 +6,7 @@ choice; its figures come from the partition that PyTorch's own functions make of
 """
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -95,8 +96,8 @@ class Problem:
         held = {key for node in self._info.inputs for key in liveness.storages(node)}
         results = [node for node in _results(forward)[: self._outputs] if isinstance(node, fx.Node)]
         held |= {key for node in results for key in liveness.storages(node)}
-        ahead = liveness.taken(forward.graph, lambda _: True, Fusion(forward.graph, fuses=self.fuses))
-        back = liveness.taken(
+        ahead = liveness.peak_bytes(forward.graph, lambda _: True, Fusion(forward.graph, fuses=self.fuses))
+        back = liveness.peak_bytes(
             backward.graph,
             lambda node: any(key in held for key in liveness.storages(node)),
             Fusion(backward.graph, fuses=self.fuses),
@@ -112,7 +113,7 @@ class Problem:
             if node.op == "call_function" and node.name in first and node.name in by_name and node.name not in kept
         ]
         return Figures(
-            peak_bytes=max(ahead.peak_bytes, held_bytes + back.peak_bytes),
+            peak_bytes=max(ahead, held_bytes + back),
             flops=sum(self.flops.get(node, 0) for node in again),
             recomputed_bytes=sum(sum(liveness.storages(node).values()) for node in again),
         )
@@ -160,19 +161,20 @@ def _results(module: fx.GraphModule) -> list[Any]:
 
 def _frame(function: str) -> FrameType:
     """PyTorch hands its solvers neither the module nor the number of outputs: the callers have them."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame in _callers():
         if frame.f_code.co_name == function:
             return frame
-        frame = frame.f_back
     raise CoopsimError(f"coopsim.compile.solver: called by no {function} of PyTorch's")
 
 
 def _compiles_kernels() -> bool:
     """Is it Inductor that asks, and no backend that runs op by op?"""
+    return any(frame.f_code.co_filename.endswith("_inductor/compile_fx.py") for frame in _callers())
+
+
+def _callers() -> Iterator[FrameType]:
+    """From the innermost on."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_filename.endswith("_inductor/compile_fx.py"):
-            return True
+        yield frame
         frame = frame.f_back
-    return False

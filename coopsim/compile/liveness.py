@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,14 +10,6 @@ from torch.fx.experimental.symbolic_shapes import optimization_hint
 
 #: The allocator hands out multiples of this.
 GRAIN = 512
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Bytes beyond what is held anyway: at the peak, and at the end."""
-
-    peak_bytes: int
-    left_bytes: int
 
 
 def storages(node: fx.Node) -> dict[int, int]:
@@ -94,8 +85,11 @@ def _reduces(node: fx.Node) -> bool:
     return any(sum(storages(operand).values()) > 4 * nbytes for operand in node.all_input_nodes)
 
 
-def taken(graph: fx.Graph, held: Callable[[fx.Node], bool], fusion: Fusion) -> Taken:
-    """Of a graph that is run in its order, each value going with its last use. held: is an input kept by others?"""
+def peak_bytes(graph: fx.Graph, held: Callable[[fx.Node], bool], fusion: Fusion) -> int:
+    """Bytes beyond what is held anyway, of a graph that is run in its order, each value going with its last use.
+
+    held: is an input kept by others?
+    """
     nodes = list(graph.nodes)
     order = {node: at for at, node in enumerate(nodes)}
     hidden = {node for node in nodes if fusion.hides(node)}
@@ -125,4 +119,4 @@ def taken(graph: fx.Graph, held: Callable[[fx.Node], bool], fusion: Fusion) -> T
         peak = max(peak, now)
         for key in going[at]:
             now -= live.pop(key)
-    return Taken(peak, now)
+    return peak

@@ -59,11 +59,11 @@ def _one_more(case: Case, level: Sequence[Block], save: Sequence[str]) -> Remedy
 
     That may take less memory than without: recomputation ends at the last op that is needed.
     """
+    products = _products(level)
     others = [name for name in ranking(level) if name not in save]
     if not others:
         return None
-    nbytes = {name: sum(op.nbytes for block in level for op in block.ops if op.name == name) for name in others}
-    wider = (*save, min(others, key=lambda name: nbytes[name]))
+    wider = (*save, min(others, key=lambda name: products[name][1]))
     if sorted(i for i, *_ in steps(level, wider)[: len(level)]) != list(range(len(level))):
         return None
     return case.verify(proposal(case, Choice(wider, len(level))))
@@ -101,13 +101,18 @@ def ranking(level: Sequence[Block]) -> list[str]:
     >>> ranking([Block("a", 60, False, False, False, ops)])
     ['aten.bmm.default', 'aten.mm.default']
     """
+    costs = {name: ns / nbytes for name, (ns, nbytes) in _products(level).items()}
+    return sorted(costs, key=lambda name: (-costs[name], name))
+
+
+def _products(level: Sequence[Block]) -> dict[str, tuple[int, int]]:
+    """Of each product that makes something, in all blocks: ns, bytes."""
     total: dict[str, tuple[int, int]] = {}
     for op in itertools.chain(*(block.ops for block in level)):
         if _PRODUCT.match(op.name):
             ns, nbytes = total.get(op.name, (0, 0))
             total[op.name] = ns + op.ns, nbytes + op.nbytes
-    costs = {name: ns / nbytes for name, (ns, nbytes) in total.items() if nbytes}
-    return sorted(costs, key=lambda name: (-costs[name], name))
+    return {name: (ns, nbytes) for name, (ns, nbytes) in total.items() if nbytes}
 
 
 def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from coopsim.phantom import wheel
+from coopsim.phantom import compilers, wheel
 from coopsim.phantom.errors import PhantomError
 
 _RUNTIME = (
@@ -76,12 +76,10 @@ def cache_folder() -> Path:
 
 def compiler() -> str:
     """The C compiler: $CC, or cc, gcc, clang. Raises PhantomError if there is none."""
-    names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
-    for name in names:
-        found = shutil.which(name)
-        if found:
-            return found
-    raise PhantomError(f"no C compiler ({', '.join(names)}); install one, as in: apt install gcc")
+    found = compilers.find("CC")
+    if found is None:
+        raise PhantomError(f"{compilers.missing('CC')}; install one, as in: apt install gcc")
+    return found
 
 
 def _sources() -> dict[str, str]:

@@ -4,6 +4,9 @@ from coopsim import budget
 from coopsim.phantom import profiles
 from coopsim.types import CoopsimError
 
+#: Of a card on which memory does not run out.
+ENDLESS = 4 << 40
+
 
 def of_card(name: str, text: str | None, option: str) -> int | None:
     """The card's memory as it was asked for, context included; None: what it has.

@@ -1,15 +1,13 @@
 """A trace of some steps of a script: from the end of one call of Optimizer.step to the end of a later one."""
 
 import gc
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
 import coopsim
 from coopsim import trace
-from coopsim.capture import assemble
+from coopsim.capture import assemble, graphs
 from coopsim.capture.recorder import Recorder
 from coopsim.capture.steady import Steady
 from coopsim.script.task import Task
@@ -21,7 +19,7 @@ class TraceOfSteps:
     def __init__(self, task: Task, recorder: Recorder) -> None:
         self._task, self._recorder = task, recorder
         self._replays = False
-        _around(torch.cuda.CUDAGraph, self._replayed)
+        graphs.before_replay(self._replayed)
         self._seen = 0
         self._steady: Steady | None = None
         self.outcome = "too few steps"
@@ -70,16 +68,6 @@ class TraceOfSteps:
         trace.save(assemble.assemble(recording, history, header), Path(task.trace))
         gc.collect()
         self.outcome = "written"
-
-
-def _around(graphs: type[torch.cuda.CUDAGraph], replayed: Callable[[], None]) -> None:
-    original = graphs.replay
-
-    def replay(graph: Any) -> None:
-        replayed()
-        original(graph)
-
-    graphs.replay = replay  # type: ignore[method-assign, assignment]
 
 
 def _name(command: str) -> str:

@@ -57,15 +57,7 @@ def peak_bytes(trace: "Trace", granule: int = 1) -> int:
 def bytes_at_peak(trace: "Trace") -> dict[str, int]:
     """What is alive when the most is (as in `live_bytes`), by role; the op's own temporaries count as `temporary`."""
     op = int(live_bytes(trace).argmax())
-    made, freed = np.full(trace.n_storages, -1), np.full(trace.n_storages, trace.n_ops)
-    made[trace.creates.values] = np.repeat(np.arange(trace.n_ops), np.diff(trace.creates.start))
-    freed[trace.freed] = trace.freed_after
-    alive = (made <= op) & (freed >= op)
-    held: Counter[str] = Counter()
-    for storage in alive.nonzero()[0].tolist():
-        held[str(trace.role[storage])] += int(trace.bytes[storage])
-    held[str(Role.TEMPORARY)] += sum(trace.temporaries.rows()[op])
-    return {str(role): held[role] for role in Role if held[role]}
+    return {role: int(alive[op]) for role, alive in live_bytes_by_role(trace).items() if alive[op]}
 
 
 def info(trace: "Trace") -> dict[str, Any]:

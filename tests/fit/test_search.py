@@ -27,6 +27,14 @@ def script(memory_mib: int, *words: str, card: str = "rtx-3060") -> Script:
     return Script((f"{SCRIPTS / words[0]}", *words[1:]), card=card, memory_bytes=memory_mib * MIB)
 
 
+def too_large(it: Script, folder: Path) -> Case:
+    """A script, surveyed, that needs more than its card has."""
+    trials = Trials(it, lambda _: None)
+    case = Case(trials, trials.survey(folder / "requests.npy"), folder / "requests.npy")
+    assert case.survey.needs_bytes > it.total_bytes
+    return case
+
+
 def plain(found: Fit) -> Remedy:
     """Checkpointing that keeps nothing of its blocks."""
     return next(r for r in found.remedies if r.kind == "checkpointing" and not r.changes.save)
@@ -42,12 +50,9 @@ def blocks() -> tuple[Script, Fit, list[str]]:
 
 def test_a_remedy_is_tried_and_fits_when_applied(tmp_path: Path) -> None:
     it = replace(script(300, "blocks.py", "--batch", "1024"), quiet=True)
-    trials = Trials(it, lambda _: None)
-    survey = trials.survey(tmp_path / "requests.npy")
-    assert survey.needs_bytes > it.total_bytes
-    case = Case(trials, survey, tmp_path / "requests.npy")
-    assert survey.model is not None
-    remedy = case.verify(checkpointing.proposal(case, survey.model.levels[0], 7))
+    case = too_large(it, tmp_path)
+    assert case.survey.model is not None
+    remedy = case.verify(checkpointing.proposal(case, case.survey.model.levels[0], 7))
     assert remedy is not None
     assert remedy.verified
     assert remedy.peak_device_bytes <= 300 * MIB * 0.98
@@ -57,11 +62,10 @@ def test_a_remedy_is_tried_and_fits_when_applied(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_loss_in_chunks(tmp_path: Path) -> None:
     it = replace(script(600, "words.py", "2048"), quiet=True)
-    trials = Trials(it, lambda _: None)
-    survey = trials.survey(tmp_path / "requests.npy")
-    assert survey.needs_bytes > it.total_bytes
+    case = too_large(it, tmp_path)
+    survey = case.survey
     assert survey.logits_bytes == 2048 * 16000 * 4
-    [remedy] = settings.find_others(Case(trials, survey, tmp_path / "requests.npy"))
+    [remedy] = settings.find_others(case)
     assert remedy.text.startswith("the loss in chunks")
     assert not remedy.same_numbers
     copy = tmp_path / "words.py"
@@ -198,10 +202,8 @@ def test_a_program_that_fits_says_the_room_and_a_larger_batch() -> None:
 @pytest.mark.slow
 def test_a_compiled_script_saves_less(tmp_path: Path) -> None:
     it = replace(script(420, "compiled.py", "4096"), quiet=True)
-    trials = Trials(it, lambda _: None)
-    survey = trials.survey(tmp_path / "requests.npy")
-    assert survey.needs_bytes > it.total_bytes
-    [remedy] = compiled.find(Case(trials, survey, tmp_path / "requests.npy"))
+    case = too_large(it, tmp_path)
+    [remedy] = compiled.find(case)
     assert remedy.changes.activation_memory_budget == 0.9
     assert remedy.peak_device_bytes <= 420 * MIB * 0.98
     assert 1.0 < remedy.time_ratio < 4 / 3
@@ -210,7 +212,7 @@ def test_a_compiled_script_saves_less(tmp_path: Path) -> None:
     assert apply(it, replace(remedy, changes=Changes())).outcome == "oom"
     copy = tmp_path / "compiled.py"
     copy.write_text((SCRIPTS / "compiled.py").read_text())
-    patch = with_patch(replace(remedy), survey).patch
+    patch = with_patch(replace(remedy), case.survey).patch
     subprocess.run(["patch", str(copy)], input=patch, text=True, check=True, capture_output=True)
     patched = replace(it, command=(str(copy), "4096"))
     assert apply(patched, replace(remedy, command=patched.command, changes=Changes())).outcome == "ok"

@@ -9,13 +9,13 @@ Importing this package imports no torch.
 import ctypes
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from importlib import resources
 from pathlib import Path
 
 from coopsim.capture.errors import CaptureError
+from coopsim.phantom import compilers
 from coopsim.phantom.build import cache_folder
 from coopsim.phantom.wheel import find_any
 
@@ -40,10 +40,9 @@ def variables() -> dict[str, str]:
     if torch.cuda:
         raise CaptureError(f"torch {torch.version} is a CUDA build: record without --device, on the phantom GPU")
     source = resources.files("coopsim.capture.fake").joinpath("guard.cpp").read_text(encoding="utf-8")
-    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
-    compiler = next((found for found in map(shutil.which, names) if found), None)
+    compiler = compilers.find("CXX")
     if compiler is None:
-        raise CaptureError(f"no C++ compiler ({', '.join(names)}); install one, as in: apt install g++")
+        raise CaptureError(f"{compilers.missing('CXX')}; install one, as in: apt install g++")
     key = hashlib.blake2b(f"{source}{torch.version}{torch.folder}{compiler}".encode(), digest_size=8).hexdigest()
     library = cache_folder() / f"fake-{key}.so"
     if not library.exists():
@@ -56,7 +55,7 @@ def variables() -> dict[str, str]:
             command = [compiler, *options, *paths, str(file), "-o", str(out), "-lc10", "-ltorch_cpu"]
             run = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
             if run.returncode:
-                first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:200])
+                first = compilers.first_error(run.stderr)
                 raise CaptureError(f"{compiler} cannot compile the guard of fake tensors: {first}")
             out.rename(library)
     return {_GUARD: str(library)}

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from importlib import resources
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from coopsim.phantom import compilers
 from coopsim.phantom.build import cache_folder
 
 NAME = "libcoopsim-observer.so"
@@ -41,20 +41,17 @@ def library() -> Path:
         command = [cxx, *_FLAGS, abi, f"-I{headers}", f"-I{scratch}", str(source), "-o", str(made), *libraries]
         run = subprocess.run(command, check=False, capture_output=True, text=True, env=_plain())  # noqa: S603
         if run.returncode:
-            first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:200])
-            raise NoObserverError(f"{cxx} cannot compile it: {first}")
+            raise NoObserverError(f"{cxx} cannot compile it: {compilers.first_error(run.stderr)}")
         made.rename(file)
     return file
 
 
 def compiler() -> str:
     """The C++ compiler: $CXX, or c++, g++, clang++. NoObserverError if there is none."""
-    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
-    for name in names:
-        found = shutil.which(name)
-        if found:
-            return found
-    raise NoObserverError(f"no C++ compiler ({', '.join(names)})")
+    found = compilers.find("CXX")
+    if found is None:
+        raise NoObserverError(compilers.missing("CXX"))
+    return found
 
 
 def _plain() -> dict[str, str]:
