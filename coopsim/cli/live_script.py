@@ -5,6 +5,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from coopsim import budget
 from coopsim.cli.common import command_of
 from coopsim.live import settings
 from coopsim.types import CoopsimError
@@ -17,12 +18,14 @@ def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **to
     """The script, with what its guest is told (live.guest.Told). memory_bytes: of the card, if not what it has."""
     from coopsim import policies
     from coopsim.phantom import profiles
-    from coopsim.script import Script
+    from coopsim.script import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")
     policies.find(args.policy)
     if args.gpu is not None:
         profiles.get(args.gpu)
+        if args.memory and not args.memory.strip().endswith("%"):
+            memory.no_more_than(args.gpu, budget.parse(args.memory, None, "--memory"), f"--memory {args.memory}")
     if told.get("plan"):
         from coopsim.live import plan_file
 

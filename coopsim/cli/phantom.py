@@ -84,14 +84,11 @@ def memory_of(args: argparse.Namespace) -> int | None:
 
 
 def _compile_budget(args: argparse.Namespace) -> int:
-    from coopsim.script.memory import of_card
+    from coopsim.script.memory import no_more_than, of_card
 
-    card, nbytes = profiles.get(args.gpu), of_card(args.gpu, args.compile_budget, "--compile-budget")
+    nbytes = of_card(args.gpu, args.compile_budget, "--compile-budget")
     assert nbytes is not None
-    if nbytes > card.memory_bytes:
-        raise CoopsimError(
-            f"--compile-budget {args.compile_budget}: a {card.title} has {text.human(card.memory_bytes)}"
-        )
+    no_more_than(args.gpu, nbytes, f"--compile-budget {args.compile_budget}")
     return nbytes
 
 

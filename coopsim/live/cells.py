@@ -15,8 +15,9 @@ class Cell:
     """A storage of the program. An op that changes it in place makes its next version.
 
     `gone`: its memory was taken. `held`: storages of ours with the bytes of some version, or the program's own, which
-    we hold for longer than the program does. `makers`: by version, the call that made it. `pinned`: somebody has its
-    address. `touched`: when it was used last, in ops.
+    we hold for longer than the program does. `makers`: by version, the call that made it. `made_again`: its memory is
+    of an op that was run again. `pinned`: somebody has its address. `streams`: of the ops that used it, where there may
+    be several. `touched`: when it was used last, in ops.
     """
 
     __slots__ = (
@@ -24,6 +25,7 @@ class Cell:
         "gone",
         "held",
         "key",
+        "made_again",
         "makers",
         "nbytes",
         "pinned",
@@ -42,6 +44,7 @@ class Cell:
         self.gone = False
         self.held: dict[int, torch.UntypedStorage] = {}
         self.makers: dict[int, Call] = {}
+        self.made_again = False
         self.pinned = False
         self.touched = 0
         self.streams: set[Any] = set()

@@ -153,6 +153,8 @@ class Follow:
             if storage is not None:
                 cells[s].held[v] = values.copy(storage)
         call = self._call(row, args, kwargs) if row.call else None
+        if self._several_streams and values.streams is not None:
+            values.streams.use(cells[s] for _, s in row.look)
         self.started = True
         try:
             out = row.func(*args, **kwargs)
@@ -177,8 +179,6 @@ class Follow:
                 storage = kept.ref()
                 if storage is not None:
                     kept.held[v] = storage
-        if self._several_streams and values.kind == "cuda":
-            self._note_stream(row)
         return out
 
     def check_changed(self, row: Row, given: list[torch.Tensor]) -> None:
@@ -254,11 +254,6 @@ class Follow:
         for cell, version in call.writes:
             cell.makers[version] = call
         self._calls[op] = call
-
-    def _note_stream(self, row: Row) -> None:
-        stream = torch.cuda.current_stream()
-        for _, s in (*row.look, *row.find):
-            self.cells[s].streams.add(stream)
 
 
 def _note(action: Evict | Drop | Again, late: dict[tuple[int, int], None], wanted: set[tuple[int, int]]) -> None:

@@ -92,6 +92,8 @@ class OnDemand:
         if self.limit is not None:
             self.room(self._need(func, args, kwargs) + self._workspaces.get(func, 0), leave)
         call = self._call(func, named, args, kwargs, inputs, mutated)
+        if values.streams is not None:
+            values.streams.use(cells)
         before = self._meter.start() if self._meter is not None else 0
         out = self.values.attempt(func, execute, leave)
         if any((storage := c.ref()) is not None and storage.nbytes() != c.nbytes for c in cells):

@@ -12,6 +12,7 @@ from coopsim.live import hollow
 from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
 from coopsim.live.errors import LiveError
 from coopsim.live.ledger import LiveLedger
+from coopsim.live.streams import Streams, guard
 
 Room = Callable[[int, Collection[Cell]], None]  #: make room for so many bytes, and leave these cells alone
 
@@ -32,6 +33,7 @@ class Values:
         self.gone: dict[int, Cell] = {}  #: cells without memory, by key, in the order in which they lost it
         self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: the device has no room: was some made?
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: where an op may go over the budget
+        self.streams = Streams() if kind == "cuda" else None  #: None: all is in one
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
@@ -49,8 +51,8 @@ class Values:
         storage = cell.ref()
         if cell.version != version or cell.gone or cell.pinned or storage is None:
             return
-        for stream in cell.streams:  # its memory must not be used again before these have come so far
-            torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).record_stream(stream)
+        for stream in cell.streams:
+            guard(storage, stream)
         cell.gone = True
         self.gone[cell.key] = cell
         hollow.empty(storage)
@@ -118,6 +120,8 @@ class Values:
         """
         where: dict[Cell, torch.UntypedStorage] = {}
         after = dict(call.writes)
+        if self.streams is not None:
+            self.streams.before_again()
         for cell, version in call.reads:
             memory = self.memory_of((cell, version))
             if memory is None:
@@ -129,6 +133,8 @@ class Values:
                     memory = self.copy(memory, {*leave, *(cell for cell, _ in call.reads)})
             where[cell] = memory
         made = where | self._execute(call, where, leave)
+        if self.streams is not None:
+            self.streams.after_again(where.values())
         for value in (*targets, *(t for t in takeovers if t not in targets)):
             self._assign(value, made[value[0]])
         self.recomputes += 1
@@ -200,7 +206,7 @@ class Values:
         if theirs is None:
             cell.held[version] = storage
         elif cell.gone:
-            cell.gone = False
+            cell.gone, cell.made_again = False, True
             del self.gone[cell.key]
             hollow.fill(theirs, storage)
             self.ledger.emptied(storage)
@@ -214,6 +220,8 @@ class Values:
             for cell in cells:  # cells and calls refer to each other
                 cell.makers.clear()
                 cell.held.clear()
+            if self.streams is not None:
+                self.streams.end()
 
 
 def can_start_again(func: Any) -> bool:

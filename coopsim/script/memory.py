@@ -2,6 +2,7 @@
 
 from coopsim import budget
 from coopsim.phantom import profiles
+from coopsim.text import human
 from coopsim.types import CoopsimError
 
 #: Of a card on which memory does not run out.
@@ -18,5 +19,12 @@ def of_card(name: str, text: str | None, option: str) -> int | None:
         return None
     nbytes = budget.parse(text, card.memory_bytes, option)
     if nbytes <= card.context_mib << 20:
-        raise CoopsimError(f"{option} {text}: the context alone takes {card.context_mib} MiB of a {card.title}")
+        raise CoopsimError(f"{option} {text}: the context alone takes {card.context_mib} MiB of the {card.title}")
     return nbytes
+
+
+def no_more_than(name: str, nbytes: int, said: str) -> None:
+    """CoopsimError if the card has less. said: the option and its value, as the user gave them."""
+    card = profiles.get(name)
+    if nbytes > card.memory_bytes:
+        raise CoopsimError(f"{said}: the {card.title} has {human(card.memory_bytes)}")

@@ -75,7 +75,7 @@ def test_none_fits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     [
         (["--compile-budget", "8"], "--compile-budget '8' has no unit"),
         (["--compile-budget", "100MiB"], "--compile-budget 100MiB: the context alone takes 160 MiB"),
-        (["--compile-budget", "20GiB"], "--compile-budget 20GiB: a NVIDIA GeForce RTX 3060 has 11.75 GiB"),
+        (["--compile-budget", "20GiB"], "--compile-budget 20GiB: the NVIDIA GeForce RTX 3060 has 11.75 GiB"),
         (["--compile-budget", "8GiB", "--fit"], "excludes --fit"),
         (["--compile-budget", "8GiB", "--largest", "1:2"], "excludes --largest"),
         (["--compile-budget", "8GiB", "--memory", "9GiB"], "excludes --memory"),

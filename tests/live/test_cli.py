@@ -40,6 +40,7 @@ def test_a_script_trains_on_the_phantom_gpu_inside_a_budget() -> None:
 @pytest.mark.parametrize(("words", "code", "line"), [
     (["--memory", "24MiB"], 3, "nothing more to evict"),
     (["--memory", "24"], 2, "no unit"),
+    (["--memory", "99GiB"], 2, "the NVIDIA GeForce RTX 3060 has 11.75 GiB"),
     (["--memory", "70%", "--policy", "cop"], 2, "did you mean coop"),
 ])  # fmt: skip
 def test_what_fails_says_so_in_one_line(words: list[str], code: int, line: str) -> None:
