@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 
 PHASES = list(Phase)
 
-_TEXT = ("a {1} {2} {3}", "f {1}", "r {1} {3}", "e", "t {2}", "d {2}")
+_TEXT = ("a {1} {2} {3}", "f {1}", "r {1} {3}", "e", "t {2}", "d {2}", "", "b {1} {3}", "c {1} {3}", "n {1}", "x {1}")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """`python -m tests.oracle.fuzz`: random request streams on the simulation and on the real allocator; a table.
 
-For every configuration class and version, on one CUDA stream and on several, as many requests as asked for. A
-difference is shrunk and printed, and the exit code is 1. Versions that cannot be had here are named.
+For every configuration class and version, on one CUDA stream, on several, and with private pools, as many requests as
+asked for. A difference is shrunk and printed, and the exit code is 1. Versions that cannot be had here are named.
 """
 
 import argparse
@@ -13,10 +13,13 @@ from collections import Counter
 from coopsim.oracle import Oracle, OracleError, oracle
 from tests.oracle.compare import difference, shrink
 from tests.oracle.confs import draw_conf
+from tests.oracle.pools import draw_with_pools
 from tests.oracle.streams import CLASSES, draw
 
 VERSIONS = ("2.6.0", "2.9.1", "2.11.0", "2.12.1", "2.14.1", "2.15.0")
 LENGTHS = (200, 1000, 4000)
+_POOLS = -1
+_KINDS = {1: "one", 0: "several", _POOLS: "pools"}
 
 
 def is_newer(version: str, than: str) -> bool:
@@ -55,14 +58,17 @@ def main() -> int:
     print(f"{'class':<20}{'streams':<9}" + "".join(f"{o.version:>16}" for o in oracles), flush=True)
     start, total = time.monotonic(), 0
     for name in args.classes.split(","):
-        for kind in ([1] if 1 in numbers else []) + ([0] if several else []):
+        for kind in ([1] if 1 in numbers else []) + ([0] if several else []) + [_POOLS]:
             done: Counter[str] = Counter()
             wrong: Counter[str] = Counter()
             k = 0
             asked = [o for o in oracles if is_newer(o.version, CLASSES[name][1])]
             while any(done[o.version] < args.requests for o in asked):
-                streams = kind or several[k % len(several)]
-                stream = draw(name, f"{args.seed}.{k}", LENGTHS[k % len(LENGTHS)], streams)
+                seed, length = f"{args.seed}.{k}", LENGTHS[k % len(LENGTHS)]
+                if kind == _POOLS:
+                    stream = draw_with_pools(name, seed, length, numbers[k % len(numbers)])
+                else:
+                    stream = draw(name, seed, length, kind or several[k % len(several)])
                 k += 1
                 for o in asked:
                     done[o.version] += len(stream.ops)
@@ -76,7 +82,7 @@ def main() -> int:
             cells = "".join(
                 f"{done[o.version]:>10}/{wrong[o.version]:<5}" if o in asked else f"{'-':>16}" for o in oracles
             )
-            print(f"{name:<20}{'several' if kind == 0 else 'one':<9}{cells}", flush=True)
+            print(f"{name:<20}{_KINDS[kind]:<9}{cells}", flush=True)
             bad += wrong
             total += sum(done.values())
     wrong = Counter()

@@ -14,10 +14,12 @@ from coopsim.oracle import VERSIONS, Oracle, oracle
 from tests.oracle.compare import plain
 from tests.oracle.confs import draw_conf
 from tests.oracle.fuzz import is_newer
+from tests.oracle.pools import draw_with_pools
 from tests.oracle.streams import CLASSES, Stream, draw
 
 FILE = Path(__file__).parent / "goldens.json.xz"
 LENGTHS = (150, 400)
+POOLS_LENGTH = 500
 CONFS = 400
 
 
@@ -46,6 +48,9 @@ def main() -> None:
                 asked = [o for o in oracles if is_newer(o.version, since)]
                 label = f"{name}-{'one' if n == 1 else 'several'}-{length}"
                 streams.append({"name": label, **stream.case(), "answers": _answers(stream, asked)})
+        stream = draw_with_pools(name, "golden", POOLS_LENGTH, 3)
+        asked = [o for o in oracles if is_newer(o.version, since)]
+        streams.append({"name": f"{name}-pools-{POOLS_LENGTH}", **stream.case(), "answers": _answers(stream, asked)})
     confs = []
     for k in range(CONFS):
         stream = draw_conf(f"golden {k}")

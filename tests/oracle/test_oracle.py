@@ -8,6 +8,7 @@ from coopsim.oracle import Oracle, OracleError, available, oracle
 from tests.oracle import compare
 from tests.oracle.confs import draw_conf
 from tests.oracle.fuzz import is_newer
+from tests.oracle.pools import draw_with_pools
 from tests.oracle.streams import CLASSES, Stream, draw
 
 
@@ -31,6 +32,16 @@ def test_random_streams(real: Oracle, name: str, streams: int) -> None:
     assert compare.difference(stream, real) is None
 
 
+@pytest.mark.parametrize("name", CLASSES)
+def test_random_streams_in_private_pools(real: Oracle, name: str) -> None:
+    if not is_newer(real.version, CLASSES[name][1]):
+        pytest.skip(f"torch {real.version} does not know these settings")
+    stream = draw_with_pools(name, "test", 1000, 3)
+    assert any(op[0] in "bc" for op in stream.ops)
+    assert compare.difference(stream, real) is None
+    assert any(" pool " in line for line in compare.simulate(stream, real.version))
+
+
 def test_random_settings(real: Oracle) -> None:
     for k in range(50):
         stream = draw_conf(f"test {k}")
@@ -41,13 +52,12 @@ def test_random_settings(real: Oracle) -> None:
 @pytest.mark.parametrize("version", available())
 @pytest.mark.parametrize("name", CLASSES)
 def test_many_random_streams(name: str, version: str) -> None:
-    """100 000 requests on one stream and on several; `python -m tests.oracle.fuzz` gives the table."""
+    """100 000 requests on one stream and on several, and as many in pools; `python -m tests.oracle.fuzz` counts."""
     if not is_newer(version, CLASSES[name][1]):
         pytest.skip(f"torch {version} does not know these settings")
     real = oracle(version)
-    for streams in (1, 2, 4, 9):
-        for k in range(25 if streams > 1 else 75):
-            stream = draw(name, f"slow {k}", 1334, streams)
+    for streams, k in ((n, k) for n in (1, 2, 4, 9) for k in range(25 if n > 1 else 75)):
+        for stream in (draw(name, f"slow {k}", 1334, streams), draw_with_pools(name, f"slow {k}", 1334, streams)):
             if compare.difference(stream, real):
                 small = compare.shrink(stream, real)
                 pytest.fail(f"{small.case()}\n{compare.difference(small, real)}")

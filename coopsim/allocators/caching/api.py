@@ -10,6 +10,7 @@ from coopsim.allocators.caching import settings, state, version
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.conf import parse
 from coopsim.allocators.caching.perform import CROWDED, GONE, perform
+from coopsim.kernel.rows import BEGIN, KIND, NUMBER
 from coopsim.types import CoopsimError
 
 ENDLESS = 1 << 50  #: bytes of a device that never runs out of memory
@@ -43,7 +44,10 @@ class Block(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A range of memory of cudaMalloc, or a mapped run of an expandable segment; its blocks in address order."""
+    """A range of memory of cudaMalloc, or a mapped run of an expandable segment; its blocks in address order.
+
+    pool: the number of its private pool, 0 if it is of none.
+    """
 
     address: int
     bytes: int
@@ -51,6 +55,7 @@ class Segment(NamedTuple):
     is_large: bool
     is_expandable: bool
     blocks: list[Block]
+    pool: int = 0
 
 
 class CachingAllocator:
@@ -80,9 +85,11 @@ class CachingAllocator:
         answer is an address, or -1 for a request that found no memory; other rows have no meaning. `reserved`, if
         given, is filled with the bytes of all segments after each request.
         """
-        numbers = int(requests[:, 1].max(initial=-1)) + 1
+        numbers = int(requests[:, NUMBER].max(initial=-1)) + 1
         if numbers > len(self._held):
             self._held = np.concatenate([self._held, np.full(numbers - len(self._held), GONE, np.int64)])
+        pools = requests[requests[:, KIND] >= BEGIN, NUMBER]
+        self.state = state.with_pools(self.state, int(pools.max(initial=0)))
         answers = np.full(len(requests), -1, np.int64)
         sizes = np.empty(0, np.int64) if reserved is None else reserved
         start = 0
@@ -109,7 +116,8 @@ class CachingAllocator:
     def segments(self) -> list[Segment]:
         """All memory, in address order: what torch.cuda.memory_snapshot shows."""
         A = self.state
-        free = {int(b) for which in range(c.SETS - 1) for b in A.sets[which, : A.K[c.K_COUNT + which]]}
+        sets = [which for which in range(len(A.sets)) if which != c.SCRATCH]
+        free = {int(b) for which in sets for b in A.sets[which, : A.K[c.K_COUNT + 2 * which]]}
         used = {int(b) for b in self._held if b >= 0} | {int(b) for b in A.L[_events(A), state.L_BLOCK]}
         heads = [
             b for b in free | used if A.B[b, c.MAPPED] and (A.B[b, c.PREV] < 0 or not A.B[A.B[b, c.PREV], c.MAPPED])
@@ -123,13 +131,19 @@ class CachingAllocator:
             blocks.append(Block(mark, int(B[b, c.SIZE]), int(B[b, c.REQUESTED])))
             b = int(B[b, c.NEXT])
         address, stream = int(B[head, c.ADDRESS]), int(B[head, c.STREAM])
-        is_large, is_expandable = B[head, c.POOL] != c.SMALL, B[head, c.SPACE] >= 0
-        return Segment(address, sum(b.bytes for b in blocks), stream, bool(is_large), bool(is_expandable), blocks)
+        pool = int(B[head, c.POOL])
+        is_large, is_expandable = not pool & c.SMALL, bool(B[head, c.SPACE] >= 0)
+        number = max((pool - c.PRIVATE) // c.PER_POOL, 0)
+        return Segment(address, sum(b.bytes for b in blocks), stream, is_large, is_expandable, blocks, number)
 
 
 def _events(A: Any) -> list[int]:
-    """Links of all events that have not been seen to complete."""
+    """Links of all events that have not been seen to complete, and of all blocks that wait for a capture's end."""
     links = []
+    link = A.K[state.K_DEFERRED]
+    while link >= 0:
+        links.append(int(link))
+        link = A.L[link, state.L_NEXT]
     for row in A.T[state.QUEUES]:
         link = row[state.T_HEAD] if row[state.T_DISTANCE] >= 0 else state.NONE
         while link >= 0:

@@ -83,15 +83,15 @@ def set_of(A: c.Caching, b: int) -> int:
 @inlined
 def lower_bound(A: c.Caching, which: int, stream: int, size: int, order: int, address: int) -> int:
     """Position of the first block that is not before that key; address space without memory is sorted by address."""
-    low, high = 0, A.K[c.K_COUNT + which]
+    low, high = 0, A.K[c.K_COUNT + 2 * which]
     while low < high:
         middle = (low + high) >> 1
         b = A.sets[which, middle]
         if A.B[b, c.STREAM] != stream:
             before = A.B[b, c.STREAM] < stream
-        elif which < c.UNMAPPED and A.B[b, c.SIZE] != size:
+        elif which & c.UNMAPPED == 0 and A.B[b, c.SIZE] != size:
             before = A.B[b, c.SIZE] < size
-        elif which < c.UNMAPPED and A.B[b, c.ORDER] != order:
+        elif which & c.UNMAPPED == 0 and A.B[b, c.ORDER] != order:
             before = A.B[b, c.ORDER] < order
         else:
             before = A.B[b, c.ADDRESS] < address
@@ -112,17 +112,17 @@ def position(A: c.Caching, which: int, b: int) -> int:
 def insert(A: c.Caching, which: int, b: int) -> None:
     """b waits in that set."""
     at = position(A, which, b)
-    for j in range(A.K[c.K_COUNT + which], at, -1):
+    for j in range(A.K[c.K_COUNT + 2 * which], at, -1):
         A.sets[which, j] = A.sets[which, j - 1]
     A.sets[which, at] = b
-    A.K[c.K_COUNT + which] += 1
+    A.K[c.K_COUNT + 2 * which] += 1
 
 
 @inlined
 def remove_at(A: c.Caching, which: int, at: int) -> None:
     """Take the block at that position out."""
-    A.K[c.K_COUNT + which] -= 1
-    for j in range(at, A.K[c.K_COUNT + which]):
+    A.K[c.K_COUNT + 2 * which] -= 1
+    for j in range(at, A.K[c.K_COUNT + 2 * which]):
         A.sets[which, j] = A.sets[which, j + 1]
 
 

@@ -2,7 +2,9 @@
 
 The format is that of the tests' oracle, which asks the real allocator: `a ID BYTES STREAM` allocate, `f ID` free,
 `r ID STREAM` record_stream, `e` empty_cache, `t N` the device clock advances N ticks, `d N` from now on an event
-completes N ticks after it is recorded, `F X` memory fraction, `s` print segments, `p` print statistics.
+completes N ticks after it is recorded, `F X` memory fraction, `s` print segments, `p` print statistics. Of private
+pools: `b POOL STREAM` begin (-1: requests of all streams), `c POOL STREAM` begin as a capture, `n POOL` end, `x POOL`
+release, `E POOL` give back what is free in it.
 """
 
 import json
@@ -16,10 +18,26 @@ from numpy.typing import NDArray
 
 from coopsim.allocators.caching import version
 from coopsim.allocators.caching.api import LARGEST_REQUEST, CachingAllocator, Segment
-from coopsim.kernel.rows import ALLOCATE, DELAY, EMPTY, FREE, RECORD, STOP, TICK
+from coopsim.kernel.rows import (
+    ALLOCATE,
+    BEGIN,
+    CAPTURE,
+    DELAY,
+    EMPTY,
+    EMPTY_POOL,
+    END,
+    FREE,
+    RECORD,
+    RELEASE,
+    STOP,
+    TICK,
+)
 from coopsim.types import CoopsimError
 
 _OPERANDS = {"a": 3, "f": 1, "r": 2, "e": 0, "t": 1, "d": 1, "F": 1, "s": 0, "p": 0}
+_OPERANDS |= {"b": 2, "c": 2, "n": 1, "x": 1, "E": 1}
+_POOL_KINDS = {"b": BEGIN, "c": CAPTURE, "n": END, "x": RELEASE, "E": EMPTY_POOL}
+_MOST_POOLS = 4096
 _LARGEST_STREAM = (1 << 47) - 1  # a pointer
 _LARGEST_TIME = 1 << 40
 
@@ -57,22 +75,67 @@ def load(path: str) -> Case:
 
 
 def read(ops: list[str]) -> NDArray[np.int64]:
-    """The rows of requests. An allocation's number must be free when it is given out, and held when it is used."""
+    """The rows of requests. An allocation's number must be free when it is given out, and held when it is used.
+
+    A private pool must be ended before it is begun again, and is gone when it has been released as often as begun.
+    """
     rows = np.zeros((len(ops), 4), np.int64)
     numbers: dict[int, int] = {}
     held: set[int] = set()
+    pools = _Pools()
     for i, op in enumerate(ops):
         try:
-            rows[i] = _row(op, numbers, held)
+            rows[i] = pools.row(op) if isinstance(op, str) and op[:1] in _POOL_KINDS else _row(op, numbers, held)
         except CoopsimError as e:
             raise CoopsimError(f"ops[{i}]: {e}") from None
     return rows
 
 
-def _row(op: Any, numbers: dict[int, int], held: set[int]) -> tuple[int, int, int, int]:
+class _Pools:
+    """The private pools of a case, as far as its requests tell."""
+
+    def __init__(self) -> None:
+        self._users: dict[int, int] = {}
+        self._begun: set[int] = set()
+
+    def row(self, op: str) -> tuple[int, int, int, int]:
+        """Of a request that concerns a pool."""
+        kind, *words = _words(op)
+        pool = _natural(op, words[0])
+        _bound(op, pool, _MOST_POOLS)
+        users = self._users.get(pool, 0)
+        if pool == 0:
+            raise CoopsimError(f"{op!r}: private pools count from 1")
+        if kind in "bc":
+            if pool in self._begun or (pool in self._users and not users):
+                raise CoopsimError(f"{op!r}: {pool} is {'begun already' if pool in self._begun else 'released'}")
+            self._begun.add(pool)
+            self._users[pool] = users + 1
+            stream = -1 if words[1] == "-1" else _natural(op, words[1])
+            _bound(op, stream, _LARGEST_STREAM)
+            return _POOL_KINDS[kind], pool, 0, stream
+        if kind == "n" and pool not in self._begun:
+            raise CoopsimError(f"{op!r}: {pool} is not begun")
+        if kind == "x" and (not users or (users == 1 and pool in self._begun)):
+            raise CoopsimError(f"{op!r}: {pool} {'is begun' if users else 'has no users'}")
+        if kind == "n":
+            self._begun.remove(pool)
+        elif kind == "x":
+            self._users[pool] = users - 1
+        elif pool not in self._users:
+            raise CoopsimError(f"{op!r}: there is no pool {pool}")
+        return _POOL_KINDS[kind], pool, 0, 0
+
+
+def _words(op: Any) -> list[str]:
     words = op.split() if isinstance(op, str) and not op[:1].isspace() else []
     if not words or len(words) != 1 + _OPERANDS.get(words[0], -1):
         raise CoopsimError(f"{op!r:.60} is not a request")
+    return words
+
+
+def _row(op: Any, numbers: dict[int, int], held: set[int]) -> tuple[int, int, int, int]:
+    words = _words(op)
     kind = words[0]
     if kind in "sp":
         return STOP, 0, 0, 0
@@ -153,6 +216,7 @@ def answer(case: Case, torch: str = version.NEWEST) -> Iterator[str]:
 def segment_line(s: Segment) -> str:
     """A segment and its blocks."""
     kind = ("L" if s.is_large else "S") + ("x" if s.is_expandable else "")
+    kind += f" pool {s.pool}" if s.pool else ""
     blocks = " ".join(f"{b.state}{b.bytes}/{b.requested}" for b in s.blocks)
     return f"seg {s.address} {s.bytes} stream {s.stream} {kind}: {blocks}"
 

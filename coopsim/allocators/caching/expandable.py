@@ -15,21 +15,21 @@ from coopsim.allocators.caching.blocks import (
 from coopsim.allocators.caching.device import reserve_space, round_up, take_pages
 from coopsim.allocators.caching.free import wait_free
 from coopsim.allocators.caching.rounding import SMALL_SEGMENT
-from coopsim.allocators.caching.statistics import count
+from coopsim.allocators.caching.statistics import count, count_of_pool
 from coopsim.kernel.jit import inlined, kernel
 
 
 @inlined
 def page_size(A: c.Caching, pool: int) -> int:
     """Bytes of a page of that pool."""
-    return SMALL_SEGMENT if pool == c.SMALL else A.K[c.K_LARGE_SEGMENT]
+    return SMALL_SEGMENT if pool & c.SMALL else A.K[c.K_LARGE_SEGMENT]
 
 
 @kernel
 def _find(A: c.Caching, pool: int, size: int, stream: int) -> int:
     """The lowest block from which on `size` bytes are idle, mapped or not; -1 if there is none."""
     which = pool + c.UNMAPPED
-    for at in range(lower_bound(A, which, stream, 0, 0, 0), A.K[c.K_COUNT + which]):
+    for at in range(lower_bound(A, which, stream, 0, 0, 0), A.K[c.K_COUNT + 2 * which]):
         first = A.sets[which, at]
         if A.B[first, c.STREAM] != stream:
             break
@@ -136,6 +136,7 @@ def unmap(A: c.Caching, b: int) -> None:
     A.B[b, c.MAPPED] = 0
     merge(A, b, A.B[b, c.PREV])
     merge(A, b, A.B[b, c.NEXT])
+    count_of_pool(A, pool, -1)
     count(A, c.K_RESERVED, first - last)
     A.K[c.K_DEVICE_FREES] += 1
     if A.B[b, c.PREV] < 0 and A.B[b, c.NEXT] < 0:

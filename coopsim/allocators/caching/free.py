@@ -9,7 +9,7 @@ from coopsim.kernel.jit import inlined, kernel
 @inlined
 def wait_free(A: c.Caching, b: int) -> None:
     """b waits in its pool's free set; its age counts from now."""
-    A.B[b, c.AGE] = A.K[c.K_CALLS + A.B[b, c.POOL]]
+    A.B[b, c.AGE] = A.K[c.K_CALLS + 2 * A.B[b, c.POOL]]
     insert(A, A.B[b, c.POOL], b)
 
 

@@ -9,12 +9,13 @@ from coopsim.allocators.caching.blocks import (
     remove_at,
 )
 from coopsim.allocators.caching.device import cuda_malloc
-from coopsim.allocators.caching.events import process_events, record_events
+from coopsim.allocators.caching.events import defer, process_events, record_events
 from coopsim.allocators.caching.expandable import expand
 from coopsim.allocators.caching.free import free_block, wait_free
+from coopsim.allocators.caching.pools import serving_pool
 from coopsim.allocators.caching.release import collect_garbage, release_available, release_cached
 from coopsim.allocators.caching.rounding import BLOCK_UNIT, pool_of, round_size, segment_size
-from coopsim.allocators.caching.statistics import count
+from coopsim.allocators.caching.statistics import count, count_of_pool
 from coopsim.kernel.jit import inlined, kernel
 
 REJECTED = -2  # throw_on_cudamalloc_oom: counted apart from other failures
@@ -36,8 +37,8 @@ def _take_free(A: c.Caching, pool: int, size: int, stream: int) -> int:
     max_split_size forbids it, no other is looked for.
     """
     if A.K[c.K_GARBAGE] >= 0:
-        A.K[c.K_CALLS + pool] += 1
-    at, n = lower_bound(A, pool, stream, size, -1, -1), A.K[c.K_COUNT + pool]
+        A.K[c.K_CALLS + 2 * pool] += 1
+    at, n = lower_bound(A, pool, stream, size, -1, -1), A.K[c.K_COUNT + 2 * pool]
     if at == n or A.B[A.sets[pool, at], c.STREAM] != stream:
         return c.NONE
     b = A.sets[pool, at]
@@ -64,11 +65,15 @@ def _from_device(A: c.Caching, pool: int, size: int, stream: int) -> int:
     if A.K[c.K_EARLY_LIMIT] >= 0 and A.K[c.K_RESERVED] + nbytes > A.K[c.K_EARLY_LIMIT]:
         return REJECTED
     if A.K[c.K_EXPANDABLE]:
-        return expand(A, pool, size, stream)
+        b = expand(A, pool, size, stream)
+        if b >= 0:
+            count_of_pool(A, pool, 1)
+        return b
     address = cuda_malloc(A, nbytes)
     if address < 0:
         return c.NONE
     b = new_block(A, stream, address, nbytes, pool, c.NONE)
+    count_of_pool(A, pool, 1)
     count(A, c.K_SEGMENTS, 1)
     count(A, c.K_RESERVED, nbytes)
     A.K[c.K_DEVICE_ALLOCS] += 1
@@ -79,6 +84,8 @@ def _from_device(A: c.Caching, pool: int, size: int, stream: int) -> int:
 def _find(A: c.Caching, size: int, stream: int) -> int:
     """A block of at least that size, in no set, by all means; -1: out of memory, -2: not even tried."""
     pool = pool_of(size)
+    if A.K[c.K_BEGUN] > 0:
+        pool += serving_pool(A, stream)
     b = _take_free(A, pool, size, stream)
     if b >= 0:
         return b
@@ -87,7 +94,7 @@ def _find(A: c.Caching, size: int, stream: int) -> int:
     b = _from_device(A, pool, size, stream)
     if b == c.NONE and release_available(A, pool, size, stream):
         b = _from_device(A, pool, size, stream)
-    if b == c.NONE:
+    if b == c.NONE and A.K[c.K_HOLDING] == 0:
         release_cached(A)
         A.K[c.K_RETRIES] += 1
         b = _from_device(A, pool, size, stream)
@@ -97,7 +104,8 @@ def _find(A: c.Caching, size: int, stream: int) -> int:
 @kernel
 def malloc(A: c.Caching, nbytes: int, stream: int) -> int:
     """The block for a request of nbytes > 0 on a stream; -1: out of memory."""
-    process_events(A, False)
+    if A.K[c.K_HOLDING] == 0:
+        process_events(A, False)
     size = round_size(A, nbytes)
     b = _find(A, size, stream)
     if b < 0:
@@ -106,7 +114,7 @@ def malloc(A: c.Caching, nbytes: int, stream: int) -> int:
     remaining = A.B[b, c.SIZE] - size
     was_split = is_split(A, b)
     counts = A.B[b, c.SPACE] < 0  # expandable memory never counts as inactive
-    if A.B[b, c.POOL] == c.SMALL or A.K[c.K_EXPANDABLE]:
+    if A.B[b, c.POOL] & c.SMALL or A.K[c.K_EXPANDABLE]:
         cut = remaining >= BLOCK_UNIT
     else:
         cut = size < A.K[c.K_MAX_SPLIT] and remaining > LARGE_REMAINDER
@@ -131,10 +139,16 @@ def malloc(A: c.Caching, nbytes: int, stream: int) -> int:
 
 @kernel
 def free(A: c.Caching, b: int) -> None:
-    """The program frees b: at once, or when the events of the streams that were recorded on it complete."""
+    """The program frees b: at once, or when the events of the streams that were recorded on it complete.
+
+    In a capture these events must wait for its end.
+    """
     A.B[b, c.ALLOCATED] = 0
     count(A, c.K_ALLOCATED, -A.B[b, c.SIZE])
     if A.B[b, c.USES] >= 0:
-        record_events(A, b)
+        if A.K[c.K_HOLDING] > 0:
+            defer(A, b)
+        else:
+            record_events(A, b)
     else:
         free_block(A, b)

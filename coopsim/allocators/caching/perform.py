@@ -3,9 +3,26 @@
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.events import record_stream
 from coopsim.allocators.caching.malloc import free, malloc
-from coopsim.allocators.caching.release import release_cached
+from coopsim.allocators.caching.pools import begin_pool, end_pool, leave_pool
+from coopsim.allocators.caching.release import empty_pool, release_cached
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STREAM, TICK
+from coopsim.kernel.rows import (
+    ALLOCATE,
+    AMOUNT,
+    BEGIN,
+    CAPTURE,
+    DELAY,
+    EMPTY,
+    EMPTY_POOL,
+    END,
+    FREE,
+    KIND,
+    NUMBER,
+    RECORD,
+    RELEASE,
+    STREAM,
+    TICK,
+)
 
 # What an allocation number stands for, other than a block.
 GONE, NULL = -1, -2
@@ -22,7 +39,7 @@ def has_room(A: c.Caching) -> bool:
     both are fewer than the blocks that there are.
     """
     used = A.B.shape[0] - A.K[c.K_TOP]
-    fewest = max(A.K[c.K_TABLES + 2 * c.QUEUES], 2 * A.K[c.K_MOST_USES], 4)
+    fewest = max(A.K[c.K_TABLES + 2 * c.QUEUES] + 2 * A.K[c.K_DEFERRED_USES], 2 * A.K[c.K_MOST_USES], 4)
     return A.K[c.K_TOP] >= 2 * used + 8 and A.K[c.K_LINKS_LEFT] > 0 and A.T.shape[1] >= 8 * fewest + 8
 
 
@@ -57,6 +74,15 @@ def perform(
                 record_stream(A, held[number], requests[i, STREAM])
         elif kind == EMPTY:
             release_cached(A)
+        elif kind >= BEGIN:
+            if kind == END:
+                end_pool(A, number)
+            elif kind == RELEASE:
+                leave_pool(A, number)
+            elif kind == EMPTY_POOL:
+                empty_pool(A, number)
+            else:
+                begin_pool(A, number, requests[i, STREAM], kind == CAPTURE)
         elif kind == TICK:
             A.K[c.K_CLOCK] += requests[i, AMOUNT]
         elif kind == DELAY:

@@ -116,7 +116,7 @@ def _largest_hole(S: s.State) -> int:
     A = S.caching
     largest = A.K[c.K_TOTAL] - A.K[c.K_DEVICE_USED]
     for pool in range(c.UNMAPPED):
-        n = A.K[c.K_COUNT + pool]
+        n = A.K[c.K_COUNT + 2 * pool]
         if n > 0:
             largest = max(largest, A.B[A.sets[pool, n - 1], c.SIZE])
     return largest

@@ -41,6 +41,9 @@ def apply(settings: Settings, version: Version, total_bytes: int, A: c.Caching) 
         K[c.K_RESERVE] = min(full, settings.reserve_bytes)
     K[c.K_WASTES_SPACE] = version.wastes_space
     K[c.K_TIES] = version.ties
+    K[c.K_LATEST_FIRST] = version.latest_pool_first
+    K[c.K_POOLS_HOLD] = version.pools_hold_events
+    K[c.K_POOLS_EMPTY] = version.empties_in_pools
     K[c.K_DIVISIONS : c.K_DIVISIONS + INTERVALS] = settings.divisions
     if settings.throw_on_cudamalloc_oom:
         # The fraction of the settings string counts here, not one that is set later.

@@ -24,16 +24,27 @@ STREAM, SIZE, ORDER, ADDRESS, PREV, NEXT, POOL, ALLOCATED = range(8)
 MAPPED, SPACE, PENDING, USES, REQUESTED, AGE, SLOT = range(8, 15)
 B_COLUMNS = 15
 
-# The two pools, and the sorted sets of block numbers: free blocks of a pool, then its address space without memory.
+# A pool is two, of large blocks and of small ones. Its sorted sets of block numbers: free blocks of each, then address
+# space without memory of each. The four sets of private pool n, from 1, are those from PRIVATE + 4 n on.
 LARGE, SMALL = range(2)
 UNMAPPED = 2  # added to a pool
 SCRATCH = 4
 SETS = 5
+PRIVATE = 4
+PER_POOL = 4
+
+# G: a row per private pool. USERS: how often it was begun and not released. BEGUN: 0, or the how manieth of all
+# beginnings it was. ON: the stream whose requests it serves, NONE: all. HOLDS: no event may be queried meanwhile.
+# FREEABLE: all have released it, so that its memory can go back to the device. MALLOCS: requests of the pool that the
+# device served, less what went back, as PyTorch counts them; a freeable pool without any is gone.
+G_USERS, G_BEGUN, G_ON, G_HOLDS, G_FREEABLE, G_MALLOCS = range(6)
+G_COLUMNS = 6
 
 # D: a row per range of cudaMalloc'd memory, by address.
 D_ADDRESS, D_BYTES = range(2)
 
-# L: a row per link of a list: a recorded stream of a block, or an event (when it completes, and the block it guards).
+# L: a row per link of a list: a recorded stream of a block (BLOCK is NONE if it was recorded in a capture), an event
+# (when it completes, and the block it guards), or a block that waits for the end of the captures.
 L_KEY, L_BLOCK, L_NEXT = range(3)
 
 # T: hash tables, a row per slot: stream, its queue of events, how far from its own slot (-1: empty).
@@ -59,8 +70,12 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_DIVISIONS,
 ) = range(12)
 (
-    K_COUNT,  # of each set
-    K_CALLS,
+    K_LATEST_FIRST,  # of the pools that are begun, the latest serves
+    K_POOLS_HOLD,  # a pool that is begun holds events like a capture
+    K_POOLS_EMPTY,  # memory can be given back while a pool is begun
+    K_BEGUN,
+    K_HOLDING,
+    K_BEGINNINGS,
     K_TOP,
     K_LINK,
     K_LINKS_LEFT,
@@ -83,8 +98,12 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_INACTIVE_SPLIT,
     K_REQUESTED,
     K_SEGMENTS,
-    K_SIZE,
-) = (28, 32, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 51, 52, 53, 54, 55, 57, 59, 61, 63, 65, 67)
+    K_DEFERRED,  # blocks that wait for the end of the captures: first and last link, and how many streams they wait for
+    K_DEFERRED_USES,
+    K_COUNT,  # of each set, and how often it was searched, in turn
+    K_CALLS,
+) = (*range(28, 46), *range(51, 56), *range(57, 69, 2), 69, 70, 71)
+K_SIZE = K_COUNT + 2 * SETS
 
 
 class Caching(Bundle):
@@ -98,12 +117,13 @@ class Caching(Bundle):
     D: Array
     L: Array
     T: Array
+    G: Array
 
 
 def new_state(blocks: int = 64, links: int = 16, slots: int = 64) -> Caching:
     """No memory taken, no settings made."""
     K = np.zeros(K_SIZE, np.int64)
-    K[K_LINK] = NONE
+    K[K_LINK] = K[K_DEFERRED] = NONE
     empty = Caching(
         K,
         np.zeros((0, B_COLUMNS), np.int64),
@@ -111,6 +131,7 @@ def new_state(blocks: int = 64, links: int = 16, slots: int = 64) -> Caching:
         np.zeros((0, 2), np.int64),
         np.zeros((0, 3), np.int64),
         np.zeros((3, 0, 4), np.int64),
+        np.zeros((0, G_COLUMNS), np.int64),
     )
     return grow(empty, blocks, links, slots)
 
@@ -126,7 +147,7 @@ def grow(A: Caching, blocks: int = 0, links: int = 0, slots: int = 0) -> Caching
         B[:more, SLOT] = np.arange(blocks - 1, first - 1, -1)
         B[more : more + len(waiting), SLOT] = waiting
         A.K[K_TOP] += more
-        sets = np.hstack([sets, np.zeros((SETS, more), np.int64)])
+        sets = np.hstack([sets, np.zeros((len(sets), more), np.int64)])
         D = np.vstack([D, np.zeros((more, 2), np.int64)])
     if (more := links - len(L)) > 0:
         new = np.zeros((more, 3), np.int64)
@@ -139,4 +160,15 @@ def grow(A: Caching, blocks: int = 0, links: int = 0, slots: int = 0) -> Caching
         new = np.zeros((3, more, 4), np.int64)
         new[:, :, T_DISTANCE] = -1
         T = np.concatenate([T, new], axis=1)
-    return Caching(A.K, B, sets, D, L, T)
+    return Caching(A.K, B, sets, D, L, T, A.G)
+
+
+def with_pools(A: Caching, most: int) -> Caching:
+    """The same state with private pools 1 to `most`; the registers are another array."""
+    more = most + 1 - len(A.G)
+    if most == 0 or more <= 0:
+        return A
+    n = PRIVATE + PER_POOL * (most + 1)
+    K = np.concatenate([A.K, np.zeros(K_COUNT + 2 * n - len(A.K), np.int64)])
+    sets = np.vstack([A.sets, np.zeros((n - len(A.sets), A.sets.shape[1]), np.int64)])
+    return Caching(K, A.B, sets, A.D, A.L, A.T, np.vstack([A.G, np.zeros((more, G_COLUMNS), np.int64)]))

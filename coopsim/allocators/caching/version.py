@@ -19,6 +19,9 @@ class Version:
     whole_is_no_limit: bool  #: a memory fraction of 1 takes the limit away; before, it is a limit of all memory
     wastes_space: bool  #: address space too small for its first request is left unused, not kept
     keys: frozenset[str]  #: settings that it knows
+    latest_pool_first: bool = True  #: of several private pools that are begun, the latest serves a request
+    pools_hold_events: bool = False  #: no event is queried while a pool is begun, even if nothing is captured
+    empties_in_pools: bool = True  #: memory can be given back while a pool is begun
 
 
 _KEYS = frozenset(
@@ -47,11 +50,11 @@ _KEYS_2_15 = _KEYS_2_14 | {"expandable_segments_reserve", "expandable_segments_r
 VERSIONS = {
     v.name: v
     for v in (
-        Version("2.6.0", c.BY_ADDRESS, False, False, False, _KEYS),
-        Version("2.9.1", c.BY_ADDRESS, False, False, False, _KEYS_2_9),
-        Version("2.10.0", c.BY_ADDRESS, True, True, False, _KEYS_2_10),
-        Version("2.11.0", c.BY_ADDRESS, True, True, False, _KEYS_2_11),
-        Version("2.12.1", c.BY_BLOCK, True, True, False, _KEYS_2_12),
+        Version("2.6.0", c.BY_ADDRESS, False, False, False, _KEYS, False, True, False),
+        Version("2.9.1", c.BY_ADDRESS, False, False, False, _KEYS_2_9, False, True),
+        Version("2.10.0", c.BY_ADDRESS, True, True, False, _KEYS_2_10, True, True),
+        Version("2.11.0", c.BY_ADDRESS, True, True, False, _KEYS_2_11, True, True),
+        Version("2.12.1", c.BY_BLOCK, True, True, False, _KEYS_2_12, True, True),
         Version("2.14.1", c.BY_SEGMENT, True, True, False, _KEYS_2_14),
         Version(NEWEST, c.BY_SEGMENT, True, True, True, _KEYS_2_15),
     )

@@ -2,6 +2,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <vector>
 
 extern "C" long oracle_now, oracle_delay;
+extern "C" void oracle_begin_capture(long id, long stream), oracle_end_capture(long id);
 namespace c10::cuda::_internal {
 void setHasPrimaryContext(bool (*function)(c10::DeviceIndex));
 }
@@ -25,8 +27,10 @@ static long long relative(Bytes p) {
 
 static void print_segments() {
   for (auto& segment : native::get()->snapshot().segments) {
-    printf("seg %lld %zu stream %ld %s%s:", relative((Bytes)segment.address), segment.total_size, (long)segment.stream,
+    printf("seg %lld %zu stream %ld %s%s", relative((Bytes)segment.address), segment.total_size, (long)segment.stream,
            segment.is_large ? "L" : "S", segment.is_expandable ? "x" : "");
+    if (auto pool = segment.owner_private_pool_id.second) printf(" pool %ld", (long)pool);
+    printf(":");
     for (auto& b : segment.blocks)
       printf(" %s%zu/%zu", b.allocated ? "A" : b.active ? "P" : "f", b.size, b.requested_size);
     puts("");
@@ -54,6 +58,41 @@ struct Request {
   double fraction;
 };
 
+// A program is in the captures that it has begun and not ended: its current stream is that of the latest.
+static std::vector<std::pair<long, long>> capturing;  // pool and stream
+static void set_current_stream() {
+  long stream = capturing.empty() ? 0 : std::max(capturing.back().second, 0l);
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromExternal((cudaStream_t)stream, 0));
+}
+
+// The pool serves the requests of a stream, -1: of all. A capture is announced where the version wants to know of it.
+template <class A>
+static void begin(A* allocator, long pool, long stream, bool captures) {
+  allocator->beginAllocateToPool(0, {0, pool}, [=](cudaStream_t s) { return stream < 0 || (long)s == stream; });
+  if (!captures) return;
+  oracle_begin_capture(pool, stream);
+  capturing.emplace_back(pool, stream);
+  set_current_stream();
+  if constexpr (requires { allocator->markCaptureBegin(0); }) allocator->markCaptureBegin(0);
+}
+
+template <class A>
+static void end(A* allocator, long pool) {
+  auto found = std::find_if(capturing.begin(), capturing.end(), [=](auto& c) { return c.first == pool; });
+  if (found != capturing.end()) {
+    oracle_end_capture(pool);
+    capturing.erase(found);
+    set_current_stream();
+    if constexpr (requires { allocator->markCaptureEnd(0); }) allocator->markCaptureEnd(0);
+  }
+  allocator->endAllocateToPool(0, {0, pool});
+}
+
+template <class A>
+static void empty(A* allocator, long pool) {
+  if constexpr (requires { allocator->emptyCache({0, pool}); }) allocator->emptyCache({0, pool});
+}
+
 static void perform(const Request& r, std::unordered_map<long, void*>& live, bool quiet) {
   auto found = live.find(r.id);
   switch (r.kind) {
@@ -78,7 +117,12 @@ static void perform(const Request& r, std::unordered_map<long, void*>& live, boo
       data.release_context();
       break;
     }
-    case 'e': native::get()->emptyCache(); break;
+    case 'e': try { native::get()->emptyCache(); } catch (const c10::Error&) {} break;  // a capture, before 2.9
+    case 'b':
+    case 'c': begin(native::get(), r.id, r.stream, r.kind == 'c'); break;
+    case 'n': end(native::get(), r.id); break;
+    case 'x': native::get()->releasePool(0, {0, r.id}); break;
+    case 'E': try { empty(native::get(), r.id); } catch (const c10::Error&) {} break;
     case 't': oracle_now += r.id; break;
     case 'd': oracle_delay = r.id; break;
     case 'F': native::get()->setMemoryFraction(r.fraction, 0); break;
@@ -95,7 +139,7 @@ int main(int argc, char**) {
     Request r{line[0], 0, 0, 0, 1.0};
     const char* rest = line.c_str() + 1;
     if (r.kind == 'a') sscanf(rest, "%ld %llu %ld", &r.id, &r.bytes, &r.stream);
-    else if (r.kind == 'r') sscanf(rest, "%ld %ld", &r.id, &r.stream);
+    else if (strchr("rbc", r.kind)) sscanf(rest, "%ld %ld", &r.id, &r.stream);
     else if (r.kind == 'F') sscanf(rest, "%lf", &r.fraction);
     else sscanf(rest, "%ld", &r.id);
     requests.push_back(r);

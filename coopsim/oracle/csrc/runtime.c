@@ -86,7 +86,30 @@ int cudaEventSynchronize(long *event) {
   if (*event > oracle_now) oracle_now = *event;
   return OK;
 }
-int cudaStreamIsCapturing(void *stream, int *status) { *status = 0; return OK; }
+
+/* Captures: the id of each, and its stream, -1 for all; 1 means that a stream is being captured. */
+static struct { long id, stream; } captures[64];
+static int n_captures;
+void oracle_begin_capture(long id, long stream) {
+  if (n_captures == 64) abort();
+  captures[n_captures].id = id, captures[n_captures++].stream = stream;
+}
+void oracle_end_capture(long id) {
+  for (int i = 0; i < n_captures; i++)
+    if (captures[i].id == id) captures[i--] = captures[--n_captures];
+}
+int cudaStreamGetCaptureInfo(long stream, int *status, u64 *id) {
+  *status = 0;
+  for (int i = 0; i < n_captures; i++)
+    if (captures[i].stream < 0 || captures[i].stream == stream) {
+      *status = 1;
+      if (id) *id = captures[i].id;
+    }
+  return OK;
+}
+int cudaStreamGetCaptureInfo_v2(long stream, int *status, u64 *id) { return cudaStreamGetCaptureInfo(stream, status, id); }
+int cudaStreamGetCaptureInfo_v3(long stream, int *status, u64 *id) { return cudaStreamGetCaptureInfo(stream, status, id); }
+int cudaStreamIsCapturing(long stream, int *status) { return cudaStreamGetCaptureInfo(stream, status, NULL); }
 int cudaThreadExchangeStreamCaptureMode(int *mode) { return OK; }
 int cudaStreamSynchronize(void *stream) { return OK; }
 int cudaDeviceSynchronize(void) { return OK; }
