@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.allocators.caching.api import CachingAllocator, Segment
-from coopsim.kernel.rows import ALLOCATE, AMOUNT, FREE, KIND, NUMBER, STREAM
+from coopsim.kernel.rows import ALLOCATE, AMOUNT, BEGIN, CAPTURE, END, FREE, KIND, NUMBER, STREAM
 from coopsim.requests import Requests
 
 _SMALL = 1 << 20  #: bytes; larger requests never come from a segment of small blocks
@@ -31,7 +31,8 @@ class Failure:
     Bytes, all of the same moment; reserved_bytes is the sum of the first six. live: as they were asked for. rounding:
     what blocks have more than that. pending: freed, but another stream may still use it. free: in segments that this
     request could use (all, if it was served); other_streams: in those of other streams; other_pool: free small blocks
-    where the request is large, or the other way round. unused_device: of the device, in no segment. floor: what all
+    where the request is large, or the other way round, and those of other private pools. pool: the request's private
+    pool, 0 if none. unused_device: of the device, in no segment. floor: what all
     requests hold at once at most, whatever the allocator. labels: what holds each block, by segment; "" if it is free.
     """
 
@@ -52,6 +53,7 @@ class Failure:
     segments: tuple[Segment, ...]
     labels: tuple[tuple[str, ...], ...]
     pinned: tuple[Pinned, ...]
+    pool: int = 0
 
     @property
     def reserved_bytes(self) -> int:
@@ -60,7 +62,7 @@ class Failure:
 
     def kind_of_free(self, segment: Segment) -> str:
         """What the free memory of a segment is to the request: free, other_streams or other_pool."""
-        return _kind_of_free(segment, self.stream, self.requested_bytes, failed=self.failed)
+        return _kind_of_free(segment, self.stream, self.requested_bytes, self.pool, failed=self.failed)
 
     @property
     def cause(self) -> str:
@@ -85,6 +87,7 @@ def at_request(requests: Requests, row: int, *, torch: str, conf: str, total_byt
     addresses, _ = allocator.run(requests.rows[: row + 1])
     held = _held(requests, row, addresses)
     number, requested, on = (int(requests.rows[row, column]) for column in (NUMBER, AMOUNT, STREAM))
+    pool = _pool_at(requests, row)
     segments = allocator.segments()
     parts: Counter[str] = Counter()
     largest = 0
@@ -98,7 +101,7 @@ def at_request(requests: Requests, row: int, *, torch: str, conf: str, total_byt
             at += block.bytes
             if block.state == "f":
                 free += block.bytes
-                where = _kind_of_free(segment, on, requested, failed=failed)
+                where = _kind_of_free(segment, on, requested, pool, failed=failed)
                 parts[where] += block.bytes
                 largest = max(largest, block.bytes if where == "free" else 0)
                 continue
@@ -129,12 +132,23 @@ def at_request(requests: Requests, row: int, *, torch: str, conf: str, total_byt
         segments=tuple(segments),
         labels=tuple(labels),
         pinned=tuple(sorted(pinned, key=lambda p: (-p.free_bytes, p.address))),
+        pool=pool,
     )
 
 
-def _kind_of_free(segment: Segment, stream: int, requested: int, *, failed: bool) -> str:
+def _pool_at(requests: Requests, row: int) -> int:
+    """The private pool that is begun there; 0 if none is."""
+    kinds = requests.rows[: row + 1, KIND]
+    changes = np.flatnonzero((kinds == BEGIN) | (kinds == CAPTURE) | (kinds == END))
+    last = int(changes[-1]) if len(changes) else -1
+    return int(requests.rows[last, NUMBER]) if last >= 0 and kinds[last] != END else 0
+
+
+def _kind_of_free(segment: Segment, stream: int, requested: int, pool: int, *, failed: bool) -> str:
     if not failed:
         return "free"
+    if segment.pool != pool:
+        return "other_pool"
     if segment.stream != stream:
         return "other_streams"
     return "free" if segment.is_large == (requested > _SMALL) else "other_pool"

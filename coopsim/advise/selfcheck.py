@@ -108,10 +108,10 @@ def _placed(snapshot: Snapshot, source: NDArray[np.int64], addresses: NDArray[np
             shift.pop(event.address, None)
         elif event.action == "segment_unmap":  # the last page may have gone: then a new range is reserved elsewhere
             for is_large in (False, True):
-                shift.pop((event.stream, is_large), None)
+                shift.pop((event.stream, event.pool, is_large), None)
         elif at in wanted and event.action == "alloc":
             base = bases[bisect.bisect_right(bases, event.address) - 1] if bases else -1
-            key = base if event.address < plain.get(base, -1) else (event.stream, event.nbytes > 1 << 20)
+            key = base if event.address < plain.get(base, -1) else (event.stream, event.pool, event.nbytes > 1 << 20)
             count += shift.setdefault(key, event.address - wanted[at]) == event.address - wanted[at]
         elif at in wanted:
             count += 1

@@ -24,7 +24,7 @@ _WHY = {
     "other-streams": "other streams: the room is in segments of other streams, which keep what they once had",
     "pending": "other streams still use what was freed (record_stream)",
     "rounding": "rounding: blocks are larger than what was asked for",
-    "other-pool": "the room is in segments for requests of another size (small ones are at most 1 MiB)",
+    "other-pool": "the room is in segments for requests of another size (small ones are at most 1 MiB) or private pool",
 }
 
 

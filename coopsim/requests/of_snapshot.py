@@ -1,8 +1,10 @@
 """The requests of a memory snapshot's history, as far back as it goes."""
 
+from collections.abc import Iterable
+
 from coopsim.requests.requests import Requests
 from coopsim.requests.writer import Writer
-from coopsim.snapshot.model import Event, Snapshot
+from coopsim.snapshot.model import DEFAULT, Event, Pool, Segment, Snapshot
 from coopsim.snapshot.place import place
 from coopsim.snapshot.rewind import rewind
 
@@ -28,13 +30,22 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
     What was there before the history begins is restored first, segment by segment. A block that another stream still
     used after it was freed waits here, too, until the request that saw it come back. Segments that went back to the
     device within a request that found no room there were given up by the allocator, which a simulated one does by
-    itself; all others by empty_cache, which is a request of its own.
+    itself; all others by empty_cache, which is a request of its own. A private pool is released when a
+    segment of it goes back after its last request.
     """
     to = Writer()
     start = rewind(snapshot)
+    pools = _pools(snapshot, start)
     places = to.restore(
-        (s.nbytes, s.stream, [(b.nbytes, None if b.state == "free" else place(b.frames) or _BEFORE) for b in s.blocks])
-        for s in start
+        (
+            (
+                s.nbytes,
+                s.stream,
+                [(b.nbytes, None if b.state == "free" else place(b.frames) or _BEFORE) for b in s.blocks],
+            )
+            for s in start
+        ),
+        [pools[s.pool] for s in start],
     )
     number = {start[s].blocks[b].address: n for (s, b), n in places.items()}
     events = snapshot.events
@@ -48,26 +59,41 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
                     back = returns.get(-block.address - 1, len(events))
                     _free_later(to, number.pop(block.address), segment.stream, served[back] + 1, -1)
     prologue = len(to)
+    last = dict.fromkeys(pools, -1) | {e.pool: at for at, e in enumerate(events) if e.action in _REQUESTS}
     given_up = _given_up(snapshot, sum(segment.nbytes for segment in start), total_bytes)
     for at, event in enumerate(events):
         if event.action in _REQUESTS:
+            pool = pools[event.pool]
+            to.within(pool, at, captures=event.pool[1] == 0)
             if clocked:
                 to.tick(1, at)
             taken = to.take(event.nbytes, event.stream, at, place(event.frames) or _NOWHERE)
             if event.action == "alloc":
                 number[event.address] = taken
-        elif event.action == "free_requested":
+            continue
+        if event.action in _RETURNS and at > last[event.pool] and pools[event.pool]:
+            to.release(pools[event.pool], at)
+        if event.action == "free_requested":
             freed = number.pop(event.address)
             back = returns.get(at, len(events))
             if back == at + 1:
                 to.give_back(freed, at)
             else:
+                to.within(0, at)
                 # One tick more where a wait for all streams ended it: nothing else may end it before.
                 waited = back + 1 < len(events) and events[back + 1].action in _RETURNS
                 _free_later(to, freed, event.stream, served[back] + 1 - served[at] + waited, at)
         elif event.action in _RETURNS and at not in given_up and (at == 0 or events[at - 1].action not in _RETURNS):
+            to.within(0, at)
             to.empty(at)
+    to.within(0, len(events) - 1)
     return to.requests(prologue)
+
+
+def _pools(snapshot: Snapshot, start: Iterable[Segment]) -> dict[Pool, int]:
+    """A number for each private pool, from 1; 0 for none."""
+    ids = dict.fromkeys([DEFAULT, *(s.pool for s in start), *(e.pool for e in snapshot.events)])
+    return {pool: number for number, pool in enumerate(ids)}
 
 
 def _free_later(to: Writer, number: int, stream: int, ticks: int, source: int) -> None:

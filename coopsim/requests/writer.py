@@ -1,10 +1,10 @@
 """Write requests one by one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from coopsim.kernel.rows import ALLOCATE, DELAY, EMPTY, FREE, RECORD, TICK
+from coopsim.kernel.rows import ALLOCATE, BEGIN, CAPTURE, DELAY, EMPTY, END, FREE, RECORD, RELEASE, TICK
 from coopsim.requests.requests import Requests
 
 
@@ -17,12 +17,14 @@ class Writer:
         self._places: list[tuple[int, int, int]] = []  # source, step, phase
         self._labels: list[str] = []
         self._sites: list[int] = []
+        self._pool = 0  # the private pool that is begun
+        self._users: dict[int, int] = {}  # of each private pool: how often it was begun
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def take(self, nbytes: int, stream: int = 0, source: int = -1, label: str = "", site: int = -1) -> int:
-        """Allocate; the new allocation's number."""
+        """Allocate, from the private pool in which this is; the new allocation's number."""
         number = len(self._labels)
         self._labels.append(label)
         self._sites.append(site)
@@ -32,6 +34,23 @@ class Writer:
     def give_back(self, number: int, source: int = -1) -> None:
         """Free."""
         self._put(FREE, number, 0, 0, source)
+
+    def within(self, pool: int, source: int = -1, *, captures: bool = False) -> None:
+        """From here on allocations come from that private pool (0: from none), as in a capture if it `captures`."""
+        if pool == self._pool:
+            return
+        if self._pool:
+            self._put(END, self._pool, 0, 0, source)
+        if pool:
+            self._users[pool] = self._users.get(pool, 0) + 1
+            self._put(CAPTURE if captures else BEGIN, pool, 0, -1, source)
+        self._pool = pool
+
+    def release(self, pool: int, source: int = -1) -> None:
+        """Nobody needs the private pool any more."""
+        self.within(0, source)
+        for _ in range(self._users.pop(pool, 0)):
+            self._put(RELEASE, pool, 0, 0, source)
 
     def use(self, number: int, stream: int, source: int = -1) -> None:
         """record_stream."""
@@ -49,10 +68,12 @@ class Writer:
         """How long an event that is recorded from here on takes."""
         self._put(DELAY, 0, ticks, 0, source)
 
-    def restore(self, layout: Iterable[tuple[int, int, list[tuple[int, str | None]]]]) -> dict[tuple[int, int], int]:
+    def restore(
+        self, layout: Iterable[tuple[int, int, list[tuple[int, str | None]]]], pools: Sequence[int] = ()
+    ) -> dict[tuple[int, int], int]:
         """Make segments with their blocks: for each its bytes, stream, and blocks as (bytes, label), in order.
 
-        The label of an unused block is None.
+        The label of an unused block is None. `pools`: the private pool of each segment, 0 if of none; else all are.
 
         Returns the allocation number of each block in use, by (segment, block). Segment by segment: one is made by
         asking for all of it, and then cut from its low end, unused blocks too, so that only one segment at a time has
@@ -61,6 +82,7 @@ class Writer:
         numbers: dict[tuple[int, int], int] = {}
         unused: list[int] = []
         for s, (total, stream, blocks) in enumerate(layout):
+            self.within(pools[s] if pools else 0)
             self.give_back(self.take(total if total > SMALL_SEGMENT else 1, stream, label=_START))
             for b, (size, label) in enumerate(blocks):
                 if label is not None:
@@ -69,6 +91,7 @@ class Writer:
                     most = SMALL_BLOCK if total == SMALL_SEGMENT else size  # larger ones go to large segments
                     sizes = [min(most, size - at) for at in range(0, size, most)]
                     unused += [self.take(nbytes, stream, label=_START) for nbytes in sizes]
+        self.within(0)
         for number in unused:
             self.give_back(number)
         return numbers

@@ -18,6 +18,8 @@ STATES = {"active_allocated": "allocated", "active_pending_free": "pending", "in
 #: The same of older versions, or of their documentation.
 STATES |= {"active_awaiting_free": "pending"}
 _LARGEST = 2**62
+Pool = tuple[int, int]  #: PyTorch's id of a private pool (a CUDA graph's, or a MemPool)
+DEFAULT: Pool = (0, 0)  #: no private one
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Segment:
     large: bool
     expandable: bool
     blocks: tuple[Block, ...]
+    pool: Pool = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Event:
     stream: int
     frames: tuple[Frame, ...] = ()
     device_free: int = -1
+    pool: Pool = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def read(path: str | Path, *, device: int | None = None) -> Snapshot:
     """Read the snapshot of a device, of the only one with a history if none is named.
 
     Raises SnapshotError for a file that is missing, hostile, damaged or of another kind; for a device that is not in
-    it; and for private pools (CUDA graphs), which no allocator here has.
+    it; and for private pools (CUDA graphs) where the history does not say which requests came from them.
     """
     reader = _Reader(str(path))
     found = reader.check(load(path), dict, "the snapshot")
@@ -96,6 +100,11 @@ def read(path: str | Path, *, device: int | None = None) -> Snapshot:
         raise SnapshotError(f"{path}: nothing of device {device}; it has {', '.join(map(str, sorted(used))) or 'none'}")
     settings = reader.check(found.get("allocator_settings", {}), dict, "allocator_settings")
     events = reader.check(traces[device], list, "a device's trace") if device < len(traces) else []
+    pools = any(reader.pool(s.get("segment_pool_id")) != DEFAULT for s in segments)
+    if pools and events and not any("pool_id" in entry for entry in events if isinstance(entry, dict)):
+        raise SnapshotError(
+            f"{path}: has private pools, but its history has no pool_id; newer versions of torch write it"
+        )
     return Snapshot(
         path=str(path),
         device=device,
@@ -128,7 +137,6 @@ class _Reader:
 
     def segment(self, fields: Mapping[str, Any]) -> Segment:
         """A segment whose blocks fill it."""
-        self._no_private_pool(fields.get("segment_pool_id"))
         start, nbytes = self.whole(fields, "address"), self.whole(fields, "total_size")
         blocks, at = [], start
         for block in self.check(fields.get("blocks"), list, "the blocks of a segment"):
@@ -151,6 +159,7 @@ class _Reader:
             large=fields.get("segment_type") != "small",
             expandable=bool(fields.get("is_expandable", False)),
             blocks=tuple(blocks),
+            pool=self.pool(fields.get("segment_pool_id")),
         )
 
     def events(self, entries: Iterable[Any]) -> Iterable[Event]:
@@ -159,7 +168,6 @@ class _Reader:
             action = self.check(entry, dict, "an entry of the history").get("action")
             if not isinstance(action, str) or action not in ACTIONS:
                 continue
-            self._no_private_pool(entry.get("pool_id"))
             oom = action == "oom"
             yield Event(
                 action=action,
@@ -168,6 +176,7 @@ class _Reader:
                 stream=self.whole(entry, "stream", 0),
                 frames=self.frames(entry.get("frames")),
                 device_free=self.whole(entry, "device_free", entry.get("addr", 0)) if oom else -1,
+                pool=self.pool(entry.get("pool_id")),
             )
 
     def frames(self, frames: Any) -> tuple[Frame, ...]:
@@ -185,9 +194,14 @@ class _Reader:
         self._stacks[id(frames)] = frames, tuple(stack)
         return tuple(stack)
 
-    def _no_private_pool(self, pool: Any) -> None:
-        if pool is not None and pool not in ((0, 0), [0, 0]):
-            raise SnapshotError(f"{self._path}: has private pools (CUDA graphs), which are not simulated")
+    def pool(self, value: Any) -> Pool:
+        """A private pool's id, two numbers that are not negative; DEFAULT if there is none."""
+        if value is None:
+            return DEFAULT
+        if not isinstance(value, (tuple, list)) or len(value) != 2:
+            raise SnapshotError(f"{self._path}: a pool's id is {_shown(value)}")
+        first, second = (self.whole({"a pool's id": n}, "a pool's id") for n in value)
+        return first, second
 
 
 def _shown(value: object) -> str:

@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from coopsim.snapshot.model import Block, Segment, Snapshot
+from coopsim.snapshot.model import Block, Pool, Segment, Snapshot
 from coopsim.snapshot.unpickle import SnapshotError
 
 _GRANULE = 512
@@ -20,6 +20,7 @@ class _Range:
     stream: int
     large: bool
     expandable: bool
+    pool: Pool
 
 
 def rewind(snapshot: Snapshot) -> list[Segment]:
@@ -29,7 +30,9 @@ def rewind(snapshot: Snapshot) -> list[Segment]:
     that was asked for, rounded, with what lies unused behind it as far as the history shows that the allocator had not
     cut that off: up to the next block, if that is near, or to one that is allocated near behind it later.
     """
-    ranges = [_Range(s.address, s.address + s.nbytes, s.stream, s.large, s.expandable) for s in snapshot.segments]
+    ranges = [
+        _Range(s.address, s.address + s.nbytes, s.stream, s.large, s.expandable, s.pool) for s in snapshot.segments
+    ]
     blocks = {b.address: b for s in snapshot.segments for b in s.blocks if b.state != "free"}
     for at in range(len(snapshot.events) - 1, -1, -1):
         event = snapshot.events[at]
@@ -47,7 +50,7 @@ def rewind(snapshot: Snapshot) -> list[Segment]:
                 _cut(ranges, address, end)
             elif event.action in ("segment_free", "segment_unmap"):
                 expandable = event.action == "segment_unmap"
-                ranges.append(_Range(address, end, event.stream, event.nbytes > 2 << 20, expandable))
+                ranges.append(_Range(address, end, event.stream, event.nbytes > 2 << 20, expandable, event.pool))
         except KeyError:
             raise SnapshotError(
                 f"{snapshot.path}: its history does not lead to its segments (event {at}, {event.action} at "
@@ -95,7 +98,8 @@ def _joined(ranges: Iterable[_Range]) -> Iterable[_Range]:
     """Ranges of expandable segments that touch are one, as in a snapshot."""
     last: _Range | None = None
     for r in sorted(ranges, key=lambda r: r.start):
-        if last is not None and last.expandable and r.expandable and (last.end, last.stream) == (r.start, r.stream):
+        joins = last is not None and last.expandable and r.expandable
+        if last is not None and joins and (last.end, last.stream, last.pool) == (r.start, r.stream, r.pool):
             last.end = r.end
             continue
         if last is not None:
@@ -126,4 +130,4 @@ def _segment(r: _Range, held: dict[int, Block], followers: dict[int, int], path:
         at = block.address + size
     if at < r.end:
         blocks.append(Block(at, r.end - at, 0, "free"))
-    return Segment(r.start, r.end - r.start, r.stream, r.large, r.expandable, tuple(blocks))
+    return Segment(r.start, r.end - r.start, r.stream, r.large, r.expandable, tuple(blocks), r.pool)
