@@ -36,7 +36,7 @@ class Objects:
             if base is torch.Tensor:
                 if issubclass(kind, FakeTensor) and one.fake_mode is not mode:
                     continue  # torch.compile keeps stand-ins of the tensors that it has compiled for
-                found.tensors += tensors(one)
+                found.tensors += filter(_has_address, tensors(one))
             elif base is nn.Module:
                 found.modules.append(one)
             elif base is torch.optim.Optimizer:
@@ -65,6 +65,15 @@ class Objects:
         for leaf in self.leaves():
             for gradient in tensors(leaf.grad):
                 yield Role.GRADIENT, gradient
+
+
+def _has_address(tensor: torch.Tensor) -> bool:
+    """Not what Dynamo keeps of an autograd.Function around a Triton kernel: storages that PyTorch calls invalid."""
+    try:
+        tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return False
+    return True
 
 
 def within(value: Any) -> Iterator[torch.Tensor]:

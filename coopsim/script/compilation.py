@@ -84,7 +84,7 @@ class Compilation:
             for table, key, hook in self._hidden:
                 table[key] = hook
             self._hidden.clear()
-        elif not self._hidden:
+        elif not self._hidden and not _is_switched_off():
             self.asked = True
             self._entered()
             tables: list[dict[int, Any]] = [
@@ -155,6 +155,13 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
 
 def _is_ours(hook: Any) -> bool:
     return getattr(hook, "__module__", "").startswith("coopsim.")
+
+
+def _is_switched_off() -> bool:
+    """By TORCH_COMPILE_DISABLE: Dynamo is called all the same, and compiles nothing."""
+    from torch._dynamo import config
+
+    return bool(config.disable)
 
 
 def _place(code: CodeType) -> str:

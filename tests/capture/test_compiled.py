@@ -150,6 +150,11 @@ def test_graphs_breaks_and_steps(how: str, graphs: int, places: list[str]) -> No
     assert not any(end["uncompiled"] for end in report["graph_breaks"])
 
 
+def test_steps_are_counted_where_compilation_is_switched_off() -> None:
+    report, said = report_of("--gpu", "t4", "--", SCRIPT, "step", TORCH_COMPILE_DISABLE="1")
+    assert (report["compiled_graphs"], report["steps"], len(said)) == (0, 4, 4)
+
+
 def test_a_break_is_said_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "breaks.py").write_text(
         "import torch\ndef f(x):\n    y = x * 2\n    print('here')\n    return y + 1\n"

@@ -1,0 +1,12 @@
+"""mode="reduce-overhead": CUDA graphs."""
+
+import torch
+from small import Small, batches, loss_of
+
+model = Small().cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+run = torch.compile(model, mode="reduce-overhead")
+for tokens in batches():
+    loss_of(run(tokens), tokens).backward()
+    optimizer.step()
+    optimizer.zero_grad()

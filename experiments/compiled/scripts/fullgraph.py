@@ -1,0 +1,12 @@
+"""One graph, or an error."""
+
+import torch
+from small import Small, batches, loss_of
+
+model = Small().cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+run = torch.compile(model, fullgraph=True)
+for tokens in batches():
+    loss_of(run(tokens), tokens).backward()
+    optimizer.step()
+    optimizer.zero_grad()
