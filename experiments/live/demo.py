@@ -100,6 +100,10 @@ def draw(plain: list[tuple[float, int]], live: list[tuple[float, int]]) -> Any:
             ax.fill_between(times, [n / MIB for n in sizes], step="post", color=color, lw=0, label=label)
         most = max(n for _, n in plain) / MIB
         ax.axhline(most / 2, color="#D55E00")
+        ax.annotate(
+            f"budget: {most / 2:.0f} MiB", (1, most / 2), (-2, 3), xycoords=("axes fraction", "data"),
+            textcoords="offset points", ha="right", va="bottom", color="#D55E00",
+        )  # fmt: skip
         ax.set(xlabel="time since the step began (ms)", ylabel="memory (MiB)", ylim=0)
         ax.set_xlim(0, max(plain[-1][0], live[-1][0]))
         ax.legend(loc="upper right")

@@ -1,0 +1,180 @@
+"""The flags of the verbs that run a training script or record a step."""
+
+import argparse
+
+from coopsim.cli.values import natural, positive, span, tolerance
+
+
+def capture(p: argparse.ArgumentParser) -> None:
+    """Flags of `capture`."""
+    p.add_argument("target", metavar="MODEL|FILE.py:FUNCTION", help="a reference model, or your own step function")
+    p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
+    p.add_argument(
+        "--gpu",
+        default="a100-80gb",
+        metavar="CARD",
+        help="card to record for, of `coopsim list hardware` (default: %(default)s)",
+    )
+    p.add_argument(
+        "--device",
+        choices=("phantom", "cuda", "fake"),
+        default="phantom",
+        help="phantom: without a GPU; cuda: on a real GPU, with measured costs; fake: with a PyTorch without CUDA "
+        "(default: phantom)",
+    )
+    p.add_argument(
+        "--passes", type=positive, default=5, help="with --device cuda: times that the steps are measured (default: 5)"
+    )
+    p.add_argument(
+        "--cost-from", metavar="TABLE", help="take measured costs from this file: a trace from a real GPU, or CSV"
+    )
+    p.add_argument(
+        "--temporaries-from",
+        metavar="TABLE",
+        help="take temporaries by op from this file, as a real GPU's allocator saw them",
+    )
+    p.add_argument(
+        "--precision",
+        choices=("tf32", "fp32"),
+        default="tf32",
+        help="of fp32 matrix products, for the costs (default: tf32)",
+    )
+    p.add_argument("--batch", type=positive, help="batch size of a reference model (default: its own)")
+    p.add_argument(
+        "--optimizer",
+        choices=("sgd", "momentum", "adam", "adamw"),
+        help="optimizer of a reference model (default: its own)",
+    )
+    p.add_argument("--amp", choices=("bf16",), help="train a reference model under autocast")
+    p.add_argument(
+        "--attention", choices=("eager", "sdpa"), help="attention of a reference model that has it (default: its own)"
+    )
+    p.add_argument("--steps", type=positive, default=1, help="record this many consecutive steps (default: 1)")
+    p.add_argument("--warmup", type=natural, default=2, help="steps that run before the recorded ones (default: 2)")
+
+
+def phantom(p: argparse.ArgumentParser) -> None:
+    """Flags of `phantom`."""
+    actions = p.add_subparsers(metavar="ACTION", required=True)
+    summary = "run a training command on a phantom GPU, and report how much memory of the card it takes"
+    p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
+    p.add_argument(
+        "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --epochs 1"
+    )
+    p.add_argument(
+        "--gpu",
+        default="a100-80gb",
+        metavar="CARD",
+        help="card to imitate, of `coopsim list hardware` (default: %(default)s)",
+    )
+    p.add_argument("--memory", metavar="B", help="memory of the card, if not its own: 11GiB, 24GB")
+    p.add_argument("--fit", action="store_true", help="find the smallest memory with which it trains")
+    p.add_argument(
+        "--largest",
+        type=span,
+        metavar="LOW:HIGH",
+        help="find the largest whole number, such as a batch size, with which it trains; {} in the command marks where "
+        "the number goes; the range is widened if the answer lies outside",
+    )
+    p.add_argument(
+        "--tolerance",
+        type=tolerance,
+        metavar="W",
+        help="with --largest: how far below a number that fails the search may stop (default: 1%%; 0%%: next to it)",
+    )
+    p.add_argument(
+        "--compile-budget",
+        metavar="B",
+        help="find the largest activation_memory_budget of torch.compile with which it trains in this much memory",
+    )
+    p.add_argument("--world", type=positive, metavar="N", help="run it as a rank of N (default: the launcher's number)")
+    p.add_argument(
+        "--fewest-ranks", action="store_true", help="find the least number of cards on which such a job fits"
+    )
+    p.add_argument(
+        "--nccl-memory",
+        metavar="B",
+        help="memory of the card that each NCCL communicator takes: 1GiB, 0B (default: 544 MB with 2 ranks, 688 MB "
+        "with more)",
+    )
+    p.add_argument("--ranks", metavar="0,7|all", help="ranks to run, in a job of several (default: 0)")
+    p.add_argument(
+        "--snapshot", metavar="F", help="write PyTorch's memory snapshot: when memory runs out, or else at the end"
+    )
+    p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
+    p.add_argument("--steps", type=positive, default=1, help="steps in the trace (default: 1)")
+    p.add_argument("--warmup", type=positive, default=2, help="steps before those in the trace (default: 2)")
+    p.add_argument(
+        "--precision",
+        choices=("tf32", "fp32"),
+        default="tf32",
+        help="of fp32 matrix products, for the trace's costs (default: tf32)",
+    )
+    p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
+    p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
+
+
+def fit(p: argparse.ArgumentParser) -> None:
+    """Flags of `fit`."""
+    p.usage = "%(prog)s --gpu CARD [options] -- COMMAND ..."
+    p.add_argument(
+        "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --batch-size {64}"
+    )
+    p.add_argument("--gpu", required=True, metavar="CARD", help="card to fit on (coopsim list hardware)")
+    p.add_argument("--memory", metavar="B", help="memory of the card, if not its own: 11GiB, 24GB")
+    p.add_argument(
+        "-j", "--jobs", type=positive, metavar="N", help="how many runs of the script at a time (default: 1)"
+    )
+    p.add_argument(
+        "--executor",
+        default="processes",
+        metavar="WHERE",
+        help="where to run: processes, or dask://HOST:PORT, a running cluster (default: processes)",
+    )
+    what = p.add_mutually_exclusive_group()
+    what.add_argument("--apply", type=positive, metavar="N", help="run the script with remedy N; no file is changed")
+    what.add_argument(
+        "--patch", type=positive, metavar="N", help="print remedy N as a diff, if the lines to change are certain"
+    )
+    p.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def live(p: argparse.ArgumentParser) -> None:
+    """Flags of `live`."""
+    actions = p.add_subparsers(metavar="ACTION", required=True)
+    summary = (
+        "train inside a memory budget, with the same numbers; a step is what lies between two calls of Optimizer.step"
+    )
+    p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
+    _live_common(p, "run")
+    p.add_argument(
+        "--memory", metavar="B", help="the budget: 8GiB, or 50%% of a step without one (default: the plan's)"
+    )
+    p.add_argument("--plan", metavar="F", help="plan made by `coopsim live plan`: then the first step is planned, too")
+    summary = "plan a script's steps in a memory budget, without a GPU: do they fit, and at what cost?"
+    p = actions.add_parser("plan", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
+    _live_common(p, "plan")
+    p.add_argument("--memory", required=True, metavar="B", help="the budget: 8GiB")
+    p.add_argument("-o", "--output", required=True, metavar="F", help="plan file to write, if it fits")
+    p.add_argument(
+        "--steps",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="how many steps to look at (default: until a kind of step repeats)",
+    )
+
+
+def _live_common(p: argparse.ArgumentParser, action: str) -> None:
+    p.set_defaults(action=action)
+    p.add_argument(
+        "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --epochs 1"
+    )
+    p.add_argument(
+        "--policy", default="foresight-offline", help="policy, as for `coopsim replay` (default: %(default)s)"
+    )
+    p.add_argument(
+        "--gpu", metavar="CARD", help="imitate this card on the phantom GPU (default: use this machine's devices)"
+    )
+    p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
+    p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
