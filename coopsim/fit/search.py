@@ -25,10 +25,11 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.patch import with_patch
 from coopsim.fit.remedy import Remedy
+from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey
-from coopsim.fit.trials import Trials
+from coopsim.fit.trials import Trials, heard
 from coopsim.fit.verdict import Fit
-from coopsim.script import Report, Script, run
+from coopsim.script import Report, Script
 from coopsim.script.largest import Largest
 from coopsim.script.largest import search as search_largest
 from coopsim.text import human
@@ -36,7 +37,7 @@ from coopsim.types import CoopsimError
 
 _KINDS = 3  #: of remedies; with fewer, combinations are tried
 _ON_A_CLUSTER = 8  #: runs at a time: one for each kind
-_FASTER = 4  #: a batch is looked for up to so many times the one that is wanted
+_WIDER = 3  #: how often the range of batches becomes four times as wide, from the one that is wanted on
 _TOLERANCE = 0.05  #: of the larger batch that is found
 
 
@@ -59,7 +60,7 @@ class Search:
             command = batches.by_default(script.command)
         else:
             command = Batch(script.command, self._wanted).command(self._wanted)
-        self._trials = Trials(replace(script, command=command, quiet=True), say)
+        self._trials = Trials(replace(script, command=command, quiet=True), Runs(say))
         self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
         self._executor = executor
         self._survey: Survey | None = None
@@ -90,7 +91,7 @@ class Search:
             done = self.so_far()
             near = None if done.remedies else combine.nearest(case, batch)
             if near is not None and near.peak_device_bytes < survey.needs_bytes:
-                done = replace(done, remedies=(with_patch(near, survey),), runs=self._trials.runs)
+                done = replace(done, remedies=(with_patch(near, survey),), runs=self._trials.runs.count)
             return done
 
     def so_far(self) -> Fit:
@@ -104,7 +105,7 @@ class Search:
             memory_bytes=self._trials.script.total_bytes,
             remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
             basis=self._survey.basis,
-            runs=self._trials.runs,
+            runs=self._trials.runs.count,
             card=self._trials.script.card,
         )
 
@@ -153,8 +154,9 @@ class Search:
         script = replace(trials.script, quiet=True)
 
         def run_with(n: int) -> Report:
-            report = run(replace(script, command=batch.command(n)))
-            trials.say(f"with {n}: {'trains' if report.outcome == 'ok' else 'out of memory'}")
+            with trials.runs.one(f"with {n}") as ended:
+                report = heard(replace(script, command=batch.command(n)))
+                ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 
-        return search_largest(run_with, batch.wanted, _FASTER * batch.wanted, {}, tolerance=_TOLERANCE, times=2)
+        return search_largest(run_with, batch.wanted, batch.wanted, {}, tolerance=_TOLERANCE, times=_WIDER)

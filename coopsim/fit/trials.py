@@ -3,13 +3,13 @@
 import json
 import shlex
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
 from coopsim.fit.place import Here
 from coopsim.fit.remedy import Remedy
+from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
 from coopsim.script import Report, Script, run
 from coopsim.script.smallest import STEP, guess
@@ -26,17 +26,16 @@ LIVE = "coopsim.live.guest"
 
 @dataclass
 class Trials:
-    """`say` is told of every run. `found` gets every remedy that works as soon as it is known, the best by its key.
+    """`runs` says every run. `found` gets every remedy that works as soon as it is known, the best by its key.
 
     `failed` are changes with which the script fails for another reason than memory. `stopped`: no run is begun.
     `place` is where they are.
     """
 
     script: Script
-    say: Callable[[str], None]
+    runs: Runs
     found: dict[str, Remedy] = field(default_factory=dict)
     failed: set[Changes] = field(default_factory=set)
-    runs: int = 0
     place: Here = field(default_factory=Here)
     stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -53,16 +52,13 @@ class Trials:
 
     def survey(self, requests: Path) -> Survey:
         """Run the script as it is on a card without end."""
-        self.say("running it as it is, with memory enough")
         script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
-        try:
-            report = run(script, requests=requests)
-        except CoopsimError as e:
-            if "ended with exit code" in str(e):  # what it said is not shown here
-                raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
-            raise
-        self.runs += 1
-        return read(report, self.needs(report, requests))
+        script.words()  # there is such a command, or nothing begins
+        with self.runs.one("as it is, with memory enough") as ended:
+            report = heard(script, requests)
+            needs = self.needs(report, requests)
+            ended(f"needs {human(needs)}, the card has {human(self.script.total_bytes)}")
+        return read(report, needs)
 
     def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
         """The smallest memory that serves the requests of a run, by the allocator alone."""
@@ -87,21 +83,17 @@ class Trials:
             quiet=True,
         )
         script = changed(script, changes)
-        try:
-            report = self.place(script)
-        except CoopsimError as e:
-            self.failed.add(changes)
-            if not self.stopped:
-                self.say(f"{what}: fails ({e})")
-            return None
-        else:
+        with self.runs.one(what) as ended:
+            try:
+                report = self.place(script)
+            except CoopsimError as e:
+                self.failed.add(changes)
+                if not self.stopped:
+                    ended(f"fails: {e}")
+                return None
             taken = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
-            taken += "" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"
-            self.say(f"{what}: {taken}")
+            ended(taken + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
             return report
-        finally:
-            with self._lock:
-                self.runs += 1
 
     def verify(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy | None:
         """Run the remedy with the changes that stand for it; the remedy with what that said, None if it does not fit.
@@ -133,6 +125,16 @@ class Trials:
             return remedy
         share = ratio(report, survey, remedy.changes)
         return replace(remedy, peak_device_bytes=report.peak_device_bytes, time_ratio=share)
+
+
+def heard(script: Script, requests: Path | None = None) -> Report:
+    """Run a script. If it ends without a reason that we know, the error names the command that shows what it says."""
+    try:
+        return run(script, requests=requests)
+    except CoopsimError as e:
+        if "ended with exit code" in str(e):
+            raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
+        raise
 
 
 def changed(script: Script, changes: Changes) -> Script:

@@ -58,6 +58,7 @@ class Fit:
         lines = [f"Fits: needs {needs}, {has}. Room: {human(self.memory_bytes - self.needs_bytes)}"]
         if self.larger is not None and self.larger.value is not None:
             more = "" if self.larger.fails is None else f", {self.larger.fails} does not"
+            more += f"; with more the script fails: {self.larger.refused}" if self.larger.refused else ""
             lines.append(f"Largest batch: {self.larger.value} trains{more}")
         return lines
 

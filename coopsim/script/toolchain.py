@@ -29,7 +29,7 @@ def missing() -> str:
 def _wanted() -> str:
     """The version of Triton that the installed torch names; "" if it names none."""
     for requirement in importlib.metadata.requires("torch") or []:
-        found = re.match(r"(?:pytorch-)?triton\s*(?:~=|==)\s*([\d.]+)", requirement)
+        found = re.match(r"(?:pytorch-)?triton\s*\(?(?:~=|==)\s*([\d.]+)", requirement)
         if found:
             return found[1]
     return ""

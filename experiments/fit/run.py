@@ -2,17 +2,19 @@
 
     python experiments/fit/run.py [NAME …]
 
-Each script takes some minutes. Results that are there already are kept (remove experiments/expected/fit/NAME.csv).
+Each script takes some minutes: a search, then all of its remedies applied, with all of the card's memory. Results that
+are there already are kept (remove experiments/expected/fit/NAME.csv).
 """
 
 import csv
 import os
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 from coopsim import CoopsimError, budget, files
-from coopsim.fit import Search
+from coopsim.fit import Search, apply
 from coopsim.progress import note
 from coopsim.script import Script
 
@@ -22,7 +24,7 @@ CARD = "rtx-3060"
 _SHOWN = 4
 COLUMNS = (
     *("needs_bytes", "memory_bytes", "runs", "kind", "text", "peak_device_bytes", "time_ratio"),
-    *("same_numbers", "verified", "patch"),
+    *("same_numbers", "verified", "applied", "patch"),
 )
 
 
@@ -58,6 +60,7 @@ def _search(case: dict[str, str]) -> list[dict[str, object]]:
         shared
         | {key: value for key, value in remedy.row().items() if key in COLUMNS}
         | {"time_ratio": f"{remedy.time_ratio:.4f}", "patch": "yes" if remedy.patched else "no"}
+        | {"applied": apply(replace(script, quiet=True), remedy).outcome}
         for remedy in found.remedies
     ]
 

@@ -227,5 +227,10 @@ def test_toolchain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert toolchain.missing().startswith(f"needs Python.h for Triton's launchers, and {tmp_path} has none; ")
     (tmp_path / "Python.h").touch()
     assert toolchain.missing() == ""
+    monkeypatch.setattr(
+        metadata, "requires", lambda _: ['triton (==3.7.0) ; platform_system == "Linux"']
+    )  # older torch
+    assert toolchain.missing() == "needs Triton 3.7.0, and 3.8.2 is installed: pip install --no-deps triton==3.7.0"
+    monkeypatch.setattr(metadata, "version", lambda _: "3.7.0")
     monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)
     assert toolchain.missing().startswith("needs a C compiler")

@@ -1,13 +1,14 @@
 """The parts of the search that need no run: places of batches, names of modules, places in files."""
 
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from coopsim.fit import batch, checkpointing, names, source, trials
+from coopsim.fit import batch, checkpointing, names, runs, source, trials
 from coopsim.fit.changes import Changes
 from coopsim.fit.survey import Block, Model
 from coopsim.script import Script
@@ -48,6 +49,29 @@ def test_batches_that_are_none(words: tuple[str, ...], message: str) -> None:
 def test_a_place_without_an_option_needs_a_number() -> None:
     with pytest.raises(CoopsimError, match="which batch do you want"):
         batch.by_default(("train.py", "{}"))
+
+
+def test_runs_are_told_when_they_begin_still_run_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, reminded = [], threading.Event()
+
+    def say(text: str) -> None:
+        said.append(text)
+        if "now" in text:
+            reminded.set()
+
+    monkeypatch.setattr(runs, "_EVERY_S", 0.01)
+    told = runs.Runs(say)
+    with told.one("one") as ended:
+        assert said == ["[1] one …"]
+        assert reminded.wait(30)
+        ended("fits")
+    assert said[1] == "[1] … for 0 s now: one"
+    assert "[1] fits (0 s)" in said
+    monkeypatch.undo()
+    with pytest.raises(CoopsimError), told.one("another"):
+        raise CoopsimError("")
+    assert said[-1] == "[2] another …"
+    assert told.count == 2
 
 
 def test_changes_join_and_travel() -> None:

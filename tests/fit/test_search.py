@@ -14,6 +14,7 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.patch import with_patch
 from coopsim.fit.remedy import KEYS, Remedy
+from coopsim.fit.runs import Runs
 from coopsim.fit.trials import Trials
 from coopsim.phantom import build
 from coopsim.script import Script
@@ -29,7 +30,7 @@ def script(memory_mib: int, *words: str, card: str = "rtx-3060") -> Script:
 
 def too_large(it: Script, folder: Path) -> Case:
     """A script, surveyed, that needs more than its card has."""
-    trials = Trials(it, lambda _: None)
+    trials = Trials(it, Runs(lambda _: None))
     case = Case(trials, trials.survey(folder / "requests.npy"), folder / "requests.npy")
     assert case.survey.needs_bytes > it.total_bytes
     return case
@@ -89,7 +90,7 @@ def test_three_kinds_and_all_fit_when_applied(blocks: tuple[Script, Fit, list[st
         "micro-batches",
     ]
     assert all(r.same_numbers == (r.kind in ("live", "checkpointing")) for r in found.remedies)
-    assert "fits" in said[1]  # the first remedy takes two runs: the script as it is, and with it
+    assert "fits" in said[3]  # the first remedy takes two runs: the script as it is, and with it
     for remedy in found.remedies:
         assert remedy.verified
         assert remedy.peak_device_bytes <= 500 * MIB * 0.98

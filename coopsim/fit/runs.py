@@ -1,0 +1,40 @@
+"""What people are told of runs while they are made."""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_EVERY_S = 30  #: a run that takes longer says that it still runs
+
+
+class Runs:
+    """Runs with numbers, as several may be under way: a line when one begins, and when it ends. `count` is how many."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self.count = 0
+
+    @contextmanager
+    def one(self, what: str) -> Iterator[Callable[[str], None]]:
+        """A run begins. The function that is given says how it ended."""
+        with self._lock:
+            number = self.count = next(self._numbers)
+        began, over = time.monotonic(), threading.Event()
+
+        def told(said: str) -> None:
+            self._say(f"[{number}] {said}")
+
+        def remind() -> None:
+            while not over.wait(_EVERY_S):
+                told(f"… for {time.monotonic() - began:.0f} s now: {what}")
+
+        told(f"{what} …")
+        threading.Thread(target=remind, daemon=True).start()
+        try:
+            yield lambda said: told(f"{said} ({time.monotonic() - began:.0f} s)")
+        finally:
+            over.set()
