@@ -139,6 +139,7 @@ class _Writer:
         self.made = [
             self.storage(self.shape, self.shape.pick(roles[: 1 + i * 4]), True) for i in range(1 + self.shape.roll(3))
         ]
+        self.parallel = self.shape.one_in(4)  #: one rank of several, with collectives
         for dice in self.dice:
             self.op(dice)
         for parameter in self.of_roles(Role.PARAMETER):
@@ -175,6 +176,7 @@ class _Writer:
         if kind == "count":
             what["reads"] = what["reads"][:1]
         what["random"] = dice.one_in(6)
+        what["peers"] = 2 * (self.parallel and dice.one_in(6))
         self.add(dice, what)
 
     def add(self, dice: Dice, what: dict[str, Any]) -> None:

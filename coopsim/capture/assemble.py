@@ -93,6 +93,7 @@ def assemble(
                     module=event.module,
                     stream=event.stream,
                     random=event.random,
+                    peers=event.peers,
                 )
     for storage in end.leaked:
         builder.free(number[storage])

@@ -9,7 +9,7 @@ import torch
 
 from coopsim.capture import layout
 from coopsim.capture.temporaries import History
-from coopsim.phantom.control import Control
+from coopsim.phantom.control import Collective, Control
 from coopsim.phantom.profiles import Profile
 
 
@@ -30,6 +30,9 @@ class Device(Protocol):
 
     def value(self, func: Any, args: tuple[Any, ...]) -> Any:
         """What an op gives that hands a value to the host; None: ask the op."""
+
+    def collective(self) -> Collective | None:
+        """What NCCL was given to do by the op that has just run."""
 
     def steady(self) -> None:
         """Between warm-up and recording: forget the cache and the peaks."""
@@ -72,6 +75,10 @@ class RealDevice:
     def value(self, _func: Any, _args: tuple[Any, ...]) -> Any:
         """Values are what they are."""
 
+    def collective(self) -> Collective | None:
+        """Nobody knows: jobs of several ranks are recorded on the phantom GPU."""
+        return None
+
     def steady(self) -> None:
         """Between warm-up and recording: forget the cache and the peaks."""
         torch.cuda.empty_cache()  # what the warm-up left unused is no need of the recorded steps
@@ -109,3 +116,7 @@ class PhantomDevice(RealDevice):
         """A kernel has not run: let its result read as zeros, whatever a copy left at its address before."""
         untyped = tensor.untyped_storage()
         self._control.clear(untyped.data_ptr(), untyped.nbytes())
+
+    def collective(self) -> Collective | None:
+        """What NCCL was given to do by the op that has just run."""
+        return self._control.collective()

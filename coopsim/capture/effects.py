@@ -1,7 +1,7 @@
 """What an op does besides making its outputs: which storages it mutates, and whether it draws random numbers.
 
-The op's schema says it, with exceptions that the tables here hold. Source: native_functions.yaml of PyTorch 2.14 and
-the kernels' code.
+The op's schema says it, with exceptions that the tables here hold. Source: native_functions.yaml of PyTorch 2.14, the
+kernels' code, and torch/csrc/distributed/c10d/Ops.cpp.
 """
 
 from collections.abc import Iterator
@@ -24,6 +24,25 @@ _UNDECLARED = {
     "aten::batch_norm_gather_stats_with_counts": ("running_mean", "running_var"),
     "aten::_cudnn_rnn": ("dropout_state",),
     "aten::_cudnn_rnn_backward": ("reserve",),
+    "fsdp::all_gather_copy_in": ("all_gather_output",),
+    "c10d::broadcast_": ("tensors",),
+    "c10d::allreduce_": ("tensors",),
+    "c10d::allreduce_coalesced_": ("tensors",),
+    "c10d::reduce_": ("tensors",),
+    "c10d::recv_": ("tensors",),
+    "c10d::recv_any_source_": ("tensors",),
+    "c10d::allgather_": ("output_tensors",),
+    "c10d::_allgather_base_": ("output_tensor",),
+    "c10d::allgather_coalesced_": ("output_lists",),
+    "c10d::allgather_into_tensor_coalesced_": ("outputs",),
+    "c10d::gather_": ("output_tensors",),
+    "c10d::gather_into_tensor_": ("output_tensor",),
+    "c10d::scatter_": ("output_tensors",),
+    "c10d::reduce_scatter_": ("output_tensors",),
+    "c10d::_reduce_scatter_base_": ("output_tensor",),
+    "c10d::reduce_scatter_tensor_coalesced_": ("outputs",),
+    "c10d::alltoall_": ("output_tensors",),
+    "c10d::alltoall_base_": ("output",),
 }
 _WHEN_TRAINING = {"training", "train"}
 

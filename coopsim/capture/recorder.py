@@ -33,6 +33,7 @@ class Op:
     bytes_moved: int = 0
     cost_ns: int = 0
     timed: int = -1  #: its place among the calls that were timed
+    peers: int = 0  #: of a collective: the ranks that it is among
 
 
 @dataclass
@@ -106,6 +107,24 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             storage.pending = True
             self.device.clear(buffer)
 
+    def resize(self, untyped: torch.UntypedStorage, resize: Callable[[], Any]) -> Any:
+        """Do what resizes a storage without an op, as FSDP takes a layer's memory away and gives it back."""
+        newest, to = self.ledger.newest, self._recording
+        if to is None:
+            out = resize()
+            self.ledger.of_storage(untyped)
+            return out
+        op = Op(to.dispatched, *self._resizes())
+        to.dispatched += 1
+        self.device.history.enter(op.number)
+        out = resize()
+        self.device.history.leave(op.number)
+        storage = self.ledger.of_storage(untyped)
+        if storage is not None and storage.serial > newest:
+            op.creates.append(storage)
+            to.events.append(op)
+        return out
+
     def kernel(
         self, name: str, reads: list[torch.Tensor], writes: list[torch.Tensor], launch: Callable[[], Any]
     ) -> Any:
@@ -173,6 +192,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.device.history.enter(op.number)
         out = self._call(func, args, kwargs)
         self.device.history.leave(op.number)
+        collective = self.device.collective()
         at = len(to.events)
         to.events.append(op)  # before the results are looked at: the storage that resize_ drops goes after the op
         for tensor in tensors(out):
@@ -181,12 +201,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 op.creates.append(storage)
                 storage.node = accumulation.node()
                 self._clear(tensor, args)
-        if not op.creates and not op.mutates:
+        if not op.creates and not op.mutates and collective is None:
             del to.events[at]
             return out
         if op.creates and not op.reads and any(t.device.type == "cpu" for t in _first(args)):
             for storage in op.creates:
                 storage.role = Role.INPUT  # a batch that comes from the host
+        if collective is not None:
+            op.peers, op.bytes_moved, op.cost_ns = collective.ranks, collective.bytes, collective.cost_ns
+            op.stream = self._number(collective.stream)
+            return out
         op.flops = costs.flops(func, args, kwargs, named, out)
         twice = sum(nbytes for storage, nbytes in mutates.items() if storage in op.mutates)
         op.bytes_moved = sum(reads.values()) + 2 * twice + sum(s.nbytes for s in op.creates)
@@ -227,9 +251,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not storage.resized:
             to.start.append(storage)
             return
-        where = self.where.phase(mutates_gradient=False), self.where.module(), self._stream()
-        to.events.append(Op(to.dispatched, "storage.resize_", *where, [], [], creates=[storage]))
+        to.events.append(Op(to.dispatched, *self._resizes(), creates=[storage]))
         to.dispatched += 1
+
+    def _resizes(self) -> tuple[str, Phase, str, int, list[Storage], list[Storage]]:
+        phase, module = self.where.phase(mutates_gradient=False), self.where.module()
+        return "storage.resize_", phase, module, self._stream(), [], []
 
     def _clear(self, result: torch.Tensor, args: tuple[Any, ...]) -> None:
         """Let a kernel's result read as zeros, whatever a copy left at its address before.
@@ -241,7 +268,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _stream(self) -> int:
         """The current stream, counted in order of appearance; the default stream is 0."""
-        return self._streams.setdefault(self.device.stream(), len(self._streams))
+        return self._number(self.device.stream())
+
+    def _number(self, stream: int) -> int:
+        return self._streams.setdefault(stream, len(self._streams))
 
 
 def _born(written: dict[Storage, int]) -> tuple[list[Storage], list[Storage]]:

@@ -17,11 +17,15 @@ from coopsim.types import Role
 
 @dataclass
 class Objects:
-    """The program's objects at one moment, in the order in which the interpreter lists them."""
+    """The program's objects at one moment, in the order in which the interpreter lists them.
+
+    `tensors` are the device's, those within others (DTensors) among them; `whole` are the others and the rest of them.
+    """
 
     modules: list[nn.Module] = field(default_factory=list)
     optimizers: list[torch.optim.Optimizer] = field(default_factory=list)
     tensors: list[torch.Tensor] = field(default_factory=list)
+    whole: list[torch.Tensor] = field(default_factory=list)
 
     @classmethod
     def now(cls) -> "Objects":
@@ -36,7 +40,9 @@ class Objects:
             if base is torch.Tensor:
                 if issubclass(kind, FakeTensor) and one.fake_mode is not mode:
                     continue  # torch.compile keeps stand-ins of the tensors that it has compiled for
-                found.tensors += filter(_has_address, tensors(one))
+                held = list(filter(_has_address, tensors(one)))
+                found.tensors += held
+                found.whole += [one] * bool(held)
             elif base is nn.Module:
                 found.modules.append(one)
             elif base is torch.optim.Optimizer:
@@ -45,16 +51,17 @@ class Objects:
 
     def parameters(self) -> list[nn.Parameter]:
         """Every parameter once."""
-        return [t for t in self.tensors if isinstance(t, nn.Parameter)]
+        return [t for t in self.whole if isinstance(t, nn.Parameter)]
 
     def leaves(self) -> list[torch.Tensor]:
         """What gradients are gathered for."""
-        return [t for t in self.tensors if t.is_leaf and t.requires_grad]
+        return [t for t in self.whole if t.is_leaf and t.requires_grad]
 
     def by_role(self) -> Iterator[tuple[Role, torch.Tensor]]:
         """Every tensor whose role is known; the first role given to a storage counts."""
         for parameter in self.parameters():
-            yield Role.PARAMETER, parameter
+            for tensor in tensors(parameter):
+                yield Role.PARAMETER, tensor
         for module in self.modules:
             for buffer in module.buffers(recurse=False):
                 for tensor in tensors(buffer):

@@ -4,6 +4,7 @@ import gc
 from typing import Any
 
 from coopsim.capture import roles
+from coopsim.capture.effects import tensors
 from coopsim.capture.recorder import NextStep, Recorder, Recording
 
 
@@ -18,7 +19,10 @@ class Steady:
         self._hooks = roles.GradientHooks(objects.leaves(), recorder.ledger)
         recorder.where.know(objects.modules)
         self._about: dict[str, Any] = {
-            "parameters": sum(p.numel() for p in objects.parameters()),
+            # of a rank its shards; a layer that is taken apart has no bytes
+            "parameters": sum(
+                t.numel() for p in objects.parameters() for t in tensors(p) if t.untyped_storage().nbytes()
+            ),
             # cuBLAS keeps workspaces for good: memory that the program has, and that no storage holds
             "workspace_bytes": recorder.device.requested_bytes() - recorder.ledger.live_bytes,
             "optimizer": ", ".join(type(o).__name__ for o in objects.optimizers),

@@ -21,6 +21,11 @@ def run(args: argparse.Namespace) -> int:
         if k in header
     )
     phases = ", ".join(f"{n} {phase}" for phase, n in facts["ops_by_phase"].items())
+    collectives = []
+    if facts["collectives"]:
+        taken = f"{human(facts['collective_bytes'])} of messages, {facts['collective_cost_ns'] / 1e6:.1f} ms"
+        of = f" (rank {header.get('rank', 0)} of {header['world_size']})" if "world_size" in header else ""
+        collectives = [("collectives", f"{facts['collectives']}{of}: {taken}")]
     lines = [
         ("trace", facts["trace"] + (f" ({recorded})" if recorded else "")),
         ("ops", f"{facts['ops']} ({phases}) in {facts['steps']} step{'s' * (facts['steps'] > 1)}"),
@@ -33,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms per recording, {facts['flops'] / 1e12:.2f} TFLOP"),
         ("", facts["cost_source"]),
+        *collectives,
         *(("caution" if i == 0 else "", text) for i, text in enumerate(header.get("approximations", ()))),
         ("hash", facts["content_hash"]),
     ]

@@ -29,8 +29,9 @@ def run(args: argparse.Namespace) -> int:
         return phantom_largest.run(args, command, memory_of(args))
     if args.tolerance is not None:
         raise CoopsimError("--tolerance is of --largest")
-    if args.snapshot and ranks.several(args.ranks):
-        raise CoopsimError("--snapshot is of one rank; say which: --ranks 0")
+    for option in ("snapshot", "trace"):
+        if getattr(args, option) and ranks.several(args.ranks):
+            raise CoopsimError(f"--{option} is of one rank; say which: --ranks 0")
     for name in (args.snapshot, args.trace):
         if name is not None:
             files.target(name)
@@ -61,8 +62,6 @@ def run(args: argparse.Namespace) -> int:
             report = run_script(script, requests=requests if args.fit else None)
         if args.fit:
             report = _fit(script, report, requests)
-    if args.trace and report.ranks:
-        raise CoopsimError(f"--trace: {script.title} is a job of {report.world_size} ranks, of which no trace is made")
     if args.trace and report.outcome == "ok":
         note("running it again for the trace")
         if record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup):

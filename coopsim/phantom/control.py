@@ -1,9 +1,19 @@
 """The stand-in runtime from the inside: for a process that runs on the phantom GPU."""
 
 import ctypes
+from typing import NamedTuple
 
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
+
+
+class Collective(NamedTuple):
+    """What NCCL was given to do in an op: for how long, messages of how many bytes, among how many ranks, where."""
+
+    cost_ns: int
+    bytes: int
+    ranks: int
+    stream: int  #: handle
 
 
 class Control:
@@ -17,6 +27,7 @@ class Control:
             self._used, self._peak = library.coopsim_phantom_used, library.coopsim_phantom_peak
             self._nccl = library.coopsim_phantom_nccl
             self._now, self._host = library.coopsim_phantom_now, library.coopsim_phantom_host
+            self._collective = library.coopsim_phantom_collective
             self.op_begins, self._op_ends = library.coopsim_phantom_op_begins, library.coopsim_phantom_op_ends
         except (OSError, AttributeError):
             raise PhantomError(f"this process does not run on the phantom GPU ({soname} is not coopsim's)") from None
@@ -24,6 +35,7 @@ class Control:
         self._set_total.argtypes, self._set_total.restype = [ctypes.c_uint64], None
         self.op_begins.restype = None
         self._op_ends.argtypes, self._op_ends.restype = [ctypes.c_void_p, ctypes.c_uint64], None
+        self._collective.argtypes, self._collective.restype = [ctypes.POINTER(ctypes.c_uint64)] * 4, None
         self._host.argtypes, self._host.restype = [ctypes.c_uint64], None
         self._now.restype = ctypes.c_uint64
         self._used.restype = self._peak.restype = self._nccl.restype = ctypes.c_uint64
@@ -39,6 +51,12 @@ class Control:
     def op_ends(self, stream: int, cost_ns: int) -> None:
         """After `op_begins()`, and the op: its kernels take so long on the stream of that handle."""
         self._op_ends(stream, cost_ns)
+
+    def collective(self) -> Collective | None:
+        """NCCL's work on this thread since the last `op_begins()`, or since this was asked, if there was any."""
+        found = [ctypes.c_uint64() for _ in Collective._fields]
+        self._collective(*map(ctypes.byref, found))
+        return Collective(*(int(one.value) for one in found)) if found[2].value else None
 
     def host_is_busy(self, ns: int) -> None:
         """The host's clock goes on by so much."""

@@ -105,6 +105,7 @@ class _Lowering:
         self.outs: list[list[int]] = []
         self.temps: list[list[int]] = []
         self.drops: list[tuple[int, int]] = []  # (op it comes after, value), in program order
+        self.drops_as_recorded: set[int] = set()  # non-evictable values that are not kept for recomputations
         self.initial = [
             self._value(storage, 0, -1, -1)
             for storage in np.flatnonzero(trace.alive_at_start).tolist()
@@ -184,24 +185,34 @@ class _Lowering:
         ]
         for v, _ in self.carry:
             non_evictable[v] = True
-        if self.pinning == Pinning.SOUND and self.in_place == InPlace.RECOMPUTABLE:
-            self._fix_what_updates_would_lose(non_evictable)
+        self._fix_what_would_be_lost(non_evictable)
         return non_evictable
 
-    def _fix_what_updates_would_lose(self, non_evictable: list[bool]) -> None:
-        last_use, destroyed = [-1] * len(non_evictable), [NEVER] * len(non_evictable)
+    def _fix_what_would_be_lost(self, non_evictable: list[bool]) -> None:
+        """By in-place updates, unless the policy allows it; and because a collective is never run again."""
+        n, peers = len(non_evictable), self.trace.peers.tolist()
+        last_use, destroyed, gone = [-1] * n, [NEVER] * n, [NEVER] * n
         for op, ins in enumerate(self.ins):
             for v in ins:
                 last_use[v] = op
-        for v, u in enumerate(self.older):
-            if u >= 0:
-                destroyed[u] = self.producer[v]
-        expiry = [NEVER] * len(non_evictable)
+        if self.pinning == Pinning.SOUND and self.in_place == InPlace.RECOMPUTABLE:
+            for v, u in enumerate(self.older):
+                if u >= 0:
+                    destroyed[u] = self.producer[v]
+        dropped = [NEVER] * n
+        for op, v in self.drops:
+            dropped[v] = op
+        expiry, lost = [NEVER] * n, [NEVER] * n
         for op, outs in enumerate(self.outs):
-            first_loss = min((destroyed[i] if non_evictable[i] else expiry[i] for i in self.ins[op]), default=NEVER)
+            first_update = min((destroyed[i] if non_evictable[i] else expiry[i] for i in self.ins[op]), default=NEVER)
+            first_drop = min((gone[i] if non_evictable[i] else lost[i] for i in self.ins[op]), default=NEVER)
             for v in outs:
-                expiry[v] = first_loss
-                non_evictable[v] = non_evictable[v] or last_use[v] > first_loss
+                expiry[v], lost[v] = first_update, first_drop
+                if peers[op] or last_use[v] > first_drop:
+                    self.drops_as_recorded.add(v)
+                    gone[v] = dropped[v]
+                    non_evictable[v] = True
+                non_evictable[v] = non_evictable[v] or last_use[v] > first_update
 
     def _need(self, non_evictable: list[bool]) -> list[int]:
         """The last op that may want each value, recomputations included."""
@@ -214,7 +225,8 @@ class _Lowering:
 
     def _events(self, non_evictable: list[bool]) -> list[tuple[int, int]]:
         need = self._need(non_evictable)
-        due = sorted(((max(op, need[v]) if non_evictable[v] else op), k) for k, (op, v) in enumerate(self.drops))
+        later = [kept and v not in self.drops_as_recorded for v, kept in enumerate(non_evictable)]
+        due = sorted(((max(op, need[v]) if later[v] else op), k) for k, (op, v) in enumerate(self.drops))
         steps = self.trace.step.tolist()
         events: list[tuple[int, int]] = []
         k = 0

@@ -51,15 +51,6 @@ class Kinds:
         self._ledger.on_release = self._released
         hooks.register_optimizer_step_pre_hook(self._steps)
         hooks.register_optimizer_step_post_hook(self._stepped)
-        resize = torch.UntypedStorage.resize_
-
-        def resized(storage: Any, nbytes: int) -> Any:  # no op: FSDP takes a layer's memory away so
-            out = resize(storage, nbytes)
-            if storage.device.type == "cuda":
-                self._ledger.of_storage(storage)
-            return out
-
-        torch.UntypedStorage.resize_ = resized  # type: ignore[method-assign, assignment]
 
     def after(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An op has run."""

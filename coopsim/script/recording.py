@@ -61,6 +61,7 @@ class TraceOfSteps:
             **self._recorder.device.header,
             "precision": model.precision,
             "cost_source": model.source,
+            **({"rank": task.rank, "world_size": task.world} if task.ranks else {}),
             "steps_recorded": task.steps,
             "warmup_steps": max(task.warmup, 1),
             "temporaries": "allocator history" if self._recorder.device.history.available else "none",

@@ -79,7 +79,8 @@ def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World
         port, started = _free_port(), []
         for rank, own in folders.items():
             Path(own).mkdir()
-            mine = task if rank == job.run[0] else replace(task, requests="")
+            mine = replace(task, rank=rank, world=job.size)
+            mine = mine if rank == job.run[0] else replace(mine, requests="", trace="")
             variables = _DEFAULTS | launch.variables | _variables(script, mine, own, devices=job.devices)
             variables |= job.variables(rank, port) | shared | {"COOPSIM_PHANTOM_PER_NODE": str(job.per_node)}
             started.append(processes.Process(launch.words(rank), variables, *_outputs(script)))

@@ -14,7 +14,8 @@ class Task:
     `snapshot`, `trace` and `requests` are files to write, "" for none; they exclude each other.
 
     `steps` steps go into the trace, after `warmup` ones. `command` is what the trace says it was made with.
-    `ranks` is "" unless the process is a rank of a job: "alone" or "together" with the others.
+    `ranks` is "" unless the process is a rank of a job: "alone" or "together" with the others; then it is `rank` of
+    `world`.
     `guest` is a module with a function begin(watch, told), called once torch is there with what the guest is `told`;
     what its result's end() gives goes into the report.
     `explains` is off where running out of memory is nothing unusual: nobody looks at what was alive then.
@@ -30,6 +31,8 @@ class Task:
     command: str = ""
     traceback: bool = True
     ranks: str = ""
+    rank: int = 0
+    world: int = 1
     guest: str = ""
     told: str = ""
     explains: bool = True

@@ -49,6 +49,7 @@ class Watch:
         self._recorder = _Watcher(PhantomDevice(card), model, clock.Clock(self._device, model))
         where = self._recorder.where
         where.install()
+        _watch_resizes(self._recorder)
         self._peaks = PeakWatch()
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         self._recorder.__enter__()  # type: ignore[no-untyped-call]
@@ -257,6 +258,18 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
             elif not (isinstance(out, torch.Tensor) and out.is_cuda) and not self.positions.knows(args[0]):
                 self.last_value = {"op": maker[0], "place": places.here()}
         return out
+
+
+def _watch_resizes(recorder: Recorder) -> None:
+    """No op does it: FSDP takes a layer's memory away so, and gives it back."""
+    resize = torch.UntypedStorage.resize_
+
+    def resized(storage: Any, nbytes: int) -> Any:
+        if storage.device.type != "cuda":
+            return resize(storage, nbytes)
+        return recorder.resize(storage, lambda: resize(storage, nbytes))
+
+    torch.UntypedStorage.resize_ = resized  # type: ignore[method-assign, assignment]
 
 
 def _is_fake(types: Any) -> bool:

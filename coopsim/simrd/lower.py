@@ -59,6 +59,8 @@ class _Lowering:
             raise CoopsimError(f"simrd facts of version {facts['version']} in this trace; import its log again")
         if trace.n_steps > 1:
             raise CoopsimError(f"simrd's rules know one training step, and this trace holds {trace.n_steps}")
+        if trace.peers.any():
+            raise CoopsimError("simrd's rules run any op again, and this trace has collectives, which cannot be")
         total = int(trace.cost_ns.sum()), int(trace.bytes.sum()) + int(trace.temporaries.values.sum())
         if max(total) >= _LARGEST:
             raise CoopsimError("costs or bytes of this trace are too large for simrd's rules (4.5e15 in all)")

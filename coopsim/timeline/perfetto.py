@@ -33,7 +33,12 @@ _CATEGORIES = {
     Kind.COPY_ON_WRITE: "copy",
 }
 #: Names of colours that chrome://tracing knows; Perfetto colours by name, so what runs again is called so.
-_COLOURS = {"compute": "thread_state_running", "recompute": "terrible", "copy": "rail_load"}
+_COLOURS = {
+    "compute": "thread_state_running",
+    "recompute": "terrible",
+    "copy": "rail_load",
+    "collective": "rail_animation",
+}
 _HOST_CATEGORIES = {
     Host.DISPATCH: "dispatch",
     Host.ALLOCATOR: "allocator",
@@ -47,7 +52,7 @@ _HOST_CATEGORIES = {
 
 def events(timeline: Timeline, schedule: Schedule, trace: Trace) -> Iterator[dict[str, Any]]:
     """All events, those of a track in order of time. `ts` and `dur` are in ns here; `save` makes them microseconds."""
-    yield from _names(timeline, schedule)
+    yield from _names(timeline, schedule, trace)
     yield from _steps(timeline)
     yield from _gpu(timeline, trace)
     yield from _host(timeline)
@@ -75,7 +80,7 @@ def _line(event: dict[str, Any]) -> str:
     return "{" + times + rest[1:]
 
 
-def _names(timeline: Timeline, schedule: Schedule) -> Iterator[dict[str, Any]]:
+def _names(timeline: Timeline, schedule: Schedule, trace: Trace) -> Iterator[dict[str, Any]]:
     h = schedule.header
     what = f"{h.get('model', 'trace')}, {h.get('policy', '')} in {h.get('allocator', '')}"
     names: list[tuple[int, int | None, str]] = [
@@ -87,9 +92,13 @@ def _names(timeline: Timeline, schedule: Schedule) -> Iterator[dict[str, Any]]:
         (_MEMORY, 1, "evictions"),
     ]
     kinds, streams = timeline.tasks.kind, timeline.tasks.stream
+    collective = (trace.peers > 0)[timeline.tasks.op] & (kinds < Kind.COPY_IN)
     for stream in sorted(set(streams.tolist())):
-        only_copies = (kinds[streams == stream] >= Kind.COPY_IN).all()
-        names.append((_GPU, _FIRST_STREAM + stream, f"stream {stream}" + (" (copies)" if only_copies else "")))
+        here = streams == stream
+        what = (
+            " (copies)" if (kinds[here] >= Kind.COPY_IN).all() else " (collectives)" if collective[here].all() else ""
+        )
+        names.append((_GPU, _FIRST_STREAM + stream, f"stream {stream}{what}"))
     for pid, tid, name in names:
         kind = "process" if tid is None else "thread"
         where = {"pid": pid} if tid is None else {"pid": pid, "tid": tid}
@@ -108,11 +117,14 @@ def _steps(timeline: Timeline) -> Iterator[dict[str, Any]]:
 
 
 def _gpu(timeline: Timeline, trace: Trace) -> Iterator[dict[str, Any]]:
-    t = timeline.tasks
+    t, peers, moved = timeline.tasks, trace.peers.tolist(), trace.bytes_moved.tolist()
     columns = [c.tolist() for c in (t.op, t.step, t.kind, t.stream, t.storage, timeline.start_ns, timeline.end_ns)]
     for task, (op, step, kind, stream, storage, start, end) in enumerate(zip(*columns, strict=True)):
         category = _CATEGORIES[kind]
         args = {"op": op, "step": step, "phase": trace.phase[op], "module": trace.module[op]}
+        if peers[op] and kind == Kind.COMPUTE:
+            category = "collective"
+            args |= {"bytes": moved[op], "peers": peers[op]}
         name = trace.name[op]
         if kind == Kind.RECOMPUTE:
             name = f"again: {name}"

@@ -54,10 +54,12 @@ class TraceBuilder:
         module: str = "",
         stream: int = 0,
         random: bool = False,
+        peers: int = 0,
     ) -> OpId:
         """The next op of the program. `temporaries` are the bytes that it allocates and frees inside.
 
-        `requests` is the order in which it asks for them and for what it creates (docs/formats.md).
+        `requests` is the order in which it asks for them and for what it creates (docs/formats.md). `peers`: of a
+        collective, the ranks that it is among.
         """
         row = locals()
         del row["self"]
@@ -100,6 +102,7 @@ class TraceBuilder:
             flops=ints("flops"),
             bytes_moved=ints("bytes_moved"),
             random=np.array([op["random"] for op in self._ops], np.bool_),
+            peers=ints("peers"),
             reads=Ragged.of(op["reads"] for op in self._ops),
             mutates=Ragged.of(op["mutates"] for op in self._ops),
             creates=Ragged.of(op["creates"] for op in self._ops),

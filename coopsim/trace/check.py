@@ -78,6 +78,7 @@ def _check_tables(trace: Trace) -> None:
         ("bytes_moved", trace.bytes_moved),
         ("step", trace.step),
         ("stream", trace.stream),
+        ("peers", trace.peers),
     ):
         if (values < 0).any():
             op = int(np.argmax(values < 0))

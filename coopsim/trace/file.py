@@ -41,8 +41,11 @@ _SCHEMA = pa.schema(
         ("flops", pa.int64()),
         ("bytes_moved", pa.int64()),
         ("random", pa.bool_()),
+        ("peers", pa.int32()),  # since schema 3
     ]
 )
+_WITH_PEERS = 3
+_WITHOUT_PEERS = pa.schema([field for field in _SCHEMA if field.name != "peers"])
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
@@ -90,9 +93,11 @@ def save(trace: Trace, path: str | Path) -> None:
     for field in LISTS:
         ragged: Ragged = getattr(trace, field)
         columns[field] = spread(ops, pa.ListArray.from_arrays(ragged.start.astype(np.int32), ragged.values), _LIST)
-    header = dict(trace.header) | {"schema_version": SCHEMA_VERSION, "content_hash": trace.content_hash}
-    schema = _SCHEMA.with_metadata({b"coopsim": json.dumps(header, sort_keys=True).encode()})
-    write_parquet(pa.table([columns[f.name] for f in _SCHEMA], schema=schema), path)
+    # without collectives the file is as it was before there were any
+    schema, version = (_SCHEMA, SCHEMA_VERSION) if trace.peers.any() else (_WITHOUT_PEERS, _WITH_PEERS - 1)
+    header = dict(trace.header) | {"schema_version": version, "content_hash": trace.content_hash}
+    schema = schema.with_metadata({b"coopsim": json.dumps(header, sort_keys=True).encode()})
+    write_parquet(pa.table([columns[name] for name in schema.names], schema=schema), path)
 
 
 def load(path: str | Path) -> Trace:
@@ -107,13 +112,14 @@ def load(path: str | Path) -> Trace:
     if header["schema_version"] == 1 and "requests" not in table.column_names:
         none = pa.array([[] if kind == "op" else None for kind in table.column("record").to_pylist()], _LIST)
         table = table.append_column("requests", none)
-    absent = [f.name for f in _SCHEMA if f.name not in table.column_names]
+    schema = _SCHEMA if header["schema_version"] >= _WITH_PEERS else _WITHOUT_PEERS
+    absent = [name for name in schema.names if name not in table.column_names]
     if absent:
         raise TraceError(f"{path}: not a coopsim trace (columns missing: {', '.join(absent)})")
     try:
-        table = table.select(_SCHEMA.names)
-        if not table.schema.equals(_SCHEMA):  # casting imports Arrow's compute functions, a tenth of a second
-            table = table.cast(_SCHEMA)
+        table = table.select(schema.names)
+        if not table.schema.equals(schema):  # casting imports Arrow's compute functions, a tenth of a second
+            table = table.cast(schema)
         table = table.combine_chunks()
         trace = _from_table(table, header)
     except (pa.ArrowException, ValueError, TypeError) as e:
@@ -221,7 +227,9 @@ def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
     named = numbers("storage", "storage", "free")
     if not np.array_equal(named[: len(rows["storage"])], rows["storage"]):
         raise ValueError("storage ids must count up from 0")
+    older = {} if "peers" in table.column_names else {"peers": np.zeros(len(rows["op"]), np.int64)}
     return Trace(
+        **older,
         bytes=numbers("bytes", "storage"),
         role=words("role", "storage"),
         alive_at_start=flags("alive_at_start", "storage"),
@@ -230,7 +238,7 @@ def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
         phase=words("phase"),
         module=words("module"),
         random=flags("random"),
-        **{name: numbers(name) for name in NUMBERS},
+        **{name: numbers(name) for name in NUMBERS if name in table.column_names},
         **{name: lists(name) for name in LISTS},
         freed=named[len(rows["storage"]) :],
         freed_after=np.searchsorted(rows["op"], rows["free"]) - 1,

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from coopsim.text import html_table, human
 
-#: 2 added `requests`; files of 1 are read, with none.
-SCHEMA_VERSION = 2
+#: 2 added `requests`, 3 `peers`; older files are read, with none. A trace without collectives is written as 2.
+SCHEMA_VERSION = 3
 
 #: Columns of the ops: numbers, and lists of them.
-NUMBERS = ("step", "stream", "cost_ns", "flops", "bytes_moved")
+NUMBERS = ("step", "stream", "cost_ns", "flops", "bytes_moved", "peers")
+_HASHED = NUMBERS[:-1]
 LISTS = ("reads", "mutates", "creates", "temporaries", "requests")
 
 Ints = NDArray[np.int64]
@@ -61,8 +62,9 @@ class Trace:
     storages: `bytes`, `role` (strings of types.Role), `alive_at_start`, `becomes` (at the end of the last step this
     storage is what the named storage is at the start of the first; itself for one that is kept; -1: it dies).
     ops, in program order: `name`, `phase`, `module`, `stream`, `step`, `cost_ns`, `flops`, `bytes_moved`, `random`,
-    and the lists `reads`, `mutates`, `creates` (storage ids), `temporaries` (bytes allocated inside the op) and
-    `requests` (in which order; empty: what is created, in order, and no temporaries).
+    `peers` (the ranks that a collective or a message is among, this one included; 0 for any other op), and the lists
+    `reads`, `mutates`, `creates` (storage ids), `temporaries` (bytes allocated inside the op) and `requests` (in which
+    order; empty: what is created, in order, and no temporaries).
     frees, in program order: storage `freed[i]` goes right after op `freed_after[i]` (-1: before the first op).
     """
 
@@ -79,6 +81,7 @@ class Trace:
     flops: Ints  # (ops,)
     bytes_moved: Ints  # (ops,)
     random: Bools  # (ops,)
+    peers: Ints  # (ops,)
     reads: Ragged  # a row per op
     mutates: Ragged  # a row per op
     creates: Ragged  # a row per op
@@ -129,9 +132,11 @@ class Trace:
     def content_hash(self) -> str:
         """The hash that names this trace, over its rows and not its header; `blake2b:` and 32 hex digits."""
         h = hashlib.blake2b(digest_size=16)
-        for name in ("bytes", "alive_at_start", "becomes", *NUMBERS, "random", "freed", "freed_after"):
+        for name in ("bytes", "alive_at_start", "becomes", *_HASHED, "random", "freed", "freed_after"):
             h.update(np.ascontiguousarray(getattr(self, name)).tobytes())
-        # no requests hash as before there were any, so that such a trace keeps its name
+        # no requests and no peers hash as before there were any, so that such a trace keeps its name
+        if self.peers.any():
+            h.update(np.ascontiguousarray(self.peers).tobytes())
         for name in LISTS if len(self.requests.values) else LISTS[:-1]:
             ragged: Ragged = getattr(self, name)
             h.update(ragged.start.tobytes() + ragged.values.tobytes())

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     MISSING_INPUT = "missing_input"  #: an op runs, but an input is not in memory
     STALE_VERSION = "stale_version"  #: an op runs, but of an input only another version, or a half-made one, is there
     WRONG_ORDER = "wrong_order"  #: ops do not follow the program, or one is recomputed that has not run
+    COLLECTIVE = "collective"  #: a collective is run again, for which the other ranks are not there
     DOUBLE_FREE = "double_free"  #: a value is dropped that is not there
     HALF_MADE = "half_made"  #: a value is dropped between its allocation and the op that makes it
     NOT_EVICTABLE = (

@@ -112,6 +112,8 @@ class Judge:
             self.fault(Reason.WRONG_ORDER, f"op {op} is computed where {due}")
         elif not first and op >= self.next_op:
             self.fault(Reason.WRONG_ORDER, f"op {op} is recomputed, but has not run in this iteration")
+        elif not first and op in self.program.collectives:
+            self.fault(Reason.COLLECTIVE, f"op {op} is recomputed, but it is a collective")
         served = op if first or self.next_op >= self.n_ops else self.next_op
         due_step = self.iteration * self.steps_per_iteration + self.program.step[served]
         if step != due_step:

@@ -45,6 +45,8 @@ class Program:
         self.values = {value for values in (self.initial, *self.writes) for value in values}
         self.non_evictable = self.initial | set(self.heir)
         self.non_evictable |= {value for value in self.values if trace.role[value[0]] in _KEPT}
+        self.collectives = {op for op, ranks in enumerate(trace.peers.tolist()) if ranks}
+        self.non_evictable |= {value for op in self.collectives for value in self.writes[op]}
 
     def _let_go(self, freed_after: dict[int, list[int]], op: int, version: dict[int, int]) -> None:
         for s in freed_after.get(op, ()):

@@ -46,13 +46,6 @@ def test_a_world_in_place_of_the_launchers(
     assert not list(tmp_path.iterdir())
 
 
-def test_no_trace_of_a_rank(tmp_path: Path, phantom_run: Command) -> None:
-    answer = phantom_run("--trace", tmp_path / "t", "--world", "2", "--", "python", FSDP2)
-    expected = "coopsim: --trace: fsdp2.py is a job of 2 ranks, of which no trace is made"
-    assert (answer.code, answer.last_line) == (2, expected)
-    assert not list(tmp_path.iterdir())
-
-
 REFUSED = {
     ("--", "deepspeed", "train.py"): (
         "deepspeed is not understood as a launcher; use torchrun, or name the script and --world N"
@@ -67,6 +60,9 @@ REFUSED = {
     ),
     ("--world", "4", "--ranks", "all", "--snapshot", "s", "--", "python", FSDP2): (
         "--snapshot is of one rank; say which: --ranks 0"
+    ),
+    ("--world", "4", "--ranks", "0,3", "--trace", "t", "--", "python", FSDP2): (
+        "--trace is of one rank; say which: --ranks 0"
     ),
 }
 

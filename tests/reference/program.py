@@ -24,6 +24,7 @@ class Program:
         self.ops: list[Op] = []
         self.current: dict[int, Value] = {}  # storage -> its value so far
         self.let_go: list[tuple[int, Value]] = []  # (op, value): the program's frees, in order
+        self.gone: dict[Value, int] = {}  # made by collectives or lost with what they made: when the program frees them
         self.build(cost_model)
         self.handed_on = {self.current[s]: int(h) for s, h in enumerate(trace.becomes) if h >= 0 and s in self.current}
         self.let_go += [(len(self.ops) - 1, v) for _, v in sorted(self.current.items()) if v not in self.handed_on]
@@ -87,7 +88,9 @@ class Program:
         destroyed: dict[Value, int] = {}
         if self.in_place and policy.pinning == Pinning.SOUND:
             destroyed = {w.before: op.number for op in self.ops for w in op.outputs if w.before}
+        dropped = {v: after for after, v in self.let_go}
         expiry: dict[Value, int] = {}
+        lost: dict[Value, int] = {}  # by the program's frees of what collectives made
         for v in self.values():
             op = v.producer
             if v.storage < 0:
@@ -97,6 +100,11 @@ class Program:
                 of = [destroyed.get(u, NEVER) if u.non_evictable else expiry[u] for u in op.inputs]
                 expiry[v] = min(of, default=NEVER)
                 v.non_evictable = v.non_evictable or any(reader.number > expiry[v] for reader in v.consumers)
+                gone = [self.gone.get(u, NEVER) if u.non_evictable else lost[u] for u in op.inputs]
+                lost[v] = min(gone, default=NEVER)
+                if self.trace.peers[op.number] or any(reader.number > lost[v] for reader in v.consumers):
+                    v.non_evictable = True
+                    self.gone[v] = dropped.get(v, NEVER)
 
     def due_frees(self) -> dict[int, list[Value]]:
         """What is freed after which op: where the program lets go of it, or later if a recomputation needs it."""
@@ -106,5 +114,5 @@ class Program:
             need[v] = max([op.number for op in v.consumers] + later, default=-1)
         due = defaultdict(list)
         for after, v in self.let_go:
-            due[max(after, need[v]) if v.non_evictable else after].append(v)
+            due[max(after, need[v]) if v.non_evictable and v not in self.gone else after].append(v)
         return due

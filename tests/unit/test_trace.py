@@ -40,7 +40,15 @@ def small() -> TraceBuilder:
     )
     b.free(z)
     b.op(
-        "aten.add_.Tensor", reads=[y], mutates=[x], cost_ns=4, flops=9, bytes_moved=2000, phase=Phase.BACKWARD, stream=1
+        "aten.add_.Tensor",
+        reads=[y],
+        mutates=[x],
+        cost_ns=4,
+        flops=9,
+        bytes_moved=2000,
+        phase=Phase.BACKWARD,
+        stream=1,
+        peers=8,
     )
     b.free(y)
     return b
@@ -48,6 +56,11 @@ def small() -> TraceBuilder:
 
 def trace() -> Trace:
     return small().build({"model": "small", "batch": 4})
+
+
+def alone() -> Trace:
+    """Of one card."""
+    return replace(trace(), peers=np.zeros(2, np.int64))
 
 
 def same(a: Trace, b: Trace) -> bool:
@@ -93,10 +106,21 @@ class TestRoundTrip:
 
     def test_schema_1(self, tmp_path: Path) -> None:
         """It had no requests, and a hash without them."""
-        path, plain = tmp_path / "t.parquet", replace(trace(), requests=Ragged.of([[], []]))
+        path, plain = tmp_path / "t.parquet", replace(alone(), requests=Ragged.of([[], []]))
         save(plain, path)
         rewrite(path, lambda table: table.drop_columns("requests"), schema_version=1)
         assert same(load(path), plain)
+
+    def test_schema_2(self, tmp_path: Path) -> None:
+        """It had no peers, and is what a trace without collectives is still written as."""
+        save(alone(), tmp_path / "t.parquet")
+        found = pq.read_schema(tmp_path / "t.parquet")
+        assert json.loads(found.metadata[b"coopsim"])["schema_version"] == 2
+        assert "peers" not in found.names
+        assert same(load(tmp_path / "t.parquet"), alone())
+        rewrite(tmp_path / "t.parquet", lambda table: table, schema_version=3)
+        with pytest.raises(TraceError, match="columns missing: peers"):
+            load(tmp_path / "t.parquet")
 
     def test_committed_traces(self) -> None:
         folder = Path(__file__).parents[2] / "traces"

@@ -20,7 +20,7 @@ from tests.strategies import Dice, budget, dice, policies, repeatable, traces
 
 
 def tiny() -> Trace:
-    """x and a weight w; y = f(x, w) with a temporary, z = g(y), y in place, a gradient, an update of w."""
+    """x and a weight w; y = f(x, w) with a temporary, z = g(y), y in place, a gradient of all ranks, an update of w."""
     b = TraceBuilder()
     x = b.storage(512, Role.INPUT, alive_at_start=True)
     w = b.storage(512, Role.PARAMETER, alive_at_start=True)
@@ -29,7 +29,7 @@ def tiny() -> Trace:
     b.op("aten.mm.default", reads=[x, w], creates=[y], temporaries=[300], cost_ns=5)
     b.op("aten.exp.default", reads=[y], creates=[z], cost_ns=3)
     b.op("aten.relu_.default", mutates=[y], cost_ns=2)
-    b.op("aten.mm.default", reads=[z, y], creates=[g], cost_ns=7)
+    b.op("c10d.reduce", reads=[z, y], creates=[g], cost_ns=7, peers=2)
     b.free(y)
     b.free(z)
     b.op("aten.add_.Tensor", reads=[g], mutates=[w], cost_ns=1)
@@ -127,6 +127,7 @@ PLANTED = [
     ("an op left out", edit("compute op 1\n", ""), Reason.WRONG_ORDER),
     ("an op twice", edit("compute op 2\n", "compute op 1\ncompute op 2\n"), Reason.WRONG_ORDER),
     ("recomputed before computed", edit("recompute op 0", "recompute op 3"), Reason.WRONG_ORDER),
+    ("a collective again", edit("compute op 4\n", "recompute op 3\ncompute op 4\n"), Reason.COLLECTIVE),
     ("no such op", edit("compute op 4", "compute op 44"), Reason.WRONG_ORDER),
     ("freed twice", edit("free s4.0 @ 1024 +512\n", "free s4.0 @ 1024 +512\n" * 2), Reason.DOUBLE_FREE),
     ("dropped before it is made", edit("compute op 1\n", "evict s3.0 @ 2560 +1024\ncompute op 1\n"), Reason.HALF_MADE),

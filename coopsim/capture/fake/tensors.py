@@ -59,6 +59,9 @@ class FakeDevice:
             return None
         return 0 if args[0].is_cuda else 1
 
+    def collective(self) -> None:
+        """There is no NCCL."""
+
     def steady(self) -> None:
         """There is no cache."""
 

@@ -20,6 +20,7 @@ static size_t n_streams, last_stream;
 static uint64_t now, latest, progress, nccl_end;
 static __thread uint64_t charged, launches;  /* on the stream, and how often, since the op began */
 static __thread int launches_here;           /* is this a thread that launches? */
+static __thread struct { uint64_t ns, bytes, ranks, stream; } collective;  /* NCCL's work since the op began */
 
 static void lock(void) { pthread_mutex_lock(&guard); }
 static void unlock(void) { pthread_mutex_unlock(&guard); }
@@ -174,7 +175,11 @@ uint64_t coopsim_phantom_now(void) { return phantom_now(); }
 void coopsim_phantom_host(uint64_t ns) { phantom_host(ns); }
 uint64_t coopsim_phantom_stream_end(void *stream) { return phantom_stream_end(stream); }
 
-void coopsim_phantom_nccl_work(void *stream, uint64_t ns) {
+void coopsim_phantom_nccl_work(void *stream, uint64_t ns, size_t bytes, int ranks) {
+  collective.ns += ns;
+  collective.bytes += bytes;
+  if ((uint64_t)ranks > collective.ranks) collective.ranks = (uint64_t)ranks;
+  collective.stream = (uint64_t)(uintptr_t)stream;
   if (phantom_capture_of(stream)) return;
   lock();
   count_sleep();
@@ -194,7 +199,18 @@ void coopsim_phantom_op_begins(void) {
   progress++;
   unlock();
   charged = launches = 0;
+  memset(&collective, 0, sizeof collective);
   launches_here = 1;
+}
+
+/* What NCCL was given to do on this thread since the op began, or since this was asked last: how long it takes, the
+ * bytes of its messages, the ranks of the largest group, the stream. All 0: nothing. */
+void coopsim_phantom_collective(uint64_t *ns, uint64_t *bytes, uint64_t *ranks, uint64_t *stream) {
+  *ns = collective.ns;
+  *bytes = collective.bytes;
+  *ranks = collective.ranks;
+  *stream = collective.stream;
+  memset(&collective, 0, sizeof collective);
 }
 
 /* The op's kernels take `ns` together, if that is more than what its launches were taken to. */

@@ -21,7 +21,7 @@ typedef struct {
 } Comm;
 
 extern void coopsim_phantom_copy(void *to, const void *from, size_t n);
-extern void coopsim_phantom_nccl_work(void *stream, uint64_t ns);
+extern void coopsim_phantom_nccl_work(void *stream, uint64_t ns, size_t bytes, int ranks);
 extern int cudaMalloc(void **p, size_t n);
 extern int cudaFree(void *p);
 extern void coopsim_phantom_count_nccl(size_t bytes);

@@ -23,7 +23,7 @@ static double of(const char *name, double otherwise) {
 void nccl_takes(const Comm *c, int kind, size_t bytes, void *stream) {
   static double link, link_step, network;
   static int per_node;
-  if (c->size < 2) { coopsim_phantom_nccl_work(stream, BEGIN_NS); return; }
+  if (c->size < 2) { coopsim_phantom_nccl_work(stream, BEGIN_NS, bytes, c->size); return; }
   if (!per_node) {
     link = of("COOPSIM_PHANTOM_LINK", 240000);
     link_step = of("COOPSIM_PHANTOM_LINK_STEP", 3400);
@@ -36,5 +36,5 @@ void nccl_takes(const Comm *c, int kind, size_t bytes, void *stream) {
   double speed = within || link < shared ? link : shared;
   double part = kind == ONE_TO_ALL || kind == ONE_TO_ONE ? 1 : (double)steps / c->size;
   double ns = BEGIN_NS + ways * ((steps - between) * link_step + between * (double)NETWORK_STEP_NS + part * (double)bytes * 1000 / speed);
-  coopsim_phantom_nccl_work(stream, (uint64_t)ns);
+  coopsim_phantom_nccl_work(stream, (uint64_t)ns, bytes, c->size);
 }
