@@ -34,6 +34,9 @@ class CpuDevice:
     def value(self, _func: Any, _args: tuple[Any, ...]) -> Any:
         """Values are what they are."""
 
+    def collective(self) -> None:
+        """A program of several ranks is not run by live."""
+
     def steady(self) -> None:
         """There is no cache."""
 

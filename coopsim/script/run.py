@@ -177,9 +177,9 @@ def _report(script: Script, ran: start.Ran) -> Report:
 def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
     """Run a script and write a trace of `steps` consecutive steps of it, after `warmup` (at least 1).
 
-    A step is what lies between two calls of Optimizer.step. Of a job of several ranks it is the first that is run. Tells
-    whether Inductor was kept from making CUDA graphs. Raises what `run` raises, and CaptureError if there are
-    too few steps.
+    A step is what lies between two calls of Optimizer.step. Of a job of several ranks it is the first that is run.
+    Tells whether Inductor was kept from making CUDA graphs. Raises what `run` raises, and CaptureError if there are too
+    few steps.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title)

@@ -227,9 +227,7 @@ def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
     named = numbers("storage", "storage", "free")
     if not np.array_equal(named[: len(rows["storage"])], rows["storage"]):
         raise ValueError("storage ids must count up from 0")
-    older = {} if "peers" in table.column_names else {"peers": np.zeros(len(rows["op"]), np.int64)}
     return Trace(
-        **older,
         bytes=numbers("bytes", "storage"),
         role=words("role", "storage"),
         alive_at_start=flags("alive_at_start", "storage"),
@@ -238,7 +236,8 @@ def _from_table(table: pa.Table, header: dict[str, Any]) -> Trace:
         phase=words("phase"),
         module=words("module"),
         random=flags("random"),
-        **{name: numbers(name) for name in NUMBERS if name in table.column_names},
+        peers=numbers("peers") if "peers" in table.column_names else np.zeros(len(rows["op"]), np.int64),
+        **{name: numbers(name) for name in NUMBERS if name != "peers"},
         **{name: lists(name) for name in LISTS},
         freed=named[len(rows["storage"]) :],
         freed_after=np.searchsorted(rows["op"], rows["free"]) - 1,
