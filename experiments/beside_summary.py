@@ -1,43 +1,54 @@
-"""The picture of docs/policies-ours.md over all networks: what each policy costs, and on how many networks it fits."""
+"""The picture of docs/policies-ours.md over all networks: what each policy costs, and on how many networks it fits.
+
+Beside them plain gradient checkpointing, from expected/checkpointed.csv (checkpointed_everywhere.py).
+"""
 
 from typing import TYPE_CHECKING, Any
+
+from experiment import EXPECTED
 
 from coopsim.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+CHECKPOINTING = "checkpointing"
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight", "foresight-offline")
+BARS = (CHECKPOINTING, *POLICIES)
 WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 BUDGETS = (0.7, 0.5, 0.3)
 HINDSIGHT = "moe"  #: its routing depends on data, so a plan made before is none; left out
 
 
 def draw(table: Any) -> "Figure":
-    """From expected/policies.csv. Overheads are medians over networks on which all policies fit."""
+    """From expected/policies.csv. Overheads are medians over networks on which all of them fit."""
+    import pandas as pd
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-    table = table[table.policy.isin(POLICIES) & (table.trace != HINDSIGHT)]
-    looks = style.policies(POLICIES)
+    table = pd.concat([table, pd.read_csv(EXPECTED / "checkpointed.csv")])
+    table = table[table.policy.isin(BARS) & (table.trace != HINDSIGHT)]
+    looks = {name: (look.label, look.color) for name, look in style.policies(POLICIES).items()}
+    looks[CHECKPOINTING] = ("checkpointing", "#555555")
     networks = table.trace.nunique()
     with style.applied("page"):
         s = style.size("page")
         figure = Figure(figsize=(s["map_width_in"], 2.1 * s["height_in"]), layout="constrained")
         cost, fits = figure.subplots(2, 1, sharex=True)
-        width = 0.8 / len(POLICIES)
+        width = 0.8 / len(BARS)
         names = []
         for k, budget in enumerate(BUDGETS):
             part = table[(table.band_center - budget).abs() < 1e-6]
             whole = part.fits == part.points
-            everywhere = part[whole].groupby("trace").policy.nunique() == len(POLICIES)
+            everywhere = part[whole].groupby("trace").policy.nunique() == len(BARS)
             common = set(everywhere[everywhere].index)
             names.append(f"{budget:.0%} of the peak\n(overhead: {len(common)} networks)")
-            for i, policy in enumerate(POLICIES):
-                mine, x = part[part.policy == policy], k + (i - (len(POLICIES) - 1) / 2) * width
+            for i, policy in enumerate(BARS):
+                mine, x = part[part.policy == policy], k + (i - (len(BARS) - 1) / 2) * width
                 over = 100 * (mine[mine.trace.isin(common)].overhead - 1)
-                bar = {"width": 0.92 * width, "color": looks[policy].color}
-                cost.bar(x, over.median(), label=looks[policy].label if not k else None, **bar)
+                label, color = looks[policy]
+                bar = {"width": 0.92 * width, "color": color}
+                cost.bar(x, over.median(), label=label if not k else None, **bar)
                 cost.plot([x, x], over.quantile([0.25, 0.75]), color="#222222", linewidth=0.8)
                 count = int((mine.fits == mine.points).sum())
                 fits.bar(x, count, **bar)
@@ -52,5 +63,5 @@ def draw(table: Any) -> "Figure":
         fits.tick_params(axis="x", length=0)
         for ax in (cost, fits):
             ax.grid(visible=True, axis="y")
-        figure.legend(loc="outside upper center", ncols=len(POLICIES))
+        figure.legend(loc="outside upper center", ncols=len(BARS))
     return figure
