@@ -67,7 +67,7 @@ class _Session:
         if self._task.ranks:
             from coopsim.script.ranks import imagined
 
-            imagined.install(alone=self._task.ranks == "alone")
+            imagined.install(self._task)
 
         if self._task.card:
             from coopsim.script.watch import Watch

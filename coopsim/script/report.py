@@ -61,7 +61,9 @@ class Report:
     `smallest_memory_bytes` is the card's memory, context included.
     Of a job of `world_size` ranks, `ranks_per_node` of them on a machine, `ranks` holds a report of each that was run,
     and the rest is that of the one of them that reserved most. `nccl_bytes` is an estimate of what NCCL took.
-    `peak_by_kind` is what the peak of allocated memory is of (kinds.py).
+    `peak_by_kind` is what the peak of allocated memory is of (kinds.py). `pipeline` is the number of ranks of the
+    pipeline of which this was run as a stage (else 0), `alike` are those that were not run because they are taken to be
+    like this one, `between` those that lie between it and the next one that was run.
     """
 
     command: list[str]
@@ -93,6 +95,9 @@ class Report:
     ranks_per_node: int = 1
     nccl_bytes: int = 0
     peak_by_kind: dict[str, int] = field(default_factory=dict)
+    pipeline: int = 0
+    alike: tuple[int, ...] = ()
+    between: tuple[int, ...] = ()
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
 

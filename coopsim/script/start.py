@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from coopsim import phantom
 from coopsim.capture.errors import CaptureError
 from coopsim.progress import note
-from coopsim.script.ranks import buffers, launcher, needs, processes, world
+from coopsim.script.ranks import buffers, launcher, needs, processes, stages, world
 from coopsim.script.task import Task
 
 if TYPE_CHECKING:
@@ -28,11 +28,24 @@ _running: set[subprocess.Popen[bytes]] = set()
 
 @dataclass(frozen=True)
 class Ran:
-    """The end of a program, or of one rank of a job: its exit code, and the reports of its processes."""
+    """The end of a program, or of one rank of a job: its exit code, and the reports of its processes.
+
+    `pipeline` is how many ranks its pipeline has, if it was run as a stage of one; `alike` are those that were not
+    run because they are taken to be like it, `between` those that were not run though the next one that was is another.
+    """
 
     rank: int
     code: int
     reports: list[dict[str, Any]]
+    pipeline: int = 0
+    alike: tuple[int, ...] = ()
+    between: tuple[int, ...] = ()
+
+    @property
+    def figures(self) -> str:
+        """What two ranks have in common if they are alike."""
+        keys = ("steps", "peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_by_kind")
+        return json.dumps([{key: report.get(key) for key in keys} for report in self.reports if report.get("used")])
 
 
 def run(script: "Script", task: Task) -> tuple[world.World | None, list[Ran]]:
@@ -57,24 +70,54 @@ def run(script: "Script", task: Task) -> tuple[world.World | None, list[Ran]]:
 
 
 def _ranks(script: "Script", task: Task, launch: launcher.Launch) -> tuple[world.World, list[Ran]]:
-    """The ranks that were asked for; all of them if nobody asked, and they turn out to need each other."""
+    """The ranks that were asked for. If nobody asked and they turn out to need each other: all, or a whole pipeline."""
     job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
     job = job.running(script.ranks)
-    ran = _run(script, task, launch, job)
-    if ran is None:
-        if script.ranks is not None:
-            raise CaptureError(f"{script.title} is a pipeline, whose ranks need each other: --ranks all")
+    ran, pipeline = _run(script, task, launch, job)
+    if not pipeline:
+        return job, ran
+    if script.ranks is not None:
+        raise CaptureError(f"{script.title} is a pipeline, whose ranks need each other: --ranks all")
+    if len(pipeline) == job.size <= stages.FEW:
         job = job.running("all")
         _say(script, "a pipeline, whose ranks differ and need each other: all of them are run")
-        ran = _run(script, task, launch, job)
-    return job, ran or []
+        return job, _run(script, task, launch, job)[0]
+    return _stages(script, task, launch, job, pipeline)
 
 
-def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World) -> list[Ran] | None:
-    """Each rank of a job that runs here; None if one of them was alone and cannot be."""
-    task = replace(task, ranks="together" if job.together else "alone")
+def _stages(
+    script: "Script", task: Task, launch: launcher.Launch, job: world.World, pipeline: tuple[int, ...]
+) -> tuple[world.World, list[Ran]]:
+    """One rank for each stage of a pipeline; of a long one those that differ."""
+    many = "" if len(pipeline) == job.size else f", of which the job has {job.size // len(pipeline)}"
+    how = "each stage is run" if len(pipeline) <= stages.FEW else "stages that differ are run"
+    _say(script, f"a pipeline of {len(pipeline)} ranks{many}: {how}")
+    ran: dict[int, Ran] = {}
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        shared = buffers.variables(script.nccl_bytes) | ({processes.PEERS: folder} if job.together else {})
+        wanted = stages.first(len(pipeline))
+        while wanted:
+            present = tuple(pipeline[n] for n in sorted([*ran, *wanted]))
+            told = replace(task, ranks="stage", pipeline=pipeline, present=present, messages=folder)
+            told = replace(told, requests="", trace="", snapshot="") if ran else told
+            now = _run(script, told, launch, replace(job, run=tuple(pipeline[n] for n in wanted)))[0]
+            ran |= {pipeline.index(one.rank): one for one in now}
+            failed = len(now) < len(wanted) or any(one.code for one in now)
+            figures = {n: one.figures for n, one in ran.items()}
+            wanted = [] if failed else stages.more(figures)
+    for n, one in ran.items():
+        between, alike = stages.left_out(figures, n)
+        out = tuple(pipeline[k] for k in between)
+        ran[n] = replace(one, pipeline=len(pipeline), alike=out if alike else (), between=() if alike else out)
+    return replace(job, run=tuple(pipeline[n] for n in sorted(ran))), [ran[n] for n in sorted(ran)]
+
+
+def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World) -> tuple[list[Ran], tuple[int, ...]]:
+    """Each rank of a job that runs here; or the ranks of a pipeline, if one of them was alone and cannot be."""
+    first = not task.present or len(task.present) == len(job.run)
+    together = job.together or (task.ranks == "stage" and first)
+    task = replace(task, ranks=task.ranks or ("together" if job.together else "alone"))
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        shared = buffers.variables(script.nccl_bytes) | ({processes.PEERS: folder} if task.ranks == "together" else {})
         folders = {rank: str(Path(folder, str(rank))) for rank in job.run}
         port, started = _free_port(), []
         for rank, own in folders.items():
@@ -85,12 +128,13 @@ def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World
             variables |= job.variables(rank, port) | shared | {"COOPSIM_PHANTOM_PER_NODE": str(job.per_node)}
             started.append(processes.Process(launch.words(rank), variables, *_outputs(script)))
         if len(started) > 1:
-            _say(script, processes.needs(len(started), together=job.together))
-        processes.run(started, together=job.together)
-        if any(map(needs.said, folders.values())):
-            return None
+            _say(script, processes.needs(len(started), together=together))
+        processes.run(started, together=together)
+        for own in folders.values():
+            if pipeline := needs.said(own):
+                return [], pipeline
         ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
-        return [Ran(rank, code, _reports(folders[rank])) for rank, code in ended]
+        return [Ran(rank, code, _reports(folders[rank])) for rank, code in ended], ()
 
 
 def _say(script: "Script", text: str) -> None:

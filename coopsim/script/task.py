@@ -14,8 +14,8 @@ class Task:
     `snapshot`, `trace` and `requests` are files to write, "" for none; they exclude each other.
 
     `steps` steps go into the trace, after `warmup` ones. `command` is what the trace says it was made with.
-    `ranks` is "" unless the process is a rank of a job: "alone" or "together" with the others; then it is `rank` of
-    `world`.
+    `ranks` is "" unless the process is a rank of a job: "alone", "together" with the others, or a "stage" of a
+    pipeline, alone but for what `messages` say (ranks/messages.py); then it is `rank` of `world`.
     `guest` is a module with a function begin(watch, told), called once torch is there with what the guest is `told`;
     what its result's end() gives goes into the report.
     `explains` is off where running out of memory is nothing unusual: nobody looks at what was alive then.
@@ -33,6 +33,9 @@ class Task:
     ranks: str = ""
     rank: int = 0
     world: int = 1
+    pipeline: tuple[int, ...] = ()
+    present: tuple[int, ...] = ()
+    messages: str = ""
     guest: str = ""
     told: str = ""
     explains: bool = True

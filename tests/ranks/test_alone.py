@@ -29,9 +29,11 @@ def test_of_two(job: Job, script: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("world", [4, 8])
 @pytest.mark.parametrize("script", JOBS)
-def test_of_four(job: Job, script: str) -> None:
-    check(job, script, 4)
+def test_of_many(job: Job, script: str, world: int) -> None:
+    """Eight take some 5 GiB of this machine's memory."""
+    check(job, script, world)
 
 
 @pytest.mark.slow

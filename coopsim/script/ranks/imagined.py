@@ -20,15 +20,26 @@ from torch.distributed import distributed_c10d as c10d
 
 from coopsim.script.imports import AfterImport
 from coopsim.script.ranks import needs
+from coopsim.script.ranks.messages import Messages
+from coopsim.script.task import Task
 
 _OBJECTS = ("broadcast_object_list", "send_object_list", "recv_object_list")
 
 
-def install(*, alone: bool) -> None:
-    """From now on. `alone`: the other ranks are imagined; else each is a process that runs beside this one."""
-    _objects_through_cpu("fake" if alone else "gloo")
-    if alone:
-        _imagine_the_others()
+def install(task: Task) -> None:
+    """From now on. `task.ranks`: together, where each other rank is a process that runs beside this one, or alone,
+    where the others are imagined; a stage of a pipeline is alone, too, but for objects from its neighbours.
+    """
+    _objects_through_cpu("gloo" if task.ranks == "together" else "fake")
+    if task.ranks == "together":
+        return
+    _imagine_the_others()
+    if task.ranks == "stage":
+        messages = Messages(task.pipeline, task.present, task.messages)
+        _replace("send_object_list", messages.send)
+        _replace("recv_object_list", messages.recv)
+    else:
+        sys.meta_path.insert(0, AfterImport("torch.distributed.pipelining.stage", _no_stage_alone))
 
 
 def _replace(name: str, function: Any) -> None:
@@ -72,10 +83,11 @@ def _no_stage_alone(stages: ModuleType) -> None:
     make = base.__init__
 
     @functools.wraps(make)
-    def end(self: Any, submodule: Any, stage_index: int, num_stages: int, *rest: Any, **named: Any) -> None:
-        if num_stages > 1:
-            needs.all_ranks()
-        make(self, submodule, stage_index, num_stages, *rest, **named)
+    def end(*args: Any, **named: Any) -> None:
+        given = inspect.signature(make).bind(*args, **named).arguments
+        if given["num_stages"] > 1:
+            needs.all_of(dist.get_process_group_ranks(given.get("group") or dist.group.WORLD))
+        make(*args, **named)
 
     base.__init__ = end
 
@@ -127,7 +139,6 @@ def _imagine_the_others() -> None:
             raise RuntimeError(f"rank {dist.get_rank()} alone cannot know what rank {source} scatters: --ranks all")
         scatter(*args, **named)
 
-    sys.meta_path.insert(0, AfterImport("torch.distributed.pipelining.stage", _no_stage_alone))
     # A checkpoint's plan has this rank's shards only, however often: PyTorch would miss the others'.
     sys.meta_path.insert(0, AfterImport("torch.distributed.checkpoint.default_planner", _accept_every_plan))
     _replace("init_process_group", without_device)

@@ -1,20 +1,23 @@
-"""A pipeline of torch.distributed.pipelining: a stack of encoder layers, one stage a rank, 1F1B."""
+"""A pipeline of torch.distributed.pipelining: a stack of encoder layers, one stage a rank, 1F1B or `gpipe`."""
 
 import os
+import sys
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 rank, world, local = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
 torch.cuda.set_device(local)
 device = torch.device("cuda", local)
 dist.init_process_group("nccl", device_id=device)
 layers = nn.Sequential(*[nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True) for _ in range(2)]).to(device)
-x = torch.randn(16, 128, 256, device=device)
+number = max(8, world)  # of micro-batches
+x = torch.randn(2 * number, 128, 256, device=device)
 stage = PipelineStage(layers, rank, world, device)
-schedule = Schedule1F1B(stage, n_microbatches=8, loss_fn=lambda y, target: (y - target).square().mean())
+kind = ScheduleGPipe if "gpipe" in sys.argv else Schedule1F1B
+schedule = kind(stage, n_microbatches=number, loss_fn=lambda y, target: (y - target).square().mean())
 optimizer = torch.optim.AdamW(layers.parameters())
 for _ in range(3):
     if rank == 0:
