@@ -128,6 +128,7 @@ class _Build:
         have = self._defined(_RUNTIME)
         missing = {symbol: version for symbol, version in driver.items() if symbol not in have}
         self._link("libcuda.so.1", missing, (), needs=runtime)
+        (self.out / "libcuda.so").symlink_to("libcuda.so.1")  # Triton before 3.5 links by this name
         for soname, symbols in wanted.items():
             answers = next((a for start, a in _ANSWERS.items() if soname.startswith(start)), ())
             self._link(soname, symbols, answers, needs=runtime if "nccl" in answers else "")

@@ -28,6 +28,9 @@ _IN_STEP = re.compile(
 #: Settings of Inductor that choose by measured times.
 _MEASURED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 _GRAPHS = "triton.cudagraphs"
+#: From 2.10 on a mode can let Dynamo compile. Older releases run everything eagerly while one is active, and say
+#: nothing; 2.9 compiles, and does so again at every call.
+_COMPILES_WATCHED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 10)
 
 
 class Compilation:
@@ -47,6 +50,7 @@ class Compilation:
         self._breaks: Counter[tuple[str, str, bool]] = Counter()
         self._entered, self._in_step, self._cuda_graphs = entered, in_step, cuda_graphs
         self._hidden: list[tuple[dict[int, Any], int, Any]] = []
+        self._tracing = False
 
     @property
     def hides_hooks(self) -> bool:
@@ -79,13 +83,22 @@ class Compilation:
         _wrap(torch._TorchCompileInductorWrapper, "__call__", self._inductor)
 
     def _callback_is_set(self, original: Callable[..., Any], callback: Any) -> Any:
-        """A callback: what is called next is compiled. None: it is not."""
+        """A callback: what is called next is compiled. None: it is not.
+
+        While Dynamo traces a function, what it calls itself is not compiled, and the function's frames are to look
+        the same at every attempt.
+        """
+        if self._tracing:
+            return original(callback)
         if callback is None:
             for table, key, hook in self._hidden:
                 table[key] = hook
             self._hidden.clear()
         elif not self._hidden and not _is_switched_off():
             self.asked = True
+            if not _COMPILES_WATCHED:
+                self.unmet = f"torch.compile can be watched from torch 2.10 on, and this is {torch.__version__}"
+                raise RuntimeError(self.unmet)
             self._entered()
             tables: list[dict[int, Any]] = [
                 modules._global_forward_pre_hooks,
@@ -102,12 +115,15 @@ class Compilation:
     def _convert(self, original: Callable[..., Any], converter: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         """Dynamo compiles a function. What it raises means that the function stays as it is, or ends the script."""
         with _python_dispatch._disable_current_modes():
+            within, self._tracing = self._tracing, True
             try:
                 return original(converter, frame, *args, **kwargs)
             except Exception as error:
                 if type(error).__name__ != "SkipFrame":  # there was nothing to compile
                     self._breaks[_place(frame.f_code), _first_line(places.root_of(error)), True] += 1
                 raise
+            finally:
+                self._tracing = within
 
     def _graph_ends(self, original: Callable[..., Any], reason: Any) -> None:
         if reason.graph_break:

@@ -22,11 +22,20 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
     it may train again: the caching allocator is not monotone.)
     """
 
+    tried: dict[int, bool] = {}
+
     def trains(nbytes: int) -> bool:
         report = run(script.with_memory(nbytes))
-        say(f"with {nbytes >> 20} MiB: {'trains' if report.outcome == 'ok' else 'out of memory'}")
-        return report.outcome == "ok"
+        tried[nbytes] = report.outcome == "ok"
+        say(f"with {nbytes >> 20} MiB: {'trains' if tried[nbytes] else 'out of memory'}")
+        return tried[nbytes]
 
+    again = 0
+    if first.compiled_graphs:
+        # The first run may have compiled what later ones find in the cache, and Python's garbage collector, which runs
+        # more often meanwhile, frees what hangs in circles.
+        say("again, as kernels are in the cache now")
+        first, again = run(script.with_memory(first.memory_bytes), requests=requests), 1
     # Less than what was allocated at the peak cannot do; all that was taken of the card can.
     low = first.context_bytes + first.peak_allocated_bytes
     nccl = -(-first.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
@@ -34,7 +43,10 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
     if requests.exists():
         near = guess(script.card, requests, low, first.peak_device_bytes - nccl)
         near = near + nccl if near is not None else None
-    return smallest(trains, low, first.peak_device_bytes, near)
+    found, _ = smallest(trains, low, first.peak_device_bytes, near)
+    if first.compiled_graphs and found not in tried and not trains(found):
+        found, _ = smallest(trains, found + 1, 2 * first.peak_device_bytes)
+    return found, again + len(tried)
 
 
 def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> tuple[int, int]:

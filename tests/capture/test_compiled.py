@@ -216,6 +216,16 @@ def test_what_cannot_be_compiled_is_said_and_never_eager(text: str, tmp_path: Pa
     assert re.fullmatch(f"coopsim: {said}", err.splitlines()[-1]), err
 
 
+def test_releases_that_would_run_eagerly_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text(
+        "import torch\nfrom coopsim.script import compilation\ncompilation._COMPILES_WATCHED = False\n"
+        "try:\n    torch.compile(lambda x: x * 2)(torch.ones(3, device='cuda'))\nexcept RuntimeError:\n    pass\n"
+    )
+    code, out, err = phantom_run("--json", "--", tmp_path / "old.py")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith("coopsim: torch.compile can be watched from torch 2.10 on, and this is ")
+
+
 def test_toolchain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     metadata = toolchain.importlib.metadata
     monkeypatch.setattr(metadata, "requires", lambda _: ["jinja2", 'triton~=3.8.0; platform_system == "Linux"'])
