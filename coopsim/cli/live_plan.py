@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import budget, files
-from coopsim.cli.live_script import Failed, said_by, script_of
+from coopsim.cli.live_script import Failed, has_arena, said_by, script_of
 from coopsim.progress import note
 from coopsim.text import human
 
@@ -41,8 +41,8 @@ def planned(
     """
     from coopsim.live import make, plan_file
 
-    head = replace(steps.header, budget_bytes=limit)
-    made = [make.make(kind, head.policy, limit, head.others_bytes, search=search) for kind in steps.kinds]
+    head, arena = replace(steps.header, budget_bytes=limit), has_arena(args)
+    made = [make.make(kind, head.policy, limit, head.others_bytes, search=search, arena=arena) for kind in steps.kinds]
     has_plans = any(m.kind.schedule is not None for m in made if not m.kind.first)
     if not has_plans or any(m.least.nbytes > limit for m in made):
         return _found(args, limit, made, None), None

@@ -31,6 +31,7 @@ def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **to
 
         plan_file.load(told["plan"])  # else the script would have to start to find that it is none
         told["plan"] = os.path.abspath(told["plan"])
+    told["arena_bytes"] = _arena_bytes(args, told)
     script = Script(command)
     return Script(
         command,
@@ -42,6 +43,31 @@ def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **to
         guest="coopsim.live.guest",
         told=json.dumps(told | {"command": script.title}),
     )
+
+
+def _arena_bytes(args: argparse.Namespace, told: dict[str, Any]) -> int | None:
+    """Of the arena; 0: all that is free, as steps are recorded; None: there is to be none. told: live.guest.Told."""
+    share = (told.get("memory") or "").strip().endswith("%")
+    if args.arena and share:
+        raise CoopsimError(f"--arena: {args.memory} is not known beforehand; give --memory an amount, such as 8GiB")
+    if share or not has_arena(args):
+        return None
+    if told.get("memory"):
+        return budget.parse(told["memory"], None, "--memory")
+    if told.get("plan"):
+        from coopsim.live import plan_file
+
+        return plan_file.load(told["plan"]).header.budget_bytes
+    return 0
+
+
+def has_arena(args: argparse.Namespace) -> bool:
+    """Is there to be an arena? CoopsimError if it was asked for and cannot be compiled."""
+    from coopsim.phantom import compilers
+
+    if args.arena and compilers.find("CXX") is None:
+        raise CoopsimError(f"--arena: {compilers.missing('CXX')}")
+    return bool(args.arena)
 
 
 def said_by(script: "Script") -> dict[str, Any]:

@@ -46,6 +46,10 @@ class Cap:
             torch.cuda.set_per_process_memory_fraction(self._before, self._device)
             self._before = None
 
+    def end(self) -> None:
+        """A step is over."""
+        self.lift()
+
     def _allow(self, nbytes: int) -> None:
         self._now = nbytes
         torch.cuda.set_per_process_memory_fraction(min((nbytes + 0.5) / self._total, 1.0), self._device)

@@ -1,5 +1,6 @@
 """Following a plan, op by op, with the tensors of this step."""
 
+import ctypes
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -29,7 +30,7 @@ class Follow:
     def __init__(self, plan: Plan, values: Values) -> None:
         self.plan, self.rows, self.values = plan, plan.rows, values
         self._observer: Observer | None = None
-        self.state: Any = [0, 0, 0, 0]
+        self.state: Any = (ctypes.c_int64 * 4)()
         self.broken = ""
         self.started = False  #: has the op of the row begun, after what the plan has before it?
         self.cells: dict[int, Cell] = {}  # by number of the storage
@@ -55,12 +56,16 @@ class Follow:
                 storage = cell.ref()
                 if storage is not None:
                     self._observer.bind(s, storage)
+        if self.values.placed is not None:
+            self.values.placed.follow(self.plan, self.state, self.at)
 
     def end(self) -> None:
         """From here on it does not."""
+        if self.values.placed is not None:
+            self.values.placed.end()
         if self._observer is not None:
             self.learn()
-            self.state = list(self.state)
+            self.state = (ctypes.c_int64 * 4)(*self.state)
             self._observer.disengage()
             self._observer = None
 

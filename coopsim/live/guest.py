@@ -4,6 +4,7 @@ Hooks of modules and optimizers will not do: a step installs some itself, which 
 the script's own go before: then a step is what they say, in the session that the command has made.
 """
 
+import contextlib
 import functools
 import json
 import sys
@@ -13,6 +14,9 @@ from typing import Any
 import torch
 
 from coopsim.live import budget
+from coopsim.live.arena.build import NoArenaError
+from coopsim.live.arena.install import install
+from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.session import Session
 
@@ -24,7 +28,7 @@ class Told:
     """What the command wants. memory and plan None: steps are to be recorded.
 
     save: write all kinds of step that are known there, and end the script after `steps` of them; 0: once nothing new is
-    to be expected. command: the title of what is run.
+    to be expected. command: the title of what is run. arena_bytes: 0: all that is free; None: there is no arena.
     """
 
     memory: str | None = None
@@ -33,6 +37,7 @@ class Told:
     save: str = ""
     steps: int = 0
     command: str = ""
+    arena_bytes: int | None = None
 
 
 class Guest:
@@ -40,7 +45,7 @@ class Guest:
 
     def __init__(self, told: Told) -> None:
         self._told = told
-        self._session = Session(told.memory, told.policy, plan=told.plan)
+        self._session = Session(told.memory, told.policy, plan=told.plan, arena=_arena)
         self._session.stepped = self._step_over
         self._clock: int | None = None  # the first optimizer that steps
         self._depth = 0
@@ -124,6 +129,19 @@ class Guest:
             "failed": str(failure or ""),
             "fits": not isinstance(failure, DoesNotFit),
         }
+
+
+_arena: Arena | None = None
+
+
+def prepare(told: str) -> None:
+    """torch has just been imported, and nothing has looked at its allocator yet. told: a Told, as JSON."""
+    global _arena
+    nbytes = Told(**json.loads(told)).arena_bytes
+    if nbytes is not None:
+        with contextlib.suppress(NoArenaError):
+            install(nbytes)
+            _arena = Arena()
 
 
 def begin(_watch: Any, told: str) -> Guest:

@@ -1,13 +1,19 @@
 """Plans for recorded steps, before any GPU: do they fit, at what cost, and how little could do? Knows no torch."""
 
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from coopsim.live import schedules
+from coopsim.live.arena.place import Places, at_start, place
+from coopsim.live.arena.requests import requests_of
+from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
 from coopsim.live.schedules import Least
 from coopsim.trace.measure import peak_bytes
 
 _GRANULE = 512
+PLACINGS = 5  #: plans that are made until one is found that has places for all in the arena
+_FINE = 400  #: of the budget, the part that the next of them has less at least
 _CLOSE = 0.02  #: of the peak: as near is the least budget with a plan known
 
 
@@ -30,18 +36,18 @@ class Made:
         return self.kind.schedule.overhead if self.kind.schedule is not None else None
 
 
-def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool = True) -> Made:
+def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool = True, arena: bool = False) -> Made:
     """Plan a kind of step in a budget, of which `others` bytes are not the program's.
 
-    search: for the smallest budget that has a plan, too.
+    search: for the smallest budget that has a plan, too. arena: all its requests are to have places in one.
     """
     least, room = schedules.least(kind.trace), budget - others - kind.less
     if least.nbytes > room:
         made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.less))
+    elif arena:
+        made = _in_place(kind, policy, budget, others)
     else:
-        schedule = schedules.find(kind.trace, policy, room)
-        why = schedules.explain(schedule)
-        made = replace(kind, schedule=None if why else schedule, why=why)
+        made = _planned(kind, policy, room)
     peak = peak_bytes(kind.trace, _GRANULE)
     smallest = _smallest(made, policy, least.nbytes, room, peak) if search else None
     return Made(
@@ -50,6 +56,35 @@ def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool =
         replace(least, nbytes=least.nbytes + others),
         smallest + others if smallest is not None else None,
     )
+
+
+def _planned(kind: Planned, policy: str, room: int) -> Planned:
+    schedule = schedules.find(kind.trace, policy, room)
+    why = schedules.explain(schedule)
+    return replace(kind, schedule=None if why else schedule, why=why)
+
+
+def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
+    """Of some plans that leave more and more of the budget, the first with places for all; else the lowest."""
+    found: list[tuple[int, Planned]] = []
+    made, tape = kind, cast("Any", kind.tape)
+    for _ in range(PLACINGS):
+        made = _planned(made, policy, budget - others - made.less)
+        if made.schedule is None:
+            break
+        plan = Plan(kind.trace, made.schedule, tape, everything=False)
+        asked = requests_of(plan)
+        places = place(asked, at_start(asked, kind.trace, others), budget)
+        found.append((places.needed, made))
+        if places.needed <= budget:
+            return made
+        made = replace(made, less=made.less + more_to_leave(places, budget))
+    return min(found, key=lambda one: one[0])[1] if found else made
+
+
+def more_to_leave(places: Places, budget: int) -> int:
+    """Bytes that the next plan is to leave, after one for which no places were found."""
+    return max(places.bound - budget, 0) + budget // _FINE
 
 
 def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> int | None:

@@ -8,6 +8,7 @@ import torch
 
 from coopsim.capture import effects
 from coopsim.live import refused
+from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.cap import Cap
 from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
 from coopsim.live.device import Meter
@@ -31,7 +32,9 @@ class OnDemand:
     hard: rather than to go over the limit, fail. workspace: bytes that the op that ran last took and gave back inside.
     """
 
-    def __init__(self, values: Values, limit: int | None, meter: Meter | None, cap: Cap | None, *, hard: bool) -> None:
+    def __init__(
+        self, values: Values, limit: int | None, meter: Meter | None, cap: Cap | ArenaCap | None, *, hard: bool
+    ) -> None:
         self.values, self.limit, self._meter, self._cap, self._hard = values, limit, meter, cap, hard
         values.short = self._short
         if cap is not None:
@@ -127,6 +130,14 @@ class OnDemand:
 
     def _short(self, leave: Collection[Cell]) -> bool:
         """The device has no room for what the budget has: evict, or let the allocator take more than the budget."""
+        if isinstance(self._cap, ArenaCap):
+            victims = self._side_by_side(self._cap, leave)
+            for one in victims:
+                self._evict(one)
+            if not victims and self._cap.higher():
+                self.over_cap = True
+                return True
+            return bool(victims)
         victim = self._victim(leave) if self._for_room < (self.limit or 0) * _FOR_ROOM else None
         if victim is None and self._cap is not None and self._cap.higher():
             self.over_cap = True
@@ -137,6 +148,13 @@ class OnDemand:
         self._for_room += victim.nbytes
         self._evict(victim)
         return True
+
+    def _side_by_side(self, cap: ArenaCap, leave: Collection[Cell]) -> list[Cell]:
+        """Of the arena, what makes room for the request that got none, for the least cost."""
+        found = [cell for cell in self._evictable(leave, 0) if self._can_be_made(cell)]
+        cells = {cap.offset(storage): cell for cell in found if (storage := cell.ref()) is not None}
+        price = {at: self._cost(cell) / (self._now - cell.touched + 1) for at, cell in cells.items()}
+        return [cells[at] for at in cap.cheapest(price)]
 
     @contextmanager
     def _roomy(self) -> Iterator[None]:
@@ -256,17 +274,21 @@ class OnDemand:
 
     def _victim(self, leave: Collection[Cell]) -> Cell | None:
         best, least = None, float("inf")
-        small = _SMALL * (self.limit or 0)
+        for cell in self._evictable(leave, _SMALL * (self.limit or 0)):
+            score = self._cost(cell) / (cell.nbytes * (self._now - cell.touched + 1))
+            if score < least and self._can_be_made(cell):
+                best, least = cell, score
+        return best
+
+    def _evictable(self, leave: Collection[Cell], small: float) -> Iterator[Cell]:
+        """What may be taken, if it can be made again, and has so many bytes at least."""
         self._made = [cell for cell in self._made if cell.ref() is not None]
         for cell in self._made:
             if cell.gone or cell.pinned or cell in leave or cell.nbytes < small or cell.version in cell.held:
                 continue
             if self.values.ledger.role(cell.key) is Role.GRADIENT:
                 continue  # it would take the activations of its layer, which may be gone, too
-            score = self._cost(cell) / (cell.nbytes * (self._now - cell.touched + 1))
-            if score < least and self._can_be_made(cell):
-                best, least = cell, score
-        return best
+            yield cell
 
     def _cost(self, cell: Cell) -> int:
         """Of making it again, with what was evicted of what it is made from."""

@@ -87,7 +87,7 @@ class Plan:
         self, trace: Trace, schedule: Schedule, tape: Sequence[Entry], *, everything: bool, evict: bool = True
     ) -> None:
         self.overhead = 1.0
-        self.program = Program(trace)
+        self.trace, self.program = trace, Program(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
         self.random: list[bool] = trace.random.tolist()
         self.several_streams = len(set(trace.stream.tolist())) > 1

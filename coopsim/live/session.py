@@ -6,16 +6,21 @@ from coopsim import budget as amounts
 from coopsim import metrics
 from coopsim.capture import effects
 from coopsim.live import device, hollow, observer, refused, schedules, stored
+from coopsim.live.arena.cap import ArenaCap
+from coopsim.live.arena.library import Arena
+from coopsim.live.arena.placed import Placed
 from coopsim.live.cap import Cap
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.kinds import Kind
 from coopsim.live.ledger import LiveLedger
+from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.plan import Plan
 from coopsim.live.step import Step
 from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.live.values import Values
 from coopsim.policies import Policy
+from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
@@ -33,11 +38,17 @@ _KINDS = 32  #: the latest ones that are kept
 class Session:
     """What is kept from step to step. memory: an amount, or a share of the largest peak of a step without eviction.
 
-    plan: a file of plans, to begin with. Neither: steps are recorded, each of them, and none is planned.
+    plan: a file of plans, to begin with. Neither: steps are recorded, each of them, and none is planned. arena: has all
+    of the device's memory, which is the budget; None: PyTorch's own allocator has it.
     """
 
     def __init__(
-        self, memory: str | None, policy: Policy | str, kind: str | None = None, plan: str | None = None
+        self,
+        memory: str | None,
+        policy: Policy | str,
+        kind: str | None = None,
+        plan: str | None = None,
+        arena: Arena | None = None,
     ) -> None:
         self._memory = memory or "100%"
         self.share = memory is not None and memory.strip().endswith("%")
@@ -52,6 +63,8 @@ class Session:
             policy = self._planned.policy(policy)
         self.policy = policy
         self._kind = kind
+        self.arena = arena
+        self._placed = Placed(arena) if arena is not None else None
         self._records_all = memory is None and plan is None
         self.recurred = False  #: there was a step of a kind that was known
         self.stepped: Callable[[], None] = lambda: None  #: called when a step is over
@@ -67,7 +80,7 @@ class Session:
         self._others = 0  #: bytes that the allocator has given to others than storages
         self._step: Step | None = None
         self._meter: device.Meter | None = None
-        self._cap: Cap | None = None
+        self._cap: Cap | ArenaCap | None = None
         self._failure: LiveError | None = None
         self._varies = False
 
@@ -81,11 +94,12 @@ class Session:
         if self._kind is None:
             self._kind = device.here()
         self._take_planned()
+        self._cap = self._new_cap()
         self._watch = effects.on(self._kind)
         self._watch.__enter__()
         self.ledger.peak_bytes = self.ledger.live_bytes
         values = Values(self._kind, self.ledger)
-        self._cap = Cap(self.limit) if self._kind == "cuda" and self.limit is not None else None
+        values.placed = self._placed
         if self._cap is not None:
             self._cap.set()
         self._meter = device.Meter() if self._kind == "cuda" else None  # of what is there once the cap is set
@@ -95,7 +109,7 @@ class Session:
             self._step.__enter__()
             return
         model = device.cost_model(self._kind)
-        recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand)
+        recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand, self.arena)
         undecided = self._candidates()
         self._step = Step(values, on_demand, recorder, None, undecided, self.kinds, self._observer)
         self._step.__enter__()
@@ -106,6 +120,15 @@ class Session:
             except LiveError as error:
                 self.end(error)
                 raise
+
+    def _new_cap(self) -> Cap | ArenaCap | None:
+        if self._kind == "cpu":
+            self.arena = self._placed = None
+        if self.arena is not None and self._placed is not None:
+            self.arena.begin()
+            self._placed.begin()
+            return ArenaCap(self.arena)
+        return Cap(self.limit) if self._kind == "cuda" and self.limit is not None else None
 
     def _take_planned(self) -> None:
         """Once all that the program imports is there: the kinds of step that come with plans."""
@@ -135,7 +158,7 @@ class Session:
         recorder = step.recorder
         recording = recorder._recording if recorder else None
         if self._cap is not None and error is not None:
-            self._cap.lift()
+            self._cap.end()
         try:
             step.__exit__(type(error) if error else None, error, None)
         finally:
@@ -143,7 +166,9 @@ class Session:
                 recorder.end(learn=error is None)
             self._watch.__exit__(None, None, None)
             if self._cap is not None:
-                self._cap.lift()
+                self._cap.end()
+            if self.arena is not None:
+                self.arena.end()
             self._note(step)
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
@@ -221,11 +246,33 @@ class Session:
                     self._plan(other)
         self._refuse_what_is_too_much(kind)
         assert self.limit is not None
+        if self._placed is not None:
+            self._plan_in_place(kind, self._placed)
+            return
         kind.less = self.limit // _FRAGMENTS if self._meter is not None else 0
         self._plan(kind)
         if kind.schedule is None and kind.less:
             kind.less = 0
             self._plan(kind)
+
+    def _plan_in_place(self, kind: Kind, placed: Placed) -> None:
+        """Plan so that all requests find places within the budget; if they do not, with those that reach least high."""
+        assert self.limit is not None
+        best: tuple[int, int, Schedule] | None = None
+        for _ in range(PLACINGS):
+            self._plan(kind)
+            if kind.plan is None or kind.schedule is None:
+                break
+            places = placed.next(kind.plan)
+            if best is None or places.needed < best[0]:
+                best = places.needed, kind.less, kind.schedule
+            if places.needed <= self.limit:
+                return
+            kind.less += more_to_leave(places, self.limit)
+        if best is not None:
+            _, kind.less, kind.schedule = best
+            kind.why = ""
+            self._follow(kind)
 
     def _refuse_what_is_too_much(self, kind: Kind) -> None:
         assert self.limit is not None

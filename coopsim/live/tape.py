@@ -13,6 +13,8 @@ from coopsim.capture.device import Device
 from coopsim.capture.recorder import Free, Op, Recorder, Recording
 from coopsim.capture.storages import Storage
 from coopsim.live import refused
+from coopsim.live.arena import recorded
+from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
 from coopsim.live.cells import Call, Cell, on_device
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
@@ -43,8 +45,12 @@ class Taped:
 class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
     """A recorder that runs its ops by way of `on_demand`, and keeps the tape. It is called, and never entered."""
 
-    def __init__(self, device: Device, model: CostModel, ledger: LiveLedger, kind: str, on_demand: OnDemand) -> None:
+    def __init__(
+        self, device: Device, model: CostModel, ledger: LiveLedger, kind: str, on_demand: OnDemand, arena: Arena | None
+    ) -> None:
         super().__init__(device, model)
+        self._arena = arena
+        self.asked: dict[int, recorded.Log] = {}  #: by number of the op, what it asked of the arena
         self.ledger = ledger
         self.tape: list[Taped] = []
         self.workspaces: dict[int, int] = {}  #: by number of the op, bytes that it took and gave back inside
@@ -103,14 +109,20 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         value = self.device.value(func, args)
         if value is not None:
             return value
+        if self._arena is not None:
+            self._arena.log()
         start = time.thread_time_ns()
         out = func(*args, **kwargs)
         self._took = time.thread_time_ns() - start
+        self._logged = self._arena.logged() if self._arena is not None else []
         return out
 
     def _record(self, to: Recording, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         refused.arguments(func, args)
-        number, self._took = to.dispatched, 0
+        number, self._took, self._logged = to.dispatched, 0, []
+        if self._arena is not None:  # what an optimizer makes in its first step stays
+            optimizer = self.where.phase(mutates_gradient=False) is Phase.OPTIMIZER
+            self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
         operands = on_device(self._kind, (*args, *kwargs.values()))
         shapes = shapes_of(operands)
         out = super()._record(to, func, args, kwargs)
@@ -124,6 +136,8 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         entry.cells = self.on_demand.last
         if self.on_demand.workspace:
             self.workspaces[number] = self.on_demand.workspace
+        if self._logged:
+            self.asked[number] = self._logged
         self.tape.append(entry)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
@@ -142,6 +156,13 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         if not self.decided and Role.PARAMETER in known and len(known) > 1:
             self.decided = len(self.tape)
         return out
+
+    def asked_of(self, op: Op) -> tuple[list[int], list[int]]:
+        """Temporaries of an op and its requests in order, as far as they are known (trace.Trace)."""
+        if self._arena is not None and op.number in self.asked:
+            return recorded.of_op(self.asked[op.number], self._arena.stats.base, op.creates)
+        workspace = self.workspaces.get(op.number)
+        return [workspace] if workspace else [], []
 
     def _hold_what_may_be_read(self, to: Recording, op: Op) -> None:
         """Before the first update of parameters: what is alive then (outputs, losses) the program may still read.
@@ -199,5 +220,7 @@ def trace_of(recorder: TapeRecorder, recording: Recording, history: list[Any]) -
         entry.inputs = [number.get(s, -1) for s in entry.inputs]
         entry.results = [number.get(s, -1) for s in entry.results]
         entry.cells = [], [], None
-    inside = [[size] if (size := recorder.workspaces.get(op.number)) else [] for op in ops]
-    return replace(trace, temporaries=Ragged.of(inside))
+    asked = [recorder.asked_of(op) for op in ops]
+    return replace(
+        trace, temporaries=Ragged.of(inside for inside, _ in asked), requests=Ragged.of(codes for _, codes in asked)
+    )

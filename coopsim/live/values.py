@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from coopsim.live import hollow
+from coopsim.live.arena.placed import Placed
 from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
 from coopsim.live.errors import LiveError
 from coopsim.live.ledger import LiveLedger
@@ -34,6 +35,7 @@ class Values:
         self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: the device has no room: was some made?
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: where an op may go over the budget
         self.streams = Streams() if kind == "cuda" else None  #: None: all is in one
+        self.placed: Placed | None = None  #: puts requests where a plan has them
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:

@@ -15,12 +15,15 @@ def fit(items: Items, order: Ints, *, best: bool, around: Any = (), below: int =
     """Offsets of the items in `order`: in the lowest gap that is large enough, or with `best` in the smallest.
 
     `around`: blocks that are taken from the start, (from, until) in bytes and the time at which each is free, from the
-    lowest up. `below`: once an item ends above that, the rest are not placed, and their offsets mean nothing.
+    lowest up; a fourth number is the time from which each is taken. `below`: once an item ends above that, the rest are
+    not placed, and their offsets mean nothing.
     """
     offset = np.zeros(len(items), np.int64)
-    taken = np.array(around, np.int64).reshape(-1, 3)
+    taken = np.array(around, np.int64)
+    taken = taken if taken.ndim == 2 else taken.reshape(-1, 3)
     placed = np.empty((len(taken) + len(order), 4), np.int64)
-    placed[: len(taken), _FROM], placed[: len(taken), _UNTIL] = np.iinfo(np.int64).min, taken[:, 2]
+    placed[: len(taken), _FROM] = taken[:, 3] if taken.shape[1] == 4 else np.iinfo(np.int64).min
+    placed[: len(taken), _UNTIL] = taken[:, 2]
     placed[: len(taken), _LOW:] = taken[:, :2]
     _place(items.bytes, items.start, items.end, items.alignment, order, placed, len(taken), offset, best, below)
     return offset

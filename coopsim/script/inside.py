@@ -69,12 +69,15 @@ class _Session:
 
             imagined.install(self._task)
 
+        guest = importlib.import_module(self._task.guest) if self._task.guest else None
+        if guest is not None and hasattr(guest, "prepare"):
+            guest.prepare(self._task.told)
         if self._task.card:
             from coopsim.script.watch import Watch
 
             self._watch = Watch(self._task)
-        if self._task.guest:
-            self._guest = importlib.import_module(self._task.guest).begin(self._watch, self._task.told)
+        if guest is not None:
+            self._guest = guest.begin(self._watch, self._task.told)
 
     def dynamo(self, _: ModuleType) -> None:
         """torch._dynamo is there."""

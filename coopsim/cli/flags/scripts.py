@@ -176,5 +176,11 @@ def _live_common(p: argparse.ArgumentParser, action: str) -> None:
     p.add_argument(
         "--gpu", metavar="CARD", help="imitate this card on the phantom GPU (default: use this machine's devices)"
     )
+    p.add_argument(
+        "--arena",
+        action="store_true",
+        help="memory is one reservation of the budget's size, with each request where the plan has it; the budget is "
+        "then an amount, and there has to be a C++ compiler",
+    )
     p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
     p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")

@@ -1,0 +1,473 @@
+// Memory for PyTorch out of one reservation of one size: each request of a planned step at its planned address,
+// all others where there is room. It is PyTorch's allocator by way of torch.cuda.memory.CUDAPluggableAllocator.
+//
+// Blocks of several streams lie side by side. Whoever gets memory that another stream may still use waits for what that
+// stream has been given to do until then; so nothing has to be held back, and a program of one stream waits for nothing.
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int64_t GRANULE = 512;
+constexpr int64_t DUMMIES = int64_t(1) << 32;  // bytes of addresses for tensors without any
+constexpr int DEVICES = 64, HOST = DEVICES;
+constexpr int STREAMS = 63;  // that are told apart; bit 63 stands for all others
+
+using Stream = void*;
+
+int64_t round_up(int64_t n) { return (n + GRANULE - 1) / GRANULE * GRANULE; }
+
+std::string human(int64_t n) {
+  char text[32];
+  if (n < (int64_t(1) << 30))
+    snprintf(text, sizeof text, "%.2f MiB", n / 1048576.0);
+  else
+    snprintf(text, sizeof text, "%.2f GiB", n / 1073741824.0);
+  return text;
+}
+
+// --- the CUDA runtime that PyTorch has loaded -----------------------------------------------------------------------
+
+int find_runtime(dl_phdr_info* info, size_t, void* found) {
+  if (!strstr(info->dlpi_name, "libcudart")) return 0;
+  *static_cast<void**>(found) = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+  return 1;
+}
+
+template <class... Given>
+int cuda(const char* name, Given... given) {
+  static std::map<std::string, void*> known;
+  void*& function = known[name];
+  if (!function) function = dlsym(RTLD_DEFAULT, name);
+  if (!function) {
+    void* runtime = nullptr;
+    dl_iterate_phdr(find_runtime, &runtime);
+    function = runtime ? dlsym(runtime, name) : nullptr;
+  }
+  TORCH_CHECK(function, "coopsim: the CUDA runtime has no ", name);
+  return reinterpret_cast<int (*)(Given...)>(function)(given...);
+}
+
+// --- what a planned step asks for -----------------------------------------------------------------------------------
+
+// Requests by entry of the tape: of entry r, those from start[r] to start[r + 1].
+struct Plan {
+  const volatile int64_t* at = nullptr;  // the entry that runs
+  std::vector<int64_t> start, bytes, offset;
+  int64_t height = 0;  // above that, nothing is planned
+  int64_t row = -1, next = 0;
+
+  // The place of a request; -1: it is none of the plan's.
+  int64_t place(int64_t n) {
+    if (!at || *at < 0 || *at + 1 >= static_cast<int64_t>(start.size())) return -1;
+    if (*at != row) {
+      row = *at;
+      next = start[row];
+    }
+    for (int64_t i = next; i < start[row + 1]; i++)
+      if (bytes[i] == n) {
+        next = i + 1;
+        return offset[i];
+      }
+    return -1;
+  }
+};
+
+struct Free {
+  int64_t bytes;
+  uint64_t streams;  // that may still use it
+};
+
+struct Block {
+  int64_t bytes, asked, born;
+  uint64_t streams;
+};
+
+struct Outside {
+  int64_t bytes, asked;
+};
+
+// All that coopsim's Python reads directly.
+struct Stats {
+  int64_t size, allocated, allocated_peak, reserved, reserved_peak, requested, requested_peak, requests, frees, ooms,
+      planned, placed, blocks, outside, waits, largest, base, wanted;
+};
+
+class Arena {
+ public:
+  Stats stats{};
+  int64_t zone = 0;  // 0: from the low end, for what stays; 1: from the high end
+  bool may_grow = false;
+  Plan plan;
+
+  Arena(int device, int64_t size) : device_(device) { stats.size = size / GRANULE * GRANULE; }
+
+  void reserve(int64_t base) {
+    base_ = stats.base = base;
+    put(0, stats.size, 0);
+    stats.reserved = stats.reserved_peak = stats.size;
+  }
+  void resize(int64_t size) { stats.size = size / GRANULE * GRANULE; }
+  bool reserved() const { return base_ != 0; }
+
+  void* take(int64_t asked, Stream stream) {
+    const int64_t n = round_up(asked);
+    const int64_t wanted = plan.place(n);
+    if (wanted >= 0) stats.planned++;
+    int64_t at = wanted >= 0 && is_free(wanted, n) ? wanted : -1;
+    if (at >= 0) stats.placed++;
+    if (at < 0) at = anywhere(n);
+    if (at < 0) return nullptr;
+    carve(at, n, asked, stream);
+    return reinterpret_cast<void*>(base_ + at);
+  }
+
+  // More than was reserved: for an op that cannot be run again.
+  void* take_outside(int64_t asked) {
+    void* found = nullptr;
+    if (!may_grow || cuda("cudaMalloc", &found, static_cast<size_t>(asked))) return nullptr;
+    outside_[found] = {round_up(asked), asked};
+    stats.outside += round_up(asked);
+    stats.reserved += round_up(asked);
+    stats.reserved_peak = std::max(stats.reserved_peak, stats.reserved);
+    count(round_up(asked), asked);
+    return found;
+  }
+
+  bool give(void* pointer) {
+    auto other = outside_.find(pointer);
+    if (other != outside_.end()) {
+      stats.outside -= other->second.bytes;
+      stats.reserved -= other->second.bytes;
+      count(-other->second.bytes, -other->second.asked);
+      outside_.erase(other);
+      cuda("cudaFree", pointer);
+      return true;
+    }
+    auto found = blocks_.find(reinterpret_cast<int64_t>(pointer) - base_);
+    if (found == blocks_.end()) return false;
+    const Block block = found->second;
+    if (logging_ >= 0 && block.born >= logging_) log_.push_back({found->first, 0});
+    put(found->first, block.bytes, block.streams);
+    blocks_.erase(found);
+    count(-block.bytes, -block.asked);
+    stats.frees++;
+    return true;
+  }
+
+  void use(void* pointer, Stream stream) {
+    auto found = blocks_.find(reinterpret_cast<int64_t>(pointer) - base_);
+    if (found != blocks_.end()) found->second.streams |= bit(stream);
+  }
+
+  int64_t largest() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
+
+  // Requests from here on are written down: (offset, bytes), and (offset, 0) where they are given back.
+  void log() {
+    log_.clear();
+    logging_ = stats.requests;
+  }
+  const std::vector<std::pair<int64_t, int64_t>>& logged() {
+    logging_ = -1;
+    return log_;
+  }
+
+  // Offset, bytes and number of the request of each block, from the lowest up.
+  int64_t layout(int64_t most, int64_t* out) const {
+    int64_t n = 0;
+    for (auto block = blocks_.begin(); block != blocks_.end() && n < most; block++, n++) {
+      out[3 * n] = block->first;
+      out[3 * n + 1] = block->second.bytes;
+      out[3 * n + 2] = block->second.born;
+    }
+    return static_cast<int64_t>(blocks_.size());
+  }
+
+ private:
+  bool is_free(int64_t at, int64_t n) const {
+    auto next = free_.upper_bound(at);
+    if (next == free_.begin()) return false;
+    const auto gap = std::prev(next);
+    return gap->first + gap->second.bytes >= at + n;
+  }
+
+  // What stays goes where it is lowest. Of the rest, what is not planned goes above the plan, or where it fits best.
+  int64_t anywhere(int64_t n) const {
+    if (!plan.at && zone == 0) {
+      for (const auto& gap : free_)
+        if (gap.second.bytes >= n) return gap.first;
+      return -1;
+    }
+    if (plan.at && !free_.empty()) {
+      const auto& top = *free_.rbegin();
+      const int64_t at = top.first + top.second.bytes - n;
+      if (at >= std::max(top.first, plan.height)) return at;
+    }
+    auto found = by_size_.lower_bound({n, 0});
+    return found == by_size_.end() ? -1 : found->second + found->first - n;
+  }
+
+  void carve(int64_t at, int64_t n, int64_t asked, Stream stream) {
+    const auto gap = std::prev(free_.upper_bound(at));
+    const int64_t low = gap->first, high = low + gap->second.bytes;
+    const uint64_t before = gap->second.streams;
+    by_size_.erase({gap->second.bytes, low});
+    free_.erase(gap);
+    if (low < at) put_alone(low, at - low, before);
+    if (at + n < high) put_alone(at + n, high - at - n, before);
+    wait(before & ~bit(stream), stream);
+    blocks_[at] = {n, asked, stats.requests, bit(stream)};
+    if (logging_ >= 0) log_.push_back({at, n});
+    stats.requests++;
+    count(n, asked);
+  }
+
+  void count(int64_t n, int64_t asked) {
+    stats.allocated += n;
+    stats.requested += asked;
+    stats.blocks += n > 0 ? 1 : -1;
+    stats.allocated_peak = std::max(stats.allocated_peak, stats.allocated);
+    stats.requested_peak = std::max(stats.requested_peak, stats.requested);
+  }
+
+  void put_alone(int64_t at, int64_t n, uint64_t streams) {
+    free_[at] = {n, streams};
+    by_size_.insert({n, at});
+  }
+
+  void put(int64_t at, int64_t n, uint64_t streams) {
+    auto next = free_.lower_bound(at);
+    if (next != free_.end() && next->first == at + n) {
+      n += next->second.bytes;
+      streams |= next->second.streams;
+      by_size_.erase({next->second.bytes, next->first});
+      next = free_.erase(next);
+    }
+    if (next != free_.begin()) {
+      const auto before = std::prev(next);
+      if (before->first + before->second.bytes == at) {
+        at = before->first;
+        n += before->second.bytes;
+        streams |= before->second.streams;
+        by_size_.erase({before->second.bytes, at});
+        free_.erase(before);
+      }
+    }
+    put_alone(at, n, streams);
+  }
+
+  uint64_t bit(Stream stream) {
+    if (device_ == HOST) return 1;
+    auto found = std::find(streams_.begin(), streams_.end(), stream);
+    if (found == streams_.end()) {
+      if (streams_.size() == STREAMS) return uint64_t(1) << STREAMS;
+      found = streams_.insert(streams_.end(), stream);
+    }
+    return uint64_t(1) << (found - streams_.begin());
+  }
+
+  // The stream does nothing more until what others have been given until now is done.
+  void wait(uint64_t others, Stream stream) {
+    if (!others) return;
+    stats.waits++;
+    if (others >> STREAMS) {
+      cuda("cudaDeviceSynchronize");
+      return;
+    }
+    for (size_t i = 0; i < streams_.size(); i++) {
+      if (!(others >> i & 1)) continue;
+      if (!event_) TORCH_CHECK(!cuda("cudaEventCreateWithFlags", &event_, 2u), "coopsim: no CUDA event can be made");
+      if (cuda("cudaEventRecord", event_, streams_[i]) || cuda("cudaStreamWaitEvent", stream, event_, 0u))
+        cuda("cudaDeviceSynchronize");  // that stream is no more
+    }
+  }
+
+  const int device_;
+  int64_t base_ = 0, logging_ = -1;
+  std::map<int64_t, Free> free_;                  // by offset
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // bytes and offset of the same
+  std::map<int64_t, Block> blocks_;
+  std::map<void*, Outside> outside_;
+  std::vector<Stream> streams_;
+  std::vector<std::pair<int64_t, int64_t>> log_;
+  void* event_ = nullptr;
+};
+
+std::mutex mutex;
+int64_t size_of_each = 0;
+std::unique_ptr<Arena> arenas[DEVICES + 1];
+
+// Addresses that nothing can be read from, a different one for each tensor of no bytes.
+int64_t dummies = 0, unused = 0;
+std::vector<int64_t> returned;
+
+void* dummy() {
+  if (!dummies) {
+    void* found = mmap(nullptr, DUMMIES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK(found != MAP_FAILED, "coopsim: no addresses can be reserved");
+    dummies = unused = reinterpret_cast<int64_t>(found);
+  }
+  if (returned.empty()) {
+    TORCH_CHECK(unused < dummies + DUMMIES, "coopsim: too many tensors without bytes");
+    returned.push_back(unused);
+    unused += GRANULE;
+  }
+  void* found = reinterpret_cast<void*>(returned.back());
+  returned.pop_back();
+  return found;
+}
+
+bool is_dummy(void* pointer) {
+  const int64_t address = reinterpret_cast<int64_t>(pointer);
+  return dummies && dummies <= address && address < dummies + DUMMIES;
+}
+
+Arena& arena_of(int device) {
+  if (!arenas[device]) arenas[device] = std::make_unique<Arena>(device, size_of_each);
+  return *arenas[device];
+}
+
+void* take(int64_t bytes, int device, Stream stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!bytes) return dummy();
+  Arena& arena = arena_of(device);
+  if (!arena.reserved()) {
+    if (!size_of_each) {
+      size_t left = 0, all = 0;
+      cuda("cudaMemGetInfo", &left, &all);
+      arena.resize(static_cast<int64_t>(left - left / 16));
+    }
+    void* base = nullptr;
+    const int failed = cuda("cudaMalloc", &base, static_cast<size_t>(arena.stats.size));
+    if (failed) cuda("cudaGetLastError");
+    TORCH_CHECK_WITH(OutOfMemoryError, !failed, "CUDA out of memory. GPU ", device, " has no room for the budget of ",
+                     human(arena.stats.size));
+    arena.reserve(reinterpret_cast<int64_t>(base));
+  }
+  void* found = arena.take(bytes, stream);
+  if (!found) found = arena.take_outside(bytes);
+  if (!found) {
+    arena.stats.ooms++;
+    arena.stats.wanted = round_up(bytes);
+    const int64_t left = arena.stats.size - (arena.stats.allocated - arena.stats.outside);
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", human(bytes), ". Of the budget of ",
+                     human(arena.stats.size), " on GPU ", device, ", ", human(left), " are free, at most ",
+                     human(arena.largest()), " of them side by side");
+  }
+  return found;
+}
+
+void give(void* pointer, int device) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (is_dummy(pointer))
+    returned.push_back(reinterpret_cast<int64_t>(pointer));
+  else
+    TORCH_CHECK(arena_of(device).give(pointer), "coopsim: memory is given back that was not taken");
+}
+
+void give_host(void* pointer) { give(pointer, HOST); }
+
+struct HostArena final : c10::Allocator {
+  c10::DataPtr allocate(size_t n) override {
+    const c10::Device cpu(c10::DeviceType::CPU);
+    if (!n) return {nullptr, cpu};
+    void* found = take(static_cast<int64_t>(n), HOST, nullptr);
+    return {found, found, &give_host, cpu};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_host; }
+  void copy_data(void* to, const void* from, size_t n) const override { default_copy_data(to, from, n); }
+};
+
+}  // namespace
+
+extern "C" {
+
+void* coopsim_arena_malloc(ssize_t bytes, int device, Stream stream) { return take(bytes, device, stream); }
+void coopsim_arena_free(void* pointer, ssize_t, int device, Stream) { give(pointer, device); }
+void coopsim_arena_record_stream(void* pointer, Stream stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (int device = 0; device < DEVICES; device++)
+    if (arenas[device]) arenas[device]->use(pointer, stream);
+}
+
+// Of all devices; before the first request. 0: nearly all that is free there.
+void coopsim_arena_size(int64_t bytes) { size_of_each = bytes; }
+
+// An arena of the host's memory at `base`, for what wants none of CUDA.
+void coopsim_arena_host(int64_t base, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex);
+  arenas[HOST] = std::make_unique<Arena>(HOST, bytes);
+  arenas[HOST]->reserve(base);
+}
+
+// PyTorch's tensors on the CPU lie in that arena from now on.
+void coopsim_arena_serve_cpu() {
+  static HostArena arena;
+  c10::SetAllocator(c10::DeviceType::CPU, &arena, 255);
+}
+
+const Stats* coopsim_arena_stats(int device) {
+  std::lock_guard<std::mutex> lock(mutex);
+  Arena& arena = arena_of(device);
+  arena.stats.largest = arena.largest();
+  return &arena.stats;
+}
+void coopsim_arena_reset_peaks(int device) {
+  std::lock_guard<std::mutex> lock(mutex);
+  Stats& stats = arena_of(device).stats;
+  stats.allocated_peak = stats.allocated;
+  stats.requested_peak = stats.requested;
+  stats.reserved_peak = stats.reserved;
+}
+
+void coopsim_arena_zone(int device, int64_t zone) { arena_of(device).zone = zone; }
+void coopsim_arena_may_grow(int device, int yes) { arena_of(device).may_grow = yes != 0; }
+
+void coopsim_arena_log(int device) {
+  std::lock_guard<std::mutex> lock(mutex);
+  arena_of(device).log();
+}
+int64_t coopsim_arena_logged(int device, int64_t most, int64_t* out) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const auto& log = arena_of(device).logged();
+  for (size_t i = 0; i < log.size() && static_cast<int64_t>(i) < most; i++) {
+    out[2 * i] = log[i].first;
+    out[2 * i + 1] = log[i].second;
+  }
+  return static_cast<int64_t>(log.size());
+}
+
+int64_t coopsim_arena_layout(int device, int64_t most, int64_t* out) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return arena_of(device).layout(most, out);
+}
+
+// From now on requests go where this plan has them; `at` is the entry of its tape that runs. No `at`: by no plan.
+void coopsim_arena_follow(int device, const int64_t* at, int64_t rows, const int64_t* start, const int64_t* bytes,
+                          const int64_t* offset, int64_t height) {
+  std::lock_guard<std::mutex> lock(mutex);
+  Plan& plan = arena_of(device).plan;
+  plan = Plan();
+  if (!at) return;
+  plan.at = at;
+  plan.start.assign(start, start + rows + 1);
+  plan.bytes.assign(bytes, bytes + start[rows]);
+  plan.offset.assign(offset, offset + start[rows]);
+  plan.height = height;
+}
+}

@@ -1,0 +1,23 @@
+"""Make the arena PyTorch's allocator on GPUs. It has to come before anything is allocated there."""
+
+import ctypes
+
+import torch
+
+from coopsim.live.arena import build, library, statistics
+
+
+def install(nbytes: int) -> None:
+    """Of so many bytes on each device that is used; 0: of nearly all that is free. NoArenaError if it cannot be."""
+    if torch.version.cuda is None:
+        raise build.NoArenaError("this torch has no CUDA")
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        raise build.NoArenaError("CUDA has been used already")
+    lib = library.load()
+    lib.coopsim_arena_size(nbytes)
+    file = str(build.library())
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(file, "coopsim_arena_malloc", "coopsim_arena_free")
+    record = ctypes.cast(lib.coopsim_arena_record_stream, ctypes.c_void_p).value
+    allocator.allocator().set_record_stream_fn(record)  # type: ignore[no-untyped-call]
+    torch.cuda.memory.change_current_allocator(allocator)
+    statistics.install()

@@ -1,0 +1,192 @@
+"""What a planned step asks its allocator for: each request, in order, and how long it stays. Knows no torch.
+
+It is what live.follow and live.values do to memory, without tensors: blocks that the program or we refer to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from coopsim.live.plan import Again, Drop, Evict, Plan, Row
+from coopsim.trace import Trace
+from coopsim.types import Role
+from coopsim.validate.program import Value
+
+GRANULE = 512
+_STATE = {Role.OPTIMIZER_STATE, Role.PARAMETER, Role.BUFFER}
+TO_THE_END = 1 << 40  #: of what is there when the step is over
+
+
+@dataclass
+class Requests:
+    """Requests by entry of the plan's tape: of entry r, those from start[r] to start[r + 1].
+
+    nbytes: rounded up, and never 0. until: the number of the first request after it is given back. initial: bytes and
+    `until` of what is there at the start, and goes. state: is it of the optimizer, a parameter, a buffer?
+    """
+
+    start: list[int] = field(default_factory=lambda: [0])
+    nbytes: list[int] = field(default_factory=list)
+    until: list[int] = field(default_factory=list)
+    state: list[bool] = field(default_factory=list)
+    initial: list[tuple[int, int]] = field(default_factory=list)
+
+
+def requests_of(plan: Plan) -> Requests:
+    """Those of one step by the plan."""
+    return _Simulation(plan, plan.trace).run()
+
+
+@dataclass(eq=False)
+class _Block:
+    """request: -1 for one that was there at the start. references: the program's, and ours."""
+
+    request: int
+    nbytes: int
+    references: int = 1
+
+
+@dataclass(eq=False)
+class _Cell:
+    """As live.cells.Cell. block: what is in the program's storage; None: it has none, or there is no such storage."""
+
+    nbytes: int
+    block: _Block | None = None
+    alive: bool = False
+    version: int = 0
+    held: dict[int, _Block] = field(default_factory=dict)
+
+
+class _Simulation:
+    def __init__(self, plan: Plan, trace: Trace) -> None:
+        self._plan, self._found = plan, Requests()
+        self._creates, self._temporaries = trace.creates.rows(), trace.temporaries.rows()
+        self._codes = trace.requests.rows()
+        self._cells = [_Cell(_round_up(n)) for n in trace.bytes.tolist()]
+        for cell, there in zip(self._cells, trace.alive_at_start.tolist(), strict=True):
+            if there and cell.nbytes:
+                cell.alive, cell.block = True, _Block(-1, cell.nbytes)
+        self._state = [role in _STATE for role in trace.role]
+        self._frees = list(zip(trace.freed_after.tolist(), trace.freed.tolist(), strict=True))
+        self._freed = 0
+
+    def run(self) -> Requests:
+        self._let_go(-1)
+        for row in self._plan.rows:
+            if row.entry.op >= 0:
+                self._let_go(row.entry.op - 1)
+                self._row(row)
+                self._let_go(row.entry.op)
+            self._found.start.append(len(self._found.nbytes))
+        return self._found
+
+    def _row(self, row: Row) -> None:
+        cells = self._cells
+        for action in row.before:
+            self._act(action)
+        for s, v in row.copies:
+            if self._memory((s, v)) is not None:
+                cells[s].held[v] = self._take(cells[s].nbytes)
+        for s, block in self._ask(row.entry.op).items():
+            cells[s].block, cells[s].alive, cells[s].version = block, True, 0
+        for s, v in self._plan.program.writes[row.entry.op]:
+            cells[s].version = v
+        for s, v in row.keep:
+            cell = cells[s]
+            if cell.version == v and cell.block is not None and v not in cell.held:
+                cell.block.references += 1
+                cell.held[v] = cell.block
+
+    def _act(self, action: Evict | Drop | Again) -> None:
+        if isinstance(action, Again):
+            self._again(action)
+            return
+        s, v = action.value
+        cell = self._cells[s]
+        self._give(cell.held.pop(v, None))
+        if isinstance(action, Evict) and cell.version == v:
+            block, cell.block = cell.block, None
+            self._give(block)
+
+    def _again(self, action: Again) -> None:
+        """As Values.run."""
+        program, op = self._plan.program, action.op
+        after = dict(program.writes[op])
+        made: dict[int, _Block] = {}
+        for s, v in program.reads[op]:
+            if s in self._plan.mutates[op]:
+                cell = self._cells[s]
+                taken_over = (s, after.get(s)) in action.takeovers and v in cell.held
+                made[s] = cell.held.pop(v) if taken_over else self._take(cell.nbytes)
+        made |= self._ask(op)
+        for s, v in dict.fromkeys(action.makes):
+            if s in made:
+                self._assign(s, v, made.pop(s))
+        for block in made.values():
+            self._give(block)
+
+    def _assign(self, s: int, v: int, block: _Block) -> None:
+        cell = self._cells[s]
+        if not (cell.alive and cell.version == v):
+            self._give(cell.held.get(v))
+            cell.held[v] = block
+        elif cell.block is None:
+            cell.block = block
+        else:
+            self._give(block)
+
+    def _memory(self, value: Value) -> _Block | None:
+        s, v = value
+        cell = self._cells[s]
+        return cell.held.get(v) or (cell.block if cell.version == v else None)
+
+    def _ask(self, op: int) -> dict[int, _Block]:
+        """The requests of one run of an op: blocks of what it creates. What it takes besides, it gives back."""
+        creates, temporaries = self._creates[op], self._temporaries[op]
+        codes: Sequence[int] = self._codes[op] or [*(-1 - k for k in range(len(creates))), *temporaries]
+        found: dict[int, _Block] = {}
+        inside: list[_Block | None] = []
+        for code in codes:
+            if code > 0:
+                inside.append(self._take(_round_up(code)))
+            elif -code <= len(creates):
+                s = creates[-code - 1]
+                if self._cells[s].nbytes:
+                    found[s] = self._take(self._cells[s].nbytes, state=self._state[s])
+            else:
+                k = -code - len(creates) - 1
+                self._give(inside[k])
+                inside[k] = None
+        for block in inside:
+            self._give(block)
+        return found
+
+    def _take(self, nbytes: int, *, state: bool = False) -> _Block:
+        found = self._found
+        found.state.append(state)
+        found.nbytes.append(nbytes)
+        found.until.append(TO_THE_END)
+        return _Block(len(found.nbytes) - 1, nbytes)
+
+    def _give(self, block: _Block | None) -> None:
+        if block is None:
+            return
+        block.references -= 1
+        if block.references:
+            return
+        now = len(self._found.nbytes)
+        if block.request >= 0:
+            self._found.until[block.request] = now
+        else:
+            self._found.initial.append((block.nbytes, now))
+
+    def _let_go(self, op: int) -> None:
+        """The program's references that go until this op has run."""
+        while self._freed < len(self._frees) and self._frees[self._freed][0] <= op:
+            cell = self._cells[self._frees[self._freed][1]]
+            self._freed += 1
+            block, cell.block, cell.alive = cell.block, None, False
+            self._give(block)
+
+
+def _round_up(nbytes: int) -> int:
+    return -(-nbytes // GRANULE) * GRANULE

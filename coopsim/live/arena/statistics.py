@@ -1,0 +1,72 @@
+"""What programs ask of their allocator, answered by the arena: PyTorch has no statistics of an allocator of others."""
+
+from typing import Any
+
+import torch
+
+from coopsim.live.arena.library import Arena
+
+_BYTES = ("allocated", "reserved", "active", "requested", "inactive_split")
+_COUNTS = ("allocation", "segment", "active", "inactive_split")
+_POOLS = ("all", "small_pool", "large_pool")
+
+
+def install() -> None:
+    """In place of PyTorch's own: memory_stats and what is made of it, the peaks' reset, mem_get_info, the fraction."""
+    answers = {
+        "_cuda_memoryStats": stats,
+        "_cuda_resetPeakMemoryStats": lambda device: Arena(device).reset_peaks(),
+        "_cuda_resetAccumulatedMemoryStats": lambda _device: None,
+        "_cuda_setMemoryFraction": lambda _fraction, _device: None,
+        "_cuda_getMemoryFraction": lambda _device: 1.0,
+        "_accelerator_getDeviceStats": stats,
+        "_accelerator_resetPeakStats": lambda device: Arena(device).reset_peaks(),
+        "_accelerator_resetAccumulatedStats": lambda _device: None,
+    }
+    for name, answer in answers.items():
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, answer)
+    torch.cuda.mem_get_info = torch.cuda.memory.mem_get_info = mem_get_info
+
+
+def stats(device: int) -> dict[str, Any]:
+    """As torch._C._cuda_memoryStats. Nothing is cached, so what is active is what is allocated."""
+    s = Arena(device).stats
+    found: dict[str, Any] = {
+        "num_alloc_retries": 0,
+        "num_ooms": s.ooms,
+        "num_sync_all_streams": 0,
+        "num_device_alloc": int(s.reserved > 0),
+        "num_device_free": 0,
+        "max_split_size": -1,
+    }
+    nbytes = {
+        "allocated": (s.allocated, s.allocated_peak),
+        "active": (s.allocated, s.allocated_peak),
+        "requested": (s.requested, s.requested_peak),
+        "reserved": (s.reserved, s.reserved_peak),
+    }
+    counts = {"allocation": s.blocks, "active": s.blocks, "segment": int(s.reserved > 0)}
+    for name in _BYTES:
+        found[f"{name}_bytes"] = _family(*nbytes.get(name, (0, 0)))
+    for name in _COUNTS:
+        found[name] = _family(counts.get(name, 0), counts.get(name, 0))
+    for name in ("oversize_allocations", "oversize_segments"):
+        found[name] = _of(0, 0)
+    return found
+
+
+def _family(current: int, peak: int) -> dict[str, dict[str, int]]:
+    """All of it is in one pool."""
+    return {pool: _of(current, peak) if pool != "small_pool" else _of(0, 0) for pool in _POOLS}
+
+
+def _of(current: int, peak: int) -> dict[str, int]:
+    return {"current": current, "peak": peak, "allocated": peak, "freed": peak - current}
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Free bytes and all bytes of the arena: what the program can have, on a card that may have more."""
+    index = torch.cuda._utils._get_device_index(device, optional=True)
+    s = Arena(index).stats
+    return s.size - (s.allocated - s.outside), s.size

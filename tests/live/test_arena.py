@@ -1,0 +1,82 @@
+"""The arena's allocator by itself, without CUDA: against a list of intervals that knows nothing of how it chooses."""
+
+from tests.live.conftest import Child
+
+HEAD = """
+import ctypes, random
+from coopsim.live.arena import library
+lib, HOST = library.load(), library.HOST
+BASE, SIZE = 1 << 40, 512 * 4096
+arena = library.Arena(HOST)
+lib.coopsim_arena_host(BASE, SIZE)
+def take(n):
+    return lib.coopsim_arena_malloc(n, HOST, None)
+def give(p):
+    lib.coopsim_arena_free(p, 0, HOST, None)
+"""
+
+RANDOM = """
+import torch
+draw, there, ooms = random.Random(7), {}, 0
+at = ctypes.c_int64(0)
+for i in range(20000):
+    if i % 1000 == 0:
+        arena.zone(draw.randrange(2))
+        if draw.random() < 0.5:
+            n = [512 * draw.randint(1, 60) for _ in range(50)]
+            where = [512 * draw.randint(-1, 4090) if draw.random() < 0.9 else -1 for _ in n]
+            arena.follow(at, [0, 50], n, [max(w, -1) for w in where], SIZE // 2)
+        else:
+            arena.unfollow()
+    if there and draw.random() < 0.5:
+        give(there.pop(draw.choice(list(there)))[0])
+        continue
+    n = draw.randint(1, 30000)
+    taken = sorted((p - BASE, (m + 511) // 512 * 512) for p, m in there.values())
+    try:
+        p = take(n)
+    except Exception:
+        raise SystemExit("an exception of C++ went through ctypes")
+    assert BASE <= p and p - BASE + n <= SIZE, "outside"
+    assert p % 512 == 0
+    for offset, m in taken:
+        assert p - BASE + n <= offset or offset + m <= p - BASE, "overlap"
+    there[i] = p, n
+    if len(there) > 90:
+        give(there.pop(next(iter(there)))[0])
+s = arena.stats
+expected = sum((m + 511) // 512 * 512 for _, m in there.values())
+for p, _ in there.values():
+    give(p)
+answer([s.allocated, s.largest, expected, s.placed > 0, s.blocks, [b for b in arena.layout()], arena.stats.largest])
+"""
+
+
+def test_no_two_blocks_overlap_and_all_comes_back(child: Child) -> None:
+    """20 000 requests, by plans whose addresses are often taken, and by none: each block is inside, and alone there."""
+    allocated, _, _, placed, _, left, largest = child(HEAD + RANDOM)
+    assert placed
+    assert (allocated, left, largest) == (0, [], 512 * 4096)
+
+
+PLACED = """
+at = ctypes.c_int64(0)
+arena.follow(at, [0, 2, 3], [512, 1024, 512], [5120, 0, 5120], 8192)
+a = take(300) - BASE
+b = take(1000) - BASE
+c = take(4096) - BASE  # none of the plan's: above it
+at.value = 1
+d = take(512) - BASE  # its place is taken
+empty = [take(0) for _ in range(3)]
+give(empty[0])
+answer([a, b, c, d, len(set(empty)), arena.stats.planned, arena.stats.placed, take(0) == empty[0]])
+"""
+
+
+def test_requests_go_where_the_plan_has_them(child: Child) -> None:
+    a, b, c, d, empty, planned, placed, again = child(HEAD + PLACED)
+    assert (a, b) == (5120, 0)
+    assert c >= 8192
+    assert d not in (5120, 0, 512)
+    assert (empty, again) == (3, True)  # tensors without bytes: an address of its own for each
+    assert (planned, placed) == (3, 2)
