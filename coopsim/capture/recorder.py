@@ -69,6 +69,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Let torch.compile compile: else it runs everything eagerly while a mode is active, and says nothing."""
         return True
 
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """The same, before PyTorch asked the method above."""
+        return True
+
     def __init__(self, device: Device, model: costs.CostModel) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.ledger = Ledger()

@@ -29,8 +29,9 @@ _IN_STEP = re.compile(
 _MEASURED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 _GRAPHS = "triton.cudagraphs"
 #: From 2.10 on a mode can let Dynamo compile. Older releases run everything eagerly while one is active, and say
-#: nothing; 2.9 compiles, and does so again at every call.
-_COMPILES_WATCHED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 10)
+#: nothing; 2.9 compiles, and does so again at every call. With 2.7 it is made to compile (`_guard`); others are not tried.
+_RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
+_COMPILES_WATCHED = _RELEASE >= (2, 10) or _RELEASE == (2, 7)
 
 
 class Compilation:
@@ -51,6 +52,7 @@ class Compilation:
         self._entered, self._in_step, self._cuda_graphs = entered, in_step, cuda_graphs
         self._hidden: list[tuple[dict[int, Any], int, Any]] = []
         self._tracing = False
+        self._modes: list[Any] = []  #: active where Dynamo was called
 
     @property
     def hides_hooks(self) -> bool:
@@ -72,12 +74,15 @@ class Compilation:
 
     def watch(self) -> None:
         """torch._dynamo is there."""
-        from torch._dynamo import convert_frame, eval_frame, output_graph, trace_rules
+        from torch._dynamo import convert_frame, eval_frame, guards, output_graph, trace_rules
 
         trace_rules.add("coopsim")  # not to be compiled
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
         _wrap(eval_frame, "_maybe_set_eval_frame", self._callback_is_set)
         _wrap(convert_frame.ConvertFrameAssert, "__call__", self._convert)
+        if not hasattr(_python_dispatch.TorchDispatchMode, "ignore_compile_internals"):  # before PyTorch 2.10
+            _wrap(convert_frame.CatchErrorsWrapper, "__call__", self._called)
+            _wrap(guards.CheckFunctionManager, "__init__", self._guard)
         _wrap(output_graph.GraphCompileReason, "__post_init__", self._graph_ends)
         _wrap(output_graph.OutputGraph, "call_user_compiler", self._compile)
         _wrap(torch._TorchCompileInductorWrapper, "__call__", self._inductor)
@@ -124,6 +129,20 @@ class Compilation:
                 raise
             finally:
                 self._tracing = within
+
+    def _called(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._modes = _python_dispatch._get_current_dispatch_mode_stack() or self._modes
+        return original(*args, **kwargs)
+
+    def _guard(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Guards on tensors compare whether a mode is active, too; one will be when they are checked."""
+        for mode in self._modes:
+            _python_dispatch._push_mode(mode)
+        try:
+            original(*args, **kwargs)
+        finally:
+            for _ in self._modes:
+                _python_dispatch._pop_mode()
 
     def _graph_ends(self, original: Callable[..., Any], reason: Any) -> None:
         if reason.graph_break:

@@ -171,6 +171,7 @@ def test_libraries_are_cached_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build._Build, "run", lambda _: pytest.fail("compiled again"))
     assert build.libraries() == folder
     assert (folder / "libcuda.so.1").exists()
+    assert (folder / "libcuda.so").resolve() == folder / "libcuda.so.1"
     assert not (folder / "source").exists()
 
 

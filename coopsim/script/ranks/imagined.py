@@ -5,6 +5,8 @@ is alone, the store never waits, Gloo (which would connect to the others) is PyT
 another rank would send is taken to be what this rank has.
 """
 
+import atexit
+import contextlib
 import functools
 import importlib
 import inspect
@@ -106,11 +108,19 @@ def _source(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, An
     return int(given.get("src") or 0)
 
 
+def _end_groups() -> None:
+    """The threads of groups that the script has left ask the store, which is Python's, for as long as it lives."""
+    if dist.is_initialized():
+        with contextlib.suppress(Exception):
+            dist.destroy_process_group()
+
+
 def _imagine_the_others() -> None:
     importlib.import_module("torch.testing._internal.distributed.fake_pg")  # registers the back end "fake"
 
     from coopsim.script.ranks.store import Everyone
 
+    atexit.register(_end_groups)
     # The package has a function of the module's name.
     rendezvous: Any = sys.modules["torch.distributed.rendezvous"]
     package: Any = dist
