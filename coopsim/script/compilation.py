@@ -29,7 +29,7 @@ _IN_STEP = re.compile(
 _MEASURED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 _GRAPHS = "triton.cudagraphs"
 #: From 2.10 on a mode can let Dynamo compile. Older releases run everything eagerly while one is active, and say
-#: nothing; 2.9 compiles, and does so again at every call. With 2.7 it is made to compile (`_guard`); others are not tried.
+#: nothing; 2.9 compiles, and does so again at every call. With 2.7, `_guard` lets it compile.
 _RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 _COMPILES_WATCHED = _RELEASE >= (2, 10) or _RELEASE == (2, 7)
 
