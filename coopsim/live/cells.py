@@ -1,14 +1,15 @@
 """What is known of the storages of a running step, and of the calls that made what is in them."""
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 _TENSOR, _STRIDED = torch.Tensor, torch.strided
 _PLAIN = int, float, bool
+_AGAIN: dict[Any, bool] = {}
 
 
 class Cell:
@@ -72,9 +73,21 @@ class Spec:
         return blank.set_(storage, self.offset, self.size, self.stride)
 
 
+class Kept(Protocol):
+    """What the observer has of a call, in place of its arguments."""
+
+    handle: int
+
+    def run(self, operands: list[torch.UntypedStorage | None], most: int) -> list[torch.UntypedStorage | None]:
+        """Run it again on storages by position; gives those of its results, of `most` at most."""
+
+
 @dataclass(slots=True, eq=False)
 class Call:
-    """An op as this step called it, so that it can be run again."""
+    """An op as this step called it, so that it can be run again.
+
+    kept: the observer has its arguments, and these are the cells of its operands, by position.
+    """
 
     func: Any
     args: tuple[Any, ...]
@@ -87,6 +100,25 @@ class Call:
     state: torch.Tensor | None = None  #: the generator's, before the op drew from it
     gradients: bool = False  #: were gradients enabled? some kernels ask
     cost: int = 0
+    kept: Kept | None = None
+    operands: list[Cell | None] = field(default_factory=list)
+
+    def made(self, results: list[int], writes: Iterable[tuple[int, int]], cells: dict[int, Cell]) -> None:
+        """The op has run: what it made, by numbers of its storages."""
+        self.results = [cells.get(s) for s in results]
+        self.writes = [(cells[s], v) for s, v in writes]
+        self.cost = sum(cell.nbytes for cell, _ in (*self.reads, *self.writes))
+        for cell, version in self.writes:
+            cell.makers[version] = self
+
+
+def can_start_again(func: Any) -> bool:
+    """Has an op that ran out of memory changed nothing? One that goes from tensor to tensor may have changed some."""
+    found = _AGAIN.get(func)
+    if found is None:
+        written = (a for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+        found = _AGAIN[func] = not any("[]" in str(a.type) for a in written)
+    return found
 
 
 def change(value: Any, kind: type, to: Callable[[Any], Any]) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from coopsim.live.cells import Call, Cell, Spec, change, given_on
-from coopsim.live.observer import Observer, Table
+from coopsim.live.observed import Observed
+from coopsim.live.observer import Observer, State
 from coopsim.live.on_demand import generator
 from coopsim.live.plan import Again, Drop, Evict, Plan, Row
-from coopsim.live.values import Values, can_start_again
+from coopsim.live.values import Values
 
 
 class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without the plan)
@@ -24,13 +25,15 @@ Taken = tuple[list[Cell | None], list[Cell | None], Call | None]
 class Follow:
     """One step by a plan. `broken`: why the plan is of no use any more.
 
-    state: the observer's, if one follows, too (observer.Observer). It runs the ops at which there is nothing to do.
+    observed: while it is there, the observer follows, and what it meanwhile knows Python does not (observed.Observed).
     """
 
     def __init__(self, plan: Plan, values: Values) -> None:
         self.plan, self.rows, self.values = plan, plan.rows, values
-        self._observer: Observer | None = None
-        self.state: Any = (ctypes.c_int64 * 4)()
+        self.observed: Observed | None = None
+        self._observed: Observed | None = None  # the same, while Python follows
+        self.state: Any = (ctypes.c_int64 * len(State.FIELDS))()  #: the observer's, if there is one
+        self.done = 0  #: actions before it that are done
         self.broken = ""
         self.started = False  #: has the op of the row begun, after what the plan has before it?
         self.cells: dict[int, Cell] = {}  # by number of the storage
@@ -41,55 +44,58 @@ class Follow:
     @property
     def at(self) -> int:
         """The next entry of the tape."""
-        at: int = self.state[1]
-        return at
+        return int(self.state[State.AT])
+
+    @at.setter
+    def at(self, at: int) -> None:
+        self.state[State.AT] = at
 
     def begin(self, observer: Observer | None) -> None:
-        """From here on the step goes by the plan, and an observer follows it, too."""
+        """From here on the step goes by the plan, and the observer follows it, if it can."""
         if observer is not None and not self._several_streams:
-            self._observer = observer
-            if self.plan.table is None:
-                self.plan.table = Table(self.plan, self.values.kind)
-            self._observer.engage(self.plan.table, self.at)
-            self.state = self._observer.state
-            for s, cell in self.cells.items():
-                storage = cell.ref()
-                if storage is not None:
-                    self._observer.bind(s, storage)
+            self._observed = Observed(observer, self.plan, self.values, self.cells, self._calls)
+            observer.state[State.AT] = self.at
+            self.state = observer.state
+            self.hand_over()
         if self.values.placed is not None:
             self.values.placed.follow(self.plan, self.state, self.at)
 
-    def end(self) -> None:
-        """From here on it does not."""
-        if self.values.placed is not None:
-            self.values.placed.end()
-        if self._observer is not None:
-            self.learn()
-            self.state = (ctypes.c_int64 * 4)(*self.state)
-            self._observer.disengage()
-            self._observer = None
-
-    def learn(self) -> bool:
-        """What the observer has met meanwhile. False: the step is not the plan's any more."""
-        if self._observer is None or not (self.state[2] or self.state[3]):
-            return not self.broken
-        for s, storage, nbytes in self._observer.met():
-            cell = self.cells.get(s)
-            if cell is None:
-                cell = self.cells[s] = Cell(storage, nbytes)
-                self._by_key[cell.key] = cell
-            elif cell.ref() is not storage:
-                self.broken = "works on other tensors"
-        if self.state[2]:
-            self.broken = "works on other tensors"
+    def hand_over(self) -> bool:
+        """Let the observer go on, if there is one. False: the plan is broken."""
+        if self._observed is not None and not self.broken:
+            self.observed = self._observed
+            self.observed.follow(self.at)
         return not self.broken
 
-    def cell(self, tensor: torch.Tensor) -> Cell | None:
-        """The cell of a tensor's storage, if that matters to the plan."""
-        self.learn()
+    def fetch(self) -> None:
+        """Go on without it."""
+        observed, self.observed = self.observed, None
+        if observed is not None:
+            self.done = observed.state[State.DONE]
+            if observed.state[State.BROKEN]:
+                self.broken = "works on other tensors"
+            for cell in observed.fetch():
+                self._by_key[cell.key] = cell
+
+    def end(self) -> None:
+        """The step is over, or goes on without the plan."""
+        if self.values.placed is not None:
+            self.values.placed.end()
+        if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
+            self.observed = None
+        self.fetch()
+        self._observed = None
+        self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
+
+    def pin(self, tensor: torch.Tensor) -> None:
+        """The memory of a tensor must stay where it is."""
         storage = tensor.untyped_storage()
-        cell = self._by_key.get(storage._cdata)
-        return cell if cell is not None and cell.ref() is storage else None
+        if self.observed is not None:
+            self.observed.pin(storage)
+        else:
+            cell = self._by_key.get(storage._cdata)
+            if cell is not None and cell.ref() is storage:
+                cell.pinned = True
 
     def take_over(self, before: Iterable[Taken], *, held: bool = False) -> bool:
         """The step has begun without the plan: entry by entry, `before`. False if that is not as the plan's began.
@@ -113,7 +119,7 @@ class Follow:
             wanted.update(row.copies)
             if call is not None and row.call:
                 self._calls[row.entry.op] = call
-            self.state[1] += 1
+            self.at += 1
         if any(cells[s].version != version for s, version in versions.items()):
             return False
         self.cells, self._by_key = cells, {cell.key: cell for cell in cells.values()}
@@ -126,7 +132,6 @@ class Follow:
 
     def taken(self) -> Iterator[Taken]:
         """The entries so far, for the plan of another kind of step to take over."""
-        self.learn()
         for row in self.rows[: self.at]:
             inputs, results = (
                 [self.cells.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)
@@ -147,26 +152,22 @@ class Follow:
             self.started = True
             return row.func(*args, **kwargs)
         cells = self.cells
-        for action in row.before:
+        for action in row.before[self.done :]:
             self._act(action)
+        self.done = 0
         if values.gone:
             away = [(cell, cell.version) for _, s in row.look if (cell := cells[s]).gone]
             if away:  # by plan they are there
                 values.bring(away)
         for s, v in row.copies:
             storage = values.memory_of((cells[s], v))
-            if storage is not None:
+            if storage is not None and v not in cells[s].held:
                 cells[s].held[v] = values.copy(storage)
         call = self._call(row, args, kwargs) if row.call else None
         if self._several_streams and values.streams is not None:
             values.streams.use(cells[s] for _, s in row.look)
         self.started = True
-        try:
-            out = row.func(*args, **kwargs)
-        except torch.OutOfMemoryError:
-            if not can_start_again(row.func) or not values.short(()):
-                raise
-            out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
+        out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
         for s, v in row.makes:
             if s in cells:
                 cells[s].version = v
@@ -177,7 +178,8 @@ class Follow:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
         if call is not None:
-            self._keep(call, row)
+            call.made(row.entry.results, self.plan.program.writes[row.entry.op], cells)
+            self._calls[row.entry.op] = call
         for s, v in row.keep:
             kept = cells.get(s)
             if kept is not None and kept.version == v and not kept.gone and v not in kept.held:
@@ -250,15 +252,6 @@ class Follow:
             call.generator = generator(kind, dict(zip(names, args, strict=False)) | kwargs)
             call.state = call.generator.get_state()
         return call
-
-    def _keep(self, call: Call, row: Row) -> None:
-        cells, op = self.cells, row.entry.op
-        call.results = [cells.get(s) for s in row.entry.results]
-        call.writes = [(cells[s], v) for s, v in self.plan.program.writes[op]]
-        call.cost = sum(cell.nbytes for cell, _ in (*call.reads, *call.writes))
-        for cell, version in call.writes:
-            cell.makers[version] = call
-        self._calls[op] = call
 
 
 def _note(action: Evict | Drop | Again, late: dict[tuple[int, int], None], wanted: set[tuple[int, int]]) -> None:

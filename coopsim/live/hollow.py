@@ -9,6 +9,7 @@ import torch
 from coopsim.live.errors import LiveError
 
 TRAP = "coopsim: evicted"
+TEXT = f"{TRAP}: something reads a tensor that was evicted, and did not ask for it"
 
 
 def check() -> None:
@@ -23,9 +24,7 @@ def empty(storage: torch.UntypedStorage) -> None:
     """Give back a storage's memory."""
     hole = torch._C._construct_storage_from_data_pointer(0, storage.device, storage.nbytes())
     storage._swap_data_ptr_(hole)  # type: ignore[attr-defined]
-    torch._C._set_storage_data_ptr_access_error_msg(
-        storage._cdata, f"{TRAP}: something reads a tensor that was evicted, and did not ask for it"
-    )
+    torch._C._set_storage_data_ptr_access_error_msg(storage._cdata, TEXT)
 
 
 def fill(storage: torch.UntypedStorage, source: torch.UntypedStorage) -> None:

@@ -1,17 +1,46 @@
 """The account of what is alive, in which evicted storages count nothing."""
 
+from typing import Any
+
 import torch
 
 from coopsim.capture.storages import Ledger, Storage, _Slot
+from coopsim.live.observer import Observer
 from coopsim.types import Role
 
 
 class LiveLedger(Ledger):
-    """As the recorder's, kept from step to step."""
+    """As the recorder's, kept from step to step. An observer counts for itself what it has made on the CPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, observer: Observer | None = None) -> None:
+        self._observer = observer
+        self._account: Any = observer.account if observer is not None else [0, 0, 0]
         super().__init__()
         self._empty: set[Storage] = set()
+
+    @property
+    def live_bytes(self) -> int:
+        """All that is alive."""
+        return int(self._account[0] + self._account[2])
+
+    @live_bytes.setter
+    def live_bytes(self, nbytes: int) -> None:
+        self._account[0] = nbytes - self._account[2]
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that there was."""
+        return int(self._account[1])
+
+    @peak_bytes.setter
+    def peak_bytes(self, nbytes: int) -> None:
+        self._account[1] = nbytes
+
+    def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
+        """As the recorder's."""
+        if self._observer is not None and untyped._cdata not in self._slots and untyped.device.type == "cpu":
+            self._observer.uncount(untyped)
+        return super().of_storage(untyped)
 
     def role(self, key: int) -> Role | None:
         """What the storage with this `_cdata` is to the step, as far as that is known."""
@@ -28,7 +57,9 @@ class LiveLedger(Ledger):
     def filled(self, untyped: torch.UntypedStorage) -> None:
         """It has memory again."""
         slot = self._slots.get(untyped._cdata)
-        if slot is not None and slot.holds in self._empty:
+        if slot is None:
+            self.of_storage(untyped)
+        elif slot.holds in self._empty:
             self._empty.remove(slot.holds)
             self.live_bytes += slot.holds.nbytes
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)

@@ -105,16 +105,8 @@ class Plan:
         ops = range(trace.n_ops) if everything else [*self._again, *(self._maker.get(v, -1) for v in self._evicted)]
         self._calls = self._with_ancestors(ops)
         self.rows = self._rows(tape)
+        self.row_of = {row.entry.op: row for row in self.rows if row.call}
         self.table: Any = None  #: the same for an observer, once one follows it
-
-    def quiet(self, row: Row, *, counted: bool) -> bool:
-        """Is there nothing to do at a row but to see that its operands and results are the plan's?
-
-        counted: what an op makes has to be counted.
-        """
-        acts = row.call or row.before or row.copies or row.keep or any(version for _, version in row.makes)
-        makes = counted and any(s < 0 or s not in row.entry.inputs for s in row.entry.results)
-        return not (acts or makes or (row.entry.mutable and self.watched))
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
         pending: list[Evict | Drop | Again] = []

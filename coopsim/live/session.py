@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from coopsim import budget as amounts
 from coopsim import metrics
-from coopsim.capture import effects
+from coopsim.capture import effects, roles
 from coopsim.live import device, hollow, observer, refused, schedules, stored
 from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.library import Arena
@@ -69,7 +69,7 @@ class Session:
         self.recurred = False  #: there was a step of a kind that was known
         self.stepped: Callable[[], None] = lambda: None  #: called when a step is over
         self._observer, self.no_observer = observer.find()
-        self.ledger = LiveLedger()
+        self.ledger = LiveLedger(self._observer)
         self.kinds: list[Kind] = []
         self.steps = self.planned_steps = self.evictions = self.recomputes = self.deviations = self.replans = 0
         self.peak_bytes = 0  #: allocated in a step, of those that had a budget
@@ -134,6 +134,8 @@ class Session:
         """Once all that the program imports is there: the kinds of step that come with plans."""
         planned, self._planned = self._planned, None
         if planned is not None:
+            if self._kind == "cpu":  # where bytes are counted, and nothing is recorded first
+                roles.assign(roles.Objects.now(), self.ledger)
             self._others = planned.others_bytes
             for kind in planned.kinds(self._kind or ""):
                 self.kinds.append(kind)

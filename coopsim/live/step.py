@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from coopsim.capture import accumulation
-from coopsim.live.cells import on_device
+from coopsim.live.cells import can_start_again, on_device
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.follow import Deviation, Follow
 from coopsim.live.hollow import TRAP
@@ -16,7 +16,7 @@ from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
-from coopsim.live.values import Values, can_start_again
+from coopsim.live.values import Values
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
 
@@ -85,9 +85,9 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         follow = self.follow
         if follow is not None:
-            state = follow.state
-            at = state[1]
-            if (state[2] or state[3]) and not follow.learn():
+            follow.fetch()
+            at = follow.at
+            if follow.broken:
                 self._leave_plan(f"op {at - 1}, {follow.rows[at - 1].func}, {follow.broken}")
                 return self.__torch_dispatch__(func, types, args, kwargs)
             row = follow.rows[at] if at < len(follow.rows) else None
@@ -115,10 +115,10 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     what = "runs out of memory" if self.ran_out else "reads other tensors"
                     self._leave_plan(f"op {follow.at}, {func}, {what}")
                 else:
-                    state[1] += 1
+                    follow.at += 1
                     if self._counts:
                         self._count(out)
-                    if follow.broken:
+                    if not follow.hand_over():
                         self._leave_plan(f"op {follow.at - 1}, {func}, {follow.broken}")
                     return out
             elif self._switch(func):
@@ -179,7 +179,6 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 continue
             follow = Follow(other.plan, self.values)
             if follow.take_over(self.follow.taken(), held=True):
-                self.follow.end()
                 follow.begin(self._observer)
                 self.kind, self.follow = other, follow
                 return True
@@ -195,7 +194,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _unpack(self, tensor: torch.Tensor) -> torch.Tensor:
         """A saved tensor for an autograd function written in Python: nobody sees what its kernels read."""
-        if self.values.gone and isinstance(
+        observed = self.follow is not None and self.follow.observed is not None
+        if (observed or self.values.gone) and isinstance(
             torch._C._current_autograd_node(), torch.autograd.function.BackwardCFunction
         ):
             self._bring_back(tensor)
@@ -206,12 +206,21 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if tensor.device.type != self.values.kind or tensor.layout is not torch.strided:
             return
         self._bring_back(tensor)
-        cell = self.follow.cell(tensor) if self.follow is not None else self.on_demand.cell(tensor)
-        if cell is not None:
+        if self.follow is not None:
+            self.follow.pin(tensor)
+        elif (cell := self.on_demand.cell(tensor)) is not None:
             cell.pinned = True
 
     def _bring_back(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
+        observed = self.follow.observed if self.follow is not None else None
+        if observed is not None:
+            if observed.has_emptied(storage):
+                assert self.follow is not None
+                self.follow.fetch()
+                self._bring_back(tensor)
+                self.follow.hand_over()
+            return
         cell = self.values.gone.get(storage._cdata)
         if cell is not None and cell.ref() is storage:
             with torch._C._DisableTorchDispatch():

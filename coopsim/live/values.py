@@ -10,7 +10,7 @@ import torch
 
 from coopsim.live import hollow
 from coopsim.live.arena.placed import Placed
-from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
+from coopsim.live.cells import Call, Cell, Spec, Value, can_start_again, change, on_device
 from coopsim.live.errors import LiveError
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams, guard
@@ -18,7 +18,6 @@ from coopsim.live.streams import Streams, guard
 Room = Callable[[int, Collection[Cell]], None]  #: make room for so many bytes, and leave these cells alone
 
 
-_AGAIN: dict[Any, bool] = {}
 _CLONE = torch.ops.aten.clone.default
 
 
@@ -134,16 +133,39 @@ class Values:
                 else:  # the older version stays; or these are statistics, which are updated once
                     memory = self.copy(memory, {*leave, *(cell for cell, _ in call.reads)})
             where[cell] = memory
-        made = where | self._execute(call, where, leave)
+        made = where | self.execute(call, where, leave)
         if self.streams is not None:
             self.streams.after_again(where.values())
         for value in (*targets, *(t for t in takeovers if t not in targets)):
             self._assign(value, made[value[0]])
         self.recomputes += 1
 
-    def _execute(
+    def execute(
         self, call: Call, where: dict[Cell, torch.UntypedStorage], leave: Collection[Cell]
     ) -> dict[Cell, torch.UntypedStorage]:
+        """Gives the storages of what it makes, but not of what it changes."""
+        results = (self._execute_kept if call.kept is not None else self._execute_own)(call, where, {*where, *leave})
+        if len(results) != len(call.results):
+            raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
+        found = {}
+        for cell, storage in zip(call.results, results, strict=True):
+            if cell is not None and cell not in where and storage is not None:
+                found[cell] = storage
+                self._enter(storage)
+        return found
+
+    def _execute_kept(
+        self, call: Call, where: dict[Cell, torch.UntypedStorage], leave: Collection[Cell]
+    ) -> list[torch.UntypedStorage | None]:
+        assert call.kept is not None
+        operands = [where[cell] if cell is not None else None for cell in call.operands]
+        made: list[torch.UntypedStorage | None]
+        made = self.attempt(call.func, partial(call.kept.run, operands, len(call.results)), leave)
+        return made
+
+    def _execute_own(
+        self, call: Call, where: dict[Cell, torch.UntypedStorage], leave: Collection[Cell]
+    ) -> list[torch.UntypedStorage | None]:
         def lay(spec: Spec) -> torch.Tensor:
             if spec.cell is None:
                 return torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype, device=self.kind)
@@ -160,21 +182,11 @@ class Values:
                 now = call.generator.get_state()
                 call.generator.set_state(call.state)
             try:
-                again = partial(call.func, *args, **kwargs)
-                out = self.attempt(call.func, again, {*where, *leave})
+                out = self.attempt(call.func, partial(call.func, *args, **kwargs), leave)
             finally:
                 if call.generator is not None:
                     call.generator.set_state(now)
-        del args, kwargs, again
-        results = on_device(self.kind, (out,))
-        if len(results) != len(call.results):
-            raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
-        found = {}
-        for cell, tensor in zip(call.results, results, strict=True):
-            if cell is not None and cell not in where:
-                found[cell] = tensor.untyped_storage()
-                self._enter(found[cell])
-        return found
+        return [tensor.untyped_storage() for tensor in on_device(self.kind, (out,))]
 
     def attempt(self, func: Any, execute: Callable[[], Any], leave: Collection[Cell]) -> Any:
         """Run an op, and again as often as it finds no room on the device and some can be made.
@@ -224,15 +236,6 @@ class Values:
                 cell.held.clear()
             if self.streams is not None:
                 self.streams.end()
-
-
-def can_start_again(func: Any) -> bool:
-    """Has an op that ran out of memory changed nothing? One that goes from tensor to tensor may have changed some."""
-    found = _AGAIN.get(func)
-    if found is None:
-        written = (a for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
-        found = _AGAIN[func] = not any("[]" in str(a.type) for a in written)
-    return found
 
 
 def _size(call: Call) -> int:

@@ -1,5 +1,6 @@
-"""The observer: compiled code that follows a plan's tape, and calls Python only where the plan has something to do."""
+"""The observer: compiled code that follows a plan's tape, and calls Python only where something is not as planned."""
 
-from coopsim.live.observer.library import Observer, Table, find
+from coopsim.live.observer.library import Kept, Observer, State, find, load, stored
+from coopsim.live.observer.table import Table
 
-__all__ = ["Observer", "Table", "find"]
+__all__ = ["Kept", "Observer", "State", "Table", "find", "load", "stored"]

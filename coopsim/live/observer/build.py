@@ -14,6 +14,10 @@ from coopsim.phantom import compilers
 from coopsim.phantom.build import cache_folder
 
 NAME = "libcoopsim-observer.so"
+SOURCES = (
+    *("account.h", "calls.h", "cells.h", "exchange.h", "follower.h", "operands.h", "storages.h", "sums.h", "table.h"),
+    "observer.cpp",
+)
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w"]
 _VIRTUAL = re.compile(r"virtual\s+([\w:<>*&\s]+?)\s*\b(\w+)\(([^;{]*?)\)\s*const\s*=\s*0\s*;")
 
@@ -33,8 +37,9 @@ def library() -> Path:
     with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
         delegates = Path(scratch, "delegates.h")
         delegates.write_text(_delegates(headers / "c10/core/impl/PyInterpreter.h"), encoding="utf-8")
+        for name in SOURCES:
+            Path(scratch, name).write_text(_source(name), encoding="utf-8")
         source = Path(scratch, "observer.cpp")
-        source.write_text(_source("observer.cpp"), encoding="utf-8")
         made = Path(scratch, NAME)
         abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
         libraries = [f"-L{Path(torch.__file__).parent / 'lib'}", "-ltorch_cpu", "-lc10"]
@@ -67,7 +72,7 @@ def _key(cxx: str) -> str:
     """Names everything that the result depends on."""
     version = subprocess.run([cxx, "--version"], check=False, capture_output=True, text=True, env=_plain()).stdout  # noqa: S603
     h = hashlib.blake2b(digest_size=8)
-    for text in (_source("observer.cpp"), _source("build.py"), torch.__version__, torch.version.git_version, version):
+    for text in (*map(_source, SOURCES), _source("build.py"), torch.__version__, torch.version.git_version, version):
         h.update(str(text).encode() + b"\0")
     return h.hexdigest()
 

@@ -1,71 +1,60 @@
-"""The compiled observer, as Python calls it. It runs the ops of a plan at which there is nothing to do."""
+"""The compiled observer, as Python calls it. It follows a plan, and leaves to Python what is not as planned."""
 
 import ctypes
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import torch
 
+from coopsim.live.hollow import TEXT
 from coopsim.live.observer import build
-from coopsim.live.plan import Plan
+from coopsim.live.observer.table import Table
 
-_MOST = 1024  #: storages that are taken at once
+_TEXT = 4000
+
+Again = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
+_AGAIN = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
+)
+_ROOMY = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 
 @cache
-def _library() -> Any:
+def load() -> Any:
+    """The library. NoObserverError if there is none."""
     lib = ctypes.PyDLL(str(build.library()))
-    lib.coopsim_observer.restype = lib.coopsim_table.restype = ctypes.c_void_p
-    lib.coopsim_state.restype = ctypes.POINTER(ctypes.c_int64 * 4)
-    lib.coopsim_take.restype = ctypes.c_int64
+    lib.coopsim_follower.restype = lib.coopsim_table.restype = ctypes.c_void_p
+    lib.coopsim_state.restype = ctypes.POINTER(ctypes.c_int64 * len(State.FIELDS))
+    lib.coopsim_account.restype = ctypes.POINTER(ctypes.c_int64 * 3)
+    lib.coopsim_callbacks.restype = ctypes.POINTER(ctypes.c_void_p * 2)
+    lib.coopsim_known.restype = ctypes.POINTER(ctypes.c_int64)
+    lib.coopsim_run.restype = ctypes.c_int64
     return lib
 
 
-class Table:
-    """A plan's rows, as the library has them. quiet: numbers of those at which Python has nothing to do."""
+class State:
+    """Numbers that the library keeps, by their places (follower.h)."""
 
-    def __init__(self, plan: Plan, kind: str) -> None:
-        rows = plan.rows
-        schemas = [getattr(row.func, "_schema", None) for row in rows]
-        names = [(schema.name if schema else "").encode() for schema in schemas]
-        overloads = [(schema.overload_name if schema else "").encode() for schema in schemas]
-        quiet = bytes(plan.quiet(row, counted=kind == "cpu") and row.func.namespace == "aten" for row in rows)
-        text = ctypes.c_char_p * len(rows)
-        self.lib = _library()
-        self.handle = ctypes.c_void_p(
-            self.lib.coopsim_table(
-                int(kind == "cuda"), ctypes.c_int64(len(plan.program.bytes)), ctypes.c_int64(len(rows)),
-                text(*names), text(*overloads), quiet,
-                *_pairs(row.look for row in rows), *_pairs(row.find for row in rows),
-            )
-        )  # fmt: skip
-        weakref.finalize(self, self.lib.coopsim_free, self.handle)
-
-
-def _pairs(rows: Iterable[list[tuple[int, int]]]) -> tuple[Any, Any]:
-    """Where the pairs of each row start, and all pairs."""
-    starts, flat = [0], []
-    for row in rows:
-        flat += [number for pair in row for number in pair]
-        starts.append(len(flat) // 2)
-    return (ctypes.c_int32 * len(starts))(*starts), (ctypes.c_int32 * len(flat))(*flat)
+    FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES = tuple(range(7))
 
 
 class Observer:
     """Stands between PyTorch and a dispatch mode from `enter` to `leave`; follows a plan from `engage` to `disengage`.
 
-    state: is it following, the next entry of the tape, has a result turned out to be another than the plan's, how many
-    storages has it met?
+    state: as State says where. account: bytes on the CPU, those that Python has counted, the most there were, and those
+    that the observer has counted.
     """
 
     def __init__(self) -> None:
-        self._lib = lib = _library()
-        self._self = ctypes.c_void_p(lib.coopsim_observer())
+        self._lib = lib = load()
+        self._self = ctypes.c_void_p(lib.coopsim_follower(TEXT.encode()))
         self.state = lib.coopsim_state(self._self).contents
-        self._numbers = (ctypes.c_int32 * _MOST)()
-        self._addresses, self._sizes = (ctypes.c_int64 * _MOST)(), (ctypes.c_int64 * _MOST)()
+        self.account = lib.coopsim_account(self._self).contents
+        self._callbacks = lib.coopsim_callbacks(self._self).contents
+        self._kept: list[Any] = []  # as long as the library may call it
+        self._results: list[Any] = []
 
     def enter(self) -> bool:
         """The mode that was entered last is called through this observer from now on. False: another one is watched."""
@@ -73,29 +62,92 @@ class Observer:
 
     def leave(self) -> None:
         """And no more."""
-        self._lib.coopsim_leave(self._self)
+        self._lib.coopsim_leave()
 
-    def engage(self, table: Table, at: int) -> None:
-        """Follow a plan, from this entry of its tape on."""
-        self._table = table
-        self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at))
+    def engage(
+        self, table: Table, at: int, known: list[int], again: Again, roomy: Callable[[bool], None] | None
+    ) -> None:
+        """Follow a plan, from this entry of its tape on.
+
+        known: what is known already, as follower.h has it. again: runs a call that Python has kept. roomy: an op may go
+        over the budget from now on, or no more.
+        """
+
+        def run(op: int, operands: Any, n: int, results: Any) -> int:
+            try:
+                given = [stored(operands[i]) for i in range(n)]
+                self._results = again(op, given)
+            except Exception:  # Python will do the same again, and raise it where somebody sees it
+                return -1
+            for i, storage in enumerate(self._results):
+                results[i] = storage._cdata if storage is not None else 0
+            return len(self._results)
+
+        self._kept = [table, _AGAIN(run), _ROOMY(lambda enter: roomy(bool(enter))) if roomy else None]
+        for i, function in enumerate(self._kept[1:]):
+            self._callbacks[i] = ctypes.cast(function, ctypes.c_void_p).value if function else None
+        numbers = (ctypes.c_int64 * len(known))(*known)
+        self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers)
 
     def disengage(self) -> None:
         """Every op goes to the mode."""
         self._lib.coopsim_disengage(self._self)
+        self._results = []
 
-    def bind(self, s: int, storage: torch.UntypedStorage) -> None:
-        """This is the plan's storage of that number."""
-        self._lib.coopsim_bind(self._self, s, ctypes.c_void_p(storage._cdata))
+    def complete(self) -> bool:
+        """Has the program all its bytes?"""
+        return bool(self._lib.coopsim_complete(self._self))
 
-    def met(self) -> Iterator[tuple[int, torch.UntypedStorage | None, int]]:
-        """Storages that it has met since the last call: number, None if it is gone already, bytes."""
-        n = _MOST
-        while n == _MOST:
-            n = self._lib.coopsim_take(self._self, ctypes.c_int64(_MOST), self._numbers, self._addresses, self._sizes)
-            for i in range(n):
-                storage = torch.UntypedStorage._new_with_weak_ptr(self._addresses[i])
-                yield self._numbers[i], storage, self._sizes[i]
+    def known(self) -> Iterator[int]:
+        """All that it knows: the numbers that exchange.h writes."""
+        numbers, i = self._lib.coopsim_known(self._self), 0
+        while True:
+            yield numbers[i]
+            i += 1
+
+    def has_emptied(self, storage: torch.UntypedStorage) -> bool:
+        """Is its memory gone?"""
+        return bool(self._lib.coopsim_gone(self._self, ctypes.c_void_p(storage._cdata)))
+
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """It must not be emptied."""
+        self._lib.coopsim_pin(self._self, ctypes.c_void_p(storage._cdata))
+
+    def count(self, storage: torch.UntypedStorage) -> bool:
+        """The observer counts a storage on the CPU from now on. False: it cannot."""
+        return bool(self._lib.coopsim_count(self._self, ctypes.c_void_p(storage._cdata)))
+
+    def uncount(self, storage: torch.UntypedStorage) -> None:
+        """It does so no more."""
+        self._lib.coopsim_uncount(ctypes.c_void_p(storage._cdata))
+
+
+class Kept:
+    """A call that the library has kept, in place of its arguments."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        weakref.finalize(self, load().coopsim_free_call, ctypes.c_void_p(handle)).atexit = False
+
+    def run(self, operands: Sequence[torch.UntypedStorage | None], most: int) -> list[torch.UntypedStorage | None]:
+        """Run it again on storages by position; gives those of its results, of `most` at most."""
+        lib, n = load(), len(operands)
+        given = (ctypes.c_int64 * n)(*(s._cdata if s is not None else 0 for s in operands))
+        results, text = (ctypes.c_int64 * most)(), ctypes.create_string_buffer(_TEXT)
+        sizes = ctypes.c_int64(n), ctypes.c_int64(most), ctypes.c_int64(_TEXT)
+        made = lib.coopsim_run(ctypes.c_void_p(self.handle), given, sizes[0], results, sizes[1], text, sizes[2])
+        if made < 0:
+            kind = torch.OutOfMemoryError if made == -2 else RuntimeError
+            raise kind(text.value.decode(errors="replace"))
+        found = [stored(address) for address in results[:made]]
+        for address in results[:made]:
+            lib.coopsim_let_go(ctypes.c_void_p(address))
+        return found
+
+
+def stored(address: int) -> torch.UntypedStorage | None:
+    """The storage at an address that the library gave; None if it is no more."""
+    return torch.UntypedStorage._new_with_weak_ptr(address) if address else None
 
 
 def find() -> tuple[Observer | None, str]:

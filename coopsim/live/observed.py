@@ -1,0 +1,126 @@
+"""What a step's follower knows of its storages and calls: to the observer where that follows, and back to Python."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from coopsim.live.cells import Call, Cell
+from coopsim.live.observer import Kept, Observer, State, Table, load, stored
+from coopsim.live.plan import Plan
+from coopsim.live.values import Values
+
+
+class Observed:
+    """One step by a plan, as the observer follows it. cells and calls are the follower's own."""
+
+    def __init__(
+        self, observer: Observer, plan: Plan, values: Values, cells: dict[int, Cell], calls: dict[int, Call]
+    ) -> None:
+        if plan.table is None:
+            plan.table = Table(load(), plan, values.kind)
+        self._observer, self._plan, self._values = observer, plan, values
+        self._cells, self._calls = cells, calls
+        self.state: Any = observer.state
+
+    def follow(self, at: int) -> None:
+        """From this entry of the tape on, by what Python knows."""
+        values = self._values
+        known = [len(self._cells)]
+        for s, cell in self._cells.items():
+            storage = cell.ref()
+            self._give(storage)
+            known += [s, storage._cdata if storage is not None else 0, cell.nbytes, cell.version]
+            known += [cell.gone, cell.pinned, len(cell.held)]
+            for version, held in cell.held.items():
+                self._give(held)
+                known += [version, held._cdata]
+        known.append(len(self._calls))
+        for op, call in self._calls.items():
+            known += [op, call.kept.handle if call.kept is not None else 0]
+        roomy = _Switch(values.roomy) if values.kind == "cuda" else None
+        self._observer.engage(self._plan.table, at, known, self._again, roomy)
+        for cell in self._cells.values():
+            cell.held.clear()
+        values.gone.clear()
+
+    def fetch(self) -> Iterator[Cell]:
+        """Python goes on. Gives the cells that it did not know."""
+        values = self._values
+        values.evictions += self.state[State.EVICTIONS]
+        values.recomputes += self.state[State.RECOMPUTES]
+        numbers = self._observer.known()
+        for _ in range(next(numbers)):
+            s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
+            cell = self._cells.get(s)
+            if cell is None:
+                cell = self._cells[s] = Cell(storage, nbytes)
+                yield cell
+            cell.version, cell.gone, cell.pinned = next(numbers), bool(next(numbers)), bool(next(numbers))
+            for _ in range(next(numbers)):
+                version, held = next(numbers), stored(next(numbers))
+                if held is not None:
+                    cell.held[version] = held
+            if cell.gone and storage is not None:
+                values.gone[cell.key] = cell
+        for _ in range(next(numbers)):
+            op, handle = next(numbers), next(numbers)
+            if handle:
+                self._keep(op, Kept(handle))
+        self._observer.disengage()
+
+    def end(self, *, over: bool) -> bool:
+        """No more. over: the plan is done. False: then Python has to `fetch` what is left to do."""
+        if not over or self.state[State.BROKEN] or not self._observer.complete():
+            return False
+        self._values.evictions += self.state[State.EVICTIONS]
+        self._values.recomputes += self.state[State.RECOMPUTES]
+        self._observer.disengage()
+        return True
+
+    def has_emptied(self, storage: torch.UntypedStorage) -> bool:
+        """Is its memory gone?"""
+        return bool(self.state[State.GONE]) and self._observer.has_emptied(storage)
+
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """It must not be emptied."""
+        self._observer.pin(storage)
+
+    def _give(self, storage: torch.UntypedStorage | None) -> None:
+        """On the CPU bytes are counted by whoever frees them."""
+        if storage is not None and self._values.kind == "cpu" and self._observer.count(storage):
+            self._values.ledger.emptied(storage)
+
+    def _keep(self, op: int, kept: Kept) -> None:
+        cells, plan = self._cells, self._plan
+        row = plan.row_of[op]
+        call = Call(row.func, (), {}, kept=kept)
+        call.operands = [cells.get(s) for s in row.entry.inputs]
+        call.reads = [(cells[s], v) for s, v in plan.program.reads[op]]
+        call.mutates = [cells[s] for s in plan.mutates[op] if s in cells]
+        call.made(row.entry.results, plan.program.writes[op], cells)
+        self._calls[op] = call
+
+    def _again(self, op: int, operands: list[torch.UntypedStorage | None]) -> list[torch.UntypedStorage | None]:
+        """A call that Python has kept."""
+        entry, cells = self._plan.row_of[op].entry, self._cells
+        where = {cells[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
+        made = where | self._values.execute(self._calls[op], where, ())
+        results = [made.get(cells[s]) if s in cells else None for s in entry.results]
+        for storage in results:
+            self._give(storage)
+        return results
+
+
+class _Switch:
+    """Called with True, it enters a context; with False, it leaves it."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __call__(self, enter: bool) -> None:
+        if enter:
+            self._inside = self._make()
+            self._inside.__enter__()
+        else:
+            self._inside.__exit__(None, None, None)

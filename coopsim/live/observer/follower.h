@@ -1,0 +1,350 @@
+// Follows a plan, op by op, as follow.py does, and leaves to Python whatever is not as planned.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "account.h"
+#include "calls.h"
+#include "cells.h"
+#include "sums.h"
+#include "table.h"
+
+extern "C" {
+void* PyEval_SaveThread(void);
+void PyEval_RestoreThread(void*);
+}
+
+namespace coopsim {
+
+// All that coopsim's Python reads directly. done: actions before the next entry that have been done already. gone: are
+// there storages without memory?
+struct State {
+  int64_t engaged, at, broken, gone, done, evictions, recomputes;
+};
+
+// What Python is called for. again: run a call that Python has kept; how many results, -1 if that failed. roomy: from
+// now on (1), or no more (0), an op may go over the budget.
+struct Callbacks {
+  int64_t (*again)(int64_t op, StorageImpl* const* operands, int64_t n, StorageImpl** results) = nullptr;
+  void (*roomy)(int64_t enter) = nullptr;
+};
+
+// One thread at a time. Who waits gives up Python's lock, as who is inside may want it.
+class Inside {
+ public:
+  explicit Inside(std::recursive_mutex& mutex) : mutex_(mutex) {
+    if (mutex_.try_lock()) return;
+    void* python = PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+    mutex_.lock();
+    if (python) PyEval_RestoreThread(python);
+  }
+  ~Inside() { mutex_.unlock(); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  std::recursive_mutex& mutex_;
+};
+
+class Follower {
+ public:
+  State state{};
+  Callbacks callbacks;
+  const std::string error;  // what reading a storage without memory says
+  Account* const account = new Account();
+  std::recursive_mutex mutex;
+  Cells cells;
+
+  // A call that is kept is ours, or Python's, if this is null.
+  struct Kept {
+    bool there = false;
+    std::shared_ptr<Call> ours;
+  };
+  std::vector<Kept> calls;
+
+  explicit Follower(const char* error) : error(error) {}
+
+  void engage(const Table* table, int64_t at) {
+    table_ = table;
+    cells.start(table->storages);
+    calls.assign(table->ops.size(), {});
+    state.at = at;
+    state.broken = state.gone = state.done = state.evictions = state.recomputes = 0;
+    state.engaged = 1;
+  }
+
+  void disengage() {
+    state.engaged = state.gone = 0;
+    cells.start(0);
+    calls.clear();
+    table_ = nullptr;
+  }
+
+  // Is all that the program has there? Else Python has to bring it back before the step ends.
+  bool complete() {
+    for (size_t s = 0; state.gone && s < cells.size(); s++) {
+      const Cell& cell = cells[static_cast<int32_t>(s)];
+      if (cell.gone && !cell.program.expired()) return false;
+    }
+    return true;
+  }
+
+  // The row that comes next, if this op is its.
+  const Row* next(const OperatorHandle& op, const Stack* stack) const {
+    if (!state.engaged || state.broken || state.at >= static_cast<int64_t>(table_->rows.size())) return nullptr;
+    const Row& row = table_->rows[static_cast<size_t>(state.at)];
+    if (!row.op) return nullptr;
+    return *row.op == op || (stack && row.sums && adds_up(op, *stack)) ? &row : nullptr;
+  }
+
+  // Run the op of a row. False: nothing was done to the stack, and Python has to go on.
+  bool run(const Row& row, Stack* stack) {
+    Found operands;
+    if (row.watches || state.gone) operands = top(*stack, row.given, row.tensors, table_->kind);
+    if (!prepare(row, operands)) return false;
+    std::shared_ptr<Call> call;
+    if (row.call >= 0)
+      call = std::make_shared<Call>(*row.op, *stack, row.tensors, row.made, table_->kind, made_by(row.call).random);
+    if (!execute(row, stack)) return false;
+    advance();
+    Found results;
+    if (!row.find.empty() || row.creates) results = top(*stack, row.returned, row.made, table_->kind);
+    conclude(row, operands, results, std::move(call));
+    return true;
+  }
+
+  // The same for autograd's own way to detach a tensor.
+  bool detach(const Row& row, const c10::TensorImpl* tensor) {
+    if (row.call >= 0) return false;
+    Found operands;
+    if (tensor->device().type() == table_->kind && tensor->layout() == at::kStrided)
+      operands.push_back(tensor->unsafe_storage().unsafeGetStorageImpl());
+    if (!prepare(row, operands)) return false;
+    advance();
+    conclude(row, operands, operands, nullptr);
+    return true;
+  }
+
+ private:
+  const Made& made_by(int32_t op) const { return table_->ops[static_cast<size_t>(op)]; }
+
+  void advance() {
+    state.at++;
+    state.done = 0;
+  }
+
+  // Up to the op itself.
+  bool prepare(const Row& row, const Found& operands) {
+    if (!look(row, operands)) return false;
+    if (row.views) return true;
+    try {
+      for (; state.done < static_cast<int64_t>(row.before.size()); state.done++)
+        if (!act(row.before[static_cast<size_t>(state.done)])) return false;
+      for (StorageImpl* storage : operands)
+        if (state.gone && hollow(storage)) return false;
+      for (const Value& value : row.copies) copy(value);
+    } catch (const std::exception&) {
+      return false;  // there is no room, say: Python does it again, and will know
+    }
+    return true;
+  }
+
+  // Are the watched operands where the plan has them, and is nothing else changed? New ones are learned.
+  bool look(const Row& row, const Found& operands) {
+    if (!learn(row.look, operands)) return false;
+    if (!row.changes) return true;
+    auto expected = row.look.begin();
+    for (size_t i = 0; i < operands.size(); i++) {
+      if (expected != row.look.end() && expected->position == static_cast<int32_t>(i)) expected++;
+      else if (cells.knows(operands[i])) return false;
+    }
+    return true;
+  }
+
+  bool learn(const std::vector<Watch>& watched, const Found& found) {
+    for (const Watch& w : watched) {
+      if (w.position >= static_cast<int32_t>(found.size())) return false;
+      StorageImpl* storage = found[static_cast<size_t>(w.position)];
+      const StorageImpl* known = cells[w.storage].storage;
+      if (!known) cells.bind(w.storage, storage);
+      else if (known != storage) return false;
+    }
+    return true;
+  }
+
+  // Runs it. False: it found no room, and the stack is as it was.
+  bool execute(const Row& row, Stack* stack) {
+    c10::impl::ExcludeDispatchKeyGuard below(
+        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+    if (table_->kind == c10::DeviceType::CPU) {
+      row.op->callBoxed(stack);
+      return true;
+    }
+    if (!row.starts_again) {
+      const Roomy roomy(callbacks);
+      row.op->callBoxed(stack);
+      return true;
+    }
+    const size_t base = stack->size() - row.given;
+    const c10::SmallVector<IValue, 8> args(stack->begin() + static_cast<std::ptrdiff_t>(base), stack->end());
+    try {
+      row.op->callBoxed(stack);
+    } catch (const c10::OutOfMemoryError&) {
+      stack->resize(base);
+      stack->insert(stack->end(), args.begin(), args.end());
+      return false;
+    }
+    return true;
+  }
+
+  void conclude(const Row& row, const Found& operands, const Found& results, std::shared_ptr<Call> call) {
+    for (const Value& v : row.makes)
+      if (cells[v.storage].storage) cells[v.storage].version = v.version;
+    if (row.creates && table_->kind == c10::DeviceType::CPU)
+      for (StorageImpl* storage : results)
+        if (std::find(operands.begin(), operands.end(), storage) == operands.end()) account->add(storage);
+    if (!learn(row.find, results)) {
+      state.broken = 1;
+      return;
+    }
+    if (call) calls[static_cast<size_t>(row.call)] = {true, std::move(call)};
+    for (const Value& v : row.keep) {
+      Cell& cell = cells[v.storage];
+      if (!cell.storage || cell.version != v.version || cell.gone || cell.holding(v.version)) continue;
+      if (StoragePtr storage = cell.program.lock()) cell.held.emplace_back(v.version, std::move(storage));
+    }
+  }
+
+  bool act(const Action& action) {
+    if (action.kind == Kind::again) return again(action);
+    if (!cells[action.value.storage].storage) return true;
+    if (action.kind == Kind::evict) evict(action.value);
+    else cells[action.value.storage].let_go(action.value.version);
+    return true;
+  }
+
+  void evict(const Value& value) {
+    Cell& cell = cells[value.storage];
+    cell.let_go(value.version);
+    if (cell.version != value.version || cell.gone || cell.pinned) return;
+    const StoragePtr storage = cell.program.lock();
+    if (!storage) return;
+    cell.gone = true;
+    state.gone++;
+    empty(storage.get(), error);
+    state.evictions++;
+  }
+
+  void copy(const Value& value) {
+    Cell& cell = cells[value.storage];
+    const StoragePtr memory = cell.storage && !cell.holding(value.version) ? cells.memory_of(value) : StoragePtr();
+    if (memory) cell.held.emplace_back(value.version, counted(copy_of(memory)));
+  }
+
+  StoragePtr counted(StoragePtr storage) const {
+    if (table_->kind == c10::DeviceType::CPU) account->add(storage.get());
+    return storage;
+  }
+
+  // Run an op again. False: something is not there that by plan is.
+  bool again(const Action& action) {
+    const Kept& kept = calls[static_cast<size_t>(action.op)];
+    if (!kept.there) return true;
+    const Made& made = made_by(action.op);
+    std::vector<StoragePtr> where;  // by number of the read
+    std::vector<Value> taken;
+    for (const Value& read : made.reads) {
+      StoragePtr memory = cells.memory_of(read);
+      if (!memory) return false;
+      where.push_back(std::move(memory));
+    }
+    for (size_t i = 0; i < made.reads.size(); i++) {
+      const Value& read = made.reads[i];
+      if (std::find(made.mutates.begin(), made.mutates.end(), read.storage) == made.mutates.end()) continue;
+      if (takes_over(action, made, read.storage) && cells[read.storage].holding(read.version)) taken.push_back(read);
+      else where[i] = counted(copy_of(where[i]));  // the older version stays; or these are statistics
+    }
+    const auto memory_of = [&](int32_t s) -> StorageImpl* {
+      for (size_t i = 0; i < made.reads.size(); i++)
+        if (made.reads[i].storage == s) return where[i].get();
+      return nullptr;
+    };
+    std::vector<StorageImpl*> operands;
+    for (const int32_t s : made.inputs) {
+      operands.push_back(s < 0 ? nullptr : memory_of(s));
+      if (s >= 0 && !operands.back()) return false;
+    }
+    const std::vector<StoragePtr> results = kept.ours ? kept.ours->run(operands) : by_python(action.op, operands);
+    if (results.size() != made.results.size()) return false;
+    for (const Value& read : taken) cells[read.storage].let_go(read.version);
+    const auto result_of = [&](int32_t s) -> StoragePtr {
+      if (StorageImpl* changed = memory_of(s)) return StoragePtr::reclaim_copy(changed);
+      StoragePtr found;
+      for (size_t i = 0; i < made.results.size(); i++)
+        if (made.results[i] == s) found = results[i];
+      return found;
+    };
+    for (const Value& target : action.targets) assign(target, result_of(target.storage));
+    for (const Value& target : action.takeovers)
+      if (std::find(action.targets.begin(), action.targets.end(), target) == action.targets.end())
+        assign(target, result_of(target.storage));
+    state.recomputes++;
+    return true;
+  }
+
+  static bool takes_over(const Action& action, const Made& made, int32_t s) {
+    for (const Value& after : made.writes)
+      if (after.storage == s)
+        return std::find(action.takeovers.begin(), action.takeovers.end(), after) != action.takeovers.end();
+    return false;
+  }
+
+  // A value made again goes into the program's storage, if that waits for it; else it is ours.
+  void assign(const Value& value, StoragePtr storage) {
+    Cell& cell = cells[value.storage];
+    const StoragePtr theirs = cell.storage && cell.version == value.version ? cell.program.lock() : StoragePtr();
+    if (!storage) return;
+    counted(storage);
+    if (!theirs) {
+      cell.let_go(value.version);
+      cell.held.emplace_back(value.version, std::move(storage));
+    } else if (cell.gone) {
+      cell.gone = false;
+      state.gone--;
+      fill(theirs.get(), storage.get());
+    }
+  }
+
+  std::vector<StoragePtr> by_python(int32_t op, const std::vector<StorageImpl*>& operands) {
+    const Below below;
+    std::vector<StorageImpl*> found(made_by(op).results.size());
+    const int64_t n = callbacks.again(op, operands.data(), static_cast<int64_t>(operands.size()), found.data());
+    std::vector<StoragePtr> results;
+    for (int64_t i = 0; i < n; i++) results.push_back(found[i] ? StoragePtr::reclaim_copy(found[i]) : StoragePtr());
+    return results;
+  }
+
+  // An op that goes from tensor to tensor cannot be started again, so that it may go over the budget.
+  class Roomy {
+   public:
+    explicit Roomy(const Callbacks& callbacks) : roomy_(callbacks.roomy) {
+      if (roomy_) roomy_(1);
+    }
+    ~Roomy() {
+      if (roomy_) roomy_(0);
+    }
+
+   private:
+    void (*roomy_)(int64_t);
+  };
+
+  const Table* table_ = nullptr;
+};
+
+}  // namespace coopsim

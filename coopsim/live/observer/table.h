@@ -1,0 +1,155 @@
+// A plan's rows, as Python has written them into one array of numbers.
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "operands.h"
+
+namespace coopsim {
+
+struct Value {
+  int32_t storage, version;
+  bool operator==(const Value& other) const { return storage == other.storage && version == other.version; }
+};
+
+struct Watch {
+  int32_t position, storage;
+};
+
+enum class Kind : int64_t { evict = 0, drop = 1, again = 2 };
+
+struct Action {
+  Kind kind;
+  Value value{};                          // to evict, or to drop
+  int32_t op = -1;                        // to run again
+  std::vector<Value> targets, takeovers;  // what is kept of what it makes
+};
+
+// What an op of the trace does, for those that may be run again. Storages by position are -1 where the trace has none.
+struct Made {
+  std::vector<int32_t> inputs, results, mutates;
+  std::vector<Value> reads, writes;
+  bool random = false;
+};
+
+struct Row {
+  std::optional<OperatorHandle> op;
+  size_t given = 0, returned = 0;
+  std::vector<int32_t> tensors, made;  // positions of tensors among arguments and results
+  std::vector<Watch> look, find;
+  std::vector<Value> makes, copies, keep;
+  std::vector<Action> before;
+  int32_t call = -1;  // keep the call of this op
+  bool changes = false, starts_again = true, creates = false;
+  bool views = false;    // there is nothing to do, whether or not its operands have memory
+  bool sums = false;     // may stand for aten.add (sums.h)
+  bool watches = false;  // its operands matter
+};
+
+struct Table {
+  c10::DeviceType kind;
+  size_t storages;
+  std::vector<Row> rows;
+  std::vector<Made> ops;
+};
+
+// Reads the numbers that library.py writes, in its order.
+class Reader {
+ public:
+  explicit Reader(const int64_t* at) : at_(at) {}
+
+  int64_t next() { return *at_++; }
+  int32_t number() { return static_cast<int32_t>(next()); }
+
+  std::vector<int32_t> numbers() {
+    std::vector<int32_t> all(static_cast<size_t>(next()));
+    for (int32_t& one : all) one = number();
+    return all;
+  }
+
+  template <class Pair>
+  std::vector<Pair> pairs() {
+    std::vector<Pair> all(static_cast<size_t>(next()));
+    for (Pair& one : all) {
+      const int32_t first = number();
+      one = Pair{first, number()};
+    }
+    return all;
+  }
+
+  Action action() {
+    Action action{static_cast<Kind>(next())};
+    if (action.kind == Kind::again) {
+      action.op = number();
+      action.targets = pairs<Value>();
+      action.takeovers = pairs<Value>();
+    } else {
+      const int32_t storage = number();
+      action.value = {storage, number()};
+    }
+    return action;
+  }
+
+  Made made() {
+    Made made;
+    made.inputs = numbers();
+    made.results = numbers();
+    made.mutates = numbers();
+    made.reads = pairs<Value>();
+    made.writes = pairs<Value>();
+    made.random = next() != 0;
+    return made;
+  }
+
+  Row row() {
+    Row row;
+    row.call = number();
+    row.changes = next() != 0;
+    row.starts_again = next() != 0;
+    row.creates = next() != 0;
+    row.views = next() != 0;
+    row.look = pairs<Watch>();
+    row.find = pairs<Watch>();
+    row.makes = pairs<Value>();
+    row.copies = pairs<Value>();
+    row.keep = pairs<Value>();
+    for (int64_t n = next(); n > 0; n--) row.before.push_back(action());
+    return row;
+  }
+
+ private:
+  const int64_t* at_;
+};
+
+inline Table* read_table(const int64_t* numbers, const char* const* names, const char* const* overloads) {
+  static const OperatorHandle adds = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add_", "Tensor");
+  Reader reader(numbers);
+  auto table = std::make_unique<Table>();
+  table->kind = reader.next() ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
+  table->storages = static_cast<size_t>(reader.next());
+  table->ops.resize(static_cast<size_t>(reader.next()));
+  for (int64_t n = reader.next(); n > 0; n--) {
+    const auto op = static_cast<size_t>(reader.next());
+    table->ops.at(op) = reader.made();
+  }
+  for (int64_t i = 0, n = reader.next(); i < n; i++) {
+    Row row = reader.row();
+    row.op = c10::Dispatcher::singleton().findSchema({names[i], overloads[i]});
+    if (row.op) {
+      const c10::FunctionSchema& schema = row.op->schema();
+      row.given = schema.arguments().size();
+      row.returned = schema.returns().size();
+      row.tensors = tensors_of(schema.arguments());
+      row.made = tensors_of(schema.returns());
+      row.sums = *row.op == adds;
+    }
+    row.watches = !row.look.empty() || !row.before.empty() || row.changes || (row.creates && table->kind == c10::DeviceType::CPU);
+    table->rows.push_back(std::move(row));
+  }
+  return table.release();
+}
+
+}  // namespace coopsim

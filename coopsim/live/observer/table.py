@@ -1,0 +1,77 @@
+"""A plan's rows as one array of numbers, which table.h reads."""
+
+import ctypes
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from coopsim.live.cells import can_start_again
+from coopsim.live.plan import Again, Drop, Evict, Plan, Row
+
+
+class Table:
+    """A plan, as the library has it. lib: the library. kind: of the device."""
+
+    def __init__(self, lib: Any, plan: Plan, kind: str) -> None:
+        rows = plan.rows
+        schemas = [getattr(row.func, "_schema", None) for row in rows]
+        names = [(schema.name if schema else "").encode() for schema in schemas]
+        overloads = [(schema.overload_name if schema else "").encode() for schema in schemas]
+        called = [row for row in rows if row.call]
+        numbers = [kind == "cuda", len(plan.program.bytes), len(plan.program.reads), len(called)]
+        for row in called:
+            numbers += [row.entry.op, *_made(plan, row)]
+        numbers.append(len(rows))
+        for row in rows:
+            numbers += _row(plan, row)
+        text = ctypes.c_char_p * len(rows)
+        array = (ctypes.c_int64 * len(numbers))(*numbers)
+        self.handle = ctypes.c_void_p(lib.coopsim_table(array, text(*names), text(*overloads)))
+        weakref.finalize(self, lib.coopsim_free_table, self.handle).atexit = False
+
+
+def _made(plan: Plan, row: Row) -> list[int]:
+    """What an op reads and makes."""
+    op = row.entry.op
+    return [
+        *_counted(row.entry.inputs),
+        *_counted(row.entry.results),
+        *_counted(sorted(plan.mutates[op])),
+        *_pairs(plan.program.reads[op]),
+        *_pairs(plan.program.writes[op]),
+        plan.random[op],
+    ]
+
+
+def _row(plan: Plan, row: Row) -> list[int]:
+    entry = row.entry
+    view = entry.op < 0
+    creates = any(s < 0 or s not in entry.inputs for s in entry.results)
+    changes = entry.mutable and bool(plan.watched)
+    numbers = [entry.op if row.call else -1, changes, _starts_again(row.func), creates, view]
+    for pairs in (row.look, [] if view else row.find, row.makes, row.copies, row.keep):
+        numbers += _pairs(pairs)
+    numbers.append(len(row.before))
+    for action in row.before:
+        numbers += _action(action)
+    return numbers
+
+
+def _starts_again(func: Any) -> bool:
+    return not hasattr(func, "_schema") or can_start_again(func)
+
+
+def _action(action: Evict | Drop | Again) -> list[int]:
+    if isinstance(action, Again):
+        return [2, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
+    return [int(isinstance(action, Drop)), *action.value]
+
+
+def _counted(numbers: Iterable[int]) -> list[int]:
+    found = list(numbers)
+    return [len(found), *found]
+
+
+def _pairs(pairs: Iterable[tuple[int, int]]) -> list[int]:
+    found = list(pairs)
+    return [len(found), *(number for pair in found for number in pair)]
