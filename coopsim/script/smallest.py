@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from coopsim import phantom
+from coopsim.script.memory import ENDLESS
 from coopsim.script.report import Report
 from coopsim.script.run import Script, run
 
@@ -25,9 +26,10 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
     tried: dict[int, bool] = {}
 
     def trains(nbytes: int) -> bool:
-        report = run(script.with_memory(nbytes))
-        tried[nbytes] = report.outcome == "ok"
-        say(f"with {nbytes >> 20} MiB: {'trains' if tried[nbytes] else 'out of memory'}")
+        if nbytes not in tried:
+            report = run(script.with_memory(nbytes))
+            tried[nbytes] = report.outcome == "ok"
+            say(f"with {nbytes >> 20} MiB: {'trains' if tried[nbytes] else 'out of memory'}")
         return tried[nbytes]
 
     again = 0
@@ -36,6 +38,8 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
         # more often meanwhile, frees what hangs in circles.
         say("again, as kernels are in the cache now")
         first, again = run(script.with_memory(first.memory_bytes), requests=requests), 1
+        if first.outcome == "oom":
+            first, again = run(script.with_memory(ENDLESS), requests=requests), 2
     # Less than what was allocated at the peak cannot do; all that was taken of the card can.
     low = first.context_bytes + first.peak_allocated_bytes
     nccl = -(-first.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
@@ -44,8 +48,13 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
         near = guess(script.card, requests, low, first.peak_device_bytes - nccl)
         near = near + nccl if near is not None else None
     found, _ = smallest(trains, low, first.peak_device_bytes, near)
-    if first.compiled_graphs and found not in tried and not trains(found):
-        found, _ = smallest(trains, found + 1, 2 * first.peak_device_bytes)
+    while first.compiled_graphs:  # when the collector runs differs from run to run, so the bounds are tried, too
+        if not trains(found):
+            found, _ = smallest(trains, found + 1, 2 * found)
+        elif trains(found - STEP):
+            found, _ = smallest(trains, first.context_bytes, found - STEP)
+        else:
+            break
     return found, again + len(tried)
 
 

@@ -6,13 +6,15 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coopsim import trace
-from coopsim.script import smallest
+from coopsim.script import Script, smallest
+from coopsim.script.report import Report
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MIB = 1 << 20
@@ -138,6 +140,33 @@ def test_the_search_ends_at_the_edge(low: int, edge: int, room: int, guess: int 
     assert count == len(asked) <= 30
     if guess == low + edge and edge and room:
         assert count == 2
+
+
+@pytest.mark.parametrize(("warm", "edge"), [(540, 536), (700, 696), (600, 640), (600, 520)])
+def test_of_compiled_scripts_both_sizes_are_tried(
+    warm: int, edge: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With kernels in the cache they take other memory, on some cards (here 640 MiB) too much; bounds may be wrong."""
+    tried = []
+
+    def report(nbytes: int, outcome: Literal["ok", "oom"], peak: int) -> Report:
+        allocated, reserved = (peak - 140) * MIB, (peak - 100) * MIB
+        peaks = {"peak_allocated_bytes": allocated, "peak_reserved_bytes": reserved, "peak_requested_bytes": allocated}
+        counts = {"steps": 4, "retries": 0, "ooms": 0, "processes": 1, "compiled_graphs": 1}
+        card = {"context_bytes": 100 * MIB, "peak_device_bytes": peak * MIB}
+        return Report([], "t4", nbytes, outcome=outcome, versions={}, **peaks, **counts, **card)
+
+    def run(script: Script, *, requests: Path | None = None) -> Report:
+        tried.append(script.total_bytes)
+        needs = warm if requests else edge
+        return report(tried[-1], "ok" if tried[-1] >= needs * MIB else "oom", warm)
+
+    monkeypatch.setattr(smallest, "run", run)
+    script = Script(("train.py",), "t4", 640 * MIB)
+    found, runs = smallest.fit(script, report(640 * MIB, "ok", 500), tmp_path / "requests.npy", lambda _: None)
+    assert found == edge * MIB
+    assert {found, found - 2 * MIB} < set(tried)
+    assert runs == len(tried) < 20
 
 
 RANK = """
