@@ -135,7 +135,8 @@ class Session:
         planned, self._planned = self._planned, None
         if planned is not None:
             if self._kind == "cpu":  # where bytes are counted, and nothing is recorded first
-                roles.assign(roles.Objects.now(), self.ledger)
+                with effects.on(self._kind):
+                    roles.assign(roles.Objects.now(), self.ledger)
             self._others = planned.others_bytes
             for kind in planned.kinds(self._kind or ""):
                 self.kinds.append(kind)
