@@ -5,6 +5,7 @@ the trace (its column `requests`; docs/formats.md has the code).
 """
 
 import bisect
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -54,7 +55,7 @@ def encode(requests: Sequence[tuple[int, int]], creates: Sequence[Storage]) -> l
 
 
 def agreement(recording: Recording, entries: Iterable[Entry]) -> tuple[int, int]:
-    """Of how many frees in the recording: how many are at the op where the allocator's history has them, and all."""
+    """Of how many frees in the recording: how many are where the allocator's history can have them, and all."""
     kept = [event.number for event in recording.events if isinstance(event, Op)]
     frees = _frees(entries)
     born: dict[Storage, int] = dict.fromkeys(recording.start, -1)
@@ -65,23 +66,33 @@ def agreement(recording: Recording, entries: Iterable[Entry]) -> tuple[int, int]
             at += 1
         elif isinstance(event, Free):
             total += 1
-            op = frees.get((born.get(event.storage, -1), event.storage.address))
-            agreeing += op is not None and bisect.bisect_right(kept, op) == at
+            ops = frees.get((born.get(event.storage, -1), event.storage.address))
+            agreeing += ops is not None and bisect.bisect_right(kept, ops[0]) <= at <= bisect.bisect_right(kept, ops[1])
     return agreeing, total
 
 
-def _frees(entries: Iterable[Entry]) -> Mapping[tuple[int, int], int]:
-    """The op at which the allocator got memory back, by (op that took it, address); -1: before the first op.
+def _frees(entries: Iterable[Entry]) -> Mapping[tuple[int, int], tuple[int, int]]:
+    """The first and the last op at which the allocator can have got memory back, by (op that took it, address).
 
-    Threads tag their entries each for themselves, but the history has one order, in which ops only go up.
+    -1: before the first op. Threads tag their entries each for themselves, but the history has one order, in which ops
+    only go up. So an entry of the thread that ran the last op is at that op. Of another thread it is known only which
+    entries lie around it: autograd's thread runs ops, some of which ask for nothing, and then the program's thread
+    frees what it gave to `backward`.
     """
-    found: dict[tuple[int, int], int] = {}
+    found: dict[tuple[int, int], tuple[int, int]] = {}
     taken: dict[int, int] = {}
+    behind: list[tuple[int, int]] = []  # keys in `found` whose last op is not known yet
     now = -1
     for entry in entries:
-        now = max(now, since(entry))
+        op = since(entry)
+        if op > now:
+            found |= {key: (found[key][0], op if inside(entry) is None else op - 1) for key in behind}
+            behind, now = [], op
         if entry["action"] == "alloc":
             taken[entry["addr"]] = now
         elif entry["action"] == "free_requested":
-            found[taken.pop(entry["addr"], -1), entry["addr"]] = now
-    return found
+            key = taken.pop(entry["addr"], -1), entry["addr"]
+            found[key] = now, now
+            if op < now:
+                behind.append(key)
+    return found | {key: (found[key][0], sys.maxsize) for key in behind}

@@ -110,18 +110,21 @@ entries = [
 start, first, second, third = (Storage(i, 100, address) for i, address in enumerate([5, 2, 1, 3]))
 def op(number, *creates): return Op(number, "", Phase.FORWARD, "", 0, [], [], creates=list(creates))
 asked = request_order.by_op(entries)
-def agree(*order): return request_order.agreement(Recording([start], list(order)), entries)
+def agree(*order, history=entries): return request_order.agreement(Recording([start], list(order)), history)
 right = [Free(start), op(7, first, second), op(8, third), Free(first), Free(third)]
+later = [*entries, event("alloc", 4, "10")]  # what the stale thread gave back, it did after 8 and before 10 took memory
 answer([
     asked, request_order.encode(asked[7], [first, second]), request_order.encode(asked[7], [second, first]),
     request_order.encode(asked[8], [third]), agree(*right), agree(*right[:2], right[3], right[2], right[4]),
+    agree(*right[:4], op(9), right[4], op(10), history=later),
+    agree(*right[:4], op(9), op(10), right[4], history=later),
 ])
 """
 
 
 def test_requests_and_frees_of_a_history(on_phantom) -> None:
     asked = {"7": [[1, 30], [2, 100], [1, 0], [1, 100]], "8": [[3, 100]]}
-    assert on_phantom(REQUESTS) == [asked, [30, -1, -3, -2], [30, -2, -3, -1], [], [3, 3], [2, 3]]
+    assert on_phantom(REQUESTS) == [asked, [30, -1, -3, -2], [30, -2, -3, -1], [], [3, 3], [2, 3], [3, 3], [2, 3]]
 
 
 COSTS = """

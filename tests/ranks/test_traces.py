@@ -20,7 +20,7 @@ WORLD = 8
 #: layers, the norms of gradients.
 COLLECTIVES = {
     "ddp": {"c10d.broadcast_": 2, "c10d.allreduce_": 4},
-    "fsdp1": {"c10d._allgather_base_": 6, "c10d._reduce_scatter_base_": 4, "c10d.allreduce_": 1},
+    "fsdp1": {"c10d._allgather_base_": 8, "c10d._reduce_scatter_base_": 4, "c10d.allreduce_": 1},
     "fsdp2": {"c10d._allgather_base_": 12, "c10d._reduce_scatter_base_": 6, "_c10d_functional.all_reduce": 1},
     "tp": {"c10d._allgather_base_": 8, "c10d._reduce_scatter_base_": 4, "_c10d_functional.all_reduce": 9},
 }
