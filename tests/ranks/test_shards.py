@@ -34,6 +34,16 @@ def test_differences_of_peaks_are_those_of_shards() -> None:
         assert rows.peak_requested_bytes.nunique() == 5
 
 
+def test_a_job_by_its_launcher_is_that_of_the_table() -> None:
+    """The FSDP2 job of experiments/ranks/jobs.py and the row of experiments/ranks/run.py are one script."""
+    jobs = pd.read_csv(ROOT / "experiments" / "expected" / "rank_jobs.csv")
+    launched = jobs[jobs.job == "FSDP2"].iloc[0]
+    row = ROWS[(ROWS.model == "llama-8b") & (ROWS.world_size == launched.world_size)].iloc[0]
+    for key in ("peak_requested_bytes", "peak_allocated_bytes", "peak_reserved_bytes"):
+        assert launched[key] == row[key]
+    assert set(jobs.outcome) == {"ok"}
+
+
 @pytest.mark.slow
 def test_again(models: ModuleType) -> None:
     from coopsim.script import Script, run
