@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,19 @@ def test_a_budget_below_the_least_is_refused_with_the_op() -> None:
 def test_compiled_programs_are_refused() -> None:
     done = live("--gpu", "rtx-3060", "--memory", "70%", "--", "python", str(SCRIPT), "--compile")
     assert (done.returncode, "torch.compile hides its ops" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.usefixtures("child")
+def test_fsdp2_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = str(ROOT / "tests" / "ranks" / "scripts" / "fsdp2.py")
+    for key, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(key, value)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
+    done = live("--gpu", "h100-80gb", "--memory", "8GiB", "--", "python", job)
+    line = "coopsim: FSDP moves parameters itself: coopsim.live cannot run it inside a budget"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, line)
 
 
 LOOP = """

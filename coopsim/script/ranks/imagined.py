@@ -94,9 +94,12 @@ def _no_stage_alone(stages: ModuleType) -> None:
     base.__init__ = end
 
 
-def _accept_every_plan(planner: ModuleType) -> None:
+def _save_by_this_rank(planner: ModuleType) -> None:
+    """Plans of a checkpoint are this rank's, as often as there are ranks: none is whole, and nobody else writes."""
     faults = planner._validate_global_plan([], planner.Metadata({}))  # none: [], or True before torch 2.14
     planner._validate_global_plan = lambda *_: faults  # type: ignore[attr-defined]
+    dedup = planner.dedup_save_plans
+    planner.dedup_save_plans = lambda plans, *_, **__: dedup(plans, True)  # type: ignore[attr-defined]
 
 
 def _source(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> int:
@@ -149,8 +152,7 @@ def _imagine_the_others() -> None:
             raise RuntimeError(f"rank {dist.get_rank()} alone cannot know what rank {source} scatters: --ranks all")
         scatter(*args, **named)
 
-    # A checkpoint's plan has this rank's shards only, however often: PyTorch would miss the others'.
-    sys.meta_path.insert(0, AfterImport("torch.distributed.checkpoint.default_planner", _accept_every_plan))
+    sys.meta_path.insert(0, AfterImport("torch.distributed.checkpoint.default_planner", _save_by_this_rank))
     _replace("init_process_group", without_device)
     _replace("_new_process_group_helper", without_gloo)
     _replace("broadcast_object_list", keep)
