@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 COMMAND = "coopsim fit --gpu rtx-3060 -- python examples/train.py --batch {}"
 COLUMNS, ROWS = 104, 23  #: what is further down is left out
-LINE, COLUMN = 0.2, 0.0835  #: inches
+LINE, COLUMN = 0.2, 0.0852  #: inches
 PAPER, INK, PALE = "#1e1e2e", "#e4e4ec", "#8f93a8"
 
 
@@ -39,6 +39,7 @@ def main() -> int:
     """The exit code."""
     command = [str(Path(sys.executable).with_name("coopsim")), *COMMAND.split()[1:]]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+    print(done.stdout)
     save(draw(done.stdout), HERE / "terminal.png")
     return 0
 
