@@ -5,7 +5,8 @@
 The first file is xMem's records (experiments/xmem/records.py says what it looks like; MIT licence, (c) 2025 Jiabo Shi),
 with the predictions of three published estimators; the phantom GPU's errors beside them are those of
 experiments/expected/xmem.csv, which experiments/xmem/compare.py makes. The second is what
-experiments/compiled/peaks.py --json prints.
+experiments/compiled/peaks.py --json prints. Ranks of 8 and 128 are those of experiments/ranks (torchtitan.csv,
+gpt_logs.csv).
 """
 
 import argparse
@@ -26,7 +27,7 @@ import records
 MIB = 1 << 20
 CARDS = {"rtx-3060": "RTX 3060", "rtx-4060": "RTX 4060", "a100-40gb": "A100"}
 ESTIMATORS = {"xmem": "xMem", "dnnmem": "DNNMem", "schedtune": "SchedTune"}
-PHANTOM, COMPILED = "phantom GPU", "phantom GPU, compiled"
+PHANTOM, COMPILED, RANKS = "phantom GPU", "phantom GPU, compiled", "phantom GPU, ranks"
 
 
 def of_xmem(truth: Path) -> list[dict[str, Any]]:
@@ -70,13 +71,36 @@ def of_compiled(said: Path) -> list[dict[str, Any]]:
     ]
 
 
+def of_ranks() -> list[dict[str, Any]]:
+    """A row per published run on several H100s: what PyTorch reserved."""
+    rows = [
+        (
+            f"Llama 3.1 8B, {row['ranks']} ranks, {row['setting'] or 'default settings'}",
+            1024 * float(row["measured_gib"]),
+            float(row["off_percent"]),
+        )
+        for row in _expected("torchtitan")
+    ]
+    rows += [
+        (row["log"], float(row["measured_reserved_mib"]), float(row["reserved_off_percent"]))
+        for row in _expected("gpt_logs")
+    ]
+    names = "model", "measured_mib", "error_percent"
+    return [{"card": "H100", "estimator": RANKS} | dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _expected(name: str) -> list[dict[str, str]]:
+    with (EXPECTED / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peaks", type=Path, required=True)
     parser.add_argument("--compiled", type=Path, required=True)
     args = parser.parse_args()
     try:
-        rows = of_xmem(args.peaks) + of_compiled(args.compiled)
+        rows = of_xmem(args.peaks) + of_compiled(args.compiled) + of_ranks()
     except (OSError, KeyError, ValueError) as e:
         raise CoopsimError(f"no tables of peaks: {e}") from None
     with replacing(EXPECTED / "accuracy.csv") as part, Path(part).open("w", newline="", encoding="utf-8") as file:

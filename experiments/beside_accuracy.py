@@ -14,7 +14,9 @@ CARDS = {
     "RTX 4060": ("#009E73", "s"),
     "A100": ("#D55E00", "^"),
     "GTX 1650": ("#CC79A7", "D"),
+    "H100": ("#E69F00", "v"),
 }
+WHAT = {"GTX 1650": ", compiled passes", "H100": ", ranks"}
 
 
 def draw(table: Any) -> "Figure":
@@ -27,30 +29,30 @@ def draw(table: Any) -> "Figure":
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.3])
         _peaks(left, table[table.estimator.str.startswith(OURS)])
         _errors(right, table)
-        figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=5)
+        figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=6)
     return figure
 
 
 def _peaks(ax: "Axes", table: Any) -> None:
-    ends = [0.15, 40]
+    ends = [0.15, 110]
     ax.plot(ends, ends, color="#999999", linewidth=0.8, label="equal")
     for card, (color, marker) in CARDS.items():
         part = table[table.card == card]
         measured = part.measured_mib / 1024
         predicted = measured * (1 + part.error_percent / 100)
-        what = ", compiled passes" if card == "GTX 1650" else ""
+        what = WHAT.get(card, "")
         label = f"{card}{what} ({len(part)})"
         ax.plot(measured, predicted, marker, color=color, markerfacecolor="none", markeredgewidth=0.8, label=label)
     ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
-    ax.set_xticks([0.2, 1, 5, 20], ["0.2", "1", "5", "20"])
-    ax.set_yticks([0.2, 1, 5, 20], ["0.2", "1", "5", "20"])
+    ax.set_xticks([0.2, 1, 5, 20, 80], ["0.2", "1", "5", "20", "80"])
+    ax.set_yticks([0.2, 1, 5, 20, 80], ["0.2", "1", "5", "20", "80"])
     ax.minorticks_off()
     ax.set(xlabel="measured peak (GiB)", ylabel="phantom GPU (GiB)")
     ax.grid(visible=True)
 
 
 def _errors(ax: "Axes", table: Any) -> None:
-    names = sorted(dict.fromkeys(table.estimator), key=lambda n: (not n.endswith("compiled"), not n.startswith(OURS)))
+    names = sorted(dict.fromkeys(table.estimator), key=lambda n: (not n.startswith(OURS), n == OURS))
     for y, name in enumerate(names):
         part = table[table.estimator == name]
         for card, (color, marker) in CARDS.items():
