@@ -68,11 +68,14 @@ def policies() -> st.SearchStrategy[Policy]:
 
 
 @st.composite
-def traces(draw: st.DrawFn, min_ops: int = 6, max_ops: int = 30) -> Trace:
-    """A random trace of one to three steps that passes `check`: forward, then something like backward, then updates."""
+def traces(draw: st.DrawFn, min_ops: int = 6, max_ops: int = 30, *, collectives: bool = True) -> Trace:
+    """A random trace of one to three steps that passes `check`: forward, then something like backward, then updates.
+
+    collectives: one in eight is of a rank of several.
+    """
     shape = draw(dice(96))
     ops = [draw(dice(20)) for _ in range(min_ops + shape.roll(max_ops - min_ops + 1))]
-    trace = _Writer(shape, ops).trace()
+    trace = _Writer(shape, ops, collectives).trace()
     check(trace)
     return trace
 
@@ -127,8 +130,9 @@ def long_steps(draw: st.DrawFn) -> Trace:
 class _Writer:
     """Writes a program op by op; what is freed, and when, is decided at the end, from the last uses."""
 
-    def __init__(self, shape: Dice, ops: list[Dice]) -> None:
+    def __init__(self, shape: Dice, ops: list[Dice], collectives: bool) -> None:
         self.shape, self.dice = shape, ops
+        self.parallel = collectives and shape.one_in(8)  #: one rank of several, with collectives
         self.storages: list[tuple[int, Role, bool]] = []  # bytes, role, alive at the start
         self.last_use: list[int] = []  # of each storage
         self.ops: list[dict[str, Any]] = []
@@ -139,7 +143,6 @@ class _Writer:
         self.made = [
             self.storage(self.shape, self.shape.pick(roles[: 1 + i * 4]), True) for i in range(1 + self.shape.roll(3))
         ]
-        self.parallel = self.shape.one_in(4)  #: one rank of several, with collectives
         for dice in self.dice:
             self.op(dice)
         for parameter in self.of_roles(Role.PARAMETER):
