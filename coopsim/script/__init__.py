@@ -5,7 +5,8 @@ inside.py, which waits until the script imports torch, watches (watch.py), and l
 """
 
 from coopsim.script.report import Held, OutOfMemory, Report
-from coopsim.script.run import Script, guests, record, run
+from coopsim.script.run import guests, record, run
+from coopsim.script.script import Script
 from coopsim.script.smallest import fit
 
 __all__ = ["Held", "OutOfMemory", "Report", "Script", "fit", "guests", "record", "run"]

@@ -9,7 +9,8 @@ from pathlib import Path
 from coopsim import phantom
 from coopsim.script.memory import ENDLESS
 from coopsim.script.report import Report
-from coopsim.script.run import Script, run
+from coopsim.script.run import run
+from coopsim.script.script import Script
 
 #: What cudaMalloc hands out is a multiple of this.
 STEP = 2 << 20

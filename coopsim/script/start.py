@@ -5,20 +5,17 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coopsim import phantom
 from coopsim.capture.errors import CaptureError
 from coopsim.progress import note
 from coopsim.script.ranks import buffers, launcher, needs, processes, stages, world
+from coopsim.script.script import Script, command_path
 from coopsim.script.task import Task
-
-if TYPE_CHECKING:
-    from coopsim.script.run import Script
 
 #: NCCL's watchdogs look by the phantom's clock (phantom/csrc/watchdog.c), which nobody shall take for a fault.
 _DEFAULTS = {"TORCH_NCCL_ENABLE_MONITORING": "0"}
@@ -48,7 +45,7 @@ class Ran:
         return json.dumps([{key: report.get(key) for key in keys} for report in self.reports if report.get("used")])
 
 
-def run(script: "Script", task: Task) -> tuple[world.World | None, list[Ran]]:
+def run(script: Script, task: Task) -> tuple[world.World | None, list[Ran]]:
     """Run the command to its end; if it is a launcher, the ranks that it would start. No world: it is one program."""
     if script.world_size is not None and script.is_python:
         return _ranks(script, task, launcher.Launch.of(script.words(), world.of_size(script.world_size)))
@@ -69,7 +66,7 @@ def run(script: "Script", task: Task) -> tuple[world.World | None, list[Ran]]:
     return None, [ran]
 
 
-def _ranks(script: "Script", task: Task, launch: launcher.Launch) -> tuple[world.World, list[Ran]]:
+def _ranks(script: Script, task: Task, launch: launcher.Launch) -> tuple[world.World, list[Ran]]:
     """The ranks that were asked for. If nobody asked and they turn out to need each other: all, or a whole pipeline."""
     job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
     job = job.running(script.ranks)
@@ -86,7 +83,7 @@ def _ranks(script: "Script", task: Task, launch: launcher.Launch) -> tuple[world
 
 
 def _stages(
-    script: "Script", task: Task, launch: launcher.Launch, job: world.World, pipeline: tuple[int, ...]
+    script: Script, task: Task, launch: launcher.Launch, job: world.World, pipeline: tuple[int, ...]
 ) -> tuple[world.World, list[Ran]]:
     """One rank for each stage of a pipeline; of a long one those that differ."""
     many = "" if len(pipeline) == job.size else f", of which the job has {job.size // len(pipeline)}"
@@ -111,7 +108,7 @@ def _stages(
     return replace(job, run=tuple(pipeline[n] for n in sorted(ran))), [ran[n] for n in sorted(ran)]
 
 
-def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World) -> tuple[list[Ran], tuple[int, ...]]:
+def _run(script: Script, task: Task, launch: launcher.Launch, job: world.World) -> tuple[list[Ran], tuple[int, ...]]:
     """Each rank of a job that runs here; or the ranks of a pipeline, if one of them was alone and cannot be."""
     first = not task.present or len(task.present) == len(job.run)
     together = job.together or (task.ranks == "stage" and first)
@@ -137,12 +134,12 @@ def _run(script: "Script", task: Task, launch: launcher.Launch, job: world.World
         return [Ran(rank, code, _reports(folders[rank])) for rank, code in ended], ()
 
 
-def _say(script: "Script", text: str) -> None:
+def _say(script: Script, text: str) -> None:
     if not script.quiet:
         note(text)
 
 
-def _variables(script: "Script", task: Task, folder: str, *, devices: int = 1) -> dict[str, str]:
+def _variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> dict[str, str]:
     """The environment of a process whose reports go to a folder."""
     gpu = (
         phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices)
@@ -171,14 +168,14 @@ def _reports(folder: str) -> list[dict[str, Any]]:
     return reports
 
 
-def _outputs(script: "Script") -> tuple[int | None, int | None]:
+def _outputs(script: Script) -> tuple[int | None, int | None]:
     """Where stdout and stderr go."""
     quiet = subprocess.DEVNULL if script.quiet else None
     return quiet or script.output, quiet
 
 
 @contextlib.contextmanager
-def _child(script: "Script", variables: dict[str, str]) -> Any:
+def _child(script: Script, variables: dict[str, str]) -> Any:
     stdout, stderr = _outputs(script)
     child = subprocess.Popen(script.words(), env=variables, stdout=stdout, stderr=stderr)  # noqa: S603
     _running.add(child)
@@ -195,11 +192,6 @@ def end_all() -> None:
     """End the programs that other threads run: Ctrl-C reaches the main thread alone."""
     for child in list(_running):
         child.kill()
-
-
-def command_path() -> str:
-    """Where commands are looked for: beside our own Python first, so that `accelerate` and its like are found."""
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def _free_port() -> int:

@@ -40,7 +40,7 @@ class Guest:
     def end(self) -> dict[str, Any]:
         """For the parent."""
         return {
-            "models": self._models.found(self._blocks),
+            "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(self._models.found())],
             "optimizers": self._optimizers.found(),
             "trainer": "transformers.trainer" in sys.modules,
             "backwards": self._where.backwards,

@@ -3,16 +3,13 @@
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
 from coopsim.script.places import is_own
-
-if TYPE_CHECKING:
-    from coopsim.fit.inside.blocks import Blocks
 
 
 class Models:
@@ -59,9 +56,9 @@ class Models:
     def _is_model(self, module: nn.Module) -> bool:
         return any(True for _ in module.parameters())
 
-    def found(self, blocks: "Blocks") -> list[dict[str, Any]]:
+    def found(self) -> list[dict[str, Any]]:
         """For the parent: what each model is."""
-        return [about | {"levels": blocks.levels(i)} for i, about in enumerate(self._found)]
+        return self._found
 
 
 def _describe(model: nn.Module) -> dict[str, Any]:
