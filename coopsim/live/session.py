@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import torch
+
 from coopsim import budget as amounts
 from coopsim import metrics
 from coopsim.capture import effects, roles
@@ -104,14 +106,17 @@ class Session:
             self._cap.set()
         self._meter = device.Meter() if self._kind == "cuda" else None  # of what is there once the cap is set
         on_demand = OnDemand(values, self.limit, self._meter, self._cap, hard=not self.share)
+        follows = self._observer
+        if torch._C._len_torch_dispatch_stack():  # it would run ops unseen by these
+            follows, self.no_observer = None, "other dispatch modes see every op"
         if self._last is not None and self._stable >= _STABLE:
-            self._step = Step(values, on_demand, None, self._last, [], self.kinds, self._observer)
+            self._step = Step(values, on_demand, None, self._last, [], self.kinds, follows)
             self._step.__enter__()
             return
         model = device.cost_model(self._kind)
         recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand, self.arena)
         undecided = self._candidates()
-        self._step = Step(values, on_demand, recorder, None, undecided, self.kinds, self._observer)
+        self._step = Step(values, on_demand, recorder, None, undecided, self.kinds, follows)
         self._step.__enter__()
         recorder.begin()
         if not undecided:

@@ -135,3 +135,28 @@ answer([before, budget.report()])
     assert (before["deviations"], after["deviations"]) == (0, 1)
     assert "aten.tanh" in after["deviated"]
     assert after["steps"] == 13
+
+
+def test_other_dispatch_modes_see_every_op(child: Child) -> None:
+    """As PyTorch's own counter of operations does, which is around the step."""
+    steps = """
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+import coopsim.live
+layers = [torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)) for _ in range(8)]
+model = torch.nn.Sequential(*layers)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(512, 64)
+budget, found = coopsim.live.Budget("75%", device="cpu"), []
+for i in range(6):
+    with FlopCounterMode(display=False) as counter, budget.step():
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    found.append(counter.get_total_flops())
+answer({"flops": found} | budget.report())
+"""
+    found = child(steps)
+    assert found["no_observer"] == "other dispatch modes see every op"
+    assert found["planned_steps"] >= 2
+    assert min(found["flops"]) >= found["flops"][0] > 0
