@@ -39,7 +39,7 @@ class Observed:
         for op, call in self._calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
         roomy = _Switch(values.roomy) if values.kind == "cuda" else None
-        self._observer.engage(self._plan.table, at, known, self._again, roomy)
+        self._observer.engage(self._plan.table, at, known, self._again, roomy, values.ledger.of_storage)
         for cell in self._cells.values():
             cell.held.clear()
         values.gone.clear()

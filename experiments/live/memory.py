@@ -25,7 +25,8 @@ ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "experiments" / "expected" / "live" / "memory.csv"
 PAGE, MARK = ROOT / "docs" / "live.md", "<!-- {}live tables -->"
 CARD, SETTINGS, POLICY = "a100-80gb", "expandable_segments:True", "foresight-offline"
-MODELS = ("bert-large", "gpt-2", "resnet-50", "unet", "swin-t", "llama-1.1b")
+MODELS = ("bert-large", "gpt-2", "resnet-50", "unet", "swin-t", "llama-1.1b", "vit-b", "t5-base")
+ONLY_BESIDE = ("vit-b", "t5-base")  #: checkpointing: no shares of the plain step
 HOW = ("plain", "checkpoint", "selective")
 SHARES = (70, 50, 30)
 TRIES = 4  #: of a plan, as many as coopsim live plan makes
@@ -121,7 +122,8 @@ def measure(model: str) -> None:
             found[how] = row
             say(model, how, row)
         full, checkpointed = (found[how] for how in HOW[:2])
-        budgets = {f"live, {share} %": full["allocated_bytes"] * share // 100 for share in SHARES}
+        shares = () if model in ONLY_BESIDE else SHARES
+        budgets = {f"live, {share} %": full["allocated_bytes"] * share // 100 for share in shares}
         budgets["live, what checkpoint reserves"] = checkpointed["reserved_bytes"]
         budgets["live, what checkpoint allocates"] = checkpointed["allocated_bytes"]
         budgets["live, half of what it allocates"] = checkpointed["allocated_bytes"] // 2
@@ -181,7 +183,7 @@ def tables(known: list[dict[str, str]]) -> str:
     ]
     second = [f"| model | {' | '.join(BESIDE)} |", "|" + " --- |" * (1 + len(BESIDE))]
     for r in known:
-        if r["how"] in HOW or r["how"].endswith("%"):
+        if r["model"] not in ONLY_BESIDE and (r["how"] in HOW or r["how"].endswith("%")):
             sizes = [mib(r[key]) for key in ("budget_bytes", "allocated_bytes", "reserved_bytes")]
             over = f"{int(r['reserved_bytes']) / int(r['budget_bytes']):.3f}" if sizes[0] and sizes[2] else ""
             first.append("| " + " | ".join([r["model"], r["how"], *sizes, over, outcome(r)]) + " |")

@@ -1,7 +1,8 @@
-"""Training steps of a reference model with Adam, that know of no budget. At its end: what the last steps took.
+"""Training steps of a model with Adam, that know of no budget. At its end: what the last steps took.
 
     python experiments/live/train.py MODEL [checkpoint|selective]
 
+MODEL: a reference model, or one of experiments/models.
 checkpoint: torch.utils.checkpoint around every block. selective: the same, with the results of matrix products and
 convolutions kept.
 """
@@ -12,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,6 +31,8 @@ BLOCKS = {
     "resnet-50": ("resnet.modeling_resnet", "ResNetBottleNeckLayer"),
     "llama-1.1b": ("llama.modeling_llama", "LlamaDecoderLayer"),
     "unet": (None, "Sequential"),
+    "vit-b": ("vit.modeling_vit", "ViTLayer"),
+    "t5-base": ("t5.modeling_t5", "T5Block"),
 }
 _PRODUCTS = [
     torch.ops.aten.mm.default,
@@ -63,7 +67,8 @@ def blocks(name: str, how: str) -> Iterator[None]:
 def build(name: str) -> Any:
     """The step of a model that is made now."""
     torch.manual_seed(0)
-    model = models.get(name)
+    own = Path(__file__).parent.parent / "models" / f"{name.replace('-', '_')}.py"
+    model = importlib.import_module(f"experiments.models.{own.stem}").MODEL if own.exists() else models.get(name)
     return model.build(model.setting(optimizer="adam"))
 
 

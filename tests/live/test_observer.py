@@ -48,7 +48,7 @@ import gc, os
 def alone(name):
     gc.collect()  # bytes of the program before it would count
     return compare(name, None, steps=5, plan=f"{PATH}/{name}")
-names = ["accumulated", "convolutions", "transformer", "foreach_and_clipping"]
+names = ["accumulated", "convolutions", "transformer", "foreach_and_clipping", "own_kernel"]
 for name in names:
     path = f"{PATH}/{name}"
     if not os.path.exists(path): planned(name, path, 0.8)

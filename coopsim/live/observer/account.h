@@ -30,6 +30,12 @@ class Account {
     return true;
   }
 
+  // Has it memory of somebody else's, such as NumPy's? It cannot be counted here.
+  static bool foreign(StorageImpl* storage) {
+    const at::DataPtr& data = storage->_mutable_data_ptr_no_checks();
+    return data.get() && data.get_deleter() != theirs() && data.get_deleter() != &give_back;
+  }
+
   // Python counts it instead.
   static void remove(StorageImpl* storage) {
     at::DataPtr& data = storage->_mutable_data_ptr_no_checks();

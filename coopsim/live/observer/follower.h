@@ -29,10 +29,12 @@ struct State {
 };
 
 // What Python is called for. again: run a call that Python has kept; how many results, -1 if that failed. roomy: from
-// now on (1), or no more (0), an op may go over the budget.
+// now on (1), or no more (0), an op may go over the budget. foreign: a storage on the CPU whose memory is not PyTorch's
+// allocator's, which Python has to count.
 struct Callbacks {
   int64_t (*again)(int64_t op, StorageImpl* const* operands, int64_t n, StorageImpl** results) = nullptr;
   void (*roomy)(int64_t enter) = nullptr;
+  void (*foreign)(StorageImpl* storage) = nullptr;
 };
 
 // One thread at a time. Who waits gives up Python's lock, as who is inside may want it.
@@ -114,7 +116,7 @@ class Follower {
     if (!execute(row, stack)) return false;
     advance();
     Found results;
-    if (!row.find.empty() || row.creates) results = top(*stack, row.returned, row.made, table_->kind);
+    if (!row.find.empty() || table_->kind == c10::DeviceType::CPU) results = top(*stack, row.returned, row.made, table_->kind);
     conclude(row, operands, results, std::move(call));
     return true;
   }
@@ -206,9 +208,12 @@ class Follower {
   void conclude(const Row& row, const Found& operands, const Found& results, std::shared_ptr<Call> call) {
     for (const Value& v : row.makes)
       if (cells[v.storage].storage) cells[v.storage].version = v.version;
-    if (row.creates && table_->kind == c10::DeviceType::CPU)
-      for (StorageImpl* storage : results)
-        if (std::find(operands.begin(), operands.end(), storage) == operands.end()) account->add(storage);
+    if (table_->kind == c10::DeviceType::CPU)
+      for (StorageImpl* storage : results) {
+        if (Account::foreign(storage)) callbacks.foreign(storage);
+        else if (row.creates && std::find(operands.begin(), operands.end(), storage) == operands.end())
+          account->add(storage);
+      }
     if (!learn(row.find, results)) {
       state.broken = 1;
       return;

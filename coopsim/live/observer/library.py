@@ -18,7 +18,7 @@ Again = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedSto
 _AGAIN = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
 )
-_ROOMY = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+_NUMBER = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 
 @cache
@@ -28,7 +28,7 @@ def load() -> Any:
     lib.coopsim_follower.restype = lib.coopsim_table.restype = ctypes.c_void_p
     lib.coopsim_state.restype = ctypes.POINTER(ctypes.c_int64 * len(State.FIELDS))
     lib.coopsim_account.restype = ctypes.POINTER(ctypes.c_int64 * 3)
-    lib.coopsim_callbacks.restype = ctypes.POINTER(ctypes.c_void_p * 2)
+    lib.coopsim_callbacks.restype = ctypes.POINTER(ctypes.c_void_p * 3)
     lib.coopsim_known.restype = ctypes.POINTER(ctypes.c_int64)
     lib.coopsim_run.restype = ctypes.c_int64
     return lib
@@ -65,12 +65,18 @@ class Observer:
         self._lib.coopsim_leave()
 
     def engage(
-        self, table: Table, at: int, known: list[int], again: Again, roomy: Callable[[bool], None] | None
+        self,
+        table: Table,
+        at: int,
+        known: list[int],
+        again: Again,
+        roomy: Callable[[bool], None] | None,
+        foreign: Callable[[torch.UntypedStorage], object],
     ) -> None:
         """Follow a plan, from this entry of its tape on.
 
         known: what is known already, as follower.h has it. again: runs a call that Python has kept. roomy: an op may go
-        over the budget from now on, or no more.
+        over the budget from now on, or no more. foreign: counts a storage on the CPU that is not of PyTorch's memory.
         """
 
         def run(op: int, operands: Any, n: int, results: Any) -> int:
@@ -83,7 +89,12 @@ class Observer:
                 results[i] = storage._cdata if storage is not None else 0
             return len(self._results)
 
-        self._kept = [table, _AGAIN(run), _ROOMY(lambda enter: roomy(bool(enter))) if roomy else None]
+        def count(address: int) -> None:
+            storage = stored(address)
+            if storage is not None:
+                foreign(storage)
+
+        self._kept = [table, _AGAIN(run), _NUMBER(lambda enter: roomy(bool(enter))) if roomy else None, _NUMBER(count)]
         for i, function in enumerate(self._kept[1:]):
             self._callbacks[i] = ctypes.cast(function, ctypes.c_void_p).value if function else None
         numbers = (ctypes.c_int64 * len(known))(*known)
