@@ -84,6 +84,7 @@ def of_ranks() -> list[dict[str, Any]]:
     rows += [
         (row["log"], float(row["measured_reserved_mib"]), float(row["reserved_off_percent"]))
         for row in _expected("gpt_logs")
+        if row["run"] == "1"
     ]
     names = "model", "measured_mib", "error_percent"
     return [{"card": "H100", "estimator": RANKS} | dict(zip(names, row, strict=True)) for row in rows]

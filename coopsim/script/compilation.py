@@ -29,9 +29,9 @@ _IN_STEP = re.compile(
 _MEASURED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 _GRAPHS = "triton.cudagraphs"
 #: From 2.10 on a mode can let Dynamo compile. Older releases run everything eagerly while one is active, and say
-#: nothing; 2.9 compiles, and does so again at every call. With 2.7, `_guard` lets it compile.
+#: nothing; 2.9 compiles, and does so again at every call. With 2.7 and 2.8, `_guard` lets it compile.
 _RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
-_COMPILES_WATCHED = _RELEASE >= (2, 10) or _RELEASE == (2, 7)
+_COMPILES_WATCHED = _RELEASE >= (2, 10) or _RELEASE in ((2, 7), (2, 8))
 
 
 class Compilation:
@@ -102,7 +102,7 @@ class Compilation:
         elif not self._hidden and not _is_switched_off():
             self.asked = True
             if not _COMPILES_WATCHED:
-                self.unmet = f"torch.compile can be watched from torch 2.10 on, and this is {torch.__version__}"
+                self.unmet = f"torch.compile can be watched with torch 2.7, 2.8 and from 2.10 on, and this is {torch.__version__}"
                 raise RuntimeError(self.unmet)
             self._entered()
             tables: list[dict[int, Any]] = [

@@ -1,14 +1,17 @@
 """Run the scripts with which published logs of modded-nanogpt begin, and compare peaks with those at their ends.
 
     git clone https://github.com/KellerJordan/modded-nanogpt
-    python experiments/ranks/gpt_logs.py modded-nanogpt/records/track_2_medium/*/*.txt -o gpt_logs.csv
+    python experiments/ranks/gpt_logs.py -o experiments/expected/gpt_logs.csv \\
+        modded-nanogpt/records/track_2_medium/2025-11-12_BlockMaskRedundantOp/000_*.txt
 
 Each script runs as rank 0 of 8 on made-up tokens, with fewer iterations and otherwise unchanged, under the torch of the
-Python that runs this; logs of other versions are skipped. `--runs 5` runs each five times.
+Python that runs this; logs of other versions are left out. `--runs 5` runs each five times. Rows of these logs that are
+in the table already are replaced, others stay.
 """
 
 import argparse
-import csv
+import contextlib
+import itertools
 import os
 import random
 import re
@@ -16,6 +19,9 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import table
 
 from coopsim.phantom import wheel
 from coopsim.script import Script, run
@@ -69,13 +75,15 @@ def make_tokens(folder: Path) -> None:
         (folder / name).write_bytes(header + (some * -(-tokens // len(some) * 2))[: 2 * tokens])
 
 
-def compare(log: Log) -> dict[str, object]:
-    """One run of the script in the current folder, beside what the log says."""
+def compare(log: Log, number: int) -> dict[str, object]:
+    """A run of the script in the current folder, the `number`th, beside what the log says."""
     Path("train_gpt.py").write_text(log.script, encoding="utf-8")
     found = run(Script(("python", "train_gpt.py"), card=CARD, world_size=RANKS, quiet=True))
+    if found.outcome != "ok":
+        raise CoopsimError(f"{log.name}: its script ran out of memory")
     ours = {"allocated": found.peak_allocated_bytes >> 20, "reserved": found.peak_reserved_bytes >> 20}
     measured = {"allocated": log.allocated_mib, "reserved": log.reserved_mib}
-    row: dict[str, object] = {"log": log.name, "torch": log.torch, "iterations": ITERATIONS}
+    row: dict[str, object] = {"log": log.name, "torch": log.torch, "iterations": ITERATIONS, "run": number}
     for key, mib in ours.items():
         off = round(100 * (mib / measured[key] - 1), 2)
         row |= {f"measured_{key}_mib": measured[key], f"{key}_mib": mib, f"{key}_off_percent": off}
@@ -86,7 +94,7 @@ def main() -> int:
     """All logs of the installed torch."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="+", type=Path)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="rows are added to it if it is there")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="TABLE")
     parser.add_argument("--runs", type=int, default=1)
     args = parser.parse_args()
     output = args.output.absolute()
@@ -95,31 +103,23 @@ def main() -> int:
         logs = [log for log in map(read, args.logs) if log.torch == here]
         if not logs:
             raise CoopsimError(f"no log is of torch {here}")
-        table: list[dict[str, object]] = []
-        if output.exists():
-            with output.open(newline="", encoding="utf-8") as file:
-                table = list(csv.DictReader(file))
-        with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)
+        names = {log.name for log in logs}
+        if len(names) < len(logs):
+            raise CoopsimError("two of these logs are of the same record; name one of them")
+        rows: list[dict[str, Any]] = [row for row in table.read(output) if row["log"] not in names]
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             make_tokens(Path("data", "fineweb10B"))
             nvidia_smi = Path("nvidia-smi")  # the scripts show what it says
             nvidia_smi.write_text("#!/bin/sh\n", encoding="utf-8")
             nvidia_smi.chmod(0o755)
             os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
-            for log in logs:
-                for _ in range(args.runs):
-                    table.append(compare(log))
-                    print(*table[-1].values(), file=sys.stderr, flush=True)
-            os.chdir(output.parent)
+            for log, number in itertools.product(logs, range(1, args.runs + 1)):
+                rows.append(compare(log, number))
+                table.write(output, sorted(rows, key=lambda row: (row["log"], int(row["run"]))))
+                print(*rows[-1].values(), file=sys.stderr, flush=True)
     except CoopsimError as error:
         sys.stderr.write(f"gpt_logs.py: {error}\n")
         return 2
-    part = output.with_name(f".{output.name}.part")
-    with part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
-    part.replace(output)
     return 0
 
 

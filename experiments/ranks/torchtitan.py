@@ -9,15 +9,15 @@ made up. Needs torch 2.7.0 with triton 3.3.0, and what torchtitan imports; docs/
 
 import argparse
 import base64
-import csv
 import itertools
 import json
-import os
 import random
 import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import table
 
 from coopsim.script import Script, run
 from coopsim.types import CoopsimError
@@ -77,6 +77,8 @@ def compare(of: Script, row: Row, setting: str, home: Path) -> dict[str, object]
     """One run beside what they measured."""
     variables = (("PYTORCH_CUDA_ALLOC_CONF", setting), ("HF_HOME", str(home)), ("HF_HUB_OFFLINE", "1"))
     found = run(replace(of, world_size=row.ranks, variables=variables))
+    if found.outcome != "ok":
+        raise CoopsimError(f"{row.ranks} ranks ran out of memory")
     gib = found.peak_reserved_bytes / 2**30
     return {
         "ranks": row.ranks,
@@ -96,7 +98,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True)
     args = parser.parse_args()
     checkout = args.checkout.absolute()
-    table: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     try:
         if not (checkout / "train_configs" / "llama3_8b.toml").exists():
             raise CoopsimError(f"{checkout}: no checkout of torchtitan at 9dec370")
@@ -104,17 +106,12 @@ def main() -> int:
             inputs = Path(folder)
             make_inputs(inputs)
             for row, setting in itertools.product(ROWS, SETTINGS):
-                table.append(compare(script(checkout, inputs), row, setting, inputs))
-                print(*table[-1].values(), file=sys.stderr, flush=True)
+                rows.append(compare(script(checkout, inputs), row, setting, inputs))
+                table.write(args.output, rows)
+                print(*rows[-1].values(), file=sys.stderr, flush=True)
     except CoopsimError as error:
         sys.stderr.write(f"torchtitan.py: {error}\n")
         return 2
-    part = args.output.with_name(f".{args.output.name}.part")
-    with part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
-    os.replace(part, args.output)
     return 0
 
 
