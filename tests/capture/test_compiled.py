@@ -223,7 +223,7 @@ def test_releases_that_would_run_eagerly_are_refused(tmp_path: Path) -> None:
     )
     code, out, err = phantom_run("--json", "--", tmp_path / "old.py")
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith("coopsim: torch.compile can be watched with torch 2.7, 2.8 and from 2.10 on, and this is ")
+    assert err.splitlines()[-1].startswith("coopsim: torch.compile can be watched with torch 2.7, 2.8, and from 2.10 on; ")
 
 
 def test_toolchain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
