@@ -102,7 +102,7 @@ class Compilation:
         elif not self._hidden and not _is_switched_off():
             self.asked = True
             if not _COMPILES_WATCHED:
-                self.unmet = f"torch.compile can be watched with torch 2.7, 2.8, and from 2.10 on; this is {torch.__version__}"
+                self.unmet = f"torch.compile can be watched in torch 2.7, 2.8 and from 2.10, not {torch.__version__}"
                 raise RuntimeError(self.unmet)
             self._entered()
             tables: list[dict[int, Any]] = [
