@@ -1,15 +1,20 @@
 """What several verbs share."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from coopsim.types import CoopsimError
 
 
 def is_trace(path: str) -> bool:
-    """Is it a trace (or some other Parquet file) and not a file of another tool? CoopsimError if it cannot be read."""
+    """Is it a trace, by file or by name, and not a file of another tool? CoopsimError if it cannot be read."""
     if path.startswith("synth:"):
         return True
+    if not Path(path).exists() and not Path(path).suffix:
+        from coopsim.trace.named import shipped_file
+
+        return shipped_file(path).is_file()
     try:
         with open(path, "rb") as file:
             return file.read(4) == b"PAR1"

@@ -23,10 +23,15 @@ def load_trace(name: str | Path) -> Trace:
     path = Path(name)
     if path.exists() or path.suffix == ".parquet" or len(path.parts) != 1:
         return load(path)
+    return load(shipped_file(str(name)))
+
+
+def shipped_file(name: str) -> Path:
+    """The file of a trace that comes with coopsim. CoopsimError if none has this name."""
     known = shipped()
-    if str(name) in known:
-        return load(known[str(name)])
-    near = nearest(str(name), known)
+    if name in known:
+        return known[name]
+    near = nearest(name, known)
     tip = f"did you mean {' or '.join(near)}?" if near else "coopsim list traces says which come with it"
     raise CoopsimError(f"{name}: no such file, nor a trace that comes with coopsim; {tip}")
 

@@ -65,6 +65,13 @@ def test_how_much_memory(options: tuple[str, ...], says: str, step: Path, coopsi
     assert says in err
 
 
+def test_a_trace_by_name(coopsim: Any) -> None:
+    assert coopsim("advise", "bert-large", "--memory", "24").err.startswith("coopsim: --memory '24' has no unit")
+    code, out, err = coopsim("advise", "bert-larg", "--memory", "8GiB")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "did you mean bert-large?" in err
+
+
 def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:
     code, out, _ = coopsim("advise", step, "--memory", "200MB", "--json")
     advice = json.loads(out)

@@ -75,7 +75,7 @@ def test_the_steps_of_a_trace_add_up() -> None:
     assert 4 * alone < (bound(problem, nbytes) or 0) - problem.base_cost < 6 * alone
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(traces(min_ops=4, max_ops=9, collectives=False), dice(1), st.randoms(use_true_random=False))
 def test_brute_force_over_all_schedules_is_never_cheaper(trace: Trace, roll, rng: random.Random) -> None:
     """Neither than the bound, nor than the sum of cuts at any moments one after the other."""
