@@ -4,6 +4,8 @@ import os
 
 import torch
 
+from coopsim.live import device
+
 _STEP = 2 << 20  #: the least that the allocator takes from the GPU at once
 _PART = 128  #: of the limit, by which a cap that is too low is raised
 _PAGE = 20 << 20  #: of an expandable segment: as much more may be taken than the cap says
@@ -24,12 +26,17 @@ class Cap:
 
     def set(self) -> None:
         """From now on."""
-        if torch.cuda.memory_reserved(self._device) > self._limit:
-            torch.cuda.empty_cache()
         before = torch.cuda.get_per_process_memory_fraction(self._device)
         if self._limit < before * self._total:
+            if device.reserved() > self._limit:
+                torch.cuda.empty_cache()
             self._before = before
             self._allow(self._limit)
+
+    @property
+    def holds(self) -> bool:
+        """Is it set, and lower than what the program has anyway?"""
+        return self._before is not None
 
     def higher(self) -> bool:
         """A little more than until now. False: it cannot be raised."""

@@ -117,6 +117,12 @@ class Meter:
         return stats
 
 
+def reserved() -> int:
+    """Bytes that the allocator has taken from the GPU: torch.cuda.memory_reserved() makes all its statistics first."""
+    stats: dict[str, Any] = torch._C._cuda_memoryStats(torch.cuda.current_device())
+    return int(stats["reserved_bytes"]["all"]["current"])
+
+
 def here() -> str:
     """The kind of device that this process trains on: where most bytes of parameters are."""
     found: Counter[str] = Counter()

@@ -177,6 +177,8 @@ class Follow:
             except Deviation as why:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
+        if self._several_streams and values.streams is not None:
+            values.streams.made(cells[s] for _, s in row.find)
         if call is not None:
             call.made(row.entry.results, self.plan.program.writes[row.entry.op], cells)
             self._calls[row.entry.op] = call

@@ -1,6 +1,7 @@
 """What a step's follower knows of its storages and calls: to the observer where that follows, and back to Python."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ class Observed:
         known.append(len(self._calls))
         for op, call in self._calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
-        roomy = _Switch(values.roomy) if values.kind == "cuda" else None
+        roomy = _Switch(values.roomy) if values.roomy is not nullcontext else None
         self._observer.engage(self._plan.table, at, known, self._again, roomy, values.ledger.of_storage)
         for cell in self._cells.values():
             cell.held.clear()

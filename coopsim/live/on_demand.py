@@ -7,11 +7,10 @@ from typing import Any
 import torch
 
 from coopsim.capture import effects
-from coopsim.live import refused
+from coopsim.live import device, refused
 from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.cap import Cap
 from coopsim.live.cells import Call, Cell, Spec, Value, change, on_device
-from coopsim.live.device import Meter
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.values import Values
 from coopsim.text import human
@@ -33,11 +32,11 @@ class OnDemand:
     """
 
     def __init__(
-        self, values: Values, limit: int | None, meter: Meter | None, cap: Cap | ArenaCap | None, *, hard: bool
+        self, values: Values, limit: int | None, meter: device.Meter | None, cap: Cap | ArenaCap | None, *, hard: bool
     ) -> None:
         self.values, self.limit, self._meter, self._cap, self._hard = values, limit, meter, cap, hard
         values.short = self._short
-        if cap is not None:
+        if isinstance(cap, ArenaCap) or (cap is not None and cap.holds):
             values.roomy = self._roomy
         self.over_cap = False  #: the allocator had to take more than the budget
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
@@ -105,6 +104,8 @@ class OnDemand:
         if self._meter is not None:
             self._note_workspace(func, before)
         created = [c for c in dict.fromkeys(results) if c is not None and c not in cells and not c.touched]
+        if values.streams is not None:
+            values.streams.made(created)
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
         versions = [c for c in mutated if not created or c.version in c.makers]
         for cell in versions:
@@ -165,7 +166,7 @@ class OnDemand:
             yield
         finally:
             self._cap.set()
-        self.over_cap |= torch.cuda.memory_reserved() > self.limit
+        self.over_cap |= device.reserved() > self.limit
 
     def _call(
         self,
@@ -284,7 +285,9 @@ class OnDemand:
         """What may be taken, if it can be made again, and has so many bytes at least."""
         self._made = [cell for cell in self._made if cell.ref() is not None]
         for cell in self._made:
-            if cell.gone or cell.pinned or cell in leave or cell.nbytes < small or cell.version in cell.held:
+            if cell.gone or cell in leave or cell.nbytes < small or cell.version in cell.held:
+                continue
+            if self.values.must_stay(cell):
                 continue
             if self.values.ledger.role(cell.key) is Role.GRADIENT:
                 continue  # it would take the activations of its layer, which may be gone, too

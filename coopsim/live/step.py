@@ -47,8 +47,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.failure: LiveError | None = None
         self.planned = self.follow is not None
         self._counts = values.kind == "cpu"  # there is no allocator to ask
-        self._unseen = Unseen(self._address_is_known)
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(_same, self._unpack)
+        self._unseen = Unseen(self._address_is_known, self._bring_back)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -56,7 +55,6 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __enter__(self) -> Self:
-        self._hooks.__enter__()
         self._unseen.watch()
         super().__enter__()  # type: ignore[no-untyped-call]
         if self._observer is not None and not self._observer.enter():
@@ -72,7 +70,6 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._observer.leave()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._unseen.forget()
-        self._hooks.__exit__(*error)
         if self.follow is not None and error[0] is None and self.follow.at != len(self.follow.rows):
             self._leave_plan("the step ended early")
         with contextlib.suppress(torch.OutOfMemoryError) if error[0] is not None else contextlib.nullcontext():
@@ -192,15 +189,6 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.on_demand.adopt(self.follow.cells.values())
         self.follow, self.planned = None, False
 
-    def _unpack(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A saved tensor for an autograd function written in Python: nobody sees what its kernels read."""
-        observed = self.follow is not None and self.follow.observed is not None
-        if (observed or self.values.gone) and isinstance(
-            torch._C._current_autograd_node(), torch.autograd.function.BackwardCFunction
-        ):
-            self._bring_back(tensor)
-        return tensor
-
     def _address_is_known(self, tensor: torch.Tensor) -> None:
         """Somebody asks where a tensor is: it has to be there, and to stay there until the step is over."""
         if tensor.device.type != self.values.kind or tensor.layout is not torch.strided:
@@ -212,6 +200,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             cell.pinned = True
 
     def _bring_back(self, tensor: torch.Tensor) -> None:
+        if tensor.device.type != self.values.kind or tensor.layout is not torch.strided:
+            return
         storage = tensor.untyped_storage()
         observed = self.follow.observed if self.follow is not None else None
         if observed is not None:
@@ -229,7 +219,3 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _ran_out(error: Exception) -> bool:
     return isinstance(error, torch.OutOfMemoryError)
-
-
-def _same(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor

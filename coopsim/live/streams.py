@@ -5,6 +5,7 @@ its result is missing, waits for all streams of the step, and every other stream
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -18,6 +19,8 @@ class Streams:
         self._seen: set[torch.cuda.Stream] = set()
         self._again: dict[torch.cuda.Stream, int] = {}  # by stream, ops that were run again
         self._waited: dict[tuple[torch.cuda.Stream, torch.cuda.Stream], int] = {}
+        self._node: Any = None  # of autograd, whose ops ran last
+        self._of_node: set[Cell] = set()
 
     def use(self, cells: Iterable[Cell]) -> None:
         """The program's next op, on the current stream, works with these."""
@@ -29,6 +32,19 @@ class Streams:
             if storage is not None:  # when the program lets it go, it knows only of the block that it was given
                 guard(storage, stream)
         self._wait(stream)
+
+    def made(self, cells: Iterable[Cell]) -> None:
+        """The op has made these."""
+        node = torch._C._current_autograd_node() if len(self._seen) > 1 else None
+        if node is not self._node:
+            self._node = node
+            self._of_node.clear()
+        if node is not None:
+            self._of_node.update(cells)
+
+    def needs(self, cell: Cell) -> bool:
+        """Must it stay? Where a node of autograd ends, its gradients' addresses are asked for, past any dispatcher."""
+        return cell in self._of_node and torch._C._current_autograd_node() is self._node
 
     def before_again(self) -> None:
         """An op is about to be run again on the current stream."""
@@ -48,6 +64,8 @@ class Streams:
 
     def end(self) -> None:
         """The step is over: what the next one does comes after all that was run again."""
+        self._node = None
+        self._of_node.clear()
         for stream in self._seen:
             self._wait(stream)
 

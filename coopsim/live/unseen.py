@@ -8,20 +8,26 @@ import torch
 from coopsim.live import refused
 
 _READS = ("numpy", "data_ptr", "__dlpack__")
+_SAVED = "saved_tensors"
 _GRAPHS = ("capture_begin", "replay")
 
 
 class Unseen:
-    """Between `watch` and `forget`, `seen` is called with every tensor whose address is asked for."""
+    """Between `watch` and `forget`, `seen` is called with every tensor whose address is asked for.
 
-    def __init__(self, seen: Callable[[torch.Tensor], None]) -> None:
-        self._seen = seen
+    saved: is called with what an autograd function written in Python has saved, where its backward asks for that: who
+    knows what its kernels read.
+    """
+
+    def __init__(self, seen: Callable[[torch.Tensor], None], saved: Callable[[torch.Tensor], None]) -> None:
+        self._seen, self._saved = seen, saved
         self._before: list[tuple[type, str, Any]] = []
 
     def watch(self) -> None:
         """Begin."""
         for name in _READS:
             self._replace(torch.Tensor, name, self._reading(getattr(torch.Tensor, name)))
+        self._replace(torch.autograd.function.BackwardCFunction, _SAVED, property(self._unpack))
         for name in _GRAPHS:
             self._replace(torch.cuda.CUDAGraph, name, lambda *_, **__: refused.graphs())
 
@@ -44,3 +50,10 @@ class Unseen:
             return original(tensor, *args, **kwargs)
 
         return read
+
+    def _unpack(self, node: Any) -> Any:
+        tensors = getattr(super(torch.autograd.function.BackwardCFunction, node), _SAVED)
+        for tensor in tensors:
+            if tensor is not None:
+                self._saved(tensor)
+        return tensors

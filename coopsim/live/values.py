@@ -45,12 +45,16 @@ class Values:
             return held
         return cell.ref() if cell.version == version and not cell.gone else None
 
+    def must_stay(self, cell: Cell) -> bool:
+        """Does somebody go by its address?"""
+        return cell.pinned or (self.streams is not None and self.streams.needs(cell))
+
     def evict(self, value: Value) -> None:
         """Take a value's memory."""
         cell, version = value
         cell.held.pop(version, None)
         storage = cell.ref()
-        if cell.version != version or cell.gone or cell.pinned or storage is None:
+        if cell.version != version or cell.gone or storage is None or self.must_stay(cell):
             return
         for stream in cell.streams:
             guard(storage, stream)

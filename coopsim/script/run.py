@@ -47,16 +47,21 @@ def guests(script: Script) -> list[dict[str, Any]]:
     """Run a script to its end, as one program, on the phantom GPU or this machine's own devices.
 
     What the guest says of each process that it was in. Raises CaptureError if the script failed and no guest says that
-    it did (`failed`).
+    it did (`failed`), and if it is a launcher, whose ranks are not started.
     """
     task = Task(script.card, script.precision, traceback=script.traceback, guest=script.guest, told=script.told)
     task = replace(task, explains=False)
-    world, ran = start.run(script, task)
-    if world is not None:
-        raise CaptureError(f"{script.title} is a job of {world.size} ranks; name the script itself")
-    said = [report["guest"] for report in ran[0].reports if report.get("guest")]
+    launch, ran = start.program(script, task)
+    if launch is not None:
+        n = launch.world.size
+        ranks = f"{n} ranks" if n > 1 else "a rank"
+        raise CaptureError(
+            f"{script.title} starts {ranks}: coopsim live runs programs of one process, and no FSDP; "
+            "name the script itself"
+        )
+    said = [report["guest"] for report in ran.reports if report.get("guest")]
     if not any(one.get("failed") for one in said):
-        _explain(script, ran[0].code, ran[0].reports)
+        _explain(script, ran.code, ran.reports)
     if not said:
         raise CaptureError(f"{script.title} never imported torch")
     return said

@@ -49,21 +49,25 @@ def run(script: Script, task: Task) -> tuple[world.World | None, list[Ran]]:
     """Run the command to its end; if it is a launcher, the ranks that it would start. No world: it is one program."""
     if script.world_size is not None and script.is_python:
         return _ranks(script, task, launcher.Launch.of(script.words(), world.of_size(script.world_size)))
-    launcher.check(script.command)
-    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        variables = _variables(script, task, folder, devices=launcher.devices(script.command))
-        with _child(script, variables) as child:
-            code = child.wait()
-        launch = launcher.read(folder, variables)
-        ran = Ran(0, code, _reports(folder))
+    launch, ran = program(script, task)
     if launch is not None:
         return _ranks(script, task, launch)
-    if code == 0 and (script.world_size is not None or script.ranks is not None):
+    if ran.code == 0 and (script.world_size is not None or script.ranks is not None):
         option = "--world" if script.world_size is not None else "--ranks"
         raise CaptureError(
             f"{option}: {script.title} starts no ranks; name a launcher (torchrun), or the script itself with --world N"
         )
     return None, [ran]
+
+
+def program(script: Script, task: Task) -> tuple[launcher.Launch | None, Ran]:
+    """Run the command to its end, but no ranks: if it is a launcher, also what it would start."""
+    launcher.check(script.command)
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        variables = _variables(script, task, folder, devices=launcher.devices(script.command))
+        with _child(script, variables) as child:
+            code = child.wait()
+        return launcher.read(folder, variables), Ran(0, code, _reports(folder))
 
 
 def _ranks(script: Script, task: Task, launch: launcher.Launch) -> tuple[world.World, list[Ran]]:

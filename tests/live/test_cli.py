@@ -89,6 +89,19 @@ def test_fsdp2_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, line)
 
 
+@pytest.mark.usefixtures("child")
+def test_jobs_of_several_ranks_are_refused_before_they_start(tmp_path: Path) -> None:
+    """FSDP by torchrun, as it is mostly started."""
+    job = tmp_path / "fsdp.py"
+    job.write_text(f"open({str(tmp_path / 'started')!r}, 'w')\n", encoding="utf-8")
+    for gpu in (["--gpu", "h100-80gb"], []):
+        done = live(*gpu, "--memory", "8GiB", "--", "torchrun", "--nproc-per-node", "2", str(job))
+        said = "starts 2 ranks: coopsim live runs programs of one process, and no FSDP; name the script itself"
+        line = f"coopsim: torchrun --nproc-per-node 2 fsdp.py {said}"
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (2, line)  # torchrun warns before
+    assert not (tmp_path / "started").exists()
+
+
 LOOP = """
 import torch
 assert not torch.cuda.is_available()

@@ -160,3 +160,31 @@ answer({"flops": found} | budget.report())
     assert found["no_observer"] == "other dispatch modes see every op"
     assert found["planned_steps"] >= 2
     assert min(found["flops"]) >= found["flops"][0] > 0
+
+
+def test_a_kernel_in_python_that_finds_no_room_is_run_again(child: Child) -> None:
+    """PyTorch has such kernels of its own, of bmm on a GPU for one: they raise Python's error."""
+    steps = """
+import torch
+import coopsim.live
+planted = []
+@torch.library.custom_op("coopsim_tests::twice", mutates_args=(), device_types="cuda")
+def twice(x: torch.Tensor) -> torch.Tensor:
+    if planted: raise planted.pop()
+    return x * 2
+twice.register_autograd(lambda ctx, gradient: gradient * 2)
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+x = torch.zeros(256, 64, device="cuda")
+budget = coopsim.live.Budget("8GiB")
+for i in range(8):
+    if i == 6: planted.append(torch.OutOfMemoryError("CUDA out of memory. Planted"))
+    with budget.step():
+        twice(model(x)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+answer([len(planted), budget.report()])
+"""
+    left, report = child(steps)
+    assert left == 0
+    assert (report["steps"], report["planned_steps"], report["deviations"]) == (8, 7, 0)

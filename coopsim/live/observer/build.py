@@ -15,7 +15,18 @@ from coopsim.phantom.build import cache_folder
 
 NAME = "libcoopsim-observer.so"
 SOURCES = (
-    *("account.h", "calls.h", "cells.h", "exchange.h", "follower.h", "operands.h", "storages.h", "sums.h", "table.h"),
+    *(
+        "account.h",
+        "calls.h",
+        "cells.h",
+        "errors.h",
+        "exchange.h",
+        "follower.h",
+        "operands.h",
+        "storages.h",
+        "sums.h",
+        "table.h",
+    ),
     "observer.cpp",
 )
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w"]

@@ -12,6 +12,7 @@
 #include "account.h"
 #include "calls.h"
 #include "cells.h"
+#include "errors.h"
 #include "sums.h"
 #include "table.h"
 
@@ -152,6 +153,7 @@ class Follower {
         if (state.gone && hollow(storage)) return false;
       for (const Value& value : row.copies) copy(value);
     } catch (const std::exception&) {
+      forget_python_s();
       return false;  // there is no room, say: Python does it again, and will know
     }
     return true;
@@ -197,7 +199,8 @@ class Follower {
     const c10::SmallVector<IValue, 8> args(stack->begin() + static_cast<std::ptrdiff_t>(base), stack->end());
     try {
       row.op->callBoxed(stack);
-    } catch (const c10::OutOfMemoryError&) {
+    } catch (const std::exception& why) {
+      if (!ran_out(why)) throw;
       stack->resize(base);
       stack->insert(stack->end(), args.begin(), args.end());
       return false;

@@ -49,7 +49,7 @@ class Observer:
 
     def __init__(self) -> None:
         self._lib = lib = load()
-        self._self = ctypes.c_void_p(lib.coopsim_follower(TEXT.encode()))
+        self._self = ctypes.c_void_p(lib.coopsim_follower(TEXT.encode(), ctypes.c_void_p(id(torch.OutOfMemoryError))))
         self.state = lib.coopsim_state(self._self).contents
         self.account = lib.coopsim_account(self._self).contents
         self._callbacks = lib.coopsim_callbacks(self._self).contents

@@ -69,7 +69,10 @@ struct Watched final : c10::impl::CoopsimDelegating {
 extern "C" {
 using namespace coopsim;
 
-Follower* coopsim_follower(const char* error) { return new Follower(error); }
+Follower* coopsim_follower(const char* error, void* out_of_memory) {
+  python_s_out_of_memory() = out_of_memory;
+  return new Follower(error);
+}
 State* coopsim_state(Follower* follower) { return &follower->state; }
 Account* coopsim_account(Follower* follower) { return follower->account; }
 Callbacks* coopsim_callbacks(Follower* follower) { return &follower->callbacks; }
@@ -136,7 +139,9 @@ int64_t coopsim_run(std::shared_ptr<Call>* call, StorageImpl* const* operands, i
     return size;
   } catch (const std::exception& why) {
     snprintf(error, static_cast<size_t>(length), "%s", why.what());
-    return dynamic_cast<const c10::OutOfMemoryError*>(&why) ? -2 : -1;
+    if (ran_out(why)) return -2;
+    forget_python_s();
+    return -1;
   }
 }
 void coopsim_let_go(StorageImpl* storage) { StoragePtr::reclaim(storage); }
