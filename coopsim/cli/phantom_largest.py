@@ -24,11 +24,10 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
     from coopsim.script import Script
     from coopsim.script.largest import Largest, search
 
-    for option in ("fit", "snapshot", "trace", "traceback"):
+    for option in ("fit", "fewest_ranks", "snapshot", "trace", "traceback"):
         if getattr(args, option):
-            raise CoopsimError(
-                f"--largest runs the script many times; --{option} is for one run, with the number found"
-            )
+            name = option.replace("_", "-")
+            raise CoopsimError(f"--largest runs the script many times; --{name} is for one run, with the number found")
     if not any("{}" in word for word in command):
         raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
     script = Script(

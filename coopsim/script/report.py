@@ -59,8 +59,9 @@ class Report:
     the first step are those until its end, of a steady one those of the last; None before there is one. `processes` is
     how many processes of the script used the GPU; the figures are those of the one that reserved most.
     `smallest_memory_bytes` is the card's memory, context included.
-    Of a job of `world_size` ranks, `ranks_per_node` of them on a machine, `ranks` holds a report of each that was run,
-    and the rest is that of the one of them that reserved most. `nccl_bytes` is an estimate of what NCCL took.
+    Of a job of `world_size` ranks, `ranks_per_node` of them on a machine of `cards_per_node`, `ranks` holds a report of
+    each that was run, and the rest is that of one of them: of those that ran out of memory, or else of all, the one
+    that reserved most. `nccl_bytes` is an estimate of what NCCL took.
     `peak_by_kind` is what the peak of allocated memory is of (kinds.py). `pipeline` is the number of ranks of the
     pipeline of which this was run as a stage (else 0), `alike` are those that were not run because they are taken to be
     like this one, `between` those that lie between it and the next one that was run.
@@ -93,6 +94,7 @@ class Report:
     rank: int = 0
     world_size: int = 1
     ranks_per_node: int = 1
+    cards_per_node: int = 1
     nccl_bytes: int = 0
     peak_by_kind: dict[str, int] = field(default_factory=dict)
     pipeline: int = 0

@@ -1,5 +1,6 @@
 """Run a script of the user's, unmodified, on the phantom GPU, and say what it took."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,16 @@ def run(script: Script, *, snapshot: Path | None = None, requests: Path | None =
     world, ran = start.run(script, task)
     if world is None:
         return _report(script, ran[0])
+    about: dict[str, Any] = {"world_size": world.size, "ranks_per_node": world.per_node, "cards_per_node": world.cards}
     said, failed = [], []
     for one in ran:
         try:
-            said.append(replace(_report(script, one), world_size=world.size, ranks_per_node=world.per_node))
+            said.append(replace(_report(script, one), **about))
         except CaptureError as e:
             failed.append((one.rank, str(e)))
     if failed and not any(report.outcome == "oom" for report in said):
         raise CaptureError(_by_rank(failed))
-    most = max(said, key=lambda report: report.peak_reserved_bytes)
+    most = max(said, key=lambda report: (report.outcome == "oom", report.peak_reserved_bytes))
     return replace(most, ranks=tuple(said))
 
 
@@ -152,9 +154,14 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     elif report.get("last_value_read"):
         last = report["last_value_read"]
         hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"
+    elif _NO_RANK.search(error["error"]):  # torchrun sets them
+        hint = "; it is a rank of a job: start it by its launcher (torchrun), or with --world N"
     where = error["place"] or script.title
     raise CaptureError(f"{where}: {error['error']}{hint}")
 
+
+#: What a script says that looks for its rank where there is none.
+_NO_RANK = re.compile(r"KeyError: '(LOCAL_|GROUP_)?(RANK|WORLD_SIZE)'|environment variable (RANK|WORLD_SIZE) expected")
 
 #: What gloo, the store and NCCL say where another process is gone.
 _LOST_A_PEER = (

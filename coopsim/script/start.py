@@ -48,10 +48,12 @@ class Ran:
 def run(script: Script, task: Task) -> tuple[world.World | None, list[Ran]]:
     """Run the command to its end; if it is a launcher, the ranks that it would start. No world: it is one program."""
     if script.world_size is not None and script.is_python:
-        return _ranks(script, task, launcher.Launch.of(script.words(), world.of_size(script.world_size)))
+        job = world.of_size(script.world_size)
+        return _ranks(script, task, launcher.Launch.of(script.words(), job), job)
     launch, ran = program(script, task)
     if launch is not None:
-        return _ranks(script, task, launch)
+        job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
+        return _ranks(script, task, launch, job)
     if ran.code == 0 and (script.world_size is not None or script.ranks is not None):
         option = "--world" if script.world_size is not None else "--ranks"
         raise CaptureError(
@@ -70,9 +72,8 @@ def program(script: Script, task: Task) -> tuple[launcher.Launch | None, Ran]:
         return launcher.read(folder, variables), Ran(0, code, _reports(folder))
 
 
-def _ranks(script: Script, task: Task, launch: launcher.Launch) -> tuple[world.World, list[Ran]]:
+def _ranks(script: Script, task: Task, launch: launcher.Launch, job: world.World) -> tuple[world.World, list[Ran]]:
     """The ranks that were asked for. If nobody asked and they turn out to need each other: all, or a whole pipeline."""
-    job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
     job = job.running(script.ranks)
     ran, pipeline = _run(script, task, launch, job)
     if not pipeline:

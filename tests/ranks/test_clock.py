@@ -1,9 +1,13 @@
 """The phantom's clock: by hand, and the same in every run."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
+from coopsim.phantom import build
 from coopsim.timeline import load_params
 from tests.conftest import ROOT
 from tests.ranks.conftest import SCRIPTS, Command, Job
@@ -12,6 +16,38 @@ DISPATCH, LAUNCH, QUEUE = 10_000, 5_000, 1024
 BYTES = 256 << 20
 #: Read and written, at 0.8 of an H100's 3350 GB/s.
 KERNEL = round(2 * BYTES / 2680)
+
+
+WATCHDOG = """\
+import ctypes
+
+c = ctypes.CDLL(None)
+answers = []
+
+
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+def watchdog(_):
+    c.prctl(15, b"pt_nccl_watchdg")
+    condition, mutex = (ctypes.c_char * 64)(), (ctypes.c_char * 64)()
+    c.pthread_mutex_lock(mutex)
+    answers.append(c.pthread_cond_timedwait(condition, mutex, (ctypes.c_long * 2)(1, 0)))
+    return 0
+
+
+c.coopsim_watchdogs_expect(1)
+thread = ctypes.c_void_p()
+c.pthread_create(ctypes.byref(thread), None, watchdog, None)
+c.pthread_join(thread, None)
+print(answers)
+"""
+
+
+def test_a_watchdog_that_missed_the_end_of_its_group(phantom_run: Command) -> None:
+    """Nobody wakes it, and the clock stands still: who waits for its end has to get there."""
+    environment = os.environ | {"LD_PRELOAD": str(build.libraries() / build.EXIT)}
+    command = [sys.executable, "-c", WATCHDOG]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[110]"  # ETIMEDOUT
 
 
 def test_times_by_hand(phantom_run: Command) -> None:

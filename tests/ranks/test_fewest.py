@@ -13,30 +13,46 @@ from coopsim.types import CoopsimError
 from tests.ranks.conftest import SCRIPTS, Command
 
 
-def report(world: int, per_node: int, *, trains: bool) -> Report:
+def report(world: int, cards: int, *, trains: bool) -> Report:
     return Report(
         [], "h100-80gb", 0, 0, "ok" if trains else "oom", 1, 0, 0, 0, 0, 0, 0, 1, {}, world_size=world,
-        ranks_per_node=per_node,
+        ranks_per_node=min(world, cards), cards_per_node=cards,
     )  # fmt: skip
 
 
 @given(st.sampled_from((4, 6, 8)), st.data())
-def test_the_least_that_trains(per_node: int, data: st.DataObject) -> None:
-    choice = sizes(per_node)
+def test_the_least_that_trains(cards: int, data: st.DataObject) -> None:
+    choice = sizes(cards)
+    first = data.draw(st.sampled_from((*choice[:200], 3)))  # three of a machine's cards is what was asked for
+    choice = sorted({*choice, first})
     least = data.draw(st.sampled_from(choice[:64]))
-    refused = data.draw(st.sets(st.sampled_from(choice[:4]))) if least > choice[3] else set()
-    first = data.draw(st.sampled_from([n for n in choice[:200] if n not in refused]))
+    refused = data.draw(st.sets(st.sampled_from(choice[:4]))) - {first} if least > choice[3] else set()
 
     def run(size: int) -> Report:
         assert size in choice
         if size in refused:
             raise CoopsimError("does not fill the mesh")
-        return report(size, per_node, trains=size >= least)
+        return report(size, cards, trains=size >= least)
 
     found = search(run, run(first))
     assert found.value == least
     assert found.fails == (choice[choice.index(least) - 1] if least > 1 else None)
     assert len(found.tried) + len(found.refused) <= 20
+
+
+@pytest.mark.parametrize("least", [1, 16, 32, 64, 1024])
+@pytest.mark.parametrize("first", [8, 64, 512])
+def test_a_script_that_wants_powers_of_two(first: int, least: int) -> None:
+    """As one does that shares out a batch."""
+
+    def run(size: int) -> Report:
+        if size & (size - 1):
+            raise CoopsimError("the batch cannot be shared out")
+        return report(size, 8, trains=size >= least)
+
+    found = search(run, run(first))
+    assert found.value == least
+    assert len(found.tried) + len(found.refused) <= 16
 
 
 def test_none_trains() -> None:

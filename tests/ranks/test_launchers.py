@@ -58,6 +58,10 @@ REFUSED = {
     ("--ranks", "1", "--", "python", "-c", "pass"): (
         "--ranks: -c pass starts no ranks; name a launcher (torchrun), or the script itself with --world N"
     ),
+    ("--", "python", "-c", "import os; os.environ['RANK']"): (
+        "-c import os; os.environ['RANK']: KeyError: 'RANK'; it is a rank of a job: start it by its launcher "
+        "(torchrun), or with --world N"
+    ),
     ("--world", "4", "--ranks", "all", "--snapshot", "s", "--", "python", FSDP2): (
         "--snapshot is of one rank; say which: --ranks 0"
     ),

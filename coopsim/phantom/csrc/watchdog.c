@@ -56,6 +56,10 @@ static Wait next_wait(void) {
   return found;
 }
 
+static pthread_t joined;  // the last thread whose end somebody waits for
+static int is_joined(void) { return pthread_equal(__atomic_load_n(&joined, __ATOMIC_SEQ_CST), pthread_self()); }
+static int is_due(void) { return __atomic_load_n(&own->due, __ATOMIC_SEQ_CST) != own->seen; }
+
 int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end) {
   Wait wait = next_wait();
   if (!is_on || !coopsim_is_watchdog()) return wait(condition, mutex, end);
@@ -68,13 +72,21 @@ int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, co
   }
   __atomic_store_n(&own->waits, 1, __ATOMIC_SEQ_CST);
   int status = wait(condition, mutex, end);  // its own wait, too: it asks this machine's clock whether it was one
-  while (status == ETIMEDOUT && __atomic_load_n(&own->due, __ATOMIC_SEQ_CST) == own->seen) {
+  while (status == ETIMEDOUT && !is_due() && !is_joined()) {
     struct timespec soon = after_ms(PARKED_MS);
     status = wait(condition, mutex, &soon);
   }
   __atomic_store_n(&own->waits, 0, __ATOMIC_SEQ_CST);
-  if (status == ETIMEDOUT) __atomic_add_fetch(&own->seen, 1, __ATOMIC_SEQ_CST);
+  if (status == ETIMEDOUT && is_due()) __atomic_add_fetch(&own->seen, 1, __ATOMIC_SEQ_CST);
   return status;
+}
+
+// A group that ends says so without the mutex, and a watchdog that is about to wait misses it. It has to look by itself.
+int pthread_join(pthread_t thread, void **value) {
+  static int (*next)(pthread_t, void **);
+  if (!next) next = (int (*)(pthread_t, void **))dlsym(RTLD_NEXT, "pthread_join");
+  __atomic_store_n(&joined, thread, __ATOMIC_SEQ_CST);
+  return next(thread, value);
 }
 
 static int has_looked(Watchdog *w) {

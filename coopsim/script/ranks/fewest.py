@@ -1,11 +1,14 @@
 """The least number of cards on which a job fits."""
 
+import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from coopsim.script.ranks.world import LARGEST
 from coopsim.script.report import Report
 from coopsim.types import CoopsimError
+
+_FASTER = 4  #: by which the number of ranks grows until it trains
 
 
 @dataclass(frozen=True)
@@ -27,20 +30,21 @@ class Fewest:
         return max(below, default=None)
 
 
-def sizes(per_node: int) -> list[int]:
-    """The numbers of ranks to choose from: parts of a node that are powers of two, and then full nodes."""
-    parts = [2**i for i in range(per_node.bit_length()) if 2**i < per_node]
-    return parts + list(range(per_node, LARGEST + 1, per_node))
+def sizes(cards: int) -> list[int]:
+    """The numbers of ranks to choose from: parts of a machine that are powers of two, and then full machines."""
+    parts = [2**i for i in range(cards.bit_length()) if 2**i < cards]
+    return parts + list(range(cards, LARGEST + 1, cards))
 
 
 def search(run: Callable[[int], Report], first: Report) -> Fewest:
     """The least number with which `run` trains, if it trains with all above it; `first` is a run with some number.
 
     The one found and the next one below have both run. Where the script fails with a number for another reason than
-    memory (its layers cannot be cut into so many parts), that number is taken not to train.
+    memory (its layers cannot be cut into so many parts), that number is taken not to train. Of numbers to
+    try, those that powers of two divide come first, which scripts are more likely to take.
     """
     found = Fewest({first.world_size: first}, {})
-    choice = sizes(first.ranks_per_node)
+    choice = sorted({*sizes(first.cards_per_node), first.world_size})
     good, bad, at = None, -1, choice.index(first.world_size)
     while True:
         if _trains(run, choice[at], found):
@@ -50,11 +54,18 @@ def search(run: Callable[[int], Report], first: Report) -> Fewest:
         if good is None:
             if bad == len(choice) - 1:
                 return found
-            at = min(2 * bad + 1, len(choice) - 1)
+            at = bisect.bisect_left(choice, min(_FASTER * choice[bad], choice[-1]))
         elif good - bad == 1:
             return found
         else:
-            at = good // 2 if bad < 0 else (good + bad) // 2
+            at = _between(choice, bad, good)
+
+
+def _between(choice: list[int], bad: int, good: int) -> int:
+    """The place of the number that most factors of two divide, in the middle half between two places."""
+    edge = (good - bad - 1) // 4
+    middle = range(bad + 1 + edge, good - edge)
+    return max(middle, key=lambda i: (choice[i] & -choice[i], -abs(2 * i - good - bad)))
 
 
 def _trains(run: Callable[[int], Report], size: int, found: Fewest) -> bool:

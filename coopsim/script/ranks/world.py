@@ -12,15 +12,20 @@ PER_NODE = 8  #: cards of a machine, where nobody says how many
 
 @dataclass(frozen=True)
 class World:
-    """`size` ranks, `per_node` of them on each machine. `run` are those that run here: rank 0, if nothing else is said.
+    """`size` ranks on machines of `cards`. `run` are those that run here: rank 0, if nothing else is said.
 
     `virtual`: each process sees its own card only, as torchrun --virtual-local-rank has it.
     """
 
     size: int
-    per_node: int
+    cards: int
     run: tuple[int, ...] = (0,)
     virtual: bool = False
+
+    @property
+    def per_node(self) -> int:
+        """The ranks on each machine: all, if one has cards enough."""
+        return min(self.cards, self.size)
 
     @property
     def together(self) -> bool:
@@ -55,10 +60,10 @@ class World:
 
     def resized(self, size: int) -> "World":
         """The same with another number of ranks, on as many full machines as that takes."""
-        per_node = min(self.per_node, size)
-        if size % per_node:
-            raise CaptureError(f"{size} ranks do not fill machines of {per_node}; name a multiple of {per_node}")
-        return replace(self, size=size, per_node=per_node)
+        job = replace(self, size=size)
+        if size % job.per_node:
+            raise CaptureError(f"{size} ranks do not fill machines of {self.cards}; name a multiple of {self.cards}")
+        return job
 
     def running(self, ranks: str | None) -> "World":
         """The same with the ranks of `--ranks` to run: "0,7" or "all"; None is rank 0."""
