@@ -94,6 +94,8 @@ class _Session:
         root = places.root_of(error)
         first = (str(root).strip().splitlines() or [""])[0]
         said = f"{type(root).__name__}: {first}" if first else type(root).__name__
+        if isinstance(root.__cause__, Exception):  # as of a stage of a pipeline, which says where but not why
+            said += f" ({type(root.__cause__).__name__}: {(str(root.__cause__).strip().splitlines() or [''])[0]})"
         if "triton" in (getattr(root, "name", "") or "") or _passes_through("triton", root):
             from coopsim.script import toolchain
 

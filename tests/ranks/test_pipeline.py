@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,18 @@ def test_like_stages_of_a_long_pipeline_run_once(phantom_run: Command) -> None:
     assert [one.rank for one in report.ranks] == [0, 1, 8, 14, 15]
     assert [one.alike for one in report.ranks] == [(), tuple(range(2, 8)), tuple(range(9, 14)), (), ()]
     assert not any(one.between for one in report.ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("fsdp",), ("fsdp", "gpipe")])
+def test_one_of_two_pipelines_side_by_side(words: tuple[str, ...], phantom_run: Command) -> None:
+    """Its stages take what those of both take that really run."""
+    script = Script(("python", str(SCRIPTS / "pp_dp.py"), *words), card="h100-80gb", world_size=4, quiet=True)
+    one, both = run(script), run(replace(script, ranks="all"))
+    assert [(stage.rank, stage.pipeline) for stage in one.ranks] == [(0, 2), (1, 2)]
+    keys = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_by_kind")
+    of_one, of_both = ([[getattr(rank, key) for key in keys] for rank in job.ranks] for job in (one, both))
+    assert of_both == [*of_one, *of_one]
 
 
 def figures(of: Callable[[int], int], n: int) -> tuple[list[int], dict[int, int]]:
