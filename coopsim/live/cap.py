@@ -47,6 +47,10 @@ class Cap:
             self.lift()
         return True
 
+    def exceeded(self, limit: int) -> bool:
+        """Has the allocator taken more than this?"""
+        return device.reserved() > limit
+
     def lift(self) -> None:
         """No more."""
         if self._before is not None:

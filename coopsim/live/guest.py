@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from coopsim.live import budget
-from coopsim.live.arena.build import NoArenaError
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.extension import NoExtensionError
 from coopsim.live.session import Session
 
 _ENOUGH = 16  #: steps, if no kind of step occurs twice
@@ -139,7 +139,7 @@ def prepare(told: str) -> None:
     global _arena
     nbytes = Told(**json.loads(told)).arena_bytes
     if nbytes is not None:
-        with contextlib.suppress(NoArenaError):
+        with contextlib.suppress(NoExtensionError):
             install(nbytes)
             _arena = Arena()
 

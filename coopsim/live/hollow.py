@@ -28,5 +28,5 @@ def empty(storage: torch.UntypedStorage) -> None:
 
 
 def fill(storage: torch.UntypedStorage, source: torch.UntypedStorage) -> None:
-    """Let an empty storage take over the memory of another; nothing is copied."""
+    """Let a storage take over the memory of another, in place of its own; nothing is copied."""
     storage._swap_data_ptr_(source)  # type: ignore[attr-defined]

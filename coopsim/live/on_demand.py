@@ -18,7 +18,7 @@ from coopsim.types import Role
 
 _SMALL = 1 / 20_000  #: of the budget: what is smaller is not worth evicting
 _FOR_ROOM = 1 / 8  #: of the budget: what is evicted in a step because of fragmentation, before more is taken
-_SPARE = 16  #: of the budget, the part that a GPU's allocator is left because it fragments
+_SPARE = 16  #: of the budget, the part that PyTorch's caching allocator is left because it fragments
 _PATIENCE = 100  #: recomputations that a step may have above the ops that it has had
 _ANCESTORS = 32  #: evicted values that a score looks back at, at most
 _FAR = 8  #: times the cost of those that were looked at: what more than these would have to be made for
@@ -47,6 +47,7 @@ class OnDemand:
         self._made: list[Cell] = []
         self._kept: list[torch.UntypedStorage] = []
         self._now = 0
+        self.planned: Callable[[], Iterable[Cell]] = tuple  #: what is known of a step that goes by a plan
         self._ends: set[Value] = set()  # what the op that runs changes, and nothing could make again
         self.last: tuple[list[Cell | None], list[Cell | None], Call | None] = [], [], None
 
@@ -132,13 +133,7 @@ class OnDemand:
     def _short(self, leave: Collection[Cell]) -> bool:
         """The device has no room for what the budget has: evict, or let the allocator take more than the budget."""
         if isinstance(self._cap, ArenaCap):
-            victims = self._side_by_side(self._cap, leave)
-            for one in victims:
-                self._evict(one)
-            if not victims and self._cap.higher():
-                self.over_cap = True
-                return True
-            return bool(victims)
+            return self._short_of_addresses(self._cap, leave)
         victim = self._victim(leave) if self._for_room < (self.limit or 0) * _FOR_ROOM else None
         if victim is None and self._cap is not None and self._cap.higher():
             self.over_cap = True
@@ -149,6 +144,38 @@ class OnDemand:
         self._for_room += victim.nbytes
         self._evict(victim)
         return True
+
+    def _short_of_addresses(self, cap: ArenaCap, leave: Collection[Cell]) -> bool:
+        """The arena has no hole for a request: evict until there are so many bytes, and bring these side by side."""
+        while cap.missing > 0 and (victim := self._victim(leave)) is not None:
+            self._evict(victim)
+        if cap.missing <= 0 and self._move(cap):
+            return True
+        for one in (victims := self._side_by_side(cap, leave)):
+            self._evict(one)
+        if victims:
+            return True
+        if (victim := self._victim(leave)) is not None:
+            self._evict(victim)
+            return True
+        if cap.higher():
+            self.over_cap = True
+            return True
+        return False
+
+    def _move(self, cap: ArenaCap) -> bool:
+        """Move what this step has made, so that the request that got no room gets it. False: that will not do."""
+        cells = {}
+        here = {torch.cuda.current_stream()} if self.values.streams is not None else set()
+        for cell in (*self._made, *self.planned()):
+            storage = cell.ref()
+            if storage is not None and not cell.gone and cell.streams <= here and not self.values.must_stay(cell):
+                cells[cap.offset(storage)] = storage
+        moves = cap.moves(set(cells))
+        for at, to in moves:
+            with cap.at(to):
+                self.values.move(cells[at])
+        return bool(moves)
 
     def _side_by_side(self, cap: ArenaCap, leave: Collection[Cell]) -> list[Cell]:
         """Of the arena, what makes room for the request that got none, for the least cost."""
@@ -166,7 +193,7 @@ class OnDemand:
             yield
         finally:
             self._cap.set()
-        self.over_cap |= device.reserved() > self.limit
+        self.over_cap |= self._cap.exceeded(self.limit)
 
     def _call(
         self,
@@ -245,7 +272,8 @@ class OnDemand:
         if self.limit is None:
             return
         over = self._allocated() + nbytes - self.limit
-        missing = over + (self.limit // _SPARE if self._meter is not None else 0)
+        fragments = self._meter is not None and not isinstance(self._cap, ArenaCap)
+        missing = over + (self.limit // _SPARE if fragments else 0)
         if missing > 0 and self.values.recomputes > self._now + _PATIENCE:
             if self._hard and over > 0:
                 raise DoesNotFit(

@@ -127,7 +127,7 @@ class Session:
                 raise
 
     def _new_cap(self) -> Cap | ArenaCap | None:
-        if self._kind == "cpu":
+        if self.arena is not None and self.arena.kind != self._kind:
             self.arena = self._placed = None
         if self.arena is not None and self._placed is not None:
             self.arena.begin()
@@ -355,7 +355,10 @@ class Session:
         before, had = kind.schedule, kind.less
         for _ in range(_NEARER):
             kind.less = less
-            self._plan(kind)
+            if self._placed is not None:
+                self._plan_in_place(kind, self._placed)
+            else:
+                self._plan(kind)
             if kind.schedule is not None:
                 self.replans += 1
                 return

@@ -1,13 +1,14 @@
 """One step as it runs: a dispatch mode that hands every op to the plan, the recorder, or eviction on demand."""
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from coopsim.capture import accumulation
-from coopsim.live.cells import can_start_again, on_device
+from coopsim.live.cells import Cell, can_start_again, on_device
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.follow import Deviation, Follow
 from coopsim.live.hollow import TRAP
@@ -46,6 +47,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.ran_out = False  #: it left its plan because the device had no room
         self.failure: LiveError | None = None
         self.planned = self.follow is not None
+        on_demand.planned = self._planned
         self._counts = values.kind == "cpu"  # there is no allocator to ask
         self._unseen = Unseen(self._address_is_known, self._bring_back)
 
@@ -188,6 +190,10 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.follow.end()
         self.on_demand.adopt(self.follow.cells.values())
         self.follow, self.planned = None, False
+
+    def _planned(self) -> Iterable[Cell]:
+        follow = self.follow
+        return follow.cells.values() if follow is not None and follow.observed is None else ()
 
     def _address_is_known(self, tensor: torch.Tensor) -> None:
         """Somebody asks where a tensor is: it has to be there, and to stay there until the step is over."""

@@ -214,6 +214,12 @@ class Values:
         self._enter(copied)
         return copied
 
+    def move(self, storage: torch.UntypedStorage) -> None:
+        """Its bytes go to other memory."""
+        with torch._C._DisableTorchDispatch():
+            copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
+            hollow.fill(storage, copied)
+
     def _enter(self, storage: torch.UntypedStorage) -> None:
         self.ledger.of(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
 

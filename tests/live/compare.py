@@ -20,7 +20,7 @@ def compare(
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
     losses = [step(i) for i in range(steps)]
-    wanted = [_bits(tensor) for tensor in _tensors(state)]
+    wanted = bits(state)
     del state, step
     gc.collect()  # what is left of it would count
     torch.manual_seed(1)
@@ -30,8 +30,12 @@ def compare(
     for i in range(steps):
         with budget.step():
             found.append(step(i))
-    pairs = zip(wanted, _tensors(state), strict=True)
-    return budget.report() | {"same": losses == found and all(bits == _bits(tensor) for bits, tensor in pairs)}
+    return budget.report() | {"same": losses == found and wanted == bits(state)}
+
+
+def bits(state: Any) -> list[tuple[torch.Size, bytes]]:
+    """Of all tensors in it: shape and bytes."""
+    return [_bits(tensor) for tensor in _tensors(state)]
 
 
 def _bits(tensor: torch.Tensor) -> tuple[torch.Size, bytes]:

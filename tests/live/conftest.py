@@ -14,7 +14,7 @@ from coopsim.phantom import build
 from tests.conftest import ROOT
 
 Child = Callable[..., Any]
-collect_ignore = ["scripts", "programs.py", "compare.py"]  # what child processes run
+collect_ignore = ["scripts", "programs.py", "compare.py", "in_arena.py"]  # what child processes run
 
 
 @pytest.fixture(scope="session")

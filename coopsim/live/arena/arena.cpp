@@ -13,12 +13,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -114,6 +116,7 @@ class Arena {
   int64_t zone = 0;  // 0: from the low end, for what stays; 1: from the high end
   bool may_grow = false;
   Plan plan;
+  int64_t next = -1;  // where the next request goes, if it is free; -1: nobody said
 
   Arena(int device, int64_t size) : device_(device) { stats.size = size / GRANULE * GRANULE; }
 
@@ -127,11 +130,13 @@ class Arena {
 
   void* take(int64_t asked, Stream stream) {
     const int64_t n = round_up(asked);
-    const int64_t wanted = plan.place(n);
-    if (wanted >= 0) stats.planned++;
-    int64_t at = wanted >= 0 && is_free(wanted, n) ? wanted : -1;
-    if (at >= 0) stats.placed++;
-    if (at < 0) at = anywhere(n);
+    int64_t at = std::exchange(next, -1);
+    if (at < 0) {
+      at = plan.place(n);
+      stats.planned += at >= 0;
+      stats.placed += at >= 0 && is_free(at, n);
+    }
+    if (at < 0 || !is_free(at, n)) at = anywhere(n);
     if (at < 0) return nullptr;
     carve(at, n, asked, stream);
     return reinterpret_cast<void*>(base_ + at);
@@ -140,7 +145,12 @@ class Arena {
   // More than was reserved: for an op that cannot be run again.
   void* take_outside(int64_t asked) {
     void* found = nullptr;
-    if (!may_grow || cuda("cudaMalloc", &found, static_cast<size_t>(asked))) return nullptr;
+    if (!may_grow) return nullptr;
+    if (device_ == HOST)
+      found = std::aligned_alloc(GRANULE, static_cast<size_t>(round_up(asked)));
+    else if (cuda("cudaMalloc", &found, static_cast<size_t>(asked)))
+      return nullptr;
+    if (!found) return nullptr;
     outside_[found] = {round_up(asked), asked};
     stats.outside += round_up(asked);
     stats.reserved += round_up(asked);
@@ -156,7 +166,10 @@ class Arena {
       stats.reserved -= other->second.bytes;
       count(-other->second.bytes, -other->second.asked);
       outside_.erase(other);
-      cuda("cudaFree", pointer);
+      if (device_ == HOST)
+        std::free(pointer);
+      else
+        cuda("cudaFree", pointer);
       return true;
     }
     auto found = blocks_.find(reinterpret_cast<int64_t>(pointer) - base_);
@@ -213,10 +226,10 @@ class Arena {
         if (gap.second.bytes >= n) return gap.first;
       return -1;
     }
-    if (plan.at && !free_.empty()) {
-      const auto& top = *free_.rbegin();
-      const int64_t at = top.first + top.second.bytes - n;
-      if (at >= std::max(top.first, plan.height)) return at;
+    for (auto gap = free_.rbegin(); plan.at && gap != free_.rend(); ++gap) {
+      const int64_t high = gap->first + gap->second.bytes;
+      if (high - n >= std::max(gap->first, plan.height)) return high - n;
+      if (high <= plan.height) break;
     }
     auto found = by_size_.lower_bound({n, 0});
     return found == by_size_.end() ? -1 : found->second + found->first - n;
@@ -365,8 +378,9 @@ void* take(int64_t bytes, int device, Stream stream) {
     arena.stats.ooms++;
     arena.stats.wanted = round_up(bytes);
     const int64_t left = arena.stats.size - (arena.stats.allocated - arena.stats.outside);
+    const std::string where = device == HOST ? "the CPU" : "GPU " + std::to_string(device);
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", human(bytes), ". Of the budget of ",
-                     human(arena.stats.size), " on GPU ", device, ", ", human(left), " are free, at most ",
+                     human(arena.stats.size), " on ", where, ", ", human(left), " are free, at most ",
                      human(arena.largest()), " of them side by side");
   }
   return found;
@@ -380,18 +394,36 @@ void give(void* pointer, int device) {
     TORCH_CHECK(arena_of(device).give(pointer), "coopsim: memory is given back that was not taken");
 }
 
-void give_host(void* pointer) { give(pointer, HOST); }
+// Numbers, and states of random numbers, are the host's where there is a GPU: they stay with PyTorch's own allocator.
+constexpr size_t SMALL = 8192;
+
+void give_host(void* pointer);
 
 struct HostArena final : c10::Allocator {
+  c10::Allocator* const small = c10::GetAllocator(c10::DeviceType::CPU);
   c10::DataPtr allocate(size_t n) override {
     const c10::Device cpu(c10::DeviceType::CPU);
-    if (!n) return {nullptr, cpu};
+    if (n <= SMALL) return small->allocate(n);
     void* found = take(static_cast<int64_t>(n), HOST, nullptr);
     return {found, found, &give_host, cpu};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_host; }
   void copy_data(void* to, const void* from, size_t n) const override { default_copy_data(to, from, n); }
 };
+
+HostArena& host() {
+  static HostArena arena;
+  return arena;
+}
+
+// Where memory is asked for without a tensor, PyTorch gives all of it back here.
+void give_host(void* pointer) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (arenas[HOST]->give(pointer)) return;
+  }
+  host().small->raw_deallocate(pointer);
+}
 
 }  // namespace
 
@@ -415,10 +447,13 @@ void coopsim_arena_host(int64_t base, int64_t bytes) {
   arenas[HOST]->reserve(base);
 }
 
-// PyTorch's tensors on the CPU lie in that arena from now on.
-void coopsim_arena_serve_cpu() {
-  static HostArena arena;
-  c10::SetAllocator(c10::DeviceType::CPU, &arena, 255);
+// PyTorch's tensors on the CPU lie in an arena of so many bytes from now on. 1: there is no room for it.
+int coopsim_arena_serve_cpu(int64_t bytes) {
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return 1;
+  coopsim_arena_host(reinterpret_cast<int64_t>(base), bytes);
+  c10::SetAllocator(c10::DeviceType::CPU, &host(), 255);
+  return 0;
 }
 
 const Stats* coopsim_arena_stats(int device) {
@@ -436,6 +471,7 @@ void coopsim_arena_reset_peaks(int device) {
 }
 
 void coopsim_arena_zone(int device, int64_t zone) { arena_of(device).zone = zone; }
+void coopsim_arena_next(int device, int64_t offset) { arena_of(device).next = offset; }
 void coopsim_arena_may_grow(int device, int yes) { arena_of(device).may_grow = yes != 0; }
 
 void coopsim_arena_log(int device) {

@@ -1,6 +1,7 @@
 """The budget where the arena has all memory: nothing can be beyond it, but for ops that must not fail."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 
@@ -13,6 +14,7 @@ class ArenaCap:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
+        self._begun = int(arena.stats.requests)
         self._grows = False
 
     def set(self) -> None:
@@ -36,12 +38,39 @@ class ArenaCap:
         self._grows = False
         self.set()
 
+    def exceeded(self, _limit: int) -> bool:
+        """Is there more than was reserved?"""
+        return int(self._arena.stats.outside) > 0
+
+    @property
+    def missing(self) -> int:
+        """So many bytes more have to be free for the request that got no room last, wherever they are."""
+        stats = self._arena.stats
+        return int(stats.wanted + stats.allocated - stats.outside - stats.size)
+
     def offset(self, storage: torch.UntypedStorage) -> int:
         """Of a storage that has memory, in the arena."""
         return storage.data_ptr() - int(self._arena.stats.base)
 
     def cheapest(self, price: Mapping[int, float]) -> list[int]:
         """Offsets of what to evict for the request that got no room last. price: of what can be, by offset."""
-        layout = [(at, nbytes) for at, nbytes, _ in self._arena.layout()]
         stats = self._arena.stats
-        return window.cheapest(layout, price, int(stats.wanted), int(stats.size))
+        return window.cheapest(self._layout(), price, int(stats.wanted), int(stats.size))
+
+    def moves(self, movable: Collection[int]) -> list[tuple[int, int]]:
+        """What to move for that request, and where to, by offset. movable: what can be, if it came in this step."""
+        stats = self._arena.stats
+        young = {at for at, _, born in self._arena.layout() if born >= self._begun and at in movable}
+        return window.moves(self._layout(), young, int(stats.wanted), int(stats.size))
+
+    @contextmanager
+    def at(self, offset: int) -> Iterator[None]:
+        """Inside, the first request goes there."""
+        self._arena.put_next(offset)
+        try:
+            yield
+        finally:
+            self._arena.put_next(-1)
+
+    def _layout(self) -> list[tuple[int, int]]:
+        return [(at, nbytes) for at, nbytes, _ in self._arena.layout()]

@@ -4,18 +4,27 @@ import ctypes
 
 import torch
 
-from coopsim.live.arena import build, library, statistics
+from coopsim.live.arena import library, statistics
+from coopsim.live.arena.build import ARENA
+from coopsim.live.extension import NoExtensionError
+
+
+def serve_cpu(nbytes: int) -> library.Arena:
+    """An arena of so many bytes of the host's memory, in which PyTorch's tensors on the CPU lie from now on."""
+    if library.load().coopsim_arena_serve_cpu(nbytes):
+        raise MemoryError(f"no {nbytes} bytes")
+    return library.Arena(library.HOST)
 
 
 def install(nbytes: int) -> None:
-    """Of so many bytes on each device that is used; 0: of nearly all that is free. NoArenaError if it cannot be."""
+    """Of so many bytes on each device that is used; 0: of nearly all that is free. NoExtensionError if it cannot be."""
     if torch.version.cuda is None:
-        raise build.NoArenaError("this torch has no CUDA")
+        raise NoExtensionError("this torch has no CUDA")
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        raise build.NoArenaError("CUDA has been used already")
+        raise NoExtensionError("CUDA has been used already")
     lib = library.load()
     lib.coopsim_arena_size(nbytes)
-    file = str(build.library())
+    file = str(ARENA.file())
     allocator = torch.cuda.memory.CUDAPluggableAllocator(file, "coopsim_arena_malloc", "coopsim_arena_free")
     record = ctypes.cast(lib.coopsim_arena_record_stream, ctypes.c_void_p).value
     allocator.allocator().set_record_stream_fn(record)  # type: ignore[no-untyped-call]

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from coopsim.live.arena import build
+from coopsim.live.arena.build import ARENA
+from coopsim.live.extension import NoExtensionError
 
 HOST = 64  #: the number of the arena that lies in the host's memory
 FIRST_FIT, BEST_FIT = 0, 1  #: from the low end, for what stays; from the high end
@@ -39,11 +40,11 @@ class _Stats(ctypes.Structure):
 
 @cache
 def load() -> Any:
-    """Compile it, if need be, and load it. NoArenaError if it cannot be had."""
+    """Compile it, if need be, and load it. NoExtensionError if it cannot be had."""
     try:
-        lib = ctypes.CDLL(str(build.library()))
+        lib = ctypes.CDLL(str(ARENA.file()))
     except OSError as why:
-        raise build.NoArenaError(str(why)) from None
+        raise NoExtensionError(str(why)) from None
     lib.coopsim_arena_stats.restype = ctypes.POINTER(_Stats)
     lib.coopsim_arena_malloc.restype = ctypes.c_void_p
     lib.coopsim_arena_malloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
@@ -54,7 +55,9 @@ def load() -> Any:
     lib.coopsim_arena_logged.restype = lib.coopsim_arena_layout.restype = ctypes.c_int64
     for taking in (lib.coopsim_arena_logged, lib.coopsim_arena_layout):
         taking.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
+    lib.coopsim_arena_serve_cpu.argtypes = [ctypes.c_int64]
     lib.coopsim_arena_zone.argtypes = [ctypes.c_int, ctypes.c_int64]
+    lib.coopsim_arena_next.argtypes = [ctypes.c_int, ctypes.c_int64]
     pointers = [ctypes.c_void_p] * 3
     lib.coopsim_arena_follow.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *pointers, ctypes.c_int64]
     return lib
@@ -69,6 +72,11 @@ class Arena:
     def __init__(self, device: int | None = None) -> None:
         self._lib, self._device, self._given = load(), device or 0, device
         self._told: Any = None  # what is followed: the library reads the number in it that says where the step is
+
+    @property
+    def kind(self) -> str:
+        """Of the memory: of GPUs, `cuda`; the host's, `cpu`."""
+        return "cpu" if self._device == HOST else "cuda"
 
     def begin(self) -> None:
         """A step begins: what it asks for is given back soon, in the main."""
@@ -99,6 +107,10 @@ class Arena:
     def may_grow(self, *, yes: bool) -> None:
         """May it take more than was reserved, from now on?"""
         self._lib.coopsim_arena_may_grow(self._device, int(yes))
+
+    def put_next(self, offset: int) -> None:
+        """The next request goes there, if it is free."""
+        self._lib.coopsim_arena_next(self._device, offset)
 
     def log(self) -> None:
         """Write down requests from here on."""

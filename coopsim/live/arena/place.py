@@ -1,7 +1,8 @@
 """Addresses for the requests of a planned step, around what is there when it starts. Knows no torch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,24 +37,40 @@ class Places:
 
 
 def place(asked: Requests, resting: Resting, limit: int) -> Places:
-    """Places for steps that follow each other, in the largest hole between what is resting."""
+    """Places for steps that follow each other: in the largest hole between what is resting, or in all holes.
+
+    A step that makes state for good, as an optimizer's first, is followed by others: it has the state lowest.
+    """
     low, high = _hole(resting, limit)
-    offset = np.full(len(asked.nbytes), -1)
-    for i, nbytes in enumerate(asked.nbytes):
-        if asked.state[i] and asked.until[i] >= TO_THE_END:
-            offset[i] = low
-            low += nbytes
+    state = _state(asked)
+    if state.any():
+        return _place_once(asked, state, resting, low)
     cycle = cycle_of(asked)
     items = cycle.items
     found = _search(items, high - low)
-    if found is None:
-        found = _greedy(items)
-    needed, bound = (low + n + limit - high for n in (height(items, found), lower_bound(items)))
-    inside = found + items.bytes <= high - low
+    if found is not None:
+        found += low
+    else:
+        holes = [(0, low), (high, limit - high)], resting
+        found = min((_greedy(items, _taken(blocks)) for blocks in holes), key=_top(items))
+    offset = np.full(len(asked.nbytes), -1)
     ours = cycle.request >= 0
-    offset[cycle.request[ours]] = np.where(inside, found + low, -1)[ours]
+    offset[cycle.request[ours]] = np.where(found + items.bytes <= limit, found, -1)[ours]
     left = [(int(offset[i]), asked.nbytes[i], until) for i, until in cycle.left if offset[i] >= 0]
-    return Places(offset.tolist(), _height(asked, offset), needed, bound, left)
+    bound = sum(n for _, n in resting) + lower_bound(items)
+    return Places(offset.tolist(), _height(asked, offset), height(items, found), bound, left)
+
+
+def _place_once(asked: Requests, state: Any, resting: Resting, low: int) -> Places:
+    nbytes, start = np.array(asked.nbytes, np.int64), np.arange(len(asked.nbytes))
+    until = np.minimum(asked.until, len(nbytes))
+    offset = np.full(len(nbytes), -1)
+    offset[state] = low + np.cumsum(nbytes[state]) - nbytes[state]
+    items = Items.of(nbytes[~state], start[~state], until[~state])
+    offset[~state] = _greedy(items, np.concatenate([_taken(resting), _rows(offset, nbytes, start, until, state)]))
+    all_of_it = Items.of(nbytes, start, until)
+    bound = sum(n for _, n in resting) + lower_bound(all_of_it)
+    return Places(offset.tolist(), _height(asked, offset), height(all_of_it, offset), bound, [])
 
 
 def around(asked: Requests, places: Places, others: Sequence[Gone], resting: Resting, limit: int, first: int) -> Places:
@@ -61,24 +78,30 @@ def around(asked: Requests, places: Places, others: Sequence[Gone], resting: Res
 
     What they are in the way of goes where there is room.
     """
-    nbytes, until = np.array(asked.nbytes, np.int64), np.array(asked.until, np.int64)
+    nbytes, until = np.array(asked.nbytes, np.int64), np.minimum(asked.until, len(asked.until))
     start = np.arange(len(nbytes))
     offset = np.array(places.offset, np.int64)
     coming = start >= first
+    offset[offset + nbytes > limit] = -1
     moved = coming & (offset < 0)
     for at, size, goes in others:
         moved |= coming & (offset >= 0) & (start < goes) & (offset < at + size) & (offset + nbytes > at)
-    stays = coming & ~moved
-    taken = np.concatenate([
-        np.stack([offset[stays], (offset + nbytes)[stays], until[stays], start[stays]], axis=1),
-        np.array([(at, at + size, goes, -1) for at, size, goes in others], np.int64).reshape(-1, 4),
-        np.array([(at, at + size, TO_THE_END, -1) for at, size in resting], np.int64).reshape(-1, 4),
-    ])  # fmt: skip
-    taken = taken[np.argsort(taken[:, 0], kind="stable")]
-    items = Items.of(nbytes[moved], start[moved], until[moved])
-    found = fit(items, np.argsort(-items.bytes, kind="stable"), best=True, around=taken)
+    there = np.array([(at, at + size, goes, -1) for at, size, goes in others], np.int64).reshape(-1, 4)
+    there = np.concatenate([there, _taken(resting)])
+    for anew in (False, True):
+        moved |= coming & ~_state(asked) & anew
+        items = Items.of(nbytes[moved], start[moved], until[moved])
+        taken = np.concatenate([there, _rows(offset, nbytes, start, until, coming & ~moved)])
+        found = _greedy(items, taken) if anew else fit(items, _largest(items), best=True, around=_sorted(taken))
+        if height(items, found) <= limit:
+            break
     offset[moved] = np.where(found + items.bytes <= limit, found, -1)
     return Places(offset.tolist(), _height(asked, offset), places.needed, places.bound, places.left)
+
+
+def _state(asked: Requests) -> Any:
+    """Which requests stay for good."""
+    return np.array(asked.state, bool) & (np.array(asked.until, np.int64) >= TO_THE_END)
 
 
 def at_start(asked: Requests, trace: Trace, others: int) -> Resting:
@@ -109,11 +132,33 @@ def _search(items: Items, room: int) -> Ints | None:
     return None
 
 
-def _greedy(items: Items) -> Ints:
-    """The lowest of some."""
-    keys = Keys(items, sections(items))
-    tries = (fit(items, order, best=best) for order in keys.greedy() for best in (False, True))
-    return min(tries, key=lambda offset: height(items, offset))
+def _greedy(items: Items, taken: Ints) -> Ints:
+    """The lowest of some, around what is taken."""
+    keys, taken = Keys(items, sections(items)), _sorted(taken)
+    tries = (fit(items, order, best=best, around=taken) for order in keys.greedy() for best in (False, True))
+    return min(tries, key=_top(items))
+
+
+def _top(items: Items) -> Callable[[Ints], int]:
+    return lambda offset: height(items, offset)
+
+
+def _largest(items: Items) -> Ints:
+    return np.argsort(-items.bytes, kind="stable")
+
+
+def _rows(offset: Ints, nbytes: Ints, start: Ints, until: Ints, those: Any) -> Ints:
+    """As fit.fit has what is taken."""
+    return np.stack([offset[those], (offset + nbytes)[those], until[those], start[those]], axis=1)
+
+
+def _taken(blocks: Resting) -> Ints:
+    """The same, of what is there for good."""
+    return np.array([(at, at + n, TO_THE_END, -1) for at, n in blocks if n > 0], np.int64).reshape(-1, 4)
+
+
+def _sorted(taken: Ints) -> Ints:
+    return taken[np.argsort(taken[:, 0], kind="stable")]
 
 
 def _height(asked: Requests, offset: Ints) -> int:

@@ -25,6 +25,7 @@ class Placed:
         self._asked: WeakKeyDictionary[Plan, Requests] = WeakKeyDictionary()
         self._places: WeakKeyDictionary[Plan, dict[tuple[Block, ...], Places]] = WeakKeyDictionary()
         self._around: WeakKeyDictionary[Plan, dict[tuple[Any, ...], Places]] = WeakKeyDictionary()
+        self._last: tuple[Plan | None, Places | None] = None, None
         self._begun = self._begun_before = 0  # when this step began, and the one before, in requests
 
     def begin(self) -> None:
@@ -36,6 +37,7 @@ class Placed:
         asked, places = self.asked(plan), self.places(plan, at)
         number = ctypes.c_int64.from_buffer(state, ctypes.sizeof(ctypes.c_int64))
         self._arena.follow(number, asked.start, asked.nbytes, places.offset, places.height)
+        self._last = plan, places
 
     def end(self) -> None:
         """It goes by no plan any more."""
@@ -51,7 +53,7 @@ class Placed:
         """Where that goes, as memory lies now, when entry `at` of its tape comes next."""
         asked = self.asked(plan)
         now = asked.start[at]
-        resting, others = self._lie(asked, now, self._begun_before)
+        resting, others = self._lie(plan, now, self._begun_before)
         usual = self._usual(plan, resting)
         if set(others) <= set(usual.left):
             return usual
@@ -61,30 +63,39 @@ class Placed:
 
     def next(self, plan: Plan) -> Places:
         """Of steps by this plan, when this step is over."""
-        resting, _ = self._lie(self.asked(plan), 0, self._begun)
+        resting, _ = self._lie(plan, 0, self._begun)
         return self._usual(plan, resting)
 
     def _usual(self, plan: Plan, resting: tuple[Block, ...]) -> Places:
         make = partial(place, self.asked(plan), resting, int(self._arena.stats.size))
         return _kept(self._places.setdefault(plan, {}), resting, make)
 
-    def _lie(self, asked: Requests, now: int, since: int) -> tuple[tuple[Block, ...], tuple[Gone, ...]]:
+    def _lie(self, plan: Plan, now: int, since: int) -> tuple[tuple[Block, ...], tuple[Gone, ...]]:
         """How memory lies: what stays, and what goes. `now`: so many requests of the step are over.
 
-        What was there before request `since` stays. Of what is younger, so much goes as the plan says of its sizes.
+        What was there before request `since` stays. Of what is younger, that goes which a step by this plan has left;
+        else so much of each size as the plan says, from the highest down: what stays lies low.
         """
-        going = _by_size(asked.initial)
-        until_now = zip(asked.nbytes[:now], asked.until[:now], strict=True)
-        made = _by_size((nbytes, until) for nbytes, until in until_now if until > now)
-        resting: list[Block] = []
+        asked = self.asked(plan)
+        made = zip(asked.nbytes[:now], asked.until[:now], strict=True)
+        own, going = (_by_size((n, until) for n, until in some if until > now) for some in (made, asked.initial))
+        last, places = self._last
+        left = {(at, n): until for at, n, until in places.left} if last is plan and places is not None else {}
+        layout = [(offset, nbytes, born) for offset, nbytes, born in self._arena.layout() if born >= since]
         others: list[Gone] = []
-        for offset, nbytes, born in self._arena.layout():
-            those = (made if now and born >= self._begun else going).get(nbytes) if born >= since else None
-            if those:
+        for offset, nbytes, born in layout:
+            until = left.get((offset, nbytes), -1)
+            if born < self._begun and until in going.get(nbytes, []):
+                going[nbytes].remove(until)
+                others.append((offset, nbytes, until))
+        known = {offset for offset, _, _ in others}
+        for offset, nbytes, born in reversed(layout):
+            those = (own if now and born >= self._begun else going).get(nbytes)
+            if those and offset not in known:
                 others.append((offset, nbytes, those.pop()))
-            else:
-                resting.append((offset, nbytes))
-        return tuple(resting), tuple(others)
+        known = {offset for offset, _, _ in others}
+        resting = ((offset, nbytes) for offset, nbytes, _ in self._arena.layout() if offset not in known)
+        return tuple(resting), tuple(sorted(others))
 
 
 def _kept(known: dict[Any, Places], key: Any, make: Callable[[], Places]) -> Places:

@@ -29,9 +29,9 @@ struct State {
   int64_t engaged, at, broken, gone, done, evictions, recomputes;
 };
 
-// What Python is called for. again: run a call that Python has kept; how many results, -1 if that failed. roomy: from
-// now on (1), or no more (0), an op may go over the budget. foreign: a storage on the CPU whose memory is not PyTorch's
-// allocator's, which Python has to count.
+// What Python is called for. again: run a call that Python has kept; how many results, each with a reference that is
+// ours, -1 if that failed. roomy: from now on (1), or no more (0), an op may go over the budget. foreign: a storage on
+// the CPU whose memory is not PyTorch's allocator's, which Python has to count.
 struct Callbacks {
   int64_t (*again)(int64_t op, StorageImpl* const* operands, int64_t n, StorageImpl** results) = nullptr;
   void (*roomy)(int64_t enter) = nullptr;
@@ -186,7 +186,7 @@ class Follower {
   bool execute(const Row& row, Stack* stack) {
     c10::impl::ExcludeDispatchKeyGuard below(
         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
-    if (table_->kind == c10::DeviceType::CPU) {
+    if (table_->kind == c10::DeviceType::CPU && !callbacks.roomy) {  // nothing can be short
       row.op->callBoxed(stack);
       return true;
     }
@@ -334,7 +334,7 @@ class Follower {
     std::vector<StorageImpl*> found(made_by(op).results.size());
     const int64_t n = callbacks.again(op, operands.data(), static_cast<int64_t>(operands.size()), found.data());
     std::vector<StoragePtr> results;
-    for (int64_t i = 0; i < n; i++) results.push_back(found[i] ? StoragePtr::reclaim_copy(found[i]) : StoragePtr());
+    for (int64_t i = 0; i < n; i++) results.push_back(found[i] ? StoragePtr::reclaim(found[i]) : StoragePtr());
     return results;
   }
 

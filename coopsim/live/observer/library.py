@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from coopsim.live.extension import NoExtensionError
 from coopsim.live.hollow import TEXT
-from coopsim.live.observer import build
+from coopsim.live.observer.build import OBSERVER
 from coopsim.live.observer.table import Table
 
 _TEXT = 4000
@@ -23,8 +24,8 @@ _NUMBER = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 @cache
 def load() -> Any:
-    """The library. NoObserverError if there is none."""
-    lib = ctypes.PyDLL(str(build.library()))
+    """The library. NoExtensionError if there is none."""
+    lib = ctypes.PyDLL(str(OBSERVER.file()))
     lib.coopsim_follower.restype = lib.coopsim_table.restype = ctypes.c_void_p
     lib.coopsim_state.restype = ctypes.POINTER(ctypes.c_int64 * len(State.FIELDS))
     lib.coopsim_account.restype = ctypes.POINTER(ctypes.c_int64 * 3)
@@ -54,7 +55,6 @@ class Observer:
         self.account = lib.coopsim_account(self._self).contents
         self._callbacks = lib.coopsim_callbacks(self._self).contents
         self._kept: list[Any] = []  # as long as the library may call it
-        self._results: list[Any] = []
 
     def enter(self) -> bool:
         """The mode that was entered last is called through this observer from now on. False: another one is watched."""
@@ -82,12 +82,14 @@ class Observer:
         def run(op: int, operands: Any, n: int, results: Any) -> int:
             try:
                 given = [stored(operands[i]) for i in range(n)]
-                self._results = again(op, given)
+                made = again(op, given)
             except Exception:  # Python will do the same again, and raise it where somebody sees it
                 return -1
-            for i, storage in enumerate(self._results):
+            for i, storage in enumerate(made):
                 results[i] = storage._cdata if storage is not None else 0
-            return len(self._results)
+                if storage is not None:
+                    self._lib.coopsim_hold(ctypes.c_void_p(storage._cdata))  # the library lets go of it
+            return len(made)
 
         def count(address: int) -> None:
             storage = stored(address)
@@ -103,7 +105,6 @@ class Observer:
     def disengage(self) -> None:
         """Every op goes to the mode."""
         self._lib.coopsim_disengage(self._self)
-        self._results = []
 
     def complete(self) -> bool:
         """Has the program all its bytes?"""
@@ -165,5 +166,5 @@ def find() -> tuple[Observer | None, str]:
     """A new observer, or why there is none."""
     try:
         return Observer(), ""
-    except (build.NoObserverError, OSError, AttributeError) as why:
+    except (NoExtensionError, OSError, AttributeError) as why:
         return None, str(why)

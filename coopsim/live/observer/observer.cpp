@@ -144,6 +144,7 @@ int64_t coopsim_run(std::shared_ptr<Call>* call, StorageImpl* const* operands, i
     return -1;
   }
 }
+void coopsim_hold(StorageImpl* storage) { StoragePtr::reclaim_copy(storage).release(); }
 void coopsim_let_go(StorageImpl* storage) { StoragePtr::reclaim(storage); }
 void coopsim_free_call(std::shared_ptr<Call>* call) { delete call; }
 

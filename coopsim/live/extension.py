@@ -1,0 +1,85 @@
+"""Compile C++ of ours for the installed torch, once, into the user's cache folder."""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import torch
+
+from coopsim.phantom import compilers
+from coopsim.phantom.build import cache_folder
+
+_FLAGS = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w"]
+
+
+class NoExtensionError(Exception):
+    """It cannot be had here; the message says why, in one line."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A shared library of one package. sources: files in it, the last of which is compiled and includes the others.
+
+    libraries: flags of the linker. headers: makes more files to be included, by name, from torch's folder of headers.
+    """
+
+    name: str
+    package: str
+    sources: Sequence[str]
+    libraries: Sequence[str]
+    headers: Callable[[Path], dict[str, str]] = lambda _: {}
+
+    def file(self) -> Path:
+        """The compiled library. NoExtensionError if there is no C++ compiler, or if this torch's headers are others."""
+        cxx = compiler()
+        torch_folder = Path(torch.__file__).parent
+        made = cache_folder() / f"{self.name}-{self._key(cxx)}" / f"libcoopsim-{self.name}.so"
+        if made.is_file():
+            return made
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
+            texts = self.headers(torch_folder / "include") | {name: self.source(name) for name in self.sources}
+            for name, text in texts.items():
+                Path(scratch, name).write_text(text, encoding="utf-8")
+            out = Path(scratch, made.name)
+            abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+            command = [cxx, *_FLAGS, abi, f"-I{torch_folder / 'include'}", f"-I{scratch}"]
+            command += [str(Path(scratch, self.sources[-1])), "-o", str(out), f"-L{torch_folder / 'lib'}"]
+            command += self.libraries
+            run = subprocess.run(command, check=False, capture_output=True, text=True, env=_plain())  # noqa: S603
+            if run.returncode:
+                raise NoExtensionError(f"{cxx} cannot compile it: {compilers.first_error(run.stderr)}")
+            out.rename(made)
+        return made
+
+    def source(self, name: str) -> str:
+        """The text of a file of the package."""
+        return resources.files(self.package).joinpath(name).read_text(encoding="utf-8")
+
+    def _key(self, cxx: str) -> str:
+        """Names everything that the result depends on."""
+        asked = subprocess.run([cxx, "--version"], check=False, capture_output=True, text=True, env=_plain())  # noqa: S603
+        h = hashlib.blake2b(digest_size=8)
+        how = Path(__file__).read_text(encoding="utf-8")
+        texts = (*map(self.source, self.sources), self.source("build.py"), how, torch.__version__)
+        for text in (*texts, torch.version.git_version, asked.stdout):
+            h.update(str(text).encode() + b"\0")
+        return h.hexdigest()
+
+
+def compiler() -> str:
+    """The C++ compiler: $CXX, or c++, g++, clang++. NoExtensionError if there is none."""
+    found = compilers.find("CXX")
+    if found is None:
+        raise NoExtensionError(compilers.missing("CXX"))
+    return found
+
+
+def _plain() -> dict[str, str]:
+    """The environment without what the phantom GPU loads into every program."""
+    return {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}

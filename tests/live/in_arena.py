@@ -1,0 +1,132 @@
+"""Train a program on the CPU with its tensors in an arena, by a plan, and compare the bits with a plain run."""
+
+import gc
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from coopsim.live import make, observer, plan_file
+from coopsim.live.arena import placed
+from coopsim.live.arena.install import serve_cpu
+from coopsim.live.arena.place import Places
+from coopsim.live.arena.placed import Placed
+from coopsim.live.arena.requests import TO_THE_END, Requests
+from coopsim.live.budget import Budget, hosts
+from coopsim.live.errors import LiveError
+from coopsim.live.extension import Extension
+from coopsim.live.plan import Plan
+from coopsim.live.session import Session
+from tests.live.compare import bits
+from tests.live.programs import PROGRAMS
+
+POLICY = "foresight-offline"
+
+
+#: In the allocator, what sees to it that nobody gets a place that is taken; and a fault in its stead.
+GUARD = "if (at < 0 || !is_free(at, n)) at = anywhere(n);"
+NO_GUARD = """if (at < 0) at = anywhere(n);
+    if (!is_free(at, n)) {
+      void* taken = reinterpret_cast<void*>(base_ + at);
+      doubles.insert(taken);
+      return taken;
+    }"""
+GIVE = "  bool give(void* pointer) {\n"
+GIVE_DOUBLE = """  std::multiset<void*> doubles;
+  bool give(void* pointer) {
+    if (auto found = doubles.find(pointer); found != doubles.end()) {
+      doubles.erase(found);
+      return true;
+    }
+"""
+
+
+def record(name: str, share: float, path: str) -> dict[str, Any]:
+    """Two steps in an arena that is large enough, and a plan for a share of the peak, with addresses, into a file."""
+    torch.set_num_threads(1)
+    session = Session(None, POLICY, "cpu", arena=serve_cpu(1 << 30))
+    _, step = PROGRAMS[name]()
+    for i in range(2):
+        session.begin()
+        step(i)
+        session.end()
+    for kind in session.kinds:
+        kind.trace.cost_ns[:] = 1000 * (kind.trace.cost_ns > 0)  # measured, so never twice the same
+    session.save(path, name)
+    file = plan_file.load(path)
+    budget = int(share * max(kind.peak_bytes for kind in session.kinds))
+    made = [make.make(kind, POLICY, budget, 0, search=False, arena=True) for kind in file.kinds]
+    plan_file.save(replace(file, header=replace(file.header, budget_bytes=budget), kinds=[m.kind for m in made]), path)
+    return {"why": [m.kind.why for m in made], "budget": budget}
+
+
+def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any]:
+    """Report and figures of the arena; and `same`: were losses and all states those of a run without any of it?"""
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    state, step = PROGRAMS[name]()
+    losses = [step(i) for i in range(steps)]
+    wanted = bits(state)
+    del state, step
+    gc.collect()
+    nbytes = plan_file.load(path).header.budget_bytes
+    arena = serve_cpu(int(slack * nbytes))
+    torch.manual_seed(1)
+    state, step = PROGRAMS[name]()
+    session = Session(None, POLICY, "cpu", path, arena)
+    hosts.append(lambda: session)
+    budget, found, got = Budget(plan=path), [], []
+    for i in range(steps):
+        before = int(arena.stats.planned), int(arena.stats.placed)
+        try:
+            with budget.step():
+                found.append(step(i))
+        except LiveError as error:  # of an account that does not add up
+            return {"same": False, "error": str(error)}
+        got.append((arena.stats.planned - before[0], arena.stats.placed - before[1]))
+    stats = {key: int(getattr(arena.stats, key)) for key in ("reserved_peak", "size", "allocated_peak")}
+    report = {key: getattr(session, key) for key in ("planned_steps", "evictions", "recomputes", "deviations", "why")}
+    return report | stats | {"same": losses == found and wanted == bits(state), "placed": got, "budget": nbytes}
+
+
+def without_guard() -> None:
+    """The allocator of this process gives out what a plan says, whoever has it."""
+    own = Extension.source
+
+    def source(extension: Extension, name: str) -> str:
+        text = own(extension, name)
+        if name == "arena.cpp":
+            assert GUARD in text
+            assert GIVE in text
+            text = text.replace(GUARD, NO_GUARD).replace(GIVE, GIVE_DOUBLE)
+        return text
+
+    Extension.source = source  # type: ignore[method-assign]
+
+
+def shift_addresses() -> None:
+    """Every second request has its place too low by one granule."""
+    own = Placed.places
+
+    def places(self: Placed, plan: Plan, at: int = 0) -> Places:
+        found = own(self, plan, at)
+        return replace(found, offset=[o - 512 if i % 2 and o >= 512 else o for i, o in enumerate(found.offset)])
+
+    Placed.places = places  # type: ignore[method-assign]
+
+
+def end_too_early() -> None:
+    """Places are planned as if everything was given back after half its time."""
+    own = placed.requests_of
+
+    def requests_of(plan: Plan) -> Requests:
+        found = own(plan)
+        found.until = [u if u == TO_THE_END else (i + u + 1) // 2 for i, u in enumerate(found.until)]
+        return found
+
+    placed.requests_of = requests_of
+
+
+def in_python_alone() -> None:
+    """No observer."""
+    observer.find = lambda: (None, "not wanted")
