@@ -25,6 +25,18 @@ class Pinned:
 
 
 @dataclass(frozen=True)
+class OfStream:
+    """Segments that serve the requests of one stream alone: all their bytes, those that are free, and those that were
+    freed but which another stream may still use.
+    """
+
+    stream: int
+    reserved_bytes: int
+    free_bytes: int
+    pending_bytes: int
+
+
+@dataclass(frozen=True)
 class Failure:
     """Memory after a request was refused, or, if none was, at the peak of what was reserved.
 
@@ -59,6 +71,19 @@ class Failure:
     def reserved_bytes(self) -> int:
         """All segments."""
         return sum(s.bytes for s in self.segments)
+
+    @property
+    def streams(self) -> list[OfStream]:
+        """Who has the segments: the stream with most of them first."""
+        found: dict[int, Counter[str]] = {}
+        for segment in self.segments:
+            of = found.setdefault(segment.stream, Counter())
+            of["reserved"] += segment.bytes
+            for block in segment.blocks:
+                of[block.state] += block.bytes
+        rows = [OfStream(stream, of["reserved"], of["f"], of["P"])
+                for stream, of in found.items()]  # fmt: skip
+        return sorted(rows, key=lambda of: (-of.reserved_bytes, of.stream))
 
     def kind_of_free(self, segment: Segment) -> str:
         """What the free memory of a segment is to the request: free, other_streams or other_pool."""

@@ -114,12 +114,33 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
     else:
         lines.append(("it fits", f"{human(first.peak_reserved_bytes)} reserved at the peak, {first.retries} retries"))
         lines.append(("at the peak", ", ".join(part for part in state if not part.startswith("0 B"))))
+    if len(f.streams) > 1:
+        lines.append(("by stream", _by_stream(f)))
     if f.cause == "size":
         return lines
     return lines + [
         ("in the way", f"{human(p.free_bytes)} of {human(p.nbytes)} free, held by {', '.join(p.holders)}")
         for p in f.pinned[:3]
     ]
+
+
+def _by_stream(f: "Failure") -> str:
+    """Free memory of a stream serves no other: with FSDP gathers and reductions are on streams of their own."""
+    most, *others = f.streams
+    rows = [
+        ("one", most.reserved_bytes, most.free_bytes, most.pending_bytes),
+        (
+            f"{len(others)} other{'s' * (len(others) > 1)}",
+            sum(of.reserved_bytes for of in others),
+            sum(of.free_bytes for of in others),
+            sum(of.pending_bytes for of in others),
+        ),
+    ]
+    said = []
+    for name, reserved, free, pending in rows:
+        waits = f", {human(pending)} freed but in use elsewhere (record_stream)" if pending else ""
+        said.append(f"{name}: {human(reserved)} reserved, {human(free)} free{waits}")
+    return f"{'; '.join(said)}; what is free of a stream serves that stream only"
 
 
 def _trials(advice: Any, *, all_trials: bool) -> str:

@@ -175,7 +175,12 @@ def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"], reme
         "verdict": advice.verdict,
         "fits": advice.as_recorded.fits,
         "cause": f.cause,
-        "state": state | {"reserved_bytes": f.reserved_bytes, "pinned": [vars(p) for p in f.pinned[:20]]},
+        "state": state
+        | {
+            "reserved_bytes": f.reserved_bytes,
+            "pinned": [vars(p) for p in f.pinned[:20]],
+            "streams": [vars(s) for s in f.streams],
+        },
         "as_recorded": advice.as_recorded.row(),
         "trials": [t.row() for t in advice.trials],
         "versions": [t.row() for t in advice.versions],

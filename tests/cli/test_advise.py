@@ -14,7 +14,7 @@ from coopsim.replay import measure
 from coopsim.text import human
 from coopsim.trace import TraceBuilder, load, save
 from coopsim.trace.measure import bytes_at_peak, live_bytes, peak_bytes
-from tests.conftest import BERT
+from tests.conftest import BERT, ROOT
 
 MIB = 1 << 20
 
@@ -209,3 +209,15 @@ def test_a_snapshot_says_what_a_trace_would_add(tmp_path: Path, coopsim: Any) ->
     assert "recomputation  not tried: a snapshot does not say what could be recomputed. Record a trace" in out
     found = json.loads(coopsim("advise", tmp_path / "s.pickle", "--memory", "65MiB", "--json").out)
     assert (found["history_ends_at_failure"], found["more_bytes"]) == (True, 63 * MIB)
+
+
+def test_free_memory_by_stream(coopsim: Any) -> None:
+    """The snapshot's program filled 1 GiB on a side stream once, and then needs it elsewhere."""
+    state = json.loads(coopsim("advise", ROOT / "examples" / "snapshot.pickle", "--json").out)["state"]
+    one, other = state["streams"]
+    assert other["reserved_bytes"] == 1024 * MIB
+    assert other["free_bytes"] == state["other_streams_bytes"] == 1016 * MIB
+    assert one["free_bytes"] == state["free_bytes"] + state["other_pool_bytes"]
+    assert sum(s["reserved_bytes"] for s in state["streams"]) == state["reserved_bytes"]
+    text = coopsim("advise", ROOT / "examples" / "snapshot.pickle").out
+    assert "; 1 other: 1 GiB reserved, 1016 MiB free; what is free of a stream serves that stream only" in text
