@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coopsim.live.make import Made
     from coopsim.live.plan_file import PlanFile
 
-_RUNS = 4  #: by a plan that is mended, at most
+_RUNS = 6  #: by a plan that is mended, at most
 
 
 def run(args: argparse.Namespace) -> int:

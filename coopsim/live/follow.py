@@ -18,6 +18,10 @@ class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without
     """The step is not the one that the plan is for."""
 
 
+class Outgrown(Deviation):
+    """Its data are larger than the plan's."""
+
+
 #: An entry of a step as it ran: cells of its operands and of its results, and its call if that was kept.
 Taken = tuple[list[Cell | None], list[Cell | None], Call | None]
 
@@ -189,6 +193,11 @@ class Follow:
                 if storage is not None:
                     kept.held[v] = storage
         return out
+
+    def check_elements(self, row: Row, given: list[torch.Tensor]) -> None:
+        """Outgrown if an operand is larger than in the step that the plan was made for."""
+        if any(tensor.numel() > n for tensor, n in zip(given, row.elements, strict=False)):
+            raise Outgrown("works on larger tensors")
 
     def check_changed(self, row: Row, given: list[torch.Tensor]) -> None:
         """Deviation if an op that changes data in place is about to change what the plan thinks it leaves alone."""

@@ -1,5 +1,6 @@
 """A schedule, dispatched op by dispatched op: what to do before, around and after each. Knows no torch."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +8,7 @@ from typing import Any, Protocol
 
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
-from coopsim.types import Action
+from coopsim.types import Action, Role
 from coopsim.validate.program import Program, Value
 
 HOLD = "coopsim.hold"  #: a pseudo-op, which nobody dispatches: what it reads, the program may look at from then on
@@ -17,6 +18,7 @@ class Entry(Protocol):
     """A dispatched op of the recorded step. Storages are numbers of the trace, -1 for one that it does not have."""
 
     func: Any
+    shapes: Any  #: of its operands first: the sizes and then the type of each
     op: int  #: in the trace; -1 for a view, and for whatever else the trace leaves out
     inputs: list[int]
     results: list[int]
@@ -57,7 +59,8 @@ class Row:
 
     look, find: (position, storage) of operands and results whose storages matter. makes: versions after it. copies:
     values of which the older version is wanted later, too. keep: values that the program lets go and the schedule does
-    not. call: keep the call, something may need it.
+    not. call: keep the call, something may need it. elements: of its operands, where data of the program's enters that
+    may be of another size in another step; else empty.
     """
 
     entry: Entry
@@ -68,6 +71,7 @@ class Row:
     copies: list[Value]
     keep: list[Value]
     call: bool
+    elements: list[int]
     func: Any = field(init=False)
     idle: bool = field(init=False)  #: there is nothing to do
 
@@ -170,7 +174,7 @@ class Plan:
         watch |= {s for values in (*self._keep.values(), *self._copies.values()) for s, _ in values}
         for op in self._calls:
             watch |= {s for s, _ in (*reads[op], *writes[op])} | self.mutates[op]
-        rows = []
+        rows, outside = [], self._outside()
         for entry in tape:
             op = entry.op
             rows.append(
@@ -183,6 +187,18 @@ class Plan:
                     copies=self._copies.get(op, []) if op >= 0 else [],
                     keep=self._keep.get(op, []) if op >= 0 else [],
                     call=op in self._calls,
+                    elements=_elements(entry) if outside.intersection(entry.inputs) else [],
                 )
             )
         return rows
+
+    def _outside(self) -> set[int]:
+        """Storages of data that no op of the step has made from others."""
+        trace = self.trace
+        found = {s for s, role in enumerate(trace.role) if role == Role.INPUT and trace.alive_at_start[s]}
+        makes = zip(trace.reads.rows(), trace.creates.rows(), strict=True)
+        return found.union(s for reads, creates in makes if not reads for s in creates)
+
+
+def _elements(entry: Entry) -> list[int]:
+    return [math.prod(sizes[:-1]) for sizes in entry.shapes[0]]

@@ -7,6 +7,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from coopsim import allocators, metrics, policies
 from coopsim.optimum.problem import problem_of
 from coopsim.options import ReplayOptions
@@ -17,6 +19,7 @@ from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace import Trace
+from coopsim.trace.table import Ragged
 from coopsim.types import InPlace, Outcome, Pinning, Role
 
 _CHEAP = 1.1  #: cost over that without recomputation, up to which nothing else is tried
@@ -26,13 +29,23 @@ _OPTIONS = ReplayOptions(steps=1)
 _ROOMY = 4  #: times the budget: an arena in which addresses are always found
 
 
-def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
+def find(trace: Trace, policy: Policy | str, budget: int, spare: int = 0) -> Schedule:
     """One that runs to its end: a policy's own in an arena, if that is cheap enough; else the cheapest of several.
 
     Those are a plan that has no addresses, one in the shape of checkpointing, and a replay in a counter. If none does,
-    or all cost several times the step, one whose header says so.
+    or all cost several times the step, one whose header says so. spare: of the budget, bytes that are left; where they
+    cannot be, because an op needs them whatever is evicted, as many as can.
     """
     policy = policies.find(policy) if isinstance(policy, str) else policy
+    found = _within(trace, policy, budget - spare)
+    if not spare or found.header["outcome"] == Outcome.OK or not policy.plans:
+        return found
+    padded = _padded(trace, budget, spare)
+    plans = [_without_addresses(padded, policy, budget, segmented=segmented) for segmented in (False, True)]
+    return _cheapest([found, *(_without_padding(plan, trace) for plan in plans)])
+
+
+def _within(trace: Trace, policy: Policy, budget: int) -> Schedule:
     first = _schedule(trace, policy, budget, "arena")
     planned = not policy.plans or first.header["planned_steps"]
     if planned and _cost(first) <= _CHEAP:
@@ -42,6 +55,10 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
         found += [_without_addresses(trace, policy, budget, segmented=segmented) for segmented in (False, True)]
     if min(map(_cost, found)) > _DEAR:
         found.append(_schedule(trace, policy, budget, "counter"))
+    return _cheapest(found)
+
+
+def _cheapest(found: list[Schedule]) -> Schedule:
     best = min(found, key=_cost)
     if best.header["outcome"] == Outcome.OK and _cost(best) > _DEAR:
         return replace(best, header=dict(best.header) | {"outcome": Outcome.THRASH, "overhead_limit": _DEAR})
@@ -51,6 +68,26 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
 def _cost(schedule: Schedule) -> float:
     overhead = schedule.overhead
     return overhead if overhead is not None else math.inf
+
+
+def _padded(trace: Trace, budget: int, spare: int) -> Trace:
+    """Each op with a temporary of so many bytes, or of half of what it leaves of the budget at most."""
+    extra = [min(spare, max(budget - need, 0) // 2) for need in needs(trace)]
+    rows = [[*row, nbytes] for row, nbytes in zip(trace.temporaries.rows(), extra, strict=True)]
+    return replace(trace, temporaries=Ragged.of(rows), requests=Ragged.of([] for _ in rows))
+
+
+def _without_padding(schedule: Schedule, trace: Trace) -> Schedule:
+    """As a schedule of the trace itself, whose temporaries come first in each op. Its peak is with what is left."""
+    own = np.diff(trace.temporaries.start)
+    ours = (schedule.storage >= 0) | (schedule.version < 0) | (schedule.version < own[schedule.op])
+    return replace(schedule.select(ours), header=dict(schedule.header) | {"trace": trace.content_hash})
+
+
+def needs(trace: Trace) -> list[int]:
+    """Of each op, the bytes that must be there while it runs, whatever is evicted."""
+    problem = problem_of(trace)
+    return [problem.bytes_of(problem.at_least(op)) + problem.inside[op] for op in range(problem.n_ops)]
 
 
 @dataclass(frozen=True)
@@ -65,14 +102,14 @@ class Least:
 def least(trace: Trace) -> Least:
     """The least of a step. Of its ops' inputs, results and temporaries, those without another role are `of the op`."""
     problem = problem_of(trace)
-    needs = [problem.bytes_of(problem.at_least(op)) + problem.inside[op] for op in range(problem.n_ops)]
-    op = max(range(len(needs)), key=needs.__getitem__)
+    need = needs(trace)
+    op = max(range(len(need)), key=need.__getitem__)
     storage = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1).storage
     held: Counter[str] = Counter({_OF_THE_OP: problem.inside[op]})
     for v in problem.at_least(op):
         role = trace.role[storage[v]]
         held[_OF_THE_OP if role in (Role.ACTIVATION, Role.TEMPORARY) else role] += problem.size[v]
-    return Least(needs[op], trace.name[op], {role: n for role, n in sorted(held.items(), key=lambda x: -x[1]) if n})
+    return Least(need[op], trace.name[op], {role: n for role, n in sorted(held.items(), key=lambda x: -x[1]) if n})
 
 
 def too_much(least: Least, others: int, budget: int) -> str:

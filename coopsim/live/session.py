@@ -85,6 +85,7 @@ class Session:
         self._cap: Cap | ArenaCap | None = None
         self._failure: LiveError | None = None
         self._varies = False
+        self._grows = False  # a step had larger data than the one before
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
@@ -109,7 +110,7 @@ class Session:
         follows = self._observer
         if torch._C._len_torch_dispatch_stack():  # it would run ops unseen by these
             follows, self.no_observer = None, "other dispatch modes see every op"
-        if self._last is not None and self._stable >= _STABLE:
+        if self._last is not None and self._stable >= _STABLE and not self._grows:
             self._step = Step(values, on_demand, None, self._last, [], self.kinds, follows)
             self._step.__enter__()
             return
@@ -192,6 +193,7 @@ class Session:
             self._last = step.kind
             self._prove(step.kind, step)
         elif step.deviated:
+            self._grows |= step.outgrown
             self._deviated(step.deviated)
             self._stable, self._attempts = 0, _ATTEMPTS
         else:
@@ -298,7 +300,7 @@ class Session:
         if budget <= 0:
             kind.why = "nothing is left of the budget"
             return
-        schedule = schedules.find(kind.trace, self.policy, budget)
+        schedule = schedules.find(kind.trace, self.policy, budget + kind.less, kind.less)
         kind.why = schedules.explain(schedule)
         if kind.why:
             return

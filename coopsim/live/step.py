@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from coopsim.capture import accumulation
 from coopsim.live.cells import Cell, can_start_again, on_device
 from coopsim.live.errors import DoesNotFit, LiveError
-from coopsim.live.follow import Deviation, Follow
+from coopsim.live.follow import Deviation, Follow, Outgrown
 from coopsim.live.hollow import TRAP
 from coopsim.live.kinds import Kind
 from coopsim.live.observer import Observer
@@ -44,6 +44,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._observer = observer
         self.follow = Follow(kind.plan, values) if kind and kind.plan else None
         self.deviated = ""
+        self.outgrown = False  #: it left its plan because its data are larger
         self.ran_out = False  #: it left its plan because the device had no room
         self.failure: LiveError | None = None
         self.planned = self.follow is not None
@@ -94,6 +95,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 func is row.func or (func is _ADD and row.func is _ADD_IN_PLACE and accumulation.adds_up(args, None))
             ):
                 try:
+                    if row.elements:
+                        follow.check_elements(row, on_device(self.values.kind, (*args, *kwargs.values())))
                     if not row.idle:
                         out = follow.run(row, args, kwargs)
                     else:
@@ -105,6 +108,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self.failure = error
                     raise
                 except Deviation as why:
+                    self.outgrown |= isinstance(why, Outgrown)
                     self._leave_plan(f"op {follow.at}, {func}, {why}")
                 except (RuntimeError, torch.OutOfMemoryError) as error:
                     again = not follow.started or can_start_again(func)

@@ -28,8 +28,9 @@ CARD, SETTINGS, POLICY = "a100-80gb", "expandable_segments:True", "foresight-off
 MODELS = ("bert-large", "gpt-2", "resnet-50", "unet", "swin-t", "llama-1.1b", "vit-b", "t5-base")
 ONLY_BESIDE = ("vit-b", "t5-base")  #: checkpointing: no shares of the plain step
 HOW = ("plain", "checkpoint", "selective")
+CAPPED = "checkpoint, what it allocates"  #: no row of the page's tables
 SHARES = (70, 50, 30)
-TRIES = 4  #: of a plan, as many as coopsim live plan makes
+TRIES = 6  #: of a plan, as many as coopsim live plan makes
 COLUMNS = (
     *("model", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes", "predicted_overhead"),
     *("lower_bound_bytes", "tries", "steps", "planned_steps", "recomputes", "allocator_retries", "why"),
@@ -103,6 +104,26 @@ def tried(model: str, path: str) -> Row:
     return row | {"allocator_retries": torch.cuda.memory_stats()["num_alloc_retries"] - before, "why": why}
 
 
+def capped(model: str, nbytes: int) -> Row:
+    """The checkpointed program, whose allocator may have so much."""
+    import torch
+
+    from experiments.live import train
+
+    total, why = torch.cuda.get_device_properties(0).total_memory, ""
+    row: Row = {"budget_bytes": nbytes}
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction((nbytes + 0.5) / total)
+    try:
+        with train.blocks(model, "checkpoint"):
+            row |= train.peaks(model)
+    except torch.OutOfMemoryError as error:
+        why = str(error).split(". GPU")[0]
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    return row | {"fits": not why, "why": why}
+
+
 def measure(model: str) -> None:
     """In the child: all rows of a model, as they come."""
     import torch
@@ -122,6 +143,7 @@ def measure(model: str) -> None:
             found[how] = row
             say(model, how, row)
         full, checkpointed = (found[how] for how in HOW[:2])
+        say(model, CAPPED, capped(model, checkpointed["allocated_bytes"]))
         shares = () if model in ONLY_BESIDE else SHARES
         budgets = {f"live, {share} %": full["allocated_bytes"] * share // 100 for share in shares}
         budgets["live, what checkpoint reserves"] = checkpointed["reserved_bytes"]

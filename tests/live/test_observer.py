@@ -188,3 +188,31 @@ answer([len(planted), budget.report()])
     left, report = child(steps)
     assert left == 0
     assert (report["steps"], report["planned_steps"], report["deviations"]) == (8, 7, 0)
+
+
+@pytest.mark.parametrize("cxx", ["c++", "/nowhere/c++"])
+def test_a_longer_batch_after_many_shorter_ones_keeps_to_the_budget(child: Child, cxx: str) -> None:
+    """Its ops are the same as theirs, whose plan evicts nothing."""
+    steps = """
+import torch
+import coopsim.live
+torch.set_num_threads(1)
+layers = [layer for _ in range(12) for layer in (torch.nn.Linear(64, 64), torch.nn.GELU())]
+model = torch.nn.Sequential(*layers)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+budget, found = coopsim.live.Budget("6MiB", device="cpu"), []
+for n in [256] * 6 + [1024]:
+    x = torch.randn(n, 64)
+    with budget.step():
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    found.append(budget.report())
+answer(found)
+"""
+    *short, longer = child(steps, CXX=cxx)
+    assert (short[-1]["planned_steps"], short[-1]["evictions"]) == (5, 0)
+    assert short[-1]["peak_allocated_bytes"] < 3 << 20
+    assert longer["evictions"] > 0
+    assert longer["peak_allocated_bytes"] <= 6 << 20
+    assert "works on larger tensors" in longer["deviated"]

@@ -10,9 +10,11 @@ from coopsim.replay.foresight.dry_run import new_dry_run
 from coopsim.replay.foresight.make import make
 from coopsim.replay.foresight.select import keep_all
 from coopsim.replay.lower import lower
+from coopsim.schedule import GIVES_BACK
 from coopsim.trace import load_trace, synth
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import InPlace, Pinning
+from coopsim.types import Action, InPlace, Pinning
+from coopsim.validate import validate
 
 MIB = 1 << 20
 
@@ -50,3 +52,23 @@ def test_what_is_found_costs_less_than_twice_the_step_or_is_refused() -> None:
         assert schedules.explain(schedule) or schedule.overhead < 1.75
     assert not schedules.explain(found[0])
     assert sum(least.held.values()) == least.nbytes
+
+
+def test_what_is_to_be_spared_is_spared_where_it_can_be() -> None:
+    """More than an op leaves that needs most whatever is evicted: there as much as can be, elsewhere all of it."""
+    trace = load_trace("gpt-2")
+    needs = schedules.needs(trace)
+    budget, spare = int(1.15 * max(needs)), max(needs) // 5
+    assert budget - spare < max(needs)
+    schedule = schedules.find(trace, "foresight-offline", budget, spare)
+    assert not schedules.explain(schedule)
+    assert validate(schedule, trace) == []
+    now, most = 0, [0] * trace.n_ops
+    for action, _, op, _, _, _, nbytes, _, _ in schedule.rows():
+        if action == Action.COMPUTE:
+            most[op] = now
+        elif action != Action.RECOMPUTE:
+            now += nbytes if action == Action.ALLOC else -nbytes if Action(action) in GIVES_BACK else 0
+    assert max(most) <= budget
+    roomy = [op for op in range(trace.n_ops) if needs[op] + 2 * spare < budget]
+    assert max(most[op] for op in roomy) <= budget - spare < max(most)

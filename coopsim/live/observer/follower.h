@@ -98,12 +98,15 @@ class Follower {
     return true;
   }
 
-  // The row that comes next, if this op is its.
+  // The row that comes next, if this op is its, and works on no larger data.
   const Row* next(const OperatorHandle& op, const Stack* stack) const {
     if (!state.engaged || state.broken || state.at >= static_cast<int64_t>(table_->rows.size())) return nullptr;
     const Row& row = table_->rows[static_cast<size_t>(state.at)];
     if (!row.op) return nullptr;
-    return *row.op == op || (stack && row.sums && adds_up(op, *stack)) ? &row : nullptr;
+    if (!(*row.op == op) && !(stack && row.sums && adds_up(op, *stack))) return nullptr;
+    const bool more =
+        stack && !row.elements.empty() && outgrows(*stack, row.given, row.tensors, table_->kind, row.elements);
+    return more ? nullptr : &row;
   }
 
   // Run the op of a row. False: nothing was done to the stack, and Python has to go on.

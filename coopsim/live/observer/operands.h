@@ -42,6 +42,25 @@ inline void collect(const IValue& value, c10::DeviceType kind, Found& found) {
   }
 }
 
+inline void count(const IValue& value, c10::DeviceType kind, c10::SmallVector<int64_t, 16>& found) {
+  if (value.isTensor()) {
+    if (counts(value.toTensor(), kind)) found.push_back(value.toTensor().numel());
+  } else if (value.isList()) {
+    for (const IValue& one : value.toListRef()) count(one, kind, found);
+  }
+}
+
+// Of the `n` values on top of the stack: has a tensor more elements than these?
+inline bool outgrows(const Stack& stack, size_t n, const std::vector<int32_t>& positions, c10::DeviceType kind,
+                     const std::vector<int64_t>& elements) {
+  c10::SmallVector<int64_t, 16> found;
+  const IValue* first = stack.data() + (stack.size() - n);
+  for (const int32_t i : positions) count(first[i], kind, found);
+  for (size_t i = 0; i < std::min(found.size(), elements.size()); i++)
+    if (found[i] > elements[i]) return true;
+  return false;
+}
+
 // On top of the stack are `n` values, of which those at `positions` may be tensors.
 inline Found top(const Stack& stack, size_t n, const std::vector<int32_t>& positions, c10::DeviceType kind) {
   Found found;

@@ -39,6 +39,7 @@ struct Row {
   std::optional<OperatorHandle> op;
   size_t given = 0, returned = 0;
   std::vector<int32_t> tensors, made;  // positions of tensors among arguments and results
+  std::vector<int64_t> elements;  // of the operands, where the program's data enter: they must not be more
   std::vector<Watch> look, find;
   std::vector<Value> makes, copies, keep;
   std::vector<Action> before;
@@ -67,6 +68,12 @@ class Reader {
   std::vector<int32_t> numbers() {
     std::vector<int32_t> all(static_cast<size_t>(next()));
     for (int32_t& one : all) one = number();
+    return all;
+  }
+
+  std::vector<int64_t> wide() {
+    std::vector<int64_t> all(static_cast<size_t>(next()));
+    for (int64_t& one : all) one = next();
     return all;
   }
 
@@ -111,6 +118,7 @@ class Reader {
     row.starts_again = next() != 0;
     row.creates = next() != 0;
     row.views = next() != 0;
+    row.elements = wide();
     row.look = pairs<Watch>();
     row.find = pairs<Watch>();
     row.makes = pairs<Value>();

@@ -49,6 +49,7 @@ def _row(plan: Plan, row: Row) -> list[int]:
     creates = any(s < 0 or s not in entry.inputs for s in entry.results)
     changes = entry.mutable and bool(plan.watched)
     numbers = [entry.op if row.call else -1, changes, _starts_again(row.func), creates, view]
+    numbers += _counted(row.elements)
     for pairs in (row.look, [] if view else row.find, row.makes, row.copies, row.keep):
         numbers += _pairs(pairs)
     numbers.append(len(row.before))
