@@ -12,8 +12,8 @@ from coopsim.live.schedules import Least
 from coopsim.trace.measure import peak_bytes
 
 _GRANULE = 512
-PLACINGS = 5  #: plans that are made until one is found that has places for all in the arena
-_FINE = 400  #: of the budget, the part that the next of them has less at least
+PLACINGS = 7  #: plans that are made until one is found that has places for all in the arena
+_FINE = 400  #: of the budget, the part that the second of them has less at least, and twice as much each time
 _CLOSE = 0.02  #: of the peak: as near is the least budget with a plan known
 
 
@@ -68,7 +68,7 @@ def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
     """Of some plans that leave more and more of the budget, the first with places for all; else the lowest."""
     found: list[tuple[int, Planned]] = []
     made, tape = kind, cast("Any", kind.tape)
-    for _ in range(PLACINGS):
+    for k in range(PLACINGS):
         made = _planned(made, policy, budget - others - made.less)
         if made.schedule is None:
             break
@@ -78,13 +78,13 @@ def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
         found.append((places.needed, made))
         if places.needed <= budget:
             return made
-        made = replace(made, less=made.less + more_to_leave(places, budget))
+        made = replace(made, less=made.less + more_to_leave(places, budget, k))
     return min(found, key=lambda one: one[0])[1] if found else made
 
 
-def more_to_leave(places: Places, budget: int) -> int:
-    """Bytes that the next plan is to leave, after one for which no places were found."""
-    return max(places.bound - budget, 0) + budget // _FINE
+def more_to_leave(places: Places, budget: int, k: int) -> int:
+    """Bytes that the next plan is to leave, after the k-th for which no places were found."""
+    return max(places.bound - budget, 0) + (budget << k) // _FINE
 
 
 def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> int | None:

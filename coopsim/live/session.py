@@ -117,6 +117,8 @@ class Session:
         model = device.cost_model(self._kind)
         recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand, self.arena)
         undecided = self._candidates()
+        if self._placed is not None and undecided and undecided[0].plan is not None:
+            recorder.state = self._placed.expect(undecided[0].plan)
         self._step = Step(values, on_demand, recorder, None, undecided, self.kinds, follows)
         self._step.__enter__()
         recorder.begin()
@@ -269,7 +271,7 @@ class Session:
         """Plan so that all requests find places within the budget; if they do not, with those that reach least high."""
         assert self.limit is not None
         best: tuple[int, int, Schedule] | None = None
-        for _ in range(PLACINGS):
+        for k in range(PLACINGS):
             self._plan(kind)
             if kind.plan is None or kind.schedule is None:
                 break
@@ -278,7 +280,7 @@ class Session:
                 best = places.needed, kind.less, kind.schedule
             if places.needed <= self.limit:
                 return
-            kind.less += more_to_leave(places, self.limit)
+            kind.less += more_to_leave(places, self.limit, k)
         if best is not None:
             _, kind.less, kind.schedule = best
             kind.why = ""

@@ -170,6 +170,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return
             follow.begin(self._observer)
         recorder.end(learn=False)
+        if follow is None and self.values.placed is not None:
+            self.values.placed.end()
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
 
     def _switch(self, func: Any) -> bool:

@@ -17,6 +17,7 @@ from coopsim.live.arena import recorded
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
 from coopsim.live.cells import Call, Cell, on_device
 from coopsim.live.ledger import LiveLedger
+from coopsim.live.observer import State
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.plan import HOLD
 from coopsim.trace import Trace
@@ -53,6 +54,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         self.asked: dict[int, recorded.Log] = {}  #: by number of the op, what it asked of the arena
         self.ledger = ledger
         self.tape: list[Taped] = []
+        self.state: Any = None  #: of who places requests for the plan that this may turn out to be (follow.Follow)
         self.workspaces: dict[int, int] = {}  #: by number of the op, bytes that it took and gave back inside
         self.on_demand = on_demand
         self.decided = 0  #: ops until data met a parameter, from when on the sizes of the batch are known; 0: not yet
@@ -70,6 +72,8 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
 
     def commit(self) -> None:
         """This recording will be wanted: learn what each storage is to the step."""
+        if self.state is not None and self._arena is not None:
+            self._arena.unfollow()
         gc.collect()  # else what is garbage already would count as needed
         objects = roles.Objects.now()
         refused.objects(objects)
@@ -139,6 +143,8 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         if self._logged:
             self.asked[number] = self._logged
         self.tape.append(entry)
+        if self.state is not None:
+            self.state[State.AT] = len(self.tape)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
             if self._kind == "cpu":

@@ -39,6 +39,12 @@ class Placed:
         self._arena.follow(number, asked.start, asked.nbytes, places.offset, places.height)
         self._last = plan, places
 
+    def expect(self, plan: Plan) -> Any:
+        """The step may go by this plan: put its first requests so. Gives a state as `follow` takes one, to be kept."""
+        state = (ctypes.c_int64 * 2)()
+        self.follow(plan, state, 0)
+        return state
+
     def end(self) -> None:
         """It goes by no plan any more."""
         self._arena.unfollow()
@@ -78,7 +84,9 @@ class Placed:
         """
         asked = self.asked(plan)
         made = zip(asked.nbytes[:now], asked.until[:now], strict=True)
-        own, going = (_by_size((n, until) for n, until in some if until > now) for some in (made, asked.initial))
+        own, going = (
+            _by_size((n, until) for n, until in some if until > now or not now) for some in (made, asked.initial)
+        )
         last, places = self._last
         left = {(at, n): until for at, n, until in places.left} if last is plan and places is not None else {}
         layout = [(offset, nbytes, born) for offset, nbytes, born in self._arena.layout() if born >= since]
