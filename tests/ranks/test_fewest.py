@@ -86,7 +86,7 @@ def test_on_the_phantom(phantom_run: Command) -> None:
     )
     found = json.loads(answer.out)
     least, below = found["fewest_ranks"], found["fails"]
-    assert sizes(2).index(least) == sizes(2).index(below) + 1
+    assert sizes(8).index(least) == sizes(8).index(below) + 1
     assert found["trains_report"]["peak_device_bytes"] <= 650 << 20
     assert (found["trains_report"]["world_size"], found["fails_report"]["outcome"]) == (least, "oom")
 
