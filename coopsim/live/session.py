@@ -34,6 +34,7 @@ _FRAGMENTS = 50  #: of the budget, the part that the first plan leaves to what a
 _NEARER = 3  #: tries of less, if with that there is no plan
 _PROOF = 3  #: steps: what the allocator has free, and where, changes from step to step
 _MARGIN = 0.01  #: of the budget, for what the allocator cannot use; twice as much each time that it was not enough
+_ROOMY = 2  #: times what a step takes, in a budget: if it leaves its plan, what it makes from there on may be evicted
 _KINDS = 32  #: the latest ones that are kept
 
 
@@ -312,8 +313,9 @@ class Session:
     def _follow(self, kind: Kind) -> None:
         """Make ready to follow its schedule. While it is not proven, a step may run out of memory and leave it."""
         if kind.schedule is not None:
-            everything = self._varies or (not kind.proven and self._kind == "cuda")
-            evict = kind.peak_bytes + self._others + kind.less > (self.limit or 0)
+            needed, limit = kind.peak_bytes + self._others, self.limit or 0
+            everything = self._varies or (not kind.proven and self._kind == "cuda") or _ROOMY * needed > limit
+            evict = needed + kind.less > limit
             kind.plan = Plan(kind.trace, kind.schedule, kind.tape, everything=everything, evict=evict)
             kind.plan.overhead = metrics.summary(kind.schedule)["overhead"]
 

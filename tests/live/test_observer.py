@@ -216,3 +216,32 @@ answer(found)
     assert longer["evictions"] > 0
     assert longer["peak_allocated_bytes"] <= 6 << 20
     assert "works on larger tensors" in longer["deviated"]
+
+
+def test_a_branch_that_needs_more_than_the_budget_is_evicted_from(child: Child) -> None:
+    """The steps before it evict nothing, and nearly fill the budget."""
+    steps = """
+import torch
+import coopsim.live
+torch.set_num_threads(1)
+layers = [layer for _ in range(12) for layer in (torch.nn.Linear(64, 64), torch.nn.GELU())]
+model = torch.nn.Sequential(*layers)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+budget, found = coopsim.live.Budget("4MiB", device="cpu"), []
+for again in [False] * 6 + [True]:
+    x = torch.randn(512, 64)
+    with budget.step():
+        y = model(x)
+        if again: y = model(torch.tanh(y))
+        y.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    found.append(budget.report())
+answer(found)
+"""
+    *plain, branch = child(steps)
+    assert (plain[-1]["evictions"], plain[-1]["deviations"]) == (0, 0)
+    assert 3 << 20 < plain[-1]["peak_allocated_bytes"] <= 4 << 20
+    assert branch["deviations"] == 1
+    assert branch["evictions"] > 0
+    assert branch["peak_allocated_bytes"] <= 4 << 20
