@@ -44,6 +44,7 @@ def proposal(case: Case, batch: Batch, part: int) -> Remedy:
         accumulate: tuple[str, ...] = (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
     else:
         accumulate = (
+            "# in the loop, with your names; i counts batches, and zero_grad is called nowhere else",
             f"(loss / {times}).backward()",
             f"if (i + 1) % {times} == 0:",
             "    optimizer.step()",

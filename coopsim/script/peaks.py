@@ -37,7 +37,7 @@ class PeakWatch:
 
     def step_ended(self) -> None:
         """A step is over: what comes belongs to the next."""
-        for device in range(torch.cuda.device_count()):
+        for device in _devices():
             self._take(device)
             self._reset(device)
         if self.first is None:
@@ -48,7 +48,7 @@ class PeakWatch:
 
     def end(self) -> None:
         """The run is over."""
-        for device in range(torch.cuda.device_count()):
+        for device in _devices():
             self._take(device)
 
     def _take(self, device: int) -> None:
@@ -71,6 +71,12 @@ class PeakWatch:
         self._take(device)
         self._hidden = {key: peak for key, peak in self._hidden.items() if key[0] != device}
         self._reset(device)
+
+
+def _devices() -> range:
+    """Those that the script can have used: a script that trains on the CPU has no statistics to ask for."""
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return range(torch.cuda.device_count() if used else 0)
 
 
 def _peaks(stats: dict[str, Any]) -> list[tuple[str, str, dict[str, int]]]:

@@ -66,6 +66,8 @@ def guests(script: Script) -> list[dict[str, Any]]:
         _explain(script, ran.code, ran.reports)
     if not said:
         raise CaptureError(f"{script.title} never imported torch")
+    if script.card and not any(report.get("used") for report in ran.reports):
+        raise _unused(script)
     return said
 
 
@@ -77,7 +79,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         _explain(script, code, reports)
         if not reports:
             raise CaptureError(f"{script.title} left no report: it ended at once, as by os._exit or a signal")
-        raise CaptureError(f"{script.title} never used the GPU: nothing in it ran on the device cuda")
+        raise _unused(script)
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
     oom = code != 0 and any(r["ooms"] for r in used)
     if not oom:
@@ -109,6 +111,10 @@ def _report(script: Script, ran: start.Ran) -> Report:
         guest=most.get("guest", {}),
         **{key: most[key] for key in (*keys, *_STATISTICS)},
     )
+
+
+def _unused(script: Script) -> CaptureError:
+    return CaptureError(f"{script.title} never used the GPU: nothing in it ran on the device cuda")
 
 
 def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:

@@ -1,13 +1,14 @@
 """Where replays run: executors that are given the traces once, and can be had anew when a worker is lost."""
 
-import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Protocol
 
 from coopsim.sweep.worker import hold
@@ -27,6 +28,22 @@ class Workers(Protocol):
         """Give it back. now: what it is at is not waited for."""
 
 
+class _Worker(SpawnProcess):
+    """A process that Ctrl-C does not reach while it starts, either: `_begin` ignores it from then on."""
+
+    def start(self) -> None:
+        resource_tracker.ensure_running()  # started later, it would let the signal through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Spawn(SpawnContext):
+    Process = _Worker
+
+
 class Processes:
     """Processes on this machine, which end when this one does, however it does."""
 
@@ -37,7 +54,7 @@ class Processes:
 
     def start(self, traces: Mapping[str, Trace]) -> Executor:
         """Spawned, as threads of this process may hold locks that a fork would copy."""
-        context = multiprocessing.get_context("spawn")
+        context = _Spawn()
         ours, self._alive = context.Pipe(duplex=False)
         return ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_begin, initargs=(dict(traces), ours))
 
@@ -54,6 +71,7 @@ class Processes:
 def _begin(traces: Mapping[str, Trace], parent: Connection) -> None:
     """Run first in every worker process. Ctrl-C reaches all processes of a terminal; the parent answers it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     hold(traces)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 

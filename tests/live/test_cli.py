@@ -19,10 +19,13 @@ KEYS = {
 }
 
 
-def live(*words: str) -> subprocess.CompletedProcess[str]:
+def called(*words: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "coopsim", "live", "run", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-m", "coopsim", *words], env=environment, capture_output=True, text=True)
+
+
+def live(*words: str) -> subprocess.CompletedProcess[str]:
+    return called("live", "run", *words)
 
 
 @pytest.mark.usefixtures("child")
@@ -49,6 +52,24 @@ def test_what_fails_says_so_in_one_line(words: list[str], code: int, line: str) 
     assert done.returncode == code, done.stderr
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("child")
+@pytest.mark.parametrize("verb", [("live", "run", "--memory", "2GiB"), ("phantom", "run")], ids=" ".join)
+def test_a_script_that_trains_on_the_cpu_is_no_answer(verb: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for _ in range(3):\n"
+        "    model(torch.randn(5, 8)).sum().backward()\n"
+        "    optimizer.step()\n",
+        encoding="utf-8",
+    )
+    done = called(*verb, "--gpu", "rtx-3060", "--", "python", str(file))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("never used the GPU: nothing in it ran on the device cuda\n")
 
 
 @pytest.mark.usefixtures("child")
