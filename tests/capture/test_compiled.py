@@ -46,7 +46,7 @@ def unwatched(how: str) -> list[str]:
 
 
 @inductor
-@pytest.mark.parametrize("how", ["inductor", "reduce-overhead"])
+@pytest.mark.parametrize("how", ["inductor", pytest.param("reduce-overhead", marks=pytest.mark.slow)])
 def test_peaks_and_traces_are_those_of_the_compiled_script(how: str, tmp_path: Path) -> None:
     """Compiled like unwatched, in less memory than eagerly, and never in the user's caches."""
     theirs = {f"{name}_CACHE_DIR": str(tmp_path / "own" / name) for name in ("TRITON", "TORCHINDUCTOR")}
@@ -134,7 +134,7 @@ add[lambda m: (triton.cdiv(a.numel(), m["B"]),)](a, a, o, a.numel())
 @pytest.mark.parametrize(
     ("how", "graphs", "places"),
     [
-        ("aot_eager", 1, []),
+        pytest.param("aot_eager", 1, [], marks=pytest.mark.slow),
         pytest.param("method", 1, [], marks=pytest.mark.slow),
         pytest.param("optimizer", 1, ["optimizer.py"], marks=pytest.mark.slow),
         ("step", 2, ["compiled.py:25", "optimizer.py"]),

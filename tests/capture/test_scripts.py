@@ -110,6 +110,7 @@ def test_scripts_that_cannot_be_judged_get_one_line(text: str, tmp_path: Path) -
     assert not out or out.startswith("tensor")
 
 
+@pytest.mark.slow
 def test_too_short_for_a_trace(tmp_path: Path) -> None:
     code, _, err = phantom_run("--trace", tmp_path / "t", "--steps", 9, "--", "python", SCRIPTS / "custom.py")
     assert code == 2

@@ -57,6 +57,7 @@ answer({name: alone(name) for name in names})
 FIGURES = ("same", "steps", "planned_steps", "evictions", "recomputes", "deviations")
 
 
+@pytest.mark.slow
 def test_by_one_plan_it_does_the_same_as_python(child: Child, tmp_path: Path) -> None:
     """Programs of several sorts by plans from a file, observed and in Python alone: the same is done."""
     text = f"PATH = {str(tmp_path)!r}\n{SAME_PLAN}"

@@ -35,6 +35,7 @@ def planned(name, path, share=0.75):
 """
 
 
+@pytest.mark.slow
 def test_the_first_step_goes_by_plan_too(child: Child, tmp_path: Path) -> None:
     """The step that makes Adam's state is a kind of its own. The plan of another program changes no bits."""
     text = f"""

@@ -27,8 +27,8 @@ from tests.strict import make_strict
 SWITCH = "NUMBA_DISABLE_JIT"
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
-#: One choice less than others, all of which test_any_policy draws, too.
-SIMPLE = ("dtr-local", "largest", "lru", "msps", "random", "static-dtr")
+#: One choice less than others, all of which test_any_policy draws, too; foresight-offline is in test_plans.
+SIMPLE = ("foresight-offline", "dtr-local", "largest", "lru", "msps", "random", "static-dtr")
 TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
@@ -155,7 +155,7 @@ def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:
     policy, ends = shipped.find("thrift"), shipped.find("thrift:placement=two_ended")
     seen: Counter[str] = Counter()
 
-    @settings(TESTING, max_examples=EXAMPLES // 10)
+    @settings(TESTING, max_examples=EXAMPLES // 20)
     @given(long_steps(), st.floats(0.7, 0.95), st.integers(2, 3))
     def agree(trace: Trace, ratio: float, steps: int) -> None:
         how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}

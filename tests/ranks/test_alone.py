@@ -44,6 +44,7 @@ def test_another_rank_than_the_first(job: Job) -> None:
     assert {key: first[key] for key in PEAKS} == {key: last[key] for key in PEAKS}
 
 
+@pytest.mark.slow
 def test_a_shard_of_64_is_smaller_than_one_of_2(job: Job) -> None:
     two, many = job("fsdp2", world=2), job("fsdp2", world=64)
     layer = 2 * 256 * 1024 + 1024 + 256

@@ -41,6 +41,7 @@ def test_work_grows_with_what_is_resident_and_no_faster(policy: str) -> None:
     assert large < 1.5 * small + 1
 
 
+@pytest.mark.slow
 def test_only_what_python_calls_is_compiled_to_machine_code(tmp_path: Path) -> None:
     """Else each kernel would be once more in each that calls it: forty seconds for the first replay, not fifteen."""
     if jit.DISABLED:
