@@ -50,7 +50,7 @@ def train(on_side):
 """
 
 
-@pytest.mark.parametrize("planned", [True, False])
+@pytest.mark.parametrize("planned", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_evicted_blocks_and_ops_run_again_wait_for_the_streams_that_matter(child: Child, *, planned: bool) -> None:
     two, one = child(f"planned = {planned}\n{TRAIN}answer([train(True), train(False)])")
     for report in (two, one):

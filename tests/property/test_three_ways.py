@@ -27,8 +27,8 @@ from tests.strict import make_strict
 SWITCH = "NUMBA_DISABLE_JIT"
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
-#: One choice less than others, all of which test_any_policy draws, too; foresight-offline is in test_plans.
-SIMPLE = ("foresight-offline", "dtr-local", "largest", "lru", "msps", "random", "static-dtr")
+#: One choice less than others, all of which test_any_policy draws, too; the first two are in test_plans.
+SIMPLE = ("foresight", "foresight-offline", "dtr-local", "largest", "lru", "msps", "random", "static-dtr")
 TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
