@@ -81,8 +81,7 @@ class Failure:
             of["reserved"] += segment.bytes
             for block in segment.blocks:
                 of[block.state] += block.bytes
-        rows = [OfStream(stream, of["reserved"], of["f"], of["P"])
-                for stream, of in found.items()]  # fmt: skip
+        rows = [OfStream(stream, of["reserved"], of["f"], of["P"]) for stream, of in found.items()]
         return sorted(rows, key=lambda of: (-of.reserved_bytes, of.stream))
 
     def kind_of_free(self, segment: Segment) -> str:

@@ -179,13 +179,12 @@ def _memory(failed: "OutOfMemory") -> list[tuple[str, str]]:
     """What failed, and what held the memory then."""
     human = text.human
     cached = failed.reserved_bytes - failed.allocated_bytes
-    held = ", ".join(f"{role} {human(nbytes)}" for role, nbytes in failed.held_bytes.items() if nbytes)
     rows = [
         ("failed", f"{failed.op}{f' in {failed.module}' if failed.module else ''}"),
         ("asked for", f"{human(failed.requested_bytes)}; the card had {human(failed.device_free_bytes)} left"),
         ("allocated", human(failed.allocated_bytes)),
         ("cached", f"{human(cached)}, the largest block {human(failed.largest_free_block_bytes)}"),
-        ("held by", held),
+        ("held by", failed.held),
     ]
     for i, group in enumerate(failed.largest):
         by = f"by {group.op}" + (f" in {group.module}" if group.module else "") if group.op else ""

@@ -59,8 +59,7 @@ def _text(script: "Script", found: "Fewest") -> str:
         failed = found.tried[found.fails].out_of_memory if found.fails in found.tried else None
         rows.append((f"with {found.fails}", failed.title if failed else found.refused[found.fails]))
         if failed:
-            held = ", ".join(f"{role} {human(nbytes)}" for role, nbytes in failed.held_bytes.items() if nbytes)
-            rows.append(("held by", f"{held}; activations are not shared out"))
+            rows.append(("held by", f"{failed.held}; activations are not shared out"))
     rows.append(("runs", f"{len(found.tried) + len(found.refused)}; assumed: what trains on some cards, does on more"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 

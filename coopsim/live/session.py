@@ -298,12 +298,12 @@ class Session:
     def _plan(self, kind: Kind) -> None:
         """Make a plan for a kind of step, if there is one."""
         assert self.limit is not None
-        budget = self.limit - self._others - kind.less
+        budget = self.limit - self._others
         kind.plan = kind.schedule = None
-        if budget <= 0:
+        if budget <= kind.less:
             kind.why = "nothing is left of the budget"
             return
-        schedule = schedules.find(kind.trace, self.policy, budget + kind.less, kind.less)
+        schedule = schedules.find(kind.trace, self.policy, budget, kind.less)
         kind.why = schedules.explain(schedule)
         if kind.why:
             return

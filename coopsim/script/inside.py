@@ -47,6 +47,10 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
+
+
 def _passes_through(package: str, error: BaseException) -> bool:
     """Is a frame of that package in the error's stack?"""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
@@ -92,10 +96,10 @@ class _Session:
     def uncaught(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
         """In place of sys.excepthook: remember what ended the script."""
         root = places.root_of(error)
-        first = (str(root).strip().splitlines() or [""])[0]
+        first = _first_line(root)
         said = f"{type(root).__name__}: {first}" if first else type(root).__name__
         if isinstance(root.__cause__, Exception):  # as of a stage of a pipeline, which says where but not why
-            said += f" ({type(root.__cause__).__name__}: {(str(root.__cause__).strip().splitlines() or [''])[0]})"
+            said += f" ({type(root.__cause__).__name__}: {_first_line(root.__cause__)})"
         if "triton" in (getattr(root, "name", "") or "") or _passes_through("triton", root):
             from coopsim.script import toolchain
 

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from coopsim.text import human
+
 Outcome = Literal["ok", "oom"]
 
 
@@ -48,6 +50,11 @@ class OutOfMemory:
         """Where in the script memory ran out."""
         at = f" at {self.place}" if self.place else ""
         return f"out of memory{at}, {self.phase} of step {self.step}"
+
+    @property
+    def held(self) -> str:
+        """What the memory held, the most first."""
+        return ", ".join(f"{role} {human(nbytes)}" for role, nbytes in self.held_bytes.items() if nbytes)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,7 @@ def compare(
     name: str, memory: str | None, policy: str = "foresight-offline", steps: int = STEPS, plan: str | None = None
 ) -> dict[str, Any]:
     """The report of the run inside the budget, and `same`: were losses and all states the same?"""
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    state, step = PROGRAMS[name]()
-    losses = [step(i) for i in range(steps)]
-    wanted = bits(state)
-    del state, step
-    gc.collect()  # what is left of it would count
+    losses, wanted = plain(name, steps)
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
     budget = coopsim.live.Budget(memory, policy, plan)
@@ -31,6 +25,18 @@ def compare(
         with budget.step():
             found.append(step(i))
     return budget.report() | {"same": losses == found and wanted == bits(state)}
+
+
+def plain(name: str, steps: int) -> tuple[list[Any], list[tuple[torch.Size, bytes]]]:
+    """Losses and the bits of all states of a run without a budget, of which nothing is left."""
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    state, step = PROGRAMS[name]()
+    losses = [step(i) for i in range(steps)]
+    wanted = bits(state)
+    del state, step
+    gc.collect()  # what is left of it would count
+    return losses, wanted
 
 
 def bits(state: Any) -> list[tuple[torch.Size, bytes]]:

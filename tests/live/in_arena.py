@@ -1,6 +1,5 @@
 """Train a program on the CPU with its tensors in an arena, by a plan, and compare the bits with a plain run."""
 
-import gc
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.extension import Extension
 from coopsim.live.plan import Plan
 from coopsim.live.session import Session
-from tests.live.compare import bits
+from tests.live.compare import bits, plain
 from tests.live.programs import PROGRAMS
 
 POLICY = "foresight-offline"
@@ -62,13 +61,7 @@ def record(name: str, share: float, path: str) -> dict[str, Any]:
 
 def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any]:
     """Report and figures of the arena; and `same`: were losses and all states those of a run without any of it?"""
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    state, step = PROGRAMS[name]()
-    losses = [step(i) for i in range(steps)]
-    wanted = bits(state)
-    del state, step
-    gc.collect()
+    losses, wanted = plain(name, steps)
     nbytes = plan_file.load(path).header.budget_bytes
     arena = serve_cpu(int(slack * nbytes))
     torch.manual_seed(1)

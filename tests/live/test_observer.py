@@ -191,16 +191,20 @@ answer([len(planted), budget.report()])
     assert (report["steps"], report["planned_steps"], report["deviations"]) == (8, 7, 0)
 
 
-@pytest.mark.parametrize("cxx", ["c++", "/nowhere/c++"])
-def test_a_longer_batch_after_many_shorter_ones_keeps_to_the_budget(child: Child, cxx: str) -> None:
-    """Its ops are the same as theirs, whose plan evicts nothing."""
-    steps = """
+DEEP = """
 import torch
 import coopsim.live
 torch.set_num_threads(1)
 layers = [layer for _ in range(12) for layer in (torch.nn.Linear(64, 64), torch.nn.GELU())]
 model = torch.nn.Sequential(*layers)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
+"""
+
+
+@pytest.mark.parametrize("cxx", ["c++", "/nowhere/c++"])
+def test_a_longer_batch_after_many_shorter_ones_keeps_to_the_budget(child: Child, cxx: str) -> None:
+    """Its ops are the same as theirs, whose plan evicts nothing."""
+    steps = """
 budget, found = coopsim.live.Budget("6MiB", device="cpu"), []
 for n in [256] * 6 + [1024]:
     x = torch.randn(n, 64)
@@ -211,7 +215,7 @@ for n in [256] * 6 + [1024]:
     found.append(budget.report())
 answer(found)
 """
-    *short, longer = child(steps, CXX=cxx)
+    *short, longer = child(DEEP + steps, CXX=cxx)
     assert (short[-1]["planned_steps"], short[-1]["evictions"]) == (5, 0)
     assert short[-1]["peak_allocated_bytes"] < 3 << 20
     assert longer["evictions"] > 0
@@ -222,12 +226,6 @@ answer(found)
 def test_a_branch_that_needs_more_than_the_budget_is_evicted_from(child: Child) -> None:
     """The steps before it evict nothing, and nearly fill the budget."""
     steps = """
-import torch
-import coopsim.live
-torch.set_num_threads(1)
-layers = [layer for _ in range(12) for layer in (torch.nn.Linear(64, 64), torch.nn.GELU())]
-model = torch.nn.Sequential(*layers)
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
 budget, found = coopsim.live.Budget("4MiB", device="cpu"), []
 for again in [False] * 6 + [True]:
     x = torch.randn(512, 64)
@@ -240,7 +238,7 @@ for again in [False] * 6 + [True]:
     found.append(budget.report())
 answer(found)
 """
-    *plain, branch = child(steps)
+    *plain, branch = child(DEEP + steps)
     assert (plain[-1]["evictions"], plain[-1]["deviations"]) == (0, 0)
     assert 3 << 20 < plain[-1]["peak_allocated_bytes"] <= 4 << 20
     assert branch["deviations"] == 1
