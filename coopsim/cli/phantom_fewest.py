@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, script: "Script") -> int:
         return report
 
     found = search(trains, first)
-    print(json.dumps(_json(script, found), indent=2) if args.json else _text(script, found))
+    print(json.dumps(_json(script, found), indent=2) if args.json else text(script, found))
     return 3 if found.value is None else 0
 
 
@@ -47,7 +47,8 @@ def _say(report: "Report") -> None:
     note(f"with {report.world_size} ranks: {taken}")
 
 
-def _text(script: "Script", found: "Fewest") -> str:
+def text(script: "Script", found: "Fewest") -> str:
+    """What was found, for a reader."""
     rows = [("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated")]
     below = f", {found.fails} do not" if found.fails is not None else ""
     rows.append(("fewest ranks", f"{found.value} train{below}" if found.value else f"up to {found.fails} do not train"))
@@ -59,7 +60,9 @@ def _text(script: "Script", found: "Fewest") -> str:
         failed = found.tried[found.fails].out_of_memory if found.fails in found.tried else None
         rows.append((f"with {found.fails}", failed.title if failed else found.refused[found.fails]))
         if failed:
-            rows.append(("held by", f"{failed.held}; activations are not shared out"))
+            rows.append(("held by", failed.held))
+            if found.value is None:
+                rows.append(("of that", "more cards take what the script shares out: DDP nothing, FSDP no activations"))
     rows.append(("runs", f"{len(found.tried) + len(found.refused)}; assumed: what trains on some cards, does on more"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 

@@ -1,14 +1,17 @@
 """The least number of cards on which a job fits."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coopsim.script.ranks.fewest import search, sizes
+from coopsim.cli import phantom_fewest
+from coopsim.script import Script
+from coopsim.script.ranks.fewest import Fewest, search, sizes
 from coopsim.script.ranks.world import LARGEST
-from coopsim.script.report import Report
+from coopsim.script.report import OutOfMemory, Report
 from coopsim.types import CoopsimError
 from tests.ranks.conftest import SCRIPTS, Command
 
@@ -58,6 +61,21 @@ def test_a_script_that_wants_powers_of_two(first: int, least: int) -> None:
 def test_none_trains() -> None:
     found = search(lambda n: report(n, 8, trains=False), report(8, 8, trains=False))
     assert (found.value, found.fails) == (None, LARGEST)
+
+
+def test_no_number_of_cards_helps() -> None:
+    """What is said then holds for tensor parallelism, too, which does share out activations."""
+    out = OutOfMemory("train.py:3", "aten.mm.default", "", "forward", 1, 0, 0, 0, 0, 0, {"activation": 1 << 30}, [])
+    script = Script(("python", "train.py"), card="h100-80gb")
+
+    def lines(found: Fewest) -> dict[str, str]:
+        return {line[:16].rstrip(): line[16:] for line in phantom_fewest.text(script, found).splitlines()}
+
+    failed = replace(report(8, 8, trains=False), out_of_memory=out)
+    none = lines(Fewest({8: failed}, {}))
+    assert none["held by"] == "activation 1 GiB"
+    assert none["of that"] == "more cards take what the script shares out: DDP nothing, FSDP no activations"
+    assert "of that" not in lines(Fewest({8: failed, 16: report(16, 8, trains=True)}, {}))
 
 
 def test_sizes() -> None:
