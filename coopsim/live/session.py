@@ -5,9 +5,8 @@ from collections.abc import Callable
 import torch
 
 from coopsim import budget as amounts
-from coopsim import metrics
 from coopsim.capture import effects, roles
-from coopsim.live import device, hollow, observer, refused, schedules, stored
+from coopsim.live import device, hollow, observer, refused, stored
 from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
@@ -15,26 +14,18 @@ from coopsim.live.cap import Cap
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.kinds import Kind
 from coopsim.live.ledger import LiveLedger
-from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.on_demand import OnDemand
-from coopsim.live.plan import Plan
+from coopsim.live.planning import Planning
 from coopsim.live.step import Step
 from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.live.values import Values
 from coopsim.policies import Policy
-from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
 
 _STABLE = 2  #: steps of one kind after which the next is taken for another of it from its start
 _ATTEMPTS = 4  #: steps that are recorded from their starts after one that left its plan in the middle
-_REPLANS = 6
-_FRAGMENTS = 50  #: of the budget, the part that the first plan leaves to what a GPU's allocator cannot use
-_NEARER = 3  #: tries of less, if with that there is no plan
-_PROOF = 3  #: steps: what the allocator has free, and where, changes from step to step
-_MARGIN = 0.01  #: of the budget, for what the allocator cannot use; twice as much each time that it was not enough
-_ROOMY = 2  #: times what a step takes, in a budget: if it leaves its plan, what it makes from there on may be evicted
 _KINDS = 32  #: the latest ones that are kept
 
 
@@ -55,37 +46,32 @@ class Session:
     ) -> None:
         self._memory = memory or "100%"
         self.share = memory is not None and memory.strip().endswith("%")
-        self.limit: int | None = None
         nbytes = amounts.parse(self._memory, 1 << 40)
-        if memory is not None and not self.share:
-            self.limit = nbytes
+        limit = nbytes if memory is not None and not self.share else None
         hollow.check()
         self._planned = stored.Loaded(plan) if plan is not None else None
         if self._planned is not None:
-            self.limit = self._planned.limit(self.limit, share=self.share)
+            limit = self._planned.limit(limit, share=self.share)
             policy = self._planned.policy(policy)
-        self.policy = policy
         self._kind = kind
         self.arena = arena
-        self._placed = Placed(arena) if arena is not None else None
+        self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
         self._records_all = memory is None and plan is None
         self.recurred = False  #: there was a step of a kind that was known
         self.stepped: Callable[[], None] = lambda: None  #: called when a step is over
         self._observer, self.no_observer = observer.find()
         self.ledger = LiveLedger(self._observer)
         self.kinds: list[Kind] = []
-        self.steps = self.planned_steps = self.evictions = self.recomputes = self.deviations = self.replans = 0
+        self.steps = self.planned_steps = self.evictions = self.recomputes = self.deviations = 0
         self.peak_bytes = 0  #: allocated in a step, of those that had a budget
         self.peak_reserved_bytes = 0
         self.why = ""  #: the last step that left its plan did so
         self._last: Kind | None = None
         self._stable = self._attempts = 0
-        self._others = 0  #: bytes that the allocator has given to others than storages
         self._step: Step | None = None
         self._meter: device.Meter | None = None
         self._cap: Cap | ArenaCap | None = None
         self._failure: LiveError | None = None
-        self._varies = False
         self._grows = False  # a step had larger data than the one before
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -97,13 +83,14 @@ class Session:
         refused.start()
         if self._kind is None:
             self._kind = device.here()
+        self.planning.on_gpu = self._kind == "cuda"
         self._take_planned()
         self._cap = self._new_cap()
         self._watch = effects.on(self._kind)
         self._watch.__enter__()
         self.ledger.peak_bytes = self.ledger.live_bytes
         values = Values(self._kind, self.ledger)
-        values.placed = self._placed
+        values.placed = self.planning.placed
         if self._cap is not None:
             self._cap.set()
         self._meter = device.Meter() if self._kind == "cuda" else None  # of what is there once the cap is set
@@ -118,8 +105,8 @@ class Session:
         model = device.cost_model(self._kind)
         recorder = TapeRecorder(device.find(self._kind), model, self.ledger, self._kind, on_demand, self.arena)
         undecided = self._candidates()
-        if self._placed is not None and undecided and undecided[0].plan is not None:
-            recorder.state = self._placed.expect(undecided[0].plan)
+        if values.placed is not None and undecided and undecided[0].plan is not None:
+            recorder.state = values.placed.expect(undecided[0].plan)
         self._step = Step(values, on_demand, recorder, None, undecided, self.kinds, follows)
         self._step.__enter__()
         recorder.begin()
@@ -132,10 +119,10 @@ class Session:
 
     def _new_cap(self) -> Cap | ArenaCap | None:
         if self.arena is not None and self.arena.kind != self._kind:
-            self.arena = self._placed = None
-        if self.arena is not None and self._placed is not None:
+            self.arena = self.planning.placed = None
+        if self.arena is not None and self.planning.placed is not None:
             self.arena.begin()
-            self._placed.begin()
+            self.planning.placed.begin()
             return ArenaCap(self.arena)
         return Cap(self.limit) if self._kind == "cuda" and self.limit is not None else None
 
@@ -146,10 +133,10 @@ class Session:
             if self._kind == "cpu":  # where bytes are counted, and nothing is recorded first
                 with effects.on(self._kind):
                     roles.assign(roles.Objects.now(), self.ledger)
-            self._others = planned.others_bytes
+            self.planning.others = planned.others_bytes
             for kind in planned.kinds(self._kind or ""):
                 self.kinds.append(kind)
-                self._follow(kind)
+                self.planning.follow(kind)
 
     def _candidates(self) -> list[Kind]:
         """What the step that begins may turn out to be, the likeliest first."""
@@ -225,10 +212,10 @@ class Session:
     def _deviated(self, why: str) -> None:
         self.deviations += 1
         self.why = why
-        if not self._varies:  # from now on all that a step may need when it leaves its plan is kept
-            self._varies = True
+        if not self.planning.varies:
+            self.planning.varies = True
             for kind in self.kinds:
-                self._follow(kind)
+                self.planning.follow(kind)
 
     def _learn(self, recorder: TapeRecorder, trace: Trace) -> None:
         """A step was recorded: of a new kind, or of one that is known."""
@@ -239,7 +226,7 @@ class Session:
             return
         self._attempts = 0
         if self._meter is not None:
-            self._others = self._meter.others(self.ledger)
+            self.planning.others = self._meter.others(self.ledger)
         kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, device.GRANULE))
         kind.first = _first(trace)
         self._last = kind
@@ -251,77 +238,28 @@ class Session:
             return  # no other will be like it
         self.kinds.append(kind)
         del self.kinds[:-_KINDS]
+        planning = self.planning
         if self.share:
-            limit = amounts.parse(self._memory, max(k.peak_bytes for k in self.kinds) + self._others)
-            if limit != self.limit:
-                self.limit = limit
+            limit = amounts.parse(self._memory, max(k.peak_bytes for k in self.kinds) + planning.others)
+            if limit != planning.limit:
+                planning.limit = limit
                 for other in self.kinds[:-1]:
-                    self._plan(other)
-        self._refuse_what_is_too_much(kind)
-        assert self.limit is not None
-        if self._placed is not None:
-            self._plan_in_place(kind, self._placed)
-            return
-        kind.less = self.limit // _FRAGMENTS if self._meter is not None else 0
-        self._plan(kind)
-        if kind.schedule is None and kind.less:
-            kind.less = 0
-            self._plan(kind)
+                    planning.plan(other)
+        try:
+            planning.learn(kind)
+        except DoesNotFit as error:
+            self._failure = error
+            raise
 
-    def _plan_in_place(self, kind: Kind, placed: Placed) -> None:
-        """Plan so that all requests find places within the budget; if they do not, with those that reach least high."""
-        assert self.limit is not None
-        best: tuple[int, int, Schedule] | None = None
-        for k in range(PLACINGS):
-            self._plan(kind)
-            if kind.plan is None or kind.schedule is None:
-                break
-            places = placed.next(kind.plan)
-            if best is None or places.needed < best[0]:
-                best = places.needed, kind.less, kind.schedule
-            if places.needed <= self.limit:
-                return
-            kind.less += more_to_leave(places, self.limit, k)
-        if best is not None:
-            _, kind.less, kind.schedule = best
-            kind.why = ""
-            self._follow(kind)
-
-    def _refuse_what_is_too_much(self, kind: Kind) -> None:
-        assert self.limit is not None
-        least = schedules.least(kind.trace)
-        kind.least_bytes = least.nbytes
-        if least.nbytes + self._others > self.limit:
-            self._failure = DoesNotFit(schedules.too_much(least, self._others, self.limit))
-            raise self._failure
-
-    def _plan(self, kind: Kind) -> None:
-        """Make a plan for a kind of step, if there is one."""
-        assert self.limit is not None
-        budget = self.limit - self._others
-        kind.plan = kind.schedule = None
-        if budget <= kind.less:
-            kind.why = "nothing is left of the budget"
-            return
-        schedule = schedules.find(kind.trace, self.policy, budget, kind.less)
-        kind.why = schedules.explain(schedule)
-        if kind.why:
-            return
-        kind.schedule, kind.proven, kind.kept = schedule, False, 0
-        self._follow(kind)
-
-    def _follow(self, kind: Kind) -> None:
-        """Make ready to follow its schedule. While it is not proven, a step may run out of memory and leave it."""
-        if kind.schedule is not None:
-            needed, limit = kind.peak_bytes + self._others, self.limit or 0
-            everything = self._varies or (not kind.proven and self._kind == "cuda") or _ROOMY * needed > limit
-            evict = needed + kind.less > limit
-            kind.plan = Plan(kind.trace, kind.schedule, kind.tape, everything=everything, evict=evict)
-            kind.plan.overhead = metrics.summary(kind.schedule)["overhead"]
+    def _prove(self, kind: Kind, step: Step) -> None:
+        allocated, reserved = self._peaks()
+        taken = max(allocated, reserved if step.on_demand.over_cap else 0)
+        self.planning.prove(kind, taken, ran_out=step.ran_out)
 
     def save(self, path: str, command: str) -> None:
         """Write all kinds of step that are known, and their plans, to a file."""
-        stored.save(self.kinds, path, stored.header(self.limit, self.policy, self._others, self._kind or "", command))
+        head = stored.header(self.limit, self.policy, self.planning.others, self._kind or "", command)
+        stored.save(self.kinds, path, head)
 
     @property
     def all_proven(self) -> bool:
@@ -329,6 +267,21 @@ class Session:
         return all(kind.proven or kind.plan is None for kind in self.kinds)
 
     # -- figures -----------------------------------------------------------------------------------------------------
+
+    @property
+    def limit(self) -> int | None:
+        """The budget, in bytes; None: there is none yet."""
+        return self.planning.limit
+
+    @property
+    def policy(self) -> Policy | str:
+        """By which steps are planned."""
+        return self.planning.policy
+
+    @property
+    def replans(self) -> int:
+        """Plans that were made anew because a step took more than the budget."""
+        return self.planning.replans
 
     def _peaks(self) -> tuple[int, int]:
         """Bytes that were allocated at most in the step, and reserved; 0 where there is no allocator to ask."""
@@ -341,36 +294,6 @@ class Session:
             allocated, reserved = self._peaks()
             self.peak_bytes = max(self.peak_bytes, allocated)
             self.peak_reserved_bytes = max(self.peak_reserved_bytes, reserved)
-
-    def _prove(self, kind: Kind, step: Step) -> None:
-        """A step went by its plan: it must have kept to the budget, and found room. Else plan again, with less."""
-        assert self.limit is not None
-        allocated, reserved = self._peaks()
-        over = max(allocated, reserved if step.on_demand.over_cap else 0) - self.limit
-        if over <= 0 and not step.ran_out:
-            kind.kept += 1
-            if not kind.proven and (kind.first or kind.kept == _PROOF):
-                kind.proven = True
-                self._follow(kind)
-        elif kind.replans < _REPLANS:
-            kind.replans += 1
-            self._plan_with_less(kind, max(over, 2 * kind.less, int(_MARGIN * self.limit)))
-
-    def _plan_with_less(self, kind: Kind, less: int) -> None:
-        """Plan again, with so much less of the budget; with not quite so much, if that has no plan."""
-        before, had = kind.schedule, kind.less
-        for _ in range(_NEARER):
-            kind.less = less
-            if self._placed is not None:
-                self._plan_in_place(kind, self._placed)
-            else:
-                self._plan(kind)
-            if kind.schedule is not None:
-                self.replans += 1
-                return
-            less = (had + less) // 2
-        kind.schedule, kind.less, kind.replans, kind.why = before, had, _REPLANS, ""
-        self._follow(kind)
 
     @property
     def unplanned(self) -> str:

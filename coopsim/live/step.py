@@ -48,7 +48,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.ran_out = False  #: it left its plan because the device had no room
         self.failure: LiveError | None = None
         self.planned = self.follow is not None
-        on_demand.planned = self._planned
+        if on_demand.hole is not None:
+            on_demand.hole.planned = self._planned
         self._counts = values.kind == "cpu"  # there is no allocator to ask
         self._unseen = Unseen(self._address_is_known, self._bring_back)
 

@@ -185,9 +185,9 @@ def ready(policy: str, nbytes: int, step: Callable[[], None], costs: Any) -> Any
             step()
     finally:
         session.trace_of = own
-    budget.session.limit = nbytes
+    budget.session.planning.limit = nbytes
     (kind,) = budget.session.kinds
-    budget.session._plan(kind)
+    budget.session.planning.plan(kind)
     if kind.plan is None:
         return None
     for _ in range(3):

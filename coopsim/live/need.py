@@ -1,0 +1,31 @@
+"""Bytes of what an op will make, before it runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from coopsim.live.cells import change, on_device
+
+
+def of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, given: Sequence[torch.Tensor]) -> int:
+    """Of its results on the device `meta`, where it can run there. kind: of device; given: the operands there."""
+
+    def bare(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type != kind:
+            return tensor
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+
+    def there(device: torch.device) -> torch.device:
+        return torch.device("meta") if device.type == kind else device
+
+    try:
+        with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd(), torch._C._DisableAutocast():
+            plain = change(args, torch.Tensor, bare), change(kwargs, torch.Tensor, bare)
+            named = change(plain[1], torch.device, there)
+            if not given:
+                named["device"] = torch.device("meta")
+            out = func(*plain[0], **named)
+    except Exception:  # sizes that hang on data, ops without a formula: what the largest operand has is the guess
+        return max((t.untyped_storage().nbytes() for t in given), default=0)
+    return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in on_device("meta", (out,))}.values())
