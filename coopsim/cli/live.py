@@ -5,7 +5,8 @@ import json
 from typing import Any
 
 from coopsim import budget, text
-from coopsim.cli.live_script import Failed, said_by, script_of
+from coopsim.cli.live_script import Failed, no_arena, said_by, script_of, wants_arena
+from coopsim.progress import note
 from coopsim.types import CoopsimError
 
 _KEYS = (
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
         raise CoopsimError("give a budget, --memory 8GiB, or a plan of coopsim live plan, --plan F")
     if args.memory is not None:
         budget.parse(args.memory, 1 << 40, "--memory")
-    said = said_by(script_of(args, memory=args.memory, policy=args.policy, plan=args.plan))
+    said = said_by(script_of(args, arena=has_arena(args), memory=args.memory, policy=args.policy, plan=args.plan))
     failed = said["failed"]
     if args.json:
         print(json.dumps({"outcome": "oom" if failed else "ok"} | {key: said[key] for key in _KEYS}, indent=2))
@@ -32,6 +33,20 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         raise Failed(failed, said["fits"])
     return 0
+
+
+def has_arena(args: argparse.Namespace) -> bool:
+    """Is there to be an arena? As the flags say; if they say nothing, as the plan does."""
+    if args.arena or args.plan is None:
+        return wants_arena(args)
+    from coopsim.live import plan_file
+
+    if not plan_file.load(args.plan).header.arena:
+        return False
+    why = "--no-arena" if args.arena is False else no_arena()
+    if why:
+        note(f"{args.plan} is a plan for an arena, and there is none ({why}): steps may reserve more than the budget")
+    return not why
 
 
 def _text(said: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import budget, files
-from coopsim.cli.live_script import Failed, has_arena, said_by, script_of
+from coopsim.cli.live_script import Failed, no_arena, said_by, script_of, wants_arena
 from coopsim.progress import note
 from coopsim.text import human
 
@@ -17,62 +17,95 @@ if TYPE_CHECKING:
     from coopsim.live.plan_file import PlanFile
 
 _RUNS = 6  #: by a plan that is mended, at most
+_NO_ROOM = 3  #: exit code
 
 
 def run(args: argparse.Namespace) -> int:
     limit = budget.parse(args.memory, None, "--memory")
     files.target(args.output)
-    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        steps = recorded(args, str(Path(folder, "recorded")))
-    note(f"planning {len(steps.kinds)} kinds of step")
-    found, failed = planned(args, steps, limit)
+    found, failed = _recorded_and_planned(args, limit, arena=wants_arena(args))
+    if args.arena is None and not no_arena() and (why := _lacks_addresses(found, failed)):
+        note(f"{why}: planning for an arena")
+        found, failed = _in_arena(args, limit) or (found, failed)
     print(json.dumps(found, indent=2) if args.json else _text(found))
     if failed is not None:
         raise failed
-    return 0 if found["fits"] else 3
+    return 0 if found["fits"] else _NO_ROOM
 
 
-def planned(
-    args: argparse.Namespace, steps: "PlanFile", limit: int, *, search: bool = True
+def _recorded_and_planned(
+    args: argparse.Namespace, limit: int, *, arena: bool
 ) -> tuple[dict[str, Any], "Failed | None"]:
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        steps = recorded(args, str(Path(folder, "recorded")), arena=arena)
+    note(f"planning {len(steps.kinds)} kinds of step")
+    return planned(args, steps, limit)
+
+
+def _in_arena(args: argparse.Namespace, limit: int) -> "tuple[dict[str, Any], Failed | None] | None":
+    """None, and a line that says why, if the steps do not fit in an arena either."""
+    try:
+        found, failed = _recorded_and_planned(args, limit, arena=True)
+    except Failed as failed_there:
+        note(f"in an arena the script fails: {failed_there}")
+        return None
+    if found["fits"]:
+        return found, failed
+    note(f"nor do the steps fit in an arena: {failed or _taken(found) or 'there is no plan'}")
+    return None
+
+
+def _lacks_addresses(found: dict[str, Any], failed: "Failed | None") -> str:
+    """Why PyTorch's caching allocator does not do, where there are plans whose bytes fit; "" if that is not so."""
+    why = str(failed) if failed is not None and failed.exit_code == _NO_ROOM else _taken(found)
+    return f"PyTorch's caching allocator finds no addresses ({why})" if why else ""
+
+
+def _taken(found: dict[str, Any]) -> str:
+    """What was reserved, if that was more than the budget."""
+    taken, limit = found["peak_reserved_bytes"] or 0, found["budget_bytes"]
+    return f"{human(taken)} of {human(limit)} are reserved" if taken > limit else ""
+
+
+def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[dict[str, Any], "Failed | None"]:
     """What --json prints of a plan for these steps, which is written if it fits; and how the script failed by it.
 
-    search: for the least with a plan, too.
+    It is for an arena if the steps ran in one.
     """
     from coopsim.live import make, plan_file
 
-    head, arena = replace(steps.header, budget_bytes=limit), has_arena(args)
-    made = [make.make(kind, head.policy, limit, head.others_bytes, search=search, arena=arena) for kind in steps.kinds]
+    head, arena = replace(steps.header, budget_bytes=limit), steps.header.arena
+    made = [make.make(kind, head.policy, limit, head.others_bytes, arena=arena) for kind in steps.kinds]
     has_plans = any(m.kind.schedule is not None for m in made if not m.kind.first)
     if not has_plans or any(m.least.nbytes > limit for m in made):
-        return _found(args, limit, made, None), None
+        return _found(args, limit, made, None, arena=arena), None
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         path, mended = str(Path(folder, "plan")), str(Path(folder, "mended"))
         plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
         for _ in range(_RUNS):
             note("trying the plan")
-            said = said_by(script_of(args, policy=args.policy, plan=path, save=mended, steps=args.steps))
+            said = said_by(script_of(args, arena=arena, policy=args.policy, plan=path, save=mended, steps=args.steps))
             if said["failed"]:
-                return _found(args, limit, made, said), Failed(said["failed"], said["fits"])
+                return _found(args, limit, made, said, arena=arena), Failed(said["failed"], said["fits"])
             tried = plan_file.load(mended)
             made = [replace(m, kind=kind) for m, kind in zip(made, tried.kinds, strict=False)]
             plan_file.save(tried, path)
             if not said["replans"]:
                 break
-        found = _found(args, limit, made, said)
+        found = _found(args, limit, made, said, arena=arena)
         if found["fits"]:
             plan_file.save(tried, args.output)
         return found, None
 
 
-def recorded(args: argparse.Namespace, path: str) -> "PlanFile":
+def recorded(args: argparse.Namespace, path: str, *, arena: bool) -> "PlanFile":
     """The script's steps, in all the memory that they want."""
     from coopsim.live import plan_file
     from coopsim.live.errors import LiveError
     from coopsim.script import memory
 
     endless = memory.ENDLESS if args.gpu else None
-    script = script_of(args, memory_bytes=endless, policy=args.policy, save=path, steps=args.steps)
+    script = script_of(args, arena=arena, memory_bytes=endless, policy=args.policy, save=path, steps=args.steps)
     said = said_by(script)
     if said["failed"]:
         raise Failed(said["failed"], said["fits"])
@@ -81,7 +114,9 @@ def recorded(args: argparse.Namespace, path: str) -> "PlanFile":
     return plan_file.load(path)
 
 
-def _found(args: argparse.Namespace, limit: int, made: "list[Made]", said: dict[str, Any] | None) -> dict[str, Any]:
+def _found(
+    args: argparse.Namespace, limit: int, made: "list[Made]", said: dict[str, Any] | None, *, arena: bool
+) -> dict[str, Any]:
     """What --json prints. Of the whole: the figures of the kind that needs most, or costs most.
 
     said: by the run by the plan. It fits if that took no more than the budget.
@@ -97,6 +132,7 @@ def _found(args: argparse.Namespace, limit: int, made: "list[Made]", said: dict[
         "fits": fits,
         "budget_bytes": limit,
         "policy": args.policy,
+        "arena": arena,
         "plan": args.output if fits else None,
         "predicted_overhead": max((k["predicted_overhead"] or 0.0 for k in steady), default=0.0) or None,
         "peak_without_eviction_bytes": max(k["peak_bytes"] for k in kinds),
@@ -129,7 +165,7 @@ def _text(found: dict[str, Any]) -> str:
     least = found["least_planned_bytes"]
     rows = [
         ("budget", f"{human(found['budget_bytes'])} of {human(found['peak_without_eviction_bytes'])} without eviction"),
-        ("fits", "yes" if found["fits"] else "no"),
+        ("fits", f"yes{', in an arena' if found['arena'] else ''}" if found["fits"] else "no"),
     ]
     for kind in found["kinds"]:
         name = "first step" if kind["first"] else "a step"
@@ -138,7 +174,8 @@ def _text(found: dict[str, Any]) -> str:
         rows.append((name, f"{kind['ops']} ops, {cost}"))
     if found["peak_allocated_bytes"]:
         reserved = f", reserved {human(found['peak_reserved_bytes'])}" if found["peak_reserved_bytes"] else ""
-        reserved += "" if found["fits"] else ": more than the budget, whose addresses PyTorch's allocator fragments"
+        beside = "some of it beside the arena" if found["arena"] else "whose addresses PyTorch's allocator fragments"
+        reserved += "" if found["fits"] else f": more than the budget, {beside}"
         rows.append(("tried", f"peak allocated {human(found['peak_allocated_bytes'])}{reserved}"))
     rows.append(("least with a plan", human(least) if least else "none was found"))
     rows.append(("least of any", f"{human(most['lower_bound_bytes'])}, while {most['lower_bound_op']} runs: {held}"))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coopsim.script import Script
 
 
-def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **told: Any) -> "Script":
+def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None = None, **told: Any) -> "Script":
     """The script, with what its guest is told (live.guest.Told). memory_bytes: of the card, if not what it has."""
     from coopsim import policies
     from coopsim.phantom import profiles
@@ -31,7 +31,7 @@ def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **to
 
         plan_file.load(told["plan"])  # else the script would have to start to find that it is none
         told["plan"] = os.path.abspath(told["plan"])
-    told["arena_bytes"] = _arena_bytes(args, told)
+    told["arena_bytes"] = _arena_bytes(told) if arena else None
     script = Script(command)
     return Script(
         command,
@@ -45,13 +45,8 @@ def script_of(args: argparse.Namespace, *, memory_bytes: int | None = None, **to
     )
 
 
-def _arena_bytes(args: argparse.Namespace, told: dict[str, Any]) -> int | None:
-    """Of the arena; 0: all that is free, as steps are recorded; None: there is to be none. told: live.guest.Told."""
-    share = (told.get("memory") or "").strip().endswith("%")
-    if args.arena and share:
-        raise CoopsimError(f"--arena: {args.memory} is not known beforehand; give --memory an amount, such as 8GiB")
-    if share or not has_arena(args):
-        return None
+def _arena_bytes(told: dict[str, Any]) -> int:
+    """Of the arena; 0: all that is free, as steps are recorded. told: live.guest.Told."""
     if told.get("memory"):
         return budget.parse(told["memory"], None, "--memory")
     if told.get("plan"):
@@ -61,13 +56,20 @@ def _arena_bytes(args: argparse.Namespace, told: dict[str, Any]) -> int | None:
     return 0
 
 
-def has_arena(args: argparse.Namespace) -> bool:
-    """Is there to be an arena? CoopsimError if it was asked for and cannot be compiled."""
+def wants_arena(args: argparse.Namespace) -> bool:
+    """Do the flags ask for an arena? CoopsimError if they do, and it cannot be had."""
+    if args.arena and args.memory and args.memory.strip().endswith("%"):
+        raise CoopsimError(f"--arena: {args.memory} is not known beforehand; give --memory an amount, such as 8GiB")
+    if args.arena and (why := no_arena()):
+        raise CoopsimError(f"--arena: {why}")
+    return bool(args.arena)
+
+
+def no_arena() -> str:
+    """Why this machine can compile none; "" if it can."""
     from coopsim.phantom import compilers
 
-    if args.arena and compilers.find("CXX") is None:
-        raise CoopsimError(f"--arena: {compilers.missing('CXX')}")
-    return bool(args.arena)
+    return "" if compilers.find("CXX") else compilers.missing("CXX")
 
 
 def said_by(script: "Script") -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Header:
     """What the plans are for. budget_bytes 0: there are none yet, the steps have only been recorded.
 
     others_bytes: what the allocator gives to others than the program's storages, such as cuBLAS's workspaces.
+    arena: the steps ran in one, and their plans have places for all requests.
     """
 
     budget_bytes: int
@@ -64,6 +65,7 @@ class Header:
     device: str
     command: str = ""
     plan_version: int = VERSION
+    arena: bool = False
 
 
 @dataclass(frozen=True)

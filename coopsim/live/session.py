@@ -258,8 +258,8 @@ class Session:
 
     def save(self, path: str, command: str) -> None:
         """Write all kinds of step that are known, and their plans, to a file."""
-        head = stored.header(self.limit, self.policy, self.planning.others, self._kind or "", command)
-        stored.save(self.kinds, path, head)
+        known = self.limit, self.policy, self.planning.others, self._kind or "", command
+        stored.save(self.kinds, path, stored.header(*known, arena=self.arena is not None))
 
     @property
     def all_proven(self) -> bool:

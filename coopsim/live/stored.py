@@ -18,10 +18,12 @@ from coopsim.trace.measure import peak_bytes
 _DEFAULT = "foresight-offline"
 
 
-def header(limit: int | None, policy: Policy | str, others_bytes: int, kind: str, command: str) -> Header:
+def header(
+    limit: int | None, policy: Policy | str, others_bytes: int, kind: str, command: str, *, arena: bool
+) -> Header:
     """Of a file that this process writes. limit None: its steps were only recorded."""
     name = policy if isinstance(policy, str) else policy.name
-    return Header(limit or 0, name, others_bytes, torch.__version__, kind, command)
+    return Header(limit or 0, name, others_bytes, torch.__version__, kind, command, arena=arena)
 
 
 def save(kinds: Sequence[Kind], path: str, head: Header) -> None:

@@ -1,12 +1,17 @@
 """`coopsim live --arena`: the command line, on the phantom GPU."""
 
+import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from coopsim.cli import live as verb
+from coopsim.live import plan_file
 from tests.live.test_cli import SCRIPT, live
 from tests.live.test_plan import TRAIN, coopsim
+from tests.live.test_plan_file import HEADER
 
 
 @pytest.mark.usefixtures("child")
@@ -32,6 +37,53 @@ def test_without_a_compiler_there_is_none(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("CXX", "/nowhere/c++")
     done = live("--arena", "--gpu", "rtx-3060", "--memory", "1GiB", "--", "python", str(SCRIPT))
     assert (done.returncode, done.stderr) == (2, "coopsim: --arena: no C++ compiler (/nowhere/c++)\n")
+
+
+@pytest.mark.parametrize(("flag", "planned", "compiler", "taken", "said"), [
+    (None, True, True, True, ""),
+    (None, True, False, False, "is a plan for an arena, and there is none (no C++ compiler (/nowhere/c++))"),
+    (False, True, True, False, "is a plan for an arena, and there is none (--no-arena)"),
+    (None, False, True, False, ""),
+    (True, False, True, True, ""),
+    (False, False, True, False, ""),
+])  # fmt: skip
+def test_the_plan_says_whether_there_is_an_arena_where_no_flag_does(
+    flag: bool | None,
+    planned: bool,
+    compiler: bool,
+    taken: bool,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if not compiler:
+        monkeypatch.setenv("CXX", "/nowhere/c++")
+    path = str(tmp_path / "step.plan")
+    plan_file.save(plan_file.PlanFile(replace(HEADER, arena=planned)), path)
+    assert verb.has_arena(argparse.Namespace(arena=flag, memory=None, plan=path)) == taken
+    err = capsys.readouterr().err
+    assert (said in err) if said else (err == "")
+    assert len(err.splitlines()) == bool(said)
+
+
+def test_without_a_plan_there_is_none_unless_it_is_asked_for() -> None:
+    assert [verb.has_arena(argparse.Namespace(arena=a, memory="1GiB", plan=None)) for a in (None, False, True)] == [
+        False, False, True
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("child")
+def test_a_plan_is_for_an_arena_where_the_caching_allocator_has_no_addresses(tmp_path: Path) -> None:
+    out = str(tmp_path / "step.plan")
+    words = ("--gpu", "rtx-3060", "--memory", "62MiB", "-o", out, "--json", "--", "python", str(SCRIPT))
+    made = coopsim("live", "plan", *words)
+    assert made.returncode == 0, made.stderr
+    found = json.loads(made.stdout)
+    assert (found["fits"], found["arena"], plan_file.load(out).header.arena) == (True, True, True)
+    assert found["peak_reserved_bytes"] <= found["budget_bytes"]
+    assert "PyTorch's caching allocator finds no addresses" in made.stderr
 
 
 @pytest.mark.slow

@@ -52,6 +52,16 @@ def changed(file: Path, **members: Callable[[Any], Any]) -> None:
             archive.writestr(name, json.dumps(change(json.loads(data))) if change else data)
 
 
+def test_one_that_does_not_say_is_not_for_an_arena(file: Path) -> None:
+    def older(head: dict[str, Any]) -> dict[str, Any]:
+        del head["arena"]
+        return head
+
+    changed(file, plan_json=older)
+    assert plan_file.load(file).header == HEADER
+    assert not HEADER.arena
+
+
 def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-200])
 

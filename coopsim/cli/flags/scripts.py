@@ -146,14 +146,14 @@ def live(p: argparse.ArgumentParser) -> None:
         "train inside a memory budget, with the same numbers; a step is what lies between two calls of Optimizer.step"
     )
     p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
-    _live_common(p, "run")
+    _live_common(p, "run", "if the plan is for one")
     p.add_argument(
         "--memory", metavar="B", help="the budget: 8GiB, or 50%% of a step without one (default: the plan's)"
     )
     p.add_argument("--plan", metavar="F", help="plan made by `coopsim live plan`: then the first step is planned, too")
     summary = "plan a script's steps in a memory budget, without a GPU: do they fit, and at what cost?"
     p = actions.add_parser("plan", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
-    _live_common(p, "plan")
+    _live_common(p, "plan", "where PyTorch's caching allocator takes more than the budget")
     p.add_argument("--memory", required=True, metavar="B", help="the budget: 8GiB")
     p.add_argument("-o", "--output", required=True, metavar="F", help="plan file to write, if it fits")
     p.add_argument(
@@ -165,7 +165,7 @@ def live(p: argparse.ArgumentParser) -> None:
     )
 
 
-def _live_common(p: argparse.ArgumentParser, action: str) -> None:
+def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
     p.set_defaults(action=action)
     p.add_argument(
         "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --epochs 1"
@@ -178,9 +178,9 @@ def _live_common(p: argparse.ArgumentParser, action: str) -> None:
     )
     p.add_argument(
         "--arena",
-        action="store_true",
+        action=argparse.BooleanOptionalAction,
         help="memory is one reservation of the budget's size, with each request where the plan has it; the budget is "
-        "then an amount, and there has to be a C++ compiler",
+        f"then an amount, and there has to be a C++ compiler (default: {default})",
     )
     p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
     p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
