@@ -84,11 +84,13 @@ def build() -> Parser:
     replays.report(
         add("report", "write one HTML file with curves, zoomable memory maps and tables; it needs no network")
     )
-    files.validate(add("validate", "check a schedule: it is sound, or which row breaks which rule"))
-    summary = "serve requests: PyTorch's caching allocator those of a case, several allocators those of a trace"
+    files.validate(add("validate", "check whether a schedule is sound, and if not, which row breaks which rule"))
+    summary = (
+        "serve memory requests: those of a case by PyTorch's caching allocator, those of a trace by several allocators"
+    )
     files.requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
     files.export(add("export", "convert a schedule for another tool: PyTorch's memory_viz, or Perfetto"))
-    p = add("list", "list the policies, traces, allocators, models and cards that there are", module="list_names")
+    p = add("list", "list policies, traces, allocators, models and cards", module="list_names")
     p.add_argument(
         "what", nargs="?", choices=("policies", "traces", "allocators", "models", "hardware"), help="default: all"
     )

@@ -15,7 +15,7 @@ def import_(p: argparse.ArgumentParser) -> None:
         "torch.cuda.memory._dump_snapshot",
     )
     p.add_argument("log", metavar="F", help="file to read")
-    p.add_argument("--device", type=natural, metavar="N", help="device to read, in a snapshot of several")
+    p.add_argument("--device", type=natural, metavar="N", help="device to read, if the snapshot has several")
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
 
 
@@ -40,10 +40,10 @@ def advise(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--alloc-conf", metavar="STRING", help="value of PYTORCH_CUDA_ALLOC_CONF (default: as recorded)")
     p.add_argument("--conf", action=Renamed, dest="alloc_conf")
-    p.add_argument("--device", type=natural, metavar="N", help="device to read, in a snapshot of several")
+    p.add_argument("--device", type=natural, metavar="N", help="device to read, if the snapshot has several")
     p.add_argument("-o", "--output", metavar="DIR|FILE", help="draw the memory at the failure into this folder or file")
     p.add_argument(
-        "--all", action="store_true", help="show every setting that was tried, and from which size on policies fit"
+        "--all", action="store_true", help="show every setting that was tried, and the size from which each policy fits"
     )
     p.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -23,7 +23,7 @@ def capture(p: argparse.ArgumentParser) -> None:
         "(default: phantom)",
     )
     p.add_argument(
-        "--passes", type=positive, default=5, help="with --device cuda: times that the steps are measured (default: 5)"
+        "--passes", type=positive, default=5, help="with --device cuda: how often the steps are measured (default: 5)"
     )
     p.add_argument(
         "--cost-from", metavar="TABLE", help="take measured costs from this file: a trace from a real GPU, or CSV"
@@ -37,7 +37,7 @@ def capture(p: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("tf32", "fp32"),
         default="tf32",
-        help="of fp32 matrix products, for the costs (default: tf32)",
+        help="precision of fp32 matrix products, for the costs (default: tf32)",
     )
     p.add_argument("--batch", type=positive, help="batch size of a reference model (default: its own)")
     p.add_argument(
@@ -67,8 +67,8 @@ def phantom(p: argparse.ArgumentParser) -> None:
         metavar="CARD",
         help="card to imitate, of `coopsim list hardware` (default: %(default)s)",
     )
-    p.add_argument("--memory", metavar="B", help="memory of the card, if not its own: 11GiB, 24GB")
-    p.add_argument("--fit", action="store_true", help="find the smallest memory with which it trains")
+    p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
+    p.add_argument("--fit", action="store_true", help="find the smallest memory in which it trains")
     p.add_argument(
         "--largest",
         type=span,
@@ -87,10 +87,10 @@ def phantom(p: argparse.ArgumentParser) -> None:
         metavar="B",
         help="find the largest activation_memory_budget of torch.compile with which it trains in this much memory",
     )
-    p.add_argument("--world", type=positive, metavar="N", help="run it as a rank of N (default: the launcher's number)")
     p.add_argument(
-        "--fewest-ranks", action="store_true", help="find the least number of cards on which such a job fits"
+        "--world", type=positive, metavar="N", help="run it as one of N ranks (default: the launcher's number)"
     )
+    p.add_argument("--fewest-ranks", action="store_true", help="find the fewest cards on which such a job fits")
     p.add_argument(
         "--nccl-memory",
         metavar="B",
@@ -108,7 +108,7 @@ def phantom(p: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("tf32", "fp32"),
         default="tf32",
-        help="of fp32 matrix products, for the trace's costs (default: tf32)",
+        help="precision of fp32 matrix products, for the trace's costs (default: tf32)",
     )
     p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
     p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
@@ -120,11 +120,9 @@ def fit(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --batch-size {64}"
     )
-    p.add_argument("--gpu", required=True, metavar="CARD", help="card to fit on (coopsim list hardware)")
-    p.add_argument("--memory", metavar="B", help="memory of the card, if not its own: 11GiB, 24GB")
-    p.add_argument(
-        "-j", "--jobs", type=positive, metavar="N", help="how many runs of the script at a time (default: 1)"
-    )
+    p.add_argument("--gpu", required=True, metavar="CARD", help="card to fit, of `coopsim list hardware`")
+    p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
+    p.add_argument("-j", "--jobs", type=positive, metavar="N", help="runs of the script at a time (default: 1)")
     p.add_argument(
         "--executor",
         default="processes",
@@ -148,9 +146,9 @@ def live(p: argparse.ArgumentParser) -> None:
     p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
     _live_common(p, "run", "if the plan is for one")
     p.add_argument(
-        "--memory", metavar="B", help="the budget: 8GiB, or 50%% of a step without one (default: the plan's)"
+        "--memory", metavar="B", help="the budget: 8GiB, or 50%% of what a step takes without one (default: the plan's)"
     )
-    p.add_argument("--plan", metavar="F", help="plan made by `coopsim live plan`: then the first step is planned, too")
+    p.add_argument("--plan", metavar="F", help="plan made by `coopsim live plan`: even the first step follows it")
     summary = "plan a script's steps in a memory budget, without a GPU: do they fit, and at what cost?"
     p = actions.add_parser("plan", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
     _live_common(p, "plan", "where PyTorch's caching allocator takes more than the budget")
