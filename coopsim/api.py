@@ -50,9 +50,9 @@ def sweep(
     traces: traces, or names that `load` knows. policies: names, as of `replay`. budgets: as on the command line,
     `["90%", "50%", "6GiB"]` or `"100%:30%:10%"`. band: neighbouring budgets for each, over `band_width` of the peak.
     jobs: processes (1: this one); in a script, more than one need the guard `if __name__ == "__main__":`. output: a
-    table to keep (Parquet), which a sweep that was cut off goes on with. options: steps, cost_model, random,
-    overhead_limit (as of `replay`), torch, alloc_conf; each a value or a list of values. CoopsimError for what makes no
-    sense, before anything runs.
+    table to write (Parquet); an interrupted sweep resumes from it. options: steps, cost_model, random,
+    overhead_limit (as of `replay`), torch, alloc_conf; each a value or a list of values. CoopsimError for
+    invalid arguments, before anything runs.
     """
     from coopsim import budget
     from coopsim.sweep.grid import Grid

@@ -24,7 +24,7 @@ COLUMNS = ("step", "op", "storage", "version", "address", "bytes", "time_ns", "v
 
 @dataclass(frozen=True, repr=False)
 class Schedule:
-    """Columns of equal length, a row an action, and a header that says what was replayed and how it ended.
+    """Columns of equal length, one row per action, and a header that says what was replayed and how it ended.
 
     `action` holds types.Action numbers. `op` is the op that the action serves, -1 at the start and end of an iteration
     of the trace. `storage` and `version` name a value; for a temporary of `op` storage is -1 and version counts the
@@ -55,7 +55,7 @@ class Schedule:
 
     @property
     def overhead(self) -> float | None:
-        """Total cost / base cost, with the cost of steps that were begun anew; None unless all steps ran."""
+        """Total cost / base cost, with the cost of steps that were started over; None unless all steps ran."""
         cost: int = self.header["total_cost_ns"] + self.header.get("lost_cost_ns", 0)
         return cost / self.base_cost_ns if self.header["outcome"] == "ok" and self.base_cost_ns else None
 

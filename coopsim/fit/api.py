@@ -20,10 +20,10 @@ def fit(
     jobs: int = 1,
     executor: str = "processes",
 ) -> Fit:
-    """What to change of a training script so that it fits a card: remedies that were tried on the phantom GPU.
+    """What to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
     script: a file, or a command as in a shell, `"train.py --batch {}"`, or its words. gpu: a card (`coopsim list
-    hardware`); memory: as if it had so much, "11GiB". jobs: runs of the script at a time; executor:
+    hardware`); memory: as if it had this much, "11GiB". jobs: runs of the script at a time; executor:
     where, "dask://HOST:PORT" for a running cluster. The result prints as
     `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`.
     CoopsimError if the script fails for another reason than memory.

@@ -14,6 +14,6 @@ from coopsim.types import Planning
 POLICY = replace(
     THRIFT,
     name="foresight",
-    summary="steps that repeat go by a plan made from the one before; else thrift",
+    summary="steps that repeat follow a plan made from the step before; otherwise thrift",
     planning=Planning.REPEAT,
 )

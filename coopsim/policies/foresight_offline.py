@@ -12,6 +12,6 @@ from coopsim.types import Planning
 POLICY = replace(
     FORESIGHT,
     name="foresight-offline",
-    summary="foresight where steps are known before they run: the first, and any that differ, go by plan, too",
+    summary="foresight for steps that are known before they run: the first, and steps that differ, follow a plan, too",
     planning=Planning.OFFLINE,
 )

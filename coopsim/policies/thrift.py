@@ -14,7 +14,7 @@ from coopsim.types import Cost, Dead, InPlace, Placement, Recency, Release, Sear
 
 POLICY = Policy(
     name="thrift",
-    summary="cheapest window a byte; all evicted ancestors; values of like cost side by side",
+    summary="window with the least cost per byte; cost of all evicted ancestors; values of similar cost side by side",
     source="ours; docs/policies-ours.md",
     cost=Cost.ANCESTORS,
     recency=Recency.DAMPED,

@@ -14,8 +14,8 @@ CALLS = ("load", "capture", "replay", "summary", "validate", "plot", "sweep", "f
 CLASSES = ("Trace", "Schedule", "Policy")
 _HEAD = """# Python API
 
-All that a script or a notebook needs is in `coopsim` itself. `import coopsim` imports nothing else; each name does
-when it is used.
+Everything that a script or a notebook needs is in `coopsim` itself. `import coopsim` imports nothing else; each name
+is imported when it is first used.
 
 ```python
 import coopsim
@@ -27,9 +27,9 @@ figure = coopsim.plot(schedule, trace)
 table = coopsim.sweep([trace], ["coop", "dtr-oneflow"], ["90%", "60%"], band=3, steps=2)
 ```
 
-What cannot work raises `coopsim.CoopsimError`, one line that says why. Running out of memory is an outcome, not an
-error. In a notebook a trace and a schedule show themselves as tables. This page is made from the docstrings by
-`docs/_ext/api_page.py`; the modules beneath are in the [reference](reference/python.md), words and units in the
+Calls that cannot work raise `coopsim.CoopsimError`, with one line that says why. Running out of memory is an
+outcome, not an error. In a notebook, traces and schedules are shown as tables. This page is made from the docstrings
+by `docs/_ext/api_page.py`; the modules beneath are in the [reference](reference/python.md), words and units in the
 [glossary](glossary.md).
 """
 
