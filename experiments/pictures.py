@@ -25,10 +25,10 @@ MODELS = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm",
 OVERHEAD = "overhead (%)"
 IN_WORDS = {
     "dead=keep": "dead values kept",
-    "in_place=recomputable": "in-place turned over",
-    "in_place=copy": "in-place turned over",
-    "placement=two_ended": "placement turned over",
-    "placement=low": "placement turned over",
+    "in_place=recomputable": "in-place rule switched",
+    "in_place=copy": "in-place rule switched",
+    "placement=two_ended": "placement switched",
+    "placement=low": "placement switched",
 }
 
 

@@ -60,13 +60,13 @@ def title(f: "Failure") -> str:
     lies = {
         "size": "more than there is",
         "fragmentation": f"{human(f.free_bytes)} are free, no block is larger than {human(f.largest_free_block_bytes)}",
-        "other-streams": f"{human(f.other_streams_bytes)} are free, but of other streams",
+        "other-streams": f"{human(f.other_streams_bytes)} are free, but for other streams",
         "pending": f"{human(f.pending_bytes)} are freed, but another stream still uses them",
         "rounding": f"{human(f.rounding_bytes)} are lost to rounding",
-        "other-pool": f"{human(f.other_pool_bytes)} are free, but of the other pool",
+        "other-pool": f"{human(f.other_pool_bytes)} are free, but in the other pool",
     }
     return (
-        f"{human(f.requested_bytes)} find no room in {human(f.unused_device_bytes + f.reserved_bytes)}: {lies[f.cause]}"
+        f"no room for {human(f.requested_bytes)} in {human(f.unused_device_bytes + f.reserved_bytes)}: {lies[f.cause]}"
     )
 
 
@@ -102,8 +102,8 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
         f"{human(f.live_bytes)} live",
         f"{human(f.rounding_bytes)} rounding and unsplit remainders",
         f"{human(f.free_bytes)} free in blocks of at most {human(f.largest_free_block_bytes)}",
-        f"{human(f.other_streams_bytes)} free of other streams",
-        f"{human(f.other_pool_bytes)} free of the other pool",
+        f"{human(f.other_streams_bytes)} free for other streams",
+        f"{human(f.other_pool_bytes)} free in the other pool",
         f"{human(f.pending_bytes)} waiting for other streams",
         f"{human(f.unused_device_bytes)} in no segment",
     ]

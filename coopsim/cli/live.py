@@ -26,6 +26,8 @@ def run(args: argparse.Namespace) -> int:
         budget.parse(args.memory, 1 << 40, "--memory")
     said = said_by(script_of(args, arena=has_arena(args), memory=args.memory, policy=args.policy, plan=args.plan))
     failed = said["failed"]
+    if failed and said["fits"]:
+        raise Failed(failed, said["fits"])  # not for want of memory: there is nothing to report
     if args.json:
         print(json.dumps({"outcome": "oom" if failed else "ok"} | {key: said[key] for key in _KEYS}, indent=2))
     else:

@@ -2,13 +2,15 @@
 
 import argparse
 import importlib
+import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from coopsim import __version__
 from coopsim.cli import grid
 from coopsim.cli.flags import files, replays, scripts
+from coopsim.errors import unknown
 
 _ALLOCATORS_HELP = (
     "For a trace: cuda-caching is PyTorch's allocator; gmlake stitches free chunks into large blocks by remapping them "
@@ -18,11 +20,30 @@ _ALLOCATORS_HELP = (
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors are one line, and name an unknown option before one that is missing."""
+
+    _words: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What argparse does; but nothing may be left over, for the verb's own parser knows best what it could be."""
+        self._words = sys.argv[1:] if args is None else args
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith(("unrecognized arguments", "the following arguments are required")):
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            name = next((name for name in self._options() if not any(k.startswith(name) for k in known)), None)
+            message = message if name is None else str(unknown("option", name, known))
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         sys.exit(2)
+
+    def _options(self) -> list[str]:
+        """The long options that were given, before the command of a script."""
+        words = itertools.takewhile(lambda word: word != "--", self._words)
+        return [word.partition("=")[0] for word in words if word.startswith("--")]
 
 
 def _verb(name: str) -> Callable[[argparse.Namespace], int]:

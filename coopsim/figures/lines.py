@@ -149,10 +149,13 @@ def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str, *
             drawn[name] = bands(rows, quantity.values(rows), spread)
     for name in reversed(drawn):  # the first in the legend comes on top
         above = list(drawn)[: list(drawn).index(name)]
-        rim = 1.0 + 0.9 * sum(_hides(drawn[other], drawn[name], drawn.values()) for other in above)
+        rim = 1.0 + 0.6 * sum(_hides(drawn[other], drawn[name], drawn.values()) for other in above)
         shown |= _curve(ax, drawn[name], looks[name.policy], dashes[name], counts=counts, rim=rim)
     if quantity.log:
         ax.set_yscale("log")
+    else:
+        bottom, top = ax.get_ylim()
+        ax.set_ylim(min(bottom, -0.04 * top), top)  # room for a marker at zero
     ax.grid(visible=True)
     ax.set_xlim(100 * df["band_center"].min() - 4, 100 * df["band_center"].max() + 4)
     ax.xaxis.set_major_locator(_locator())

@@ -53,7 +53,7 @@ def _draw(failure: "Failure", title: str, s: dict[str, float]) -> "Figure":
         ax.add_patch(Rectangle((0, y), 1, 0.86, fill=False, edgecolor="#999999", linewidth=0.3))
     ax.set(xlim=(-0.002, 1.002), ylim=(_ROWS, -0.14), xticks=[], yticks=[])
     ax.set_title(title, loc="left")
-    ax.set_xlabel(f"a row is {human(row)}; dark lines begin segments", loc="left")
+    ax.set_xlabel(f"one row is {human(row)}; dark lines mark where segments begin", loc="left")
     for spine in ax.spines.values():
         spine.set_visible(False)
     shown = [k for k in dict.fromkeys((*top, *looks)) if sums[k]]

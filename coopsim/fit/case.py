@@ -40,6 +40,10 @@ class Case:
         """Run it; the remedy if it fits."""
         return self.trials.verify(remedy, _stand_in(remedy.changes), self.survey)
 
+    def failure(self, remedy: Remedy) -> str:
+        """For what other reason than memory it failed; "" if it did not."""
+        return self.trials.failed.get(_stand_in(remedy.changes), "")
+
     def runs_out(self, remedy: Remedy) -> bool:
         """Does memory run out with it?"""
         report = self.trials.run(remedy.text, _stand_in(remedy.changes), command=remedy.command)

@@ -16,6 +16,7 @@ def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remed
     """
     parts = batch.parts()
     failing, fitting, best = -1, len(parts), None  # of `parts`, which descend
+    failures: list[str] = []
     while fitting - failing > 1:
         # from the largest on, in strides that double, until one fits; then half way
         at = (failing + fitting) // 2 if best else min(2 * failing + 2, len(parts) - 1)
@@ -25,10 +26,13 @@ def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remed
             fitting, best = at, done
         else:
             failing = at
+            failures.append(case.failure(base.with_(wanted) if base else wanted))
             if at == len(parts) - 1:
                 break
     if best is not None:
         yield best
+    elif base is None and failures and all(failures):
+        case.trials.notes.append(f"micro-batches: the script fails with every batch that was tried: {failures[0]}")
 
 
 def smallest(case: Case, batch: Batch) -> Remedy | None:

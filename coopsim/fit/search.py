@@ -107,6 +107,7 @@ class Search:
             basis=self._survey.basis,
             runs=self._trials.runs.count,
             card=self._trials.script.card,
+            notes=tuple(self._trials.notes),
         )
 
     def _fits_as_it_is(self, survey: Survey) -> bool:

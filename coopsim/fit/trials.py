@@ -28,14 +28,15 @@ LIVE = "coopsim.live.guest"
 class Trials:
     """`runs` says every run. `found` gets every remedy that works as soon as it is known, the best by its key.
 
-    `failed` are changes with which the script fails for another reason than memory. `stopped`: no run is begun.
-    `place` is where they are.
+    `failed` are changes with which the script fails for another reason than memory, and the reason. `notes` are said
+    with the verdict. `stopped`: no run is begun. `place` is where they are.
     """
 
     script: Script
     runs: Runs
     found: dict[str, Remedy] = field(default_factory=dict)
-    failed: set[Changes] = field(default_factory=set)
+    failed: dict[Changes, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     place: Here = field(default_factory=Here)
     stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -87,7 +88,7 @@ class Trials:
             try:
                 report = self.place(script)
             except CoopsimError as e:
-                self.failed.add(changes)
+                self.failed[changes] = str(e)
                 if not self.stopped:
                     ended(f"fails: {e}")
                 return None

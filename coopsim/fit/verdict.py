@@ -17,7 +17,8 @@ class Fit:
 
     needs_bytes: the smallest memory for the script as it is. remedies: the verified ones; those that keep the numbers
     first, then the fastest; where there is none, what comes nearest. larger: the largest batch that trains, where the
-    script fits and has a place for it. basis: what times are predicted from. runs: how often the script was run.
+    script fits and has a place for it. basis: what times are predicted from. runs: how often the script was run. notes:
+    what kind of remedy could not be tried, and why.
     """
 
     fits: bool
@@ -28,6 +29,7 @@ class Fit:
     runs: int
     card: str
     larger: Largest | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def solved(self) -> bool:
@@ -64,7 +66,7 @@ class Fit:
 
     def _remedies(self) -> list[str]:
         if not self.remedies:
-            return ["", "Nothing that was tried makes it fit"]
+            return ["", "Nothing that was tried makes it fit", *self.notes]
         lines = [] if self.solved else ["", "Nothing that was tried makes it fit. This comes nearest:"]
         lines += ["", *rows.lines(self.remedies)]
         left = self.memory_bytes - int(self.memory_bytes * (1 - MARGIN))
@@ -73,4 +75,5 @@ class Fit:
             "",
             f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs)",
             f"time: of an optimizer step, against the script as it is, by the {self._roofline}",
+            *self.notes,
         ]

@@ -104,6 +104,9 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("list", "policy"), 2, "invalid choice: 'policy'"),
     (("replai", "good.parquet"), 2, "invalid choice: 'replai'"),
     ((), 2, "the following arguments are required: VERB"),
+    (("fit", "--gpus", "t4", "--", "a.py", "--x"), 2, "coopsim fit: unknown option '--gpus'; did you mean --gpu?"),
+    (("replay", "good.parquet", *REPLAY, "--jsn"), 2, "coopsim replay: unknown option '--jsn'; did you mean --json?"),
+    (("replay", "good.parquet", *REPLAY, "coop"), 2, "unrecognized arguments: coop"),
     # budgets and numbers
     (("replay", "good.parquet", "--policy", "coop"), 2, "required: --budget"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "0.5"), 2, "has no unit"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import batch, checkpointing, names, runs, source, trials
+from coopsim.fit import batch, case, checkpointing, microbatches, names, runs, source, trials
 from coopsim.fit.changes import Changes
 from coopsim.fit.survey import Block, Model
 from coopsim.script import Script
@@ -49,6 +49,16 @@ def test_batches_that_are_none(words: tuple[str, ...], message: str) -> None:
 def test_a_place_without_an_option_needs_a_number() -> None:
     with pytest.raises(CoopsimError, match="which batch do you want"):
         batch.by_default(("train.py", "{}"))
+
+
+def test_a_mistyped_option_of_the_batch_is_said() -> None:
+    def fails(script: Script) -> Any:
+        raise CoopsimError(f"{script.command[-1]} is no option")
+
+    tried = trials.Trials(Script(("a.py",), card="t4"), runs.Runs(lambda _: None), place=fails)  # type: ignore[arg-type]
+    of = case.Case(tried, SimpleNamespace(trainer=""), Path())  # type: ignore[arg-type]
+    assert not list(microbatches.find(of, batch.Batch(("a.py", "--bach={}"), 8)))
+    assert tried.notes == ["micro-batches: the script fails with every batch that was tried: --bach=4 is no option"]
 
 
 def test_runs_are_told_when_they_begin_still_run_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
