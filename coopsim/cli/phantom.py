@@ -130,7 +130,7 @@ def text_of(report: "Report") -> str:
             (
                 "smallest memory",
                 f"{human(report.smallest_memory_bytes)} ({report.smallest_memory_bytes >> 20} MiB) trains, the context "
-                f"included, and 2 MiB less does not ({report.fit_runs} runs)",
+                f"included, and 2 MiB less does not ({report.fit_runs} run{'s' * (report.fit_runs != 1)})",
             )
         )
     if failed:
