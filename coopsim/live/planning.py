@@ -61,6 +61,8 @@ class Planning:
 
     def follow(self, kind: Kind) -> None:
         """Make ready to follow its schedule. While it is not proven, a step may run out of memory and leave it."""
+        if self.placed is not None:
+            self.placed.others = self.others
         if kind.schedule is not None:
             needed, limit = kind.peak_bytes + self.others, self.limit or 0
             everything = self.varies or (not kind.proven and self.on_gpu) or _ROOMY * needed > limit

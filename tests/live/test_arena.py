@@ -1,5 +1,9 @@
 """The arena's allocator by itself, without CUDA: against a list of intervals that knows nothing of how it chooses."""
 
+from itertools import combinations
+
+from coopsim.live.arena.place import place
+from coopsim.live.arena.requests import Requests
 from tests.live.conftest import Child
 
 HEAD = """
@@ -80,3 +84,28 @@ def test_requests_go_where_the_plan_has_them(child: Child) -> None:
     assert d not in (5120, 0, 512)
     assert (empty, again) == (3, True)  # tensors without bytes: an address of its own for each
     assert (planned, placed) == (3, 2)
+
+
+RECORDED = """
+from coopsim.capture.storages import Storage
+from coopsim.live.arena.recorded import of_op
+log = [(0, 512), (1024, 2048), (8192, 4096), (1024, 0)]  # the second is given back, the third is not
+answer(of_op(log, 1 << 40, [Storage(0, 512, 1 << 40)]))
+"""
+
+
+def test_what_an_op_takes_for_good_is_none_of_its_temporaries(child: Child) -> None:
+    """As cuBLAS's workspace at the first matrix product: it would be planned to go, and lie in the way."""
+    assert child(HEAD + RECORDED) == [[2048], [-1, 2048, -2]]
+
+
+def test_room_is_left_for_what_comes_and_stays() -> None:
+    asked = Requests(start=[0, 4], nbytes=[512, 1024, 512, 2048], until=[2, 4, 4, 4], state=[False] * 4)
+    resting, limit, coming = [(0, 512)], 6144, 1024
+    plain, found = place(asked, resting, limit), place(asked, resting, limit, coming)
+    assert found.height <= limit - coming
+    assert (found.needed, found.bound) == (plain.needed + coming, plain.bound + coming)
+    blocks = list(zip(found.offset, asked.nbytes, range(4), asked.until, strict=True))
+    for (a, n, start, until), (b, m, late, _) in combinations(blocks, 2):
+        assert a >= 512 or n == 0
+        assert late >= until or start > late or a + n <= b or b + m <= a

@@ -84,6 +84,11 @@ def test_a_plan_is_for_an_arena_where_the_caching_allocator_has_no_addresses(tmp
     assert (found["fits"], found["arena"], plan_file.load(out).header.arena) == (True, True, True)
     assert found["peak_reserved_bytes"] <= found["budget_bytes"]
     assert "PyTorch's caching allocator finds no addresses" in made.stderr
+    done = coopsim("live", "run", "--gpu", "rtx-3060", "--plan", out, "--json", "--", "python", str(SCRIPT))
+    assert done.returncode == 0, done.stderr
+    ran = json.loads(done.stdout)
+    assert (ran["planned_steps"], ran["replans"]) == (6, 0)
+    assert ran["peak_reserved_bytes"] <= ran["budget_bytes"] == 62 << 20
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Addresses for the requests of a planned step, around what is there when it starts. Knows no torch."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,12 +35,21 @@ class Places:
     bound: int
     left: list[Gone]
 
+    def above(self, nbytes: int) -> "Places":
+        """The same, with so many bytes above all."""
+        return replace(self, needed=self.needed + nbytes, bound=self.bound + nbytes)
 
-def place(asked: Requests, resting: Resting, limit: int) -> Places:
+
+def place(asked: Requests, resting: Resting, limit: int, coming: int = 0) -> Places:
     """Places for steps that follow each other: in the largest hole between what is resting, or in all holes.
 
-    A step that makes state for good, as an optimizer's first, is followed by others: it has the state lowest.
+    A step that makes state for good, as an optimizer's first, is followed by others: it has the state lowest. coming:
+    bytes below the limit that are left free, for what is not of the steps and stays, once it is there.
     """
+    return _place(asked, resting, limit - coming).above(coming)
+
+
+def _place(asked: Requests, resting: Resting, limit: int) -> Places:
     low, high = _hole(resting, limit)
     state = _state(asked)
     if state.any():
@@ -106,9 +115,14 @@ def _state(asked: Requests) -> Any:
 
 def at_start(asked: Requests, trace: Trace, others: int) -> Resting:
     """What stays, before a step, as far as that can be known beforehand. others: bytes that are not the program's."""
-    sizes = (-(-n // GRANULE) * GRANULE for n in trace.bytes[trace.alive_at_start].tolist())
-    top = -(-others // GRANULE) * GRANULE + sum(sizes) - sum(n for n, _ in asked.initial)
+    top = stays(asked, trace, others)
     return [(0, top)] if top else []
+
+
+def stays(asked: Requests, trace: Trace, others: int) -> int:
+    """Bytes of what stays, before a step."""
+    sizes = (-(-n // GRANULE) * GRANULE for n in trace.bytes[trace.alive_at_start].tolist())
+    return int(-(-others // GRANULE) * GRANULE + sum(sizes) - sum(n for n, _ in asked.initial))
 
 
 def _hole(resting: Resting, limit: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from coopsim.live.arena.library import Arena
-from coopsim.live.arena.place import Gone, Places, around, place
+from coopsim.live.arena.place import Gone, Places, around, place, stays
 from coopsim.live.arena.requests import Requests, requests_of
 from coopsim.live.plan import Plan
 
@@ -22,6 +22,7 @@ class Placed:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
+        self.others = 0  #: bytes of what stays and is not the program's, such as cuBLAS's workspaces
         self._asked: WeakKeyDictionary[Plan, Requests] = WeakKeyDictionary()
         self._places: WeakKeyDictionary[Plan, dict[tuple[Block, ...], Places]] = WeakKeyDictionary()
         self._around: WeakKeyDictionary[Plan, dict[tuple[Any, ...], Places]] = WeakKeyDictionary()
@@ -63,8 +64,8 @@ class Placed:
         usual = self._usual(plan, resting)
         if set(others) <= set(usual.left):
             return usual
-        size = int(self._arena.stats.size)
-        make = partial(around, asked, usual, others, resting, size, now)
+        room = int(self._arena.stats.size) - self._coming(plan, resting)
+        make = partial(around, asked, usual, others, resting, room, now)
         return _kept(self._around.setdefault(plan, {}), (resting, others, at), make)
 
     def next(self, plan: Plan) -> Places:
@@ -73,8 +74,14 @@ class Placed:
         return self._usual(plan, resting)
 
     def _usual(self, plan: Plan, resting: tuple[Block, ...]) -> Places:
-        make = partial(place, self.asked(plan), resting, int(self._arena.stats.size))
+        size, coming = int(self._arena.stats.size), self._coming(plan, resting)
+        make = partial(place, self.asked(plan), resting, size, coming)
         return _kept(self._places.setdefault(plan, {}), resting, make)
+
+    def _coming(self, plan: Plan, resting: tuple[Block, ...]) -> int:
+        """Bytes of others that are not there yet, as cuBLAS's workspaces in the first step."""
+        missing = stays(self.asked(plan), plan.trace, self.others) - sum(n for _, n in resting)
+        return min(max(missing, 0), self.others)
 
     def _lie(self, plan: Plan, now: int, since: int) -> tuple[tuple[Block, ...], tuple[Gone, ...]]:
         """How memory lies: what stays, and what goes. `now`: so many requests of the step are over.
