@@ -9,6 +9,19 @@ from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 
 
+@dataclass(frozen=True)
+class Tried:
+    """A schedule, by which a step took so many bytes over the budget. less: of the budget, what it left.
+
+    ran_out: the step found no room, and left it.
+    """
+
+    ran_out: bool
+    over: int
+    schedule: Schedule
+    less: int
+
+
 @dataclass(eq=False)
 class Kind:
     """A recorded step. decided: entries of the tape until the sizes of its batch were known. why: it has no plan.
@@ -29,6 +42,9 @@ class Kind:
     first: bool = False
     replans: int = 0
     less: int = 0  #: bytes that its plan has to do without, as a step took more than it was to
+    too_much: int | None = None  #: as many have no plan that leaves them at every op
+    tried: list[Tried] = field(default_factory=list)  #: schedules that took more than the budget
+    untried: list[tuple[int, Schedule]] = field(default_factory=list)  #: others, and the bytes that they leave
     _common: "WeakKeyDictionary[Kind, int]" = field(default_factory=WeakKeyDictionary)
 
     def goes_on(self, at: int, func: Any) -> bool:

@@ -1,20 +1,25 @@
 """Plans of the kinds of step that a session has: they are made for the budget, and mended where steps took more."""
 
+import numpy as np
+
 from coopsim import metrics
 from coopsim.live import schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.kinds import Kind
+from coopsim.live.kinds import Kind, Tried
 from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.plan import Plan
 from coopsim.policies import Policy
 from coopsim.schedule import Schedule
 
-_REPLANS = 6
+_REPLANS = 8  #: mended plans of a kind of step, at most
 _FRAGMENTS = 50  #: of the budget, the part that the first plan leaves to what a GPU's allocator cannot use
-_NEARER = 3  #: tries of less, if with that there is no plan
+_NEARER = 3  #: margins that are tried if there is no plan with the first, each nearer to the one until now
 _PROOF = 3  #: steps: what the allocator has free, and where, changes from step to step
-_MARGIN = 0.01  #: of the budget, for what the allocator cannot use; twice as much each time that it was not enough
+_MARGIN = 0.01  #: of the budget, for what the allocator cannot use: the least that a mended plan leaves
+_MORE = 1.5  #: times as much at least, each time that it was not enough
+_MORE_FIRST = 2  #: the same of a first step, which is tried once a run, and whose cost counts once
+_PAGE = 20 << 20  #: of an expandable segment: a page more or less says nothing of a plan
 _ROOMY = 2  #: times what a step takes, in a budget: if it leaves its plan, what it makes from there on may be evicted
 
 
@@ -38,25 +43,30 @@ class Planning:
         if self.placed is not None:
             self._plan_in_place(kind, self.placed)
             return
-        kind.less = self.limit // _FRAGMENTS if self.on_gpu else 0
-        self.plan(kind)
-        if kind.schedule is None and kind.less:
-            kind.less = 0
+        found = self._with_less(kind, self.limit // _FRAGMENTS) if self.on_gpu else []
+        if found:
+            self._take(kind, *min(found, key=_cost))
+        else:
             self.plan(kind)
 
     def plan(self, kind: Kind) -> None:
         """Make a plan for a kind of step, if there is one."""
         assert self.limit is not None
         budget = self.limit - self.others
-        kind.plan = kind.schedule = None
+        kind.plan = kind.schedule = kind.too_much = None
+        kind.tried, kind.untried = [], []
         if budget <= kind.less:
             kind.why = "nothing is left of the budget"
             return
-        schedule = schedules.find(kind.trace, self.policy, budget, kind.less)
+        schedule = schedules.find(kind.trace, self.policy, budget - kind.less)
+        if kind.less and schedules.explain(schedule):
+            schedule = schedules.padded(kind.trace, self.policy, budget, kind.less) or schedule
         kind.why = schedules.explain(schedule)
-        if kind.why:
-            return
-        kind.schedule, kind.proven, kind.kept = schedule, False, 0
+        if not kind.why:
+            self._take(kind, kind.less, schedule)
+
+    def _take(self, kind: Kind, less: int, schedule: Schedule) -> None:
+        kind.schedule, kind.less, kind.proven, kind.kept, kind.why = schedule, less, False, 0, ""
         self.follow(kind)
 
     def follow(self, kind: Kind) -> None:
@@ -78,25 +88,71 @@ class Planning:
             kind.kept += 1
             if not kind.proven and (kind.first or kind.kept == _PROOF):
                 kind.proven = True
+                kind.tried, kind.untried = [], []
                 self.follow(kind)
-        elif kind.replans < _REPLANS:
+        elif kind.replans <= _REPLANS:
             kind.replans += 1
-            self._plan_with_less(kind, max(over, 2 * kind.less, int(_MARGIN * self.limit)))
+            least = int(_MARGIN * self.limit)
+            if self.placed is not None:
+                self._place_with_less(kind, max(over, 2 * kind.less, least), self.placed)
+            elif kind.schedule is not None:
+                kind.tried.append(Tried(ran_out, over, kind.schedule, kind.less))
+                more = (_MORE_FIRST if kind.first else _MORE) * max(tried.less for tried in kind.tried)
+                self._mend(kind, max(kind.less + over, int(more), least))
 
-    def _plan_with_less(self, kind: Kind, less: int) -> None:
+    def _mend(self, kind: Kind, less: int) -> None:
+        """Go by the cheapest plan that is not tried yet, of those that leave so much and of those known before.
+
+        If there is none, or it takes too long, go back to the cheapest of those that took least.
+        """
+        goes_on = kind.replans <= _REPLANS
+        known = [*kind.untried, *(self._with_less(kind, less) if goes_on else ())]
+        kind.untried = [one for one in known if not any(_same(one[1], tried.schedule) for tried in kind.tried)]
+        if goes_on and kind.untried:
+            self.replans += 1
+            self._take(kind, *min(kind.untried, key=_cost))
+            return
+        ran_out, over = min((tried.ran_out, tried.over) for tried in kind.tried)
+        over += _PAGE if self.on_gpu else 0
+        nearest = [tried for tried in kind.tried if tried.ran_out == ran_out and tried.over <= over]
+        best = min(nearest, key=lambda tried: tried.schedule.overhead or 0.0)
+        kind.replans = _REPLANS + 1
+        self._take(kind, best.less, best.schedule)
+
+    def _with_less(self, kind: Kind, less: int) -> list[tuple[int, Schedule]]:
+        """Schedules, and the bytes of the budget that they leave.
+
+        One that leaves so many at every op; where there is none, fewer, but more than until now. If it is expensive,
+        one that leaves so many where ops can, too.
+        """
+        assert self.limit is not None
+        room, margin = self.limit - self.others, less
+        found: list[tuple[int, Schedule]] = []
+        for _ in range(_NEARER):
+            if margin < (room if kind.too_much is None else kind.too_much):
+                schedule = schedules.find(kind.trace, self.policy, room - margin)
+                if not schedules.explain(schedule):
+                    found.append((margin, schedule))
+                    break
+                kind.too_much = margin
+            margin = (kind.less + margin) // 2
+        if not found or margin < less or _cost(found[0]) > schedules.CHEAP:
+            padded = schedules.padded(kind.trace, self.policy, room, less)
+            if padded is not None and not schedules.explain(padded):
+                found.append((less, padded))
+        return found
+
+    def _place_with_less(self, kind: Kind, less: int, placed: Placed) -> None:
         """Plan again, with so much less of the budget; with not quite so much, if that has no plan."""
         before, had = kind.schedule, kind.less
         for _ in range(_NEARER):
             kind.less = less
-            if self.placed is not None:
-                self._plan_in_place(kind, self.placed)
-            else:
-                self.plan(kind)
+            self._plan_in_place(kind, placed)
             if kind.schedule is not None:
                 self.replans += 1
                 return
             less = (had + less) // 2
-        kind.schedule, kind.less, kind.replans, kind.why = before, had, _REPLANS, ""
+        kind.schedule, kind.less, kind.replans, kind.why = before, had, _REPLANS + 1, ""
         self.follow(kind)
 
     def _plan_in_place(self, kind: Kind, placed: Placed) -> None:
@@ -117,3 +173,12 @@ class Planning:
             _, kind.less, kind.schedule = best
             kind.why = ""
             self.follow(kind)
+
+
+def _cost(one: tuple[int, Schedule]) -> float:
+    return one[1].overhead or 0.0
+
+
+def _same(a: Schedule, b: Schedule) -> bool:
+    """Do they have the same actions, wherever the bytes lie?"""
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("action", "op", "storage", "version"))

@@ -22,33 +22,23 @@ from coopsim.trace import Trace
 from coopsim.trace.table import Ragged
 from coopsim.types import InPlace, Outcome, Pinning, Role
 
-_CHEAP = 1.1  #: cost over that without recomputation, up to which nothing else is tried
+CHEAP = 1.1  #: cost over that without recomputation, up to which nothing else is tried
 _DEAR = 1.75  #: above that it is refused: checkpointing costs less than 1.5
 _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
 _ROOMY = 4  #: times the budget: an arena in which addresses are always found
 
 
-def find(trace: Trace, policy: Policy | str, budget: int, spare: int = 0) -> Schedule:
+def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
     """One that runs to its end: a policy's own in an arena, if that is cheap enough; else the cheapest of several.
 
     Those are a plan that has no addresses, one in the shape of checkpointing, and a replay in a counter. If none does,
-    or all cost several times the step, one whose header says so. spare: of the budget, bytes that are left; where they
-    cannot be, because an op needs them whatever is evicted, as many as can.
+    or all cost several times the step, one whose header says so.
     """
     policy = policies.find(policy) if isinstance(policy, str) else policy
-    found = _within(trace, policy, budget - spare)
-    if not spare or found.header["outcome"] == Outcome.OK or not policy.plans:
-        return found
-    padded = _padded(trace, budget, spare)
-    plans = [_without_addresses(padded, policy, budget, segmented=segmented) for segmented in (False, True)]
-    return _cheapest([found, *(_without_padding(plan, trace) for plan in plans)])
-
-
-def _within(trace: Trace, policy: Policy, budget: int) -> Schedule:
     first = _schedule(trace, policy, budget, "arena")
     planned = not policy.plans or first.header["planned_steps"]
-    if planned and _cost(first) <= _CHEAP:
+    if planned and _cost(first) <= CHEAP:
         return first
     found = [first]
     if policy.plans:
@@ -56,6 +46,20 @@ def _within(trace: Trace, policy: Policy, budget: int) -> Schedule:
     if min(map(_cost, found)) > _DEAR:
         found.append(_schedule(trace, policy, budget, "counter"))
     return _cheapest(found)
+
+
+def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Schedule | None:
+    """One that leaves so many bytes of the budget; where an op needs them whatever is evicted, as many as can be.
+
+    The cheaper of a plan and one in the shape of checkpointing; None: the policy makes no plans. If there is none, or
+    both cost several times the step, the header says so.
+    """
+    policy = policies.find(policy) if isinstance(policy, str) else policy
+    if not policy.plans:
+        return None
+    wider = _padded(trace, budget, spare)
+    plans = [_without_addresses(wider, policy, budget, segmented=segmented) for segmented in (False, True)]
+    return _cheapest([_without_padding(plan, trace) for plan in plans])
 
 
 def _cheapest(found: list[Schedule]) -> Schedule:

@@ -79,7 +79,7 @@ def test_mixed_precision_goes_by_plan() -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["unplanned"], found["planned_steps"]) == ("", 4)
-    assert found["predicted_overhead"] < 1.3  # the allocator reserves more than so small a budget; plans are mended
+    assert found["predicted_overhead"] < 1.15
     assert found["peak_allocated_bytes"] <= found["budget_bytes"]
     assert found["recomputes"] < 400
 

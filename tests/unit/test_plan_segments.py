@@ -60,7 +60,8 @@ def test_what_is_to_be_spared_is_spared_where_it_can_be() -> None:
     needs = schedules.needs(trace)
     budget, spare = int(1.15 * max(needs)), max(needs) // 5
     assert budget - spare < max(needs)
-    schedule = schedules.find(trace, "foresight-offline", budget, spare)
+    schedule = schedules.padded(trace, "foresight-offline", budget, spare)
+    assert schedule is not None
     assert not schedules.explain(schedule)
     assert validate(schedule, trace) == []
     now, most = 0, [0] * trace.n_ops

@@ -1,0 +1,48 @@
+"""Plans that are mended: the cheapest first, nearer margins too, until steps keep to the budget, or none is left."""
+
+from typing import Any
+
+from tests.live.conftest import Child
+
+MEND = """
+from coopsim.live import schedules
+from coopsim.live.kinds import Kind
+from coopsim.live.planning import Planning
+from coopsim.trace import synth
+from coopsim.trace.measure import peak_bytes
+def mended(taken):
+    trace = synth.unet(4)
+    limit = int(1.1 * schedules.least(trace).nbytes)
+    kind = Kind(trace, [], 1, peak_bytes(trace, 512))
+    planning = Planning("foresight-offline", limit, None)
+    planning.plan(kind)
+    found = []
+    for _ in range(12):
+        found.append({"less": kind.less / limit, "cost": kind.schedule.overhead, "schedule": id(kind.schedule)})
+        planning.prove(kind, int(taken(kind.less / limit) * limit), ran_out=False)
+    return found, kind.proven, kind.too_much / limit if kind.too_much else None
+"""
+
+
+def costs(found: list[dict[str, Any]]) -> list[float]:
+    return [plan["cost"] for plan in found]
+
+
+def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Child) -> None:
+    """A step takes 6 % of the budget more than its plan."""
+    found, proven, too_much = child(MEND + "answer(mended(lambda less: 1.06 - less))")
+    assert proven
+    assert found[0]["less"] == 0
+    assert found[-1]["less"] > 0.0599
+    assert too_much is None or found[-1]["less"] < too_much
+    assert costs(found) == sorted(costs(found))
+
+
+def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Child) -> None:
+    """A step takes a sixteenth more than the budget whatever is left; the margin after it is too large for a plan."""
+    found, proven, too_much = child(MEND + "answer(mended(lambda less: 17 / 16))")
+    assert not proven
+    nearer = [plan["less"] for plan in found if 1 / 16 < plan["less"] < too_much]
+    assert nearer
+    assert found[-1] == found[0]
+    assert costs(found)[0] == min(costs(found)) < max(costs(found))
