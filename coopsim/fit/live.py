@@ -43,4 +43,4 @@ def proposal(case: Case, budget_mib: int) -> Remedy:
 
 def text(memory: str) -> str:
     """What it is."""
-    return f"inside a budget of {memory}: its time on the host comes on top"
+    return f"train in a budget of {memory} (host overhead not counted)"

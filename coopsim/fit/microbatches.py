@@ -56,7 +56,7 @@ def proposal(case: Case, batch: Batch, part: int) -> Remedy:
         )
     return case.proposal(
         "micro-batches",
-        f"batches of {part}, {times} to a step: other numbers",
+        f"batches of {part}, {times} per step (numbers change)",
         (shlex.join(("python", *command) if command[0].endswith(".py") else command), *accumulate),
         Changes(accumulate=times),
         same=False,

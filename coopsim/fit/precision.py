@@ -25,9 +25,9 @@ def proposal(case: Case) -> Remedy | None:
             "policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)",
             "fully_shard(..., mp_policy=policy)",
         )
-        text = "what FSDP2 shards computed in bfloat16: other numbers"
+        text = "FSDP2 computes in bfloat16 (numbers change)"
         return case.proposal("precision", text, lines, Changes(sharded_half=True), same=False)
     name = model.variable
     line = f'{name}.forward = torch.autocast("cuda", dtype=torch.bfloat16)({name}.forward)'
-    text = "autocast to bfloat16: other numbers"
+    text = "autocast to bfloat16 (numbers change)"
     return case.proposal("precision", text, (line,), Changes(autocast=True), same=False, after_model=True)

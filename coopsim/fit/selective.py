@@ -171,12 +171,12 @@ def proposal(case: Case, choice: Choice) -> Remedy:
     plain = tuple(block.name for i, block in enumerate(level) if taken.count(i) == 2)
     names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in choice.save)
     what, colon, beside = base.text.partition(":")
-    of_them = f", {len(base.changes.checkpoint) - len(plain)} of them" if plain else ""
+    of_them = f" in {len(base.changes.checkpoint) - len(plain)} of them" if plain else ""
     changes = replace(base.changes, save=choice.save, plain=plain, own=base.changes.own and not plain)
     lines = _lines(model, base, changes.plain, choice.save)
     selected = replace(
         base,
-        text=f"{what}{of_them} but for the results of {names}{colon}{beside}",
+        text=f"{what},{of_them} keep the results of {names}{colon}{beside}",
         lines=lines,
         after_model=lines,
         changes=changes,

@@ -83,7 +83,7 @@ def table(cases: dict[str, dict[str, str]]) -> str:
             )
             head = f"| {case['title']} | {needs} of {memory} MiB " if i == 0 else "| | "
             by_hand = "*" * any(kind in case["by_hand"] for kind in remedy["kind"].split(" + "))
-            what = "; ".join(part.partition(":")[0] for part in remedy["text"].split("; "))
+            what = "; ".join(part.partition(":")[0].partition(" (")[0] for part in remedy["text"].split("; "))
             failed = "" if remedy["verified"] == "True" else " (does not fit)"
             same = ("no", "yes")[remedy["same_numbers"] == "True"]
             rows.append(
