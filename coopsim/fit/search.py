@@ -3,7 +3,7 @@
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from coopsim.text import human
 from coopsim.types import CoopsimError
 
 _KINDS = 3  #: of remedies; with fewer, combinations are tried
+_AWAKE_S = 0.2
 _ON_A_CLUSTER = 8  #: runs at a time: one for each kind
 _WIDER = 3  #: how often the range of batches becomes four times as wide, from the one that is wanted on
 _TOLERANCE = 0.05  #: of the larger batch that is found
@@ -144,10 +145,16 @@ class Search:
             list(itertools.chain(*kinds))
             return
         with ThreadPoolExecutor(self._jobs) as pool:
+            running = {pool.submit(list, kind) for kind in kinds}
             try:
-                list(pool.map(list, kinds))
+                left = running
+                while left:  # awake now and then: a signal may reach another thread, and wakes only that
+                    done, left = wait(left, timeout=_AWAKE_S)
+                    for kind in done:
+                        kind.result()
             except KeyboardInterrupt:
-                self._trials.stop()
+                while wait(running, timeout=_AWAKE_S).not_done:
+                    self._trials.stop()  # again, as a run may have begun meanwhile
                 raise
 
     def _larger(self, batch: Batch) -> Largest:
