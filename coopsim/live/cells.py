@@ -148,6 +148,22 @@ def _on_device(kind: str, values: Any) -> Iterator[torch.Tensor]:
             yield from _on_device(kind, value)
 
 
+def elsewhere(kind: str, values: Any) -> bool:
+    """Are there tensors among an op's arguments, but none on the device, nor its name? Then it makes none there."""
+    found = list(_placed(values))
+    tensors = [value for value in found if isinstance(value, torch.Tensor)]
+    devices = [tensor.device for tensor in tensors] + [value for value in found if isinstance(value, torch.device)]
+    return bool(tensors) and all(device.type != kind for device in devices)
+
+
+def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
+    for value in values:
+        if isinstance(value, torch.Tensor | torch.device):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _placed(value)
+
+
 def given_on(kind: str, values: Any) -> list[torch.Tensor]:
     """The same as on_device, faster."""
     found: list[torch.Tensor] = []

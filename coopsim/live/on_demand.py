@@ -11,7 +11,7 @@ from coopsim.live import device, need, refused
 from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.hole import Hole
 from coopsim.live.cap import Cap
-from coopsim.live.cells import Call, Cell, Spec, change, on_device
+from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
@@ -78,6 +78,9 @@ class OnDemand:
         """Run an op: first what it reads is made ready, and room for what it makes."""
         values = self.values
         self._victims.now += 1
+        if elsewhere(values.kind, (*args, *kwargs.values())):  # a data set in the host's memory, say: not to be copied
+            self.last, self.workspace = ([], [], None), 0
+            return execute()
         operands = on_device(values.kind, (*args, *kwargs.values()))
         inputs = [self.cell(tensor) for tensor in operands]
         cells = list(dict.fromkeys(c for c in inputs if c is not None))

@@ -111,3 +111,30 @@ def nested():
 answer(said(nested))
 """
     assert "inside another" in child(BEGIN + program)
+
+
+HOST = """
+import torch
+from torch import nn
+from coopsim.live import Budget
+cloned, clone = [], torch.Tensor.clone
+def counted(tensor, *args, **kwargs):
+    cloned.append(tensor.nbytes if tensor.device.type == "cpu" else 0)
+    return clone(tensor, *args, **kwargs)
+torch.Tensor.clone = counted
+data, model = torch.randn(1024, 64), nn.Linear(64, 64).cuda()
+optimizer, budget = torch.optim.SGD(model.parameters(), 0.1), Budget("1GiB")
+for i in range(2):
+    with budget.step():
+        batch = torch.stack([data[j] for j in range(8 * i, 8 * i + 8)])
+        model(batch.cuda()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+answer([max(cloned), data.nbytes, batch.nbytes])
+"""
+
+
+def test_a_recorded_step_copies_of_the_hosts_data_what_goes_to_the_gpu(child: Child) -> None:
+    """And not the data set each time that the program takes an example of it."""
+    most, all_of_it, batch = child(HOST)
+    assert most == batch < all_of_it
