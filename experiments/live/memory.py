@@ -4,7 +4,10 @@ A process per model, on PyTorch's real caching allocator with expandable segment
 model and mended as by `coopsim live plan`; figures are those of the last try, from its first step on, under a cap
 of the budget. Overheads are predicted: by a roofline of the card, from recorded steps.
 
+`arena`: the same budgets of live once more, each in an arena, in a process of its own.
+
     python experiments/live/memory.py [MODEL...]
+    python experiments/live/memory.py arena [MODEL...]
     python experiments/live/memory.py table
 """
 
@@ -15,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +33,7 @@ MODELS = ("bert-large", "gpt-2", "resnet-50", "unet", "swin-t", "llama-1.1b", "v
 ONLY_BESIDE = ("vit-b", "t5-base")  #: checkpointing: no shares of the plain step
 HOW = ("plain", "checkpoint", "selective")
 CAPPED = "checkpoint, what it allocates"  #: no row of the page's tables
+LIVE, ARENA = "live, ", "arena, "  #: before what the budget is
 SHARES = (70, 50, 30)
 TRIES = 6  #: of a plan, as many as coopsim live plan makes
 COLUMNS = (
@@ -38,13 +43,13 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-def recorded(model: str, path: str) -> Any:
+def recorded(model: str, path: str, arena: Any = None) -> Any:
     """Three steps without a budget, the first one included."""
     from coopsim.live import plan_file
     from coopsim.live.session import Session
     from experiments.live import train
 
-    session, step = Session(None, POLICY), train.build(model)
+    session, step = Session(None, POLICY, arena=arena), train.build(model)
     for _ in range(3):
         session.begin()
         step()
@@ -59,30 +64,36 @@ def cost(steps: Any) -> int:
 
 
 def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
-    """In so much."""
+    """In so much; in an arena, if the steps were recorded in one."""
     from coopsim.live import make, plan_file
 
     head = replace(steps.header, budget_bytes=nbytes)
-    made = [make.make(kind, POLICY, nbytes, head.others_bytes, search=False) for kind in steps.kinds]
+    how = {"search": False, "arena": head.arena}
+    made = [make.make(kind, POLICY, nbytes, head.others_bytes, **how) for kind in steps.kinds]
     row: Row = {"budget_bytes": nbytes, "fits": False, "lower_bound_bytes": max(m.least.nbytes for m in made)}
     why = next((m.kind.why for m in made if m.kind.why), "")
     if why:
         return row | {"why": why}
     plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
     for k in range(TRIES):
-        ran = tried(model, path)
+        ran = tried(model, path, arena=head.arena)
         row |= ran | {"tries": k + 1}
         if not row.pop("replans"):
             break
     return row | {"fits": not row["why"] and row["reserved_bytes"] <= nbytes}
 
 
-def tried(model: str, path: str) -> Row:
+def tried(model: str, path: str, *, arena: bool) -> Row:
     """Six steps of a new model by a plan, which is mended."""
     import torch
 
-    from coopsim.live import Budget
+    from coopsim.live.arena.library import Arena
+    from coopsim.live.budget import Budget, hosts
+    from coopsim.live.session import Session
     from experiments.live import train
+
+    if arena:
+        hosts.append(lambda: Session(None, POLICY, plan=path, arena=Arena()))
 
     gc.collect()
     torch.cuda.empty_cache()
@@ -153,6 +164,20 @@ def measure(model: str) -> None:
             say(model, how, by_plan(model, nbytes, steps["plain"], str(Path(folder, "plan"))))
 
 
+def in_arena(model: str, nbytes: int, path: str) -> None:
+    """In the child: a row of a model. No bytes: its steps are recorded in an arena of all memory, for the others."""
+    from coopsim.live import plan_file
+    from coopsim.live.arena.install import install
+    from coopsim.live.arena.library import Arena
+
+    install(nbytes)
+    if not nbytes:
+        recorded(model, path, Arena())
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        say(model, ARENA, by_plan(model, nbytes, plan_file.load(path), str(Path(folder, "plan"))))
+
+
 def say(model: str, how: str, row: Row) -> None:
     """To the parent."""
     print(json.dumps(dict.fromkeys(COLUMNS) | {"model": model, "how": how} | row), flush=True)
@@ -161,18 +186,42 @@ def say(model: str, how: str, row: Row) -> None:
 def main(models: list[str]) -> None:
     """Write what was found beside what the file has of other models, row by row, and put the tables into their page."""
     known = read()
-    variables = phantom.environment(CARD) | {"PYTHONPATH": str(ROOT), "PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
     for model in models:
-        known = [r for r in known if r["model"] != model]
-        command = [sys.executable, __file__, "measure", model]
-        with subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603
-            assert child.stdout is not None
-            for line in child.stdout:
-                row = json.loads(line)
-                known.append({key: "" if row[key] is None else str(row[key]) for key in COLUMNS})
-                known.sort(key=lambda r: MODELS.index(r["model"]))
-                write(known)
+        known = [r for r in known if r["model"] != model or r["how"].startswith(ARENA)]
+        for row in said("measure", model):
+            add(known, row)
     put(known)
+
+
+def arenas(models: list[str]) -> None:
+    """The same, of the budgets that the file has of live."""
+    known = read()
+    for model in models:
+        budgets = {r["how"]: r["budget_bytes"] for r in known if r["model"] == model and r["how"].startswith(LIVE)}
+        known = [r for r in known if r["model"] != model or not r["how"].startswith(ARENA)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder, "recorded"))
+            list(said("in-arena", model, "0", path))
+            for how, nbytes in budgets.items():
+                for row in said("in-arena", model, nbytes, path):
+                    add(known, row | {"how": how.replace(LIVE, ARENA)})
+    put(known)
+
+
+def said(*words: str) -> Iterator[Row]:
+    """What a child prints, row by row."""
+    variables = phantom.environment(CARD) | {"PYTHONPATH": str(ROOT), "PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
+    command = [sys.executable, __file__, *words]
+    with subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603
+        assert child.stdout is not None
+        yield from map(json.loads, child.stdout)
+
+
+def add(known: list[dict[str, str]], row: Row) -> None:
+    """To what the file has."""
+    known.append({key: "" if row[key] is None else str(row[key]) for key in COLUMNS})
+    known.sort(key=lambda r: MODELS.index(r["model"]))
+    write(known)
 
 
 def put(known: list[dict[str, str]]) -> None:
@@ -200,18 +249,23 @@ def write(known: list[dict[str, str]]) -> None:
 def tables(known: list[dict[str, str]]) -> str:
     """In Markdown: shares of the plain step; and beside checkpointing."""
     first = [
-        "| model | how | budget | allocated | reserved | reserved ÷ budget | predicted overhead |",
-        "|" + " --- |" * 7,
+        "| model | how | budget | allocated | reserved | reserved ÷ budget | predicted overhead | in an arena |",
+        "|" + " --- |" * 8,
     ]
     second = [f"| model | {' | '.join(BESIDE)} |", "|" + " --- |" * (1 + len(BESIDE))]
+    by = {(r["model"], r["how"]): r for r in known}
     for r in known:
-        if r["model"] not in ONLY_BESIDE and (r["how"] in HOW or r["how"].endswith("%")):
+        live = r["how"].startswith(LIVE)
+        if r["model"] not in ONLY_BESIDE and (r["how"] in HOW or (live and r["how"].endswith("%"))):
             sizes = [mib(r[key]) for key in ("budget_bytes", "allocated_bytes", "reserved_bytes")]
             over = f"{int(r['reserved_bytes']) / int(r['budget_bytes']):.3f}" if sizes[0] and sizes[2] else ""
-            first.append("| " + " | ".join([r["model"], r["how"], *sizes, over, outcome(r)]) + " |")
+            arena = by.get((r["model"], r["how"].replace(LIVE, ARENA))) if live else None
+            cells = [r["model"], r["how"], *sizes, over, outcome(r), outcome(arena) if arena else ""]
+            first.append("| " + " | ".join(cells) + " |")
     for model in dict.fromkeys(r["model"] for r in known):
         by_how = {r["how"]: r for r in known if r["model"] == model}
-        second.append("| " + " | ".join([model, *(beside(by_how.get(how)) for how in BESIDE.values())]) + " |")
+        cells = (beside(by_how.get(how), by_how.get(how.replace(LIVE, ARENA))) for how in BESIDE.values())
+        second.append("| " + " | ".join([model, *cells]) + " |")
     return "\n".join([*first, "", *second])
 
 
@@ -223,12 +277,13 @@ BESIDE = {
 }
 
 
-def beside(r: dict[str, str] | None) -> str:
-    """A cell: bytes and overhead."""
+def beside(r: dict[str, str] | None, arena: dict[str, str] | None) -> str:
+    """A cell: bytes and overhead; in an arena, where that fits and PyTorch's caching allocator does not."""
     if r is None:
         return ""
     where = mib(r["budget_bytes"]) or f"{mib(r['allocated_bytes'])}, reserved {mib(r['reserved_bytes'])}"
-    return f"{where}: {outcome(r)}"
+    helped = outcome(arena) if arena is not None and arena["fits"] == "True" and r["fits"] != "True" else ""
+    return f"{where}: {outcome(r)}" + (f"; in an arena {helped}" if helped else "")
 
 
 def outcome(r: dict[str, str]) -> str:
@@ -250,6 +305,10 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["measure", model]:
             measure(model)
+        case ["in-arena", model, nbytes, path]:
+            in_arena(model, int(nbytes), path)
+        case ["arena", *models]:
+            arenas(models or list(MODELS))
         case ["table"]:
             put(read())
         case models:
