@@ -55,7 +55,7 @@ class Objects:
 
     def leaves(self) -> list[torch.Tensor]:
         """What gradients are gathered for."""
-        return [t for t in self.whole if t.is_leaf and t.requires_grad]
+        return [t for t in self.whole if t.requires_grad and _is_leaf(t)]
 
     def by_role(self) -> Iterator[tuple[Role, torch.Tensor]]:
         """Every tensor whose role is known; the first role given to a storage counts."""
@@ -81,6 +81,14 @@ def _has_address(tensor: torch.Tensor) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _is_leaf(tensor: torch.Tensor) -> bool:
+    """Not FSDP1's parts of a flat parameter that has been written since: what made such a view cannot be asked for."""
+    try:
+        return tensor.is_leaf
+    except RuntimeError:
+        return False
 
 
 def within(value: Any) -> Iterator[torch.Tensor]:

@@ -85,7 +85,7 @@ def compare(log: Log, number: int) -> dict[str, object]:
     measured = {"allocated": log.allocated_mib, "reserved": log.reserved_mib}
     row: dict[str, object] = {"log": log.name, "torch": log.torch, "iterations": ITERATIONS, "run": number}
     for key, mib in ours.items():
-        off = round(100 * (mib / measured[key] - 1), 2)
+        off = round(100 * (mib / measured[key] - 1), 2) + 0.0  # not -0.0
         row |= {f"measured_{key}_mib": measured[key], f"{key}_mib": mib, f"{key}_off_percent": off}
     return row
 

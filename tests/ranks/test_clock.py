@@ -64,6 +64,8 @@ def test_times_by_hand(phantom_run: Command) -> None:
     # The last launch waits until the kernel that is QUEUE before it is done.
     assert said["host_ns"] == DISPATCH + (1100 - QUEUE) * KERNEL
     assert said["item_ns"] == DISPATCH + 1100 * KERNEL
+    # Events that are recorded take places, too.
+    assert said["recorded_ns"] == DISPATCH + (600 - QUEUE // 2) * KERNEL
     assert said["sleep_ns"] == 10_000_000
     # Who asks again without having done anything waits.
     assert said["queries"] == [False, True, True]

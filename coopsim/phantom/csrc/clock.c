@@ -3,7 +3,8 @@
  * The host pays for each launch, for each op that PyTorch dispatches (which coopsim's dispatch mode tells), for cudaMalloc
  * and cudaFree, for sleeping, and for waiting. A stream runs what it is given one after the other: a kernel for the
  * cost of its op as that tells it, or KERNEL ns where nobody does; a copy between host and card at the speed of
- * the bus; NCCL's work as nccl_time.c says. A launch waits while QUEUE launches before it on its stream are not done. */
+ * the bus; NCCL's work as nccl_time.c says. A launch waits while QUEUE launches before it on its stream are not done;
+ * copies, the recording of events and waits for them take places in that queue, too. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include <dlfcn.h>
@@ -108,10 +109,21 @@ uint64_t phantom_stream_end(void *stream) {
   return end;
 }
 
+uint64_t phantom_stream_mark(void *stream) {
+  lock();
+  count_sleep();
+  work(stream, 0);
+  uint64_t end = find(stream)->busy;
+  unlock();
+  return end;
+}
+
 void phantom_stream_wait(void *stream, uint64_t time) {
   lock();
+  count_sleep();
   Stream *s = find(stream);
   if (time > s->busy) s->busy = time;
+  work(stream, 0);
   unlock();
 }
 

@@ -12,6 +12,7 @@ void phantom_work(void *stream, uint64_t ns); /* the stream is given something t
 void phantom_launch(void *stream);            /* the same: a kernel, of which nothing is known yet */
 void phantom_copy_time(void *to, const void *from, size_t n, void *stream);
 uint64_t phantom_stream_end(void *stream);    /* when it will have done all that it was given */
+uint64_t phantom_stream_mark(void *stream);   /* the same, of an event that is recorded there */
 void phantom_stream_wait(void *stream, uint64_t time);
 Status phantom_ask(const void *what, uint64_t time, const void *caller);  /* is it past that time? */
 

@@ -12,7 +12,8 @@ Status cudaEventCreateWithFlags(void **event, UNUSED unsigned flags) { return cu
 Status cudaEventDestroy(void *event) { free(event); return OK; }
 
 Status cudaEventRecord(void *event, void *stream) {
-  *(Event *)event = (Event){phantom_stream_end(stream), phantom_capture_of(stream)};
+  uint64_t capture = phantom_capture_of(stream);
+  *(Event *)event = (Event){capture ? phantom_stream_end(stream) : phantom_stream_mark(stream), capture};
   return OK;
 }
 Status cudaEventRecordWithFlags(void *event, void *stream, UNUSED unsigned flags) {
