@@ -10,12 +10,13 @@ class Changes:
 
     checkpoint: the names of modules to recompute, within the `root`th model of the script; own: by the model's own
     gradient_checkpointing_enable; save: the ops whose results are kept all the same, but for the modules in plain.
-    autocast: forward passes run in bfloat16. sharded_half: what FSDP2 shards is computed in bfloat16. foreach, fused:
-    of every optimizer, None: as it is. set_to_none: of every zero_grad. accumulate: the optimizer steps once in so many
-    calls. no_cache: models of transformers keep no cache of keys and values. chunked_loss: cross entropies are made in
-    chunks. hold_gradients: gradients are never freed, which takes the memory of accumulation in every step.
-    activation_memory_budget: of AOTAutograd's partitioner, whatever the script sets. live: the budget in which
-    coopsim.live runs the script, which excludes all of the above.
+    autocast: forward passes run in bfloat16. sharded_half: what FSDP2 shards is computed in bfloat16. reshard: FSDP
+    drops what it gathered after the forward pass. limit_gathers: FSDP1 limits what it gathers ahead; no_prefetch: it
+    gathers nothing ahead. foreach, fused: of every optimizer, None: as it is. set_to_none: of every zero_grad.
+    accumulate: the optimizer steps once in so many calls. no_cache: models of transformers keep no cache of keys and
+    values. chunked_loss: cross entropies are made in chunks. hold_gradients: gradients are never freed, which takes the
+    memory of accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner, whatever the script
+    sets. live: the budget in which coopsim.live runs the script, which excludes all of the above.
     variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """
 
@@ -26,6 +27,9 @@ class Changes:
     plain: tuple[str, ...] = ()
     autocast: bool = False
     sharded_half: bool = False
+    reshard: bool = False
+    limit_gathers: bool = False
+    no_prefetch: bool = False
     foreach: bool | None = None
     fused: bool | None = None
     set_to_none: bool = False
@@ -37,6 +41,11 @@ class Changes:
     live: str = ""
     variables: tuple[tuple[str, str], ...] = ()
     cards: int = 0
+
+    @property
+    def of_fsdp(self) -> bool:
+        """Do they concern FSDP's calls?"""
+        return self.reshard or self.limit_gathers or self.no_prefetch
 
     def with_(self, other: "Changes") -> "Changes":
         """Both: what the other one says beats this one."""

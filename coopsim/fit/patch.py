@@ -5,9 +5,10 @@ import difflib
 from dataclasses import replace
 from pathlib import Path
 
-from coopsim.fit import source
+from coopsim.fit import sharding, source
+from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.survey import Survey
+from coopsim.fit.survey import Sharding, Survey
 from coopsim.types import CoopsimError
 
 
@@ -33,6 +34,9 @@ def diff(remedy: Remedy, survey: Survey) -> str:
         option = "fused=True" if changes.fused else "foreach=False"
         for made in survey.optimizers:
             _optimizer(made.file, made.line, made.type, option, texts)
+    if changes.of_fsdp:
+        for call in survey.sharding:
+            _sharding(call, changes, texts)
     if changes.set_to_none:
         for file, number in survey.zeroed:
             _replace_line(file, number, "=False", "=True", texts)
@@ -66,6 +70,16 @@ def _optimizer(file: str, number: int, name: str, option: str, texts: dict[str, 
     if old is None or text.count(old) != 1:
         raise CoopsimError(f"no patch: no line of yours makes the {name}")
     texts[file] = text.replace(old, source.insert_argument(old, option))
+
+
+def _sharding(call: Sharding, changes: Changes, texts: dict[str, str]) -> None:
+    if not sharding.values(call, changes):
+        return
+    new = sharding.replaced(call, changes)
+    text = _text(call.file, texts)
+    if new is None or text.count(new[0]) != 1:
+        raise CoopsimError(f"no patch: the arguments of {call.type} are not certain")
+    texts[call.file] = text.replace(*new)
 
 
 def _replace_line(file: str, number: int, old: str, new: str, texts: dict[str, str]) -> None:

@@ -19,6 +19,7 @@ from coopsim.fit import (
     precision,
     selective,
     settings,
+    sharding,
 )
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
@@ -134,6 +135,7 @@ class Search:
             settings.find_allocator(case),
             itertools.chain(checkpointing.find(case), selective.find(case)),
             settings.find_others(case),
+            sharding.find(case),
             compiled.find(case),
             live.find(case),
             precision.find(case),

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from coopsim.fit import chunks, source
+from coopsim.fit import chunks, sharding, source
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
@@ -30,7 +30,8 @@ def find_others(case: Case) -> Iterator[Remedy]:
 
 def together(case: Case) -> Remedy | None:
     """All that may help, in one. Recomputation, which goes with it, turns the cache off by itself."""
-    parts = [part for part in (_expandable(case), chunks.proposal(case), *_others(case)) if part is not None]
+    every = (_expandable(case), chunks.proposal(case), *_others(case), *sharding.proposals(case))
+    parts = [part for part in every if part is not None]
     if any(p.changes.fused for p in parts):
         parts = [p for p in parts if p.changes.foreach is None]
     found = parts[0]

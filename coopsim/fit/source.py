@@ -10,6 +10,12 @@ def line(file: str, number: int) -> str:
     return linecache.getline(file, number).strip()
 
 
+def indent(file: str, number: int) -> str:
+    """What stands before a line."""
+    text = linecache.getline(file, number)
+    return text[: len(text) - len(text.lstrip())]
+
+
 def with_argument(file: str, number: int, name: str, argument: str) -> str:
     """The call of `name` at a line, with an argument more; "" if it is not there, or there are several."""
     found = call_at(file, number, name)
@@ -29,6 +35,37 @@ def insert_argument(call: str, argument: str) -> str:
     body = inside.rstrip()
     comma = "" if body.endswith("(") else " " if body.endswith(",") else ", "
     return f"{body}{comma}{argument}{inside[len(body) :]})"
+
+
+def call_text(file: str, number: int, name: str) -> str:
+    """The only call of something called `name` that spans a line; "" if it is not there, or there are several."""
+    found = call_at(file, number, name)
+    return (ast.get_source_segment(_text(file), found) or "") if found else ""
+
+
+def with_value(call: str, argument: str, value: str, *, member: bool = False) -> str:
+    """A call's text with another value of an argument, which it may not have yet; "" if that is not certain.
+
+    With `member` it must have it, as a member of something, and gets another one of that.
+
+    >>> with_value("f(m, limit=False)", "limit", "True"), with_value("f(m)", "limit", "True")
+    ('f(m, limit=True)', 'f(m, limit=True)')
+    >>> with_value("f(m, by=Strategy.A)", "by", "B", member=True), with_value("f(m, **options)", "limit", "True")
+    ('f(m, by=Strategy.B)', '')
+    """
+    tree = ast.parse(call, mode="eval").body
+    if not isinstance(tree, ast.Call):
+        return ""
+    given = {keyword.arg: keyword.value for keyword in tree.keywords}
+    old = given.get(argument)
+    if old is None:
+        return "" if member or None in given or len(tree.args) > 1 else insert_argument(call, f"{argument}={value}")
+    if member and not isinstance(old, ast.Attribute):
+        return ""
+    text = f"{ast.unparse(old.value)}.{value}" if isinstance(old, ast.Attribute) and member else value
+    data = call.encode()
+    begin, end = _offset(data, old.lineno, old.col_offset), _offset(data, old.end_lineno or 1, old.end_col_offset or 0)
+    return (data[:begin] + text.encode() + data[end:]).decode()
 
 
 def call_at(file: str, number: int, name: str) -> ast.Call | None:
@@ -84,6 +121,10 @@ def _assigns(node: ast.AST, name: str) -> bool:
     else:
         return False
     return any(isinstance(t, ast.Name) and t.id == name and isinstance(t.ctx, ast.Store) for t in targets)
+
+
+def _offset(data: bytes, line: int, column: int) -> int:
+    return sum(map(len, data.splitlines(keepends=True)[: line - 1])) + column
 
 
 def _text(file: str) -> str:

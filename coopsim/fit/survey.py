@@ -73,10 +73,27 @@ class Optimizer:
 
 
 @dataclass(frozen=True)
+class Sharding:
+    """A call of FullyShardedDataParallel or fully_shard, and the user's line with it; "" if a library has it.
+
+    keeps: what does not keep layers gathered, in place of what the call says; "" if it does not. unlimited: gathers
+    ahead have no limit. ahead: the arguments by which something is gathered ahead that need not be.
+    """
+
+    type: str
+    keeps: str
+    unlimited: bool
+    ahead: tuple[str, ...]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
 class Survey:
     """Of a run with memory enough. needs_bytes: the smallest memory for its requests, context included.
 
-    trains: it has backward passes. logits_bytes: the largest that a cross entropy was taken of.
+    trains: it has backward passes. step_ns, optimizer_ns: costs. clock_step_ns: a step's time by the phantom's clock.
+    logits_bytes: the largest that a cross entropy was taken of.
     """
 
     report: Report
@@ -84,11 +101,13 @@ class Survey:
     needs_bytes: int
     model: Model | None
     optimizers: tuple[Optimizer, ...]
+    sharding: tuple[Sharding, ...]
     zeroed: tuple[tuple[str, int], ...]
     skips: bool
     trainer: bool
     step_ns: float
     optimizer_ns: float
+    clock_step_ns: float
     peak_in_optimizer: bool
     logits_bytes: int
     basis: str
@@ -104,11 +123,13 @@ def read(report: Report, needs_bytes: int) -> Survey:
         needs_bytes=needs_bytes,
         model=_model(*models[0]) if models else None,
         optimizers=tuple(Optimizer(**o) for o in found["optimizers"]["stepped"]),
+        sharding=tuple(Sharding(**call | {"ahead": tuple(call["ahead"])}) for call in found["sharding"]),
         zeroed=tuple((z["file"], z["line"]) for z in found["optimizers"]["zeroed"]),
         skips=found["optimizers"]["skips"],
         trainer=found["trainer"],
         step_ns=found["step_ns"],
         optimizer_ns=found["optimizer_ns"],
+        clock_step_ns=found["clock_step_ns"],
         peak_in_optimizer=found["peak_in_optimizer"],
         logits_bytes=found["logits_bytes"],
         basis=found["basis"],

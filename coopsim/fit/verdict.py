@@ -69,11 +69,12 @@ class Fit:
             return ["", "Nothing that was tried makes it fit", *self.notes]
         lines = [] if self.solved else ["", "Nothing that was tried makes it fit. This comes nearest:"]
         lines += ["", *rows.lines(self.remedies)]
+        clock = "; with settings of FSDP, by the phantom's clock" * any(r.changes.of_fsdp for r in self.remedies)
         left = self.memory_bytes - int(self.memory_bytes * (1 - MARGIN))
         return [
             *lines,
             "",
             f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs)",
-            f"time: of an optimizer step, against the script as it is, by the {self._roofline}",
+            f"time: of an optimizer step, against the script as it is, by the {self._roofline}{clock}",
             *self.notes,
         ]

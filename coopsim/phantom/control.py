@@ -27,6 +27,7 @@ class Control:
             self._used, self._peak = library.coopsim_phantom_used, library.coopsim_phantom_peak
             self._nccl = library.coopsim_phantom_nccl
             self._now, self._host = library.coopsim_phantom_now, library.coopsim_phantom_host
+            self._stream_end = library.coopsim_phantom_stream_end
             self._collective = library.coopsim_phantom_collective
             self.op_begins, self._op_ends = library.coopsim_phantom_op_begins, library.coopsim_phantom_op_ends
         except (OSError, AttributeError):
@@ -38,6 +39,7 @@ class Control:
         self._collective.argtypes, self._collective.restype = [ctypes.POINTER(ctypes.c_uint64)] * 4, None
         self._host.argtypes, self._host.restype = [ctypes.c_uint64], None
         self._now.restype = ctypes.c_uint64
+        self._stream_end.argtypes, self._stream_end.restype = [ctypes.c_void_p], ctypes.c_uint64
         self._used.restype = self._peak.restype = self._nccl.restype = ctypes.c_uint64
 
     def clear(self, address: int, nbytes: int) -> None:
@@ -66,6 +68,10 @@ class Control:
     def now_ns(self) -> int:
         """The host's clock."""
         return int(self._now())
+
+    def stream_end_ns(self, stream: int) -> int:
+        """When the stream of that handle will have done all that it was given, by the host's clock."""
+        return int(self._stream_end(stream))
 
     @property
     def used_bytes(self) -> int:

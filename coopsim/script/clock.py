@@ -41,7 +41,7 @@ class Clock:
 
     def end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, *, made: bool) -> None:
         """After an op for which `begin` was called. `made`: it made a storage."""
-        self._control.op_ends(_stream(), self._cost(func, args, kwargs, out, made))
+        self._control.op_ends(stream(), self._cost(func, args, kwargs, out, made))
 
     def _cost(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, made: bool) -> int:
         if not hasattr(func, "_schema") or func._schema.name.startswith(_COLLECTIVES):
@@ -66,7 +66,7 @@ class Clock:
                 return launch(kernel, *args, **kwargs)
             self.begin()
             out = launch(kernel, *args, **kwargs)
-            self._control.op_ends(_stream(), self._model.moving(sum(map(_bytes, args))))
+            self._control.op_ends(stream(), self._model.moving(sum(map(_bytes, args))))
             return out
 
         module.CachingAutotuner.run = run
@@ -96,7 +96,8 @@ def _is_view(func: Any) -> bool:
     return any(alias is not None and not alias.is_write for alias in returned)
 
 
-def _stream() -> int:
+def stream() -> int:
+    """The handle of the current stream."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return 0
     return int(torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()))

@@ -29,8 +29,7 @@ class Guest:
             self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
         if changes.autocast:
             autocast.install(self._models)
-        if changes.sharded_half:
-            sharded.install()
+        self._sharded = sharded.Sharded(changes)
         self._partitioner = Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
         optimizers.install(changes)
@@ -42,6 +41,7 @@ class Guest:
         return {
             "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(self._models.found())],
             "optimizers": self._optimizers.found(),
+            "sharding": self._sharded.found(),
             "trainer": "transformers.trainer" in sys.modules,
             "backwards": self._where.backwards,
             "own_memory_budgets": self._partitioner.own,

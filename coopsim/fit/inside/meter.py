@@ -1,4 +1,4 @@
-"""What the steps of a script cost by the card's roofline, and where its memory is fullest."""
+"""What the steps of a script cost by the card's roofline and by the phantom's clock, and where memory is fullest."""
 
 import functools
 import sys
@@ -10,6 +10,8 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.capture import costs, effects
+from coopsim.phantom.control import Control
+from coopsim.script import clock
 from coopsim.script.imports import AfterImport
 
 
@@ -23,8 +25,9 @@ class Meter:
         self._model = recorder.cost_model
         self._total = self._optimizing = 0
         self._in_optimizer = 0
+        self._control = Control()
         self._clock: int | None = None
-        self._marks: list[tuple[int, int]] = []
+        self._marks: list[tuple[int, int, int]] = []
         self._peak_before = 0
         self._rose = False
         self._logits = 0
@@ -78,16 +81,25 @@ class Meter:
         if self._clock is None:
             self._clock = id(optimizer)
         if id(optimizer) == self._clock:
-            self._marks.append((self._total, self._optimizing))
+            self._marks.append(self._mark())
+
+    def _mark(self) -> tuple[int, int, int]:
+        """The last is when the current stream will have done all, and with it what that waits for on others."""
+        return self._total, self._optimizing, self._control.stream_end_ns(clock.stream())
 
     def found(self) -> dict[str, Any]:
-        """For the parent: ns of a step, on average from the end of the first on, and of the optimizer's part."""
-        marks = self._marks if len(self._marks) > 1 else [(0, 0), (self._total, self._optimizing)]
-        n = len(marks) - 1
-        (first, first_optimizing), (last, last_optimizing) = marks[0], marks[-1]
+        """For the parent: ns of a step, on average from the end of the first on, and of the optimizer's part.
+
+        `clock_step_ns` is the step's time by the phantom's clock, with collectives and what overlaps.
+        """
+        marks = self._marks if len(self._marks) > 1 else [(0, 0, 0), self._mark()]
+        step, optimizer, clocked = (
+            (last - first) / (len(marks) - 1) for first, last in zip(marks[0], marks[-1], strict=True)
+        )
         return {
-            "step_ns": (last - first) / n,
-            "optimizer_ns": (last_optimizing - first_optimizing) / n,
+            "step_ns": step,
+            "optimizer_ns": optimizer,
+            "clock_step_ns": clocked,
             "peak_in_optimizer": self._rose,
             "logits_bytes": self._logits,
             "basis": self._model.source,

@@ -1,26 +1,84 @@
-"""What FSDP2 shards is computed in bfloat16."""
+"""FSDP: how a script shards its modules, and the same with other settings."""
 
 import functools
+import inspect
 import sys
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import torch
 
+from coopsim.fit.changes import Changes
 from coopsim.script.imports import AfterImport
+from coopsim.script.places import is_own
+
+#: Strategies of FSDP1 that keep layers gathered from the forward to the backward pass, and what does not.
+_KEEPS = {"SHARD_GRAD_OP": "FULL_SHARD", "_HYBRID_SHARD_ZERO2": "HYBRID_SHARD"}
+_WRAPS = "torch.distributed.fsdp."
 
 
-def install() -> None:
-    """As a policy given to every call of fully_shard that has none does."""
-    sys.meta_path.insert(0, AfterImport("torch.distributed.fsdp", _with_policy))
+class Sharded:
+    """Calls of FullyShardedDataParallel and fully_shard, which `changes` go with."""
 
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._calls: list[dict[str, Any]] = []
+        sys.meta_path.insert(0, AfterImport("torch.distributed.fsdp", self._imported))
 
-def _with_policy(module: ModuleType) -> None:
-    original = module.fully_shard
+    def found(self) -> list[dict[str, Any]]:
+        """For the parent, in the form of survey.Sharding: each of the script's calls once; file "" of a library's."""
+        return [dict(call) for call in dict.fromkeys(tuple(call.items()) for call in self._calls)]
 
-    @functools.wraps(original)
-    def fully_shard(sharded: Any, **options: Any) -> Any:
-        policy = module.MixedPrecisionPolicy(param_dtype=torch.bfloat16)
-        return original(sharded, **{"mp_policy": policy} | options)
+    def _imported(self, module: ModuleType) -> None:
+        self._first(module)
+        self._second(module)
 
-    module.fully_shard = fully_shard  # type: ignore[attr-defined]
+    def _first(self, module: ModuleType) -> None:
+        changes, original = self._changes, module.FullyShardedDataParallel.__init__
+        signature = inspect.signature(original)
+
+        @functools.wraps(original)
+        def init(*args: Any, **kwargs: Any) -> None:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            said = bound.arguments
+            strategy = getattr(said["sharding_strategy"], "name", "")
+            self._call(
+                sys._getframe(1),
+                type="FullyShardedDataParallel",
+                keeps=_KEEPS.get(strategy, ""),
+                unlimited=not said["limit_all_gathers"],
+                ahead=tuple(name for name in ("backward_prefetch", "forward_prefetch") if said[name]),
+            )
+            if changes.reshard and strategy in _KEEPS:
+                said["sharding_strategy"] = module.ShardingStrategy[_KEEPS[strategy]]
+            if changes.limit_gathers:
+                said["limit_all_gathers"] = True
+            if changes.no_prefetch:
+                said["backward_prefetch"], said["forward_prefetch"] = None, False
+            original(*bound.args, **bound.kwargs)
+
+        module.FullyShardedDataParallel.__init__ = init
+
+    def _second(self, module: ModuleType) -> None:
+        if not hasattr(module, "fully_shard"):  # before 2.6
+            return
+        changes, original = self._changes, module.fully_shard
+
+        @functools.wraps(original)
+        def fully_shard(sharded: Any, **options: Any) -> Any:
+            keeps = options.get("reshard_after_forward") is False
+            self._call(sys._getframe(1), type="fully_shard", keeps="True" * keeps, unlimited=False, ahead=())
+            if changes.reshard and keeps:
+                options["reshard_after_forward"] = True
+            if changes.sharded_half:
+                options.setdefault("mp_policy", module.MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+            return original(sharded, **options)
+
+        module.fully_shard = fully_shard  # type: ignore[attr-defined]
+
+    def _call(self, caller: FrameType, **about: Any) -> None:
+        if caller.f_globals.get("__name__", "").startswith(_WRAPS):  # a module in one that the script wraps
+            return
+        own = is_own(caller.f_code.co_filename)
+        self._calls.append(about | {"file": caller.f_code.co_filename * own, "line": caller.f_lineno * own})

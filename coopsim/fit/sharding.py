@@ -1,0 +1,78 @@
+"""Settings of FSDP with which a rank takes less, and computes the same."""
+
+import itertools
+import textwrap
+from collections.abc import Iterator
+
+from coopsim.fit import source
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.survey import Sharding
+
+_FIRST = "FullyShardedDataParallel"
+#: What calls of each kind are called in scripts.
+_NAMES = {_FIRST: (_FIRST, "FSDP"), "fully_shard": ("fully_shard",)}
+_STRATEGY = "sharding_strategy"
+_IMPORT = "from torch.distributed.fsdp import ShardingStrategy"
+_NOT_AHEAD = {"backward_prefetch": "None", "forward_prefetch": "False"}
+
+
+def find(case: Case) -> Iterator[Remedy]:
+    """Those that suffice, one by one."""
+    for proposal in proposals(case):
+        if done := case.verify(proposal):
+            yield done
+
+
+def proposals(case: Case) -> Iterator[Remedy]:
+    """Those that the script's own calls leave to be made; none if a library makes some, from settings of its own."""
+    calls = case.survey.sharding
+    if not all(call.file for call in calls):
+        return
+    if any(call.keeps for call in calls):
+        yield _proposal(case, "FSDP reshards layers after their forward pass", Changes(reshard=True))
+    if any(call.unlimited for call in calls):
+        yield _proposal(case, "FSDP limits all-gathers", Changes(limit_gathers=True))
+    if any(call.ahead for call in calls):
+        yield _proposal(case, "FSDP prefetches nothing", Changes(no_prefetch=True))
+
+
+def _proposal(case: Case, text: str, changes: Changes) -> Remedy:
+    calls = dict.fromkeys(lines(call, changes) for call in case.survey.sharding)
+    return case.proposal("settings", text, tuple(itertools.chain(*calls)), changes, same=True)
+
+
+def lines(call: Sharding, changes: Changes) -> tuple[str, ...]:
+    """What is pasted in place of a call; nothing if it stays."""
+    if new := replaced(call, changes):
+        return tuple(textwrap.dedent(source.indent(call.file, call.line) + new[1]).splitlines())
+    wanted = values(call, changes)
+    if not wanted:
+        return ()
+    said = ", ".join(f"{name}={'ShardingStrategy.' * (name == _STRATEGY)}{value}" for name, value in wanted.items())
+    return (*((_IMPORT,) if _STRATEGY in wanted else ()), f"{call.type}(..., {said})")
+
+
+def values(call: Sharding, changes: Changes) -> dict[str, str]:
+    """The arguments that a call takes instead of its own."""
+    found = {}
+    if changes.reshard and call.keeps:
+        found[_STRATEGY if call.type == _FIRST else "reshard_after_forward"] = call.keeps
+    if changes.limit_gathers and call.unlimited:
+        found["limit_all_gathers"] = "True"
+    if changes.no_prefetch:
+        found |= {name: _NOT_AHEAD[name] for name in call.ahead}
+    return found
+
+
+def replaced(call: Sharding, changes: Changes) -> tuple[str, str] | None:
+    """A call as the script has it, and as it is to be; None if that is not certain, or it stays."""
+    wanted = values(call, changes)
+    found = [text for name in _NAMES[call.type] if (text := source.call_text(call.file, call.line, name))]
+    if not wanted or len(found) != 1:
+        return None
+    new = found[0]
+    for name, value in wanted.items():
+        new = new and source.with_value(new, name, value, member=name == _STRATEGY)
+    return (found[0], new) if new else None
