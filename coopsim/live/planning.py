@@ -122,24 +122,28 @@ class Planning:
     def _with_less(self, kind: Kind, less: int) -> list[tuple[int, Schedule]]:
         """Schedules, and the bytes of the budget that they leave.
 
-        One that leaves so many at every op; where there is none, fewer, but more than until now. If it is expensive,
-        one that leaves so many where ops can, too.
+        One that leaves so many at every op; and if that is expensive, one that leaves them where ops can, too. Where
+        there is none, fewer, but more than until now.
         """
         assert self.limit is not None
-        room, margin = self.limit - self.others, less
+        room = self.limit - self.others
+        margins = [less]
+        while len(margins) < _NEARER:
+            margins.append((kind.less + margins[-1]) // 2)
         found: list[tuple[int, Schedule]] = []
-        for _ in range(_NEARER):
+        for margin in margins:
             if margin < (room if kind.too_much is None else kind.too_much):
                 schedule = schedules.find(kind.trace, self.policy, room - margin)
                 if not schedules.explain(schedule):
                     found.append((margin, schedule))
                     break
                 kind.too_much = margin
-            margin = (kind.less + margin) // 2
-        if not found or margin < less or _cost(found[0]) > schedules.CHEAP:
-            padded = schedules.padded(kind.trace, self.policy, room, less)
+        if found and found[0][0] == less and _cost(found[0]) <= schedules.CHEAP:
+            return found
+        for margin in margins:
+            padded = schedules.padded(kind.trace, self.policy, room, margin)
             if padded is not None and not schedules.explain(padded):
-                found.append((less, padded))
+                return [*found, (margin, padded)]
         return found
 
     def _place_with_less(self, kind: Kind, less: int, placed: Placed) -> None:
