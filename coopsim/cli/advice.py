@@ -227,7 +227,9 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
     else:
         lines.append(("smaller batch", f"{human(grow)} of the peak depend on it; {largest}"))
     best = policies[0]
-    if best.outcome == "ok":
+    if best.outcome == "ok" and found["trace"].peers.any():
+        lines.append(("recomputation", "simulated above; live takes no jobs of several ranks, checkpointing does"))
+    elif best.outcome == "ok":
         lines.append(("recomputation", "coopsim live run, above; simulated here"))
     else:
         sizes = [(p.fits_from, p.policy) for p in policies if p.fits_from]

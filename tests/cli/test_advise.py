@@ -98,6 +98,24 @@ def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:
     assert everything.count("out of memory  ") == len(advice["trials"]) + 1
 
 
+def test_of_a_rank_live_is_no_remedy(step: Path, coopsim: Any) -> None:
+    """It takes no jobs of several ranks; that recomputation helps is said all the same."""
+    b = TraceBuilder()
+    kept = [b.storage(32 * MIB) for _ in range(4)]
+    for y in kept:
+        b.op("aten.ones.default", creates=[y], cost_ns=1000)
+    b.op("c10d.allreduce_.default", mutates=[kept[0]], cost_ns=1000, peers=8)
+    for y in reversed(kept):
+        b.op("aten.sum.default", phase="backward", reads=[y], cost_ns=1000)
+        b.free(y)
+    save(b.build({"model": "a rank"}), step)
+    said = coopsim("advise", step, "--memory", "100MiB").out
+    assert said.startswith("Does not fit: needs 128 MiB, has 100 MiB\n")
+    assert "live run" not in said
+    assert "simulated above; live takes no jobs of several ranks, checkpointing does" in said
+    assert json.loads(coopsim("advise", step, "--memory", "100MiB", "--json").out)["remedies"] == []
+
+
 def test_the_verdict_comes_first(step: Path, coopsim: Any) -> None:
     code, out, _ = coopsim("advise", step, "--gpu", "rtx-3060")
     assert code == 0
