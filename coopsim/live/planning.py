@@ -94,6 +94,7 @@ class Planning:
             kind.replans += 1
             least = int(_MARGIN * self.limit)
             if self.placed is not None:
+                over = over if kind.first else 0  # of a block beside the arena: what lacked was a hole for it
                 self._place_with_less(kind, max(over, 2 * kind.less, least), self.placed)
             elif kind.schedule is not None:
                 kind.tried.append(Tried(ran_out, over, kind.schedule, kind.less))
