@@ -73,6 +73,7 @@ def test_a_script_that_trains_on_the_cpu_is_no_answer(verb: tuple[str, ...], tmp
 
 
 @pytest.mark.usefixtures("child")
+@pytest.mark.slow
 def test_mixed_precision_goes_by_plan() -> None:
     """Gradients are there when such a step starts, and go; cuBLAS's workspaces are of the budget."""
     done = live("--gpu", "a100-80gb", "--memory", "80%", "--json", "--", "python", str(SCRIPT))
