@@ -98,7 +98,9 @@ class Planning:
                 self._place_with_less(kind, max(over, 2 * kind.less, least), self.placed)
             elif kind.schedule is not None:
                 kind.tried.append(Tried(ran_out, over, kind.schedule, kind.less))
-                more = (_MORE_FIRST if kind.first else _MORE) * max(tried.less for tried in kind.tried)
+                if ran_out:  # by how much is not known: plans that leave less are not worth a step
+                    kind.untried = [one for one in kind.untried if one[0] > kind.less]
+                more = (_MORE_FIRST if kind.first or ran_out else _MORE) * max(tried.less for tried in kind.tried)
                 self._mend(kind, max(kind.less + over, int(more), least))
 
     def _mend(self, kind: Kind, less: int) -> None:
