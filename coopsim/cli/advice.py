@@ -227,7 +227,7 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
     else:
         lines.append(("smaller batch", f"{human(grow)} of the peak depend on it; {largest}"))
     best = policies[0]
-    if best.outcome == "ok" and found["trace"].peers.any():
+    if best.outcome == "ok" and found["trace"].has_collectives:
         lines.append(("recomputation", "simulated above; live takes no jobs of several ranks, checkpointing does"))
     elif best.outcome == "ok":
         lines.append(("recomputation", "coopsim live run, above; simulated here"))

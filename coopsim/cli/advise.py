@@ -49,7 +49,7 @@ def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) 
     from coopsim.phantom import profiles
 
     context_bytes = profiles.get(found["gpu"]).context_mib << 20 if found["gpu"] else 0
-    is_rank = found["trace"] is not None and found["trace"].peers.any()  # live takes no jobs of several ranks
+    is_rank = found["trace"] is not None and found["trace"].has_collectives  # live takes no jobs of several ranks
     return unverified.find(advice, [] if is_rank else policies, context_bytes)
 
 

@@ -26,12 +26,13 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         profiles.get(args.gpu)
         if args.memory and not args.memory.strip().endswith("%"):
             memory.no_more_than(args.gpu, budget.parse(args.memory, None, "--memory"), f"--memory {args.memory}")
+    planned_bytes = 0
     if told.get("plan"):
         from coopsim.live import plan_file
 
-        plan_file.load(told["plan"])  # else the script would have to start to find that it is none
+        planned_bytes = plan_file.load(told["plan"]).header.budget_bytes  # if it is none, the script does not start
         told["plan"] = os.path.abspath(told["plan"])
-    told["arena_bytes"] = _arena_bytes(told) if arena else None
+    told["arena_bytes"] = _arena_bytes(told, planned_bytes) if arena else None
     script = Script(command)
     return Script(
         command,
@@ -45,15 +46,9 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
     )
 
 
-def _arena_bytes(told: dict[str, Any]) -> int:
-    """Of the arena; 0: all that is free, as steps are recorded. told: live.guest.Told."""
-    if told.get("memory"):
-        return budget.parse(told["memory"], None, "--memory")
-    if told.get("plan"):
-        from coopsim.live import plan_file
-
-        return plan_file.load(told["plan"]).header.budget_bytes
-    return 0
+def _arena_bytes(told: dict[str, Any], planned_bytes: int) -> int:
+    """Of the arena: the budget, if not said the plan's; 0: all that is free. told: live.guest.Told."""
+    return budget.parse(told["memory"], None, "--memory") if told.get("memory") else planned_bytes
 
 
 def wants_arena(args: argparse.Namespace) -> bool:

@@ -37,7 +37,7 @@ from coopsim.text import human
 from coopsim.types import CoopsimError
 
 _KINDS = 3  #: of remedies; with fewer, combinations are tried
-_AWAKE_S = 0.2
+_AWAKE_S = 0.2  #: how often the thread that waits for others looks for Ctrl-C
 _ON_A_CLUSTER = 8  #: runs at a time: one for each kind
 _WIDER = 3  #: how often the range of batches becomes four times as wide, from the one that is wanted on
 _TOLERANCE = 0.05  #: of the larger batch that is found
@@ -150,7 +150,7 @@ class Search:
             running = {pool.submit(list, kind) for kind in kinds}
             try:
                 left = running
-                while left:  # awake now and then: a signal may reach another thread, and wakes only that
+                while left:  # a signal may reach another thread, and wakes only that
                     done, left = wait(left, timeout=_AWAKE_S)
                     for kind in done:
                         kind.result()

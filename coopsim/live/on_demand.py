@@ -78,10 +78,11 @@ class OnDemand:
         """Run an op: first what it reads is made ready, and room for what it makes."""
         values = self.values
         self._victims.now += 1
-        if elsewhere(values.kind, (*args, *kwargs.values())):  # a data set in the host's memory, say: not to be copied
+        given = (*args, *kwargs.values())
+        operands = on_device(values.kind, given)
+        if not operands and elsewhere(values.kind, given):  # a data set in the host's memory, say: not to be copied
             self.last, self.workspace = ([], [], None), 0
             return execute()
-        operands = on_device(values.kind, (*args, *kwargs.values()))
         inputs = [self.cell(tensor) for tensor in operands]
         cells = list(dict.fromkeys(c for c in inputs if c is not None))
         named = effects.arguments(func, args, kwargs)

@@ -59,7 +59,7 @@ class _Lowering:
             raise CoopsimError(f"simrd facts of version {facts['version']} in this trace; import its log again")
         if trace.n_steps > 1:
             raise CoopsimError(f"simrd's rules know one training step, and this trace holds {trace.n_steps}")
-        if trace.peers.any():
+        if trace.has_collectives:
             raise CoopsimError("simrd's rules run any op again, and this trace has collectives, which cannot be")
         total = int(trace.cost_ns.sum()), int(trace.bytes.sum()) + int(trace.temporaries.values.sum())
         if max(total) >= _LARGEST:

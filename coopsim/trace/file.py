@@ -94,7 +94,7 @@ def save(trace: Trace, path: str | Path) -> None:
         ragged: Ragged = getattr(trace, field)
         columns[field] = spread(ops, pa.ListArray.from_arrays(ragged.start.astype(np.int32), ragged.values), _LIST)
     # without collectives the file is as it was before there were any
-    schema, version = (_SCHEMA, SCHEMA_VERSION) if trace.peers.any() else (_WITHOUT_PEERS, _WITH_PEERS - 1)
+    schema, version = (_SCHEMA, SCHEMA_VERSION) if trace.has_collectives else (_WITHOUT_PEERS, _WITH_PEERS - 1)
     header = dict(trace.header) | {"schema_version": version, "content_hash": trace.content_hash}
     schema = schema.with_metadata({b"coopsim": json.dumps(header, sort_keys=True).encode()})
     write_parquet(pa.table([columns[name] for name in schema.names], schema=schema), path)

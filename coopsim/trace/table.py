@@ -104,6 +104,11 @@ class Trace:
         return int(self.step.max()) + 1 if self.n_ops else 0
 
     @property
+    def has_collectives(self) -> bool:
+        """Is it of a rank among several?"""
+        return bool(self.peers.any())
+
+    @property
     def label(self) -> str:
         """A short name for tables and figures."""
         return str(self.header.get("model", "trace"))
@@ -135,7 +140,7 @@ class Trace:
         for name in ("bytes", "alive_at_start", "becomes", *_HASHED, "random", "freed", "freed_after"):
             h.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         # no requests and no peers hash as before there were any, so that such a trace keeps its name
-        if self.peers.any():
+        if self.has_collectives:
             h.update(np.ascontiguousarray(self.peers).tobytes())
         for name in LISTS if len(self.requests.values) else LISTS[:-1]:
             ragged: Ragged = getattr(self, name)
