@@ -11,7 +11,7 @@ from coopsim.types import CoopsimError
 
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
-    *("recomputes", "deviations", "replans", "predicted_overhead", "policy", "unplanned", "deviated"),
+    *("recomputes", "deviations", "replans", "predicted_overhead", "policy", "unplanned", "deviated", "no_arena"),
 )
 
 
@@ -69,6 +69,8 @@ def _text(said: dict[str, Any]) -> str:
         rows.append(("left its plan", f"{said['deviations']} steps; the last: {said['deviated']}"))
     if said["replans"]:
         rows.append(("planned anew", f"{said['replans']} times, as a step took more than the budget"))
+    if said["no_arena"]:
+        rows.append(("no arena", said["no_arena"]))
     if said["unplanned"] and not said["failed"]:
         rows.append(("no plan", said["unplanned"]))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)

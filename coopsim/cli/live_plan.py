@@ -23,8 +23,10 @@ _NO_ROOM = 3  #: exit code
 def run(args: argparse.Namespace) -> int:
     limit = budget.parse(args.memory, None, "--memory")
     files.target(args.output)
-    found, failed = _recorded_and_planned(args, limit, arena=wants_arena(args))
-    if args.arena is None and not no_arena() and (why := _lacks_addresses(found, failed)):
+    steps = _recorded(args, arena=wants_arena(args))
+    found, failed = planned(args, steps, limit)
+    can = args.arena is None and steps.header.device == "cuda" and not no_arena()
+    if can and (why := _lacks_addresses(found, failed)):
         note(f"{why}: planning for an arena")
         found, failed = _in_arena(args, limit) or (found, failed)
     print(json.dumps(found, indent=2) if args.json else _text(found))
@@ -33,19 +35,17 @@ def run(args: argparse.Namespace) -> int:
     return 0 if found["fits"] else _NO_ROOM
 
 
-def _recorded_and_planned(
-    args: argparse.Namespace, limit: int, *, arena: bool
-) -> tuple[dict[str, Any], "Failed | None"]:
+def _recorded(args: argparse.Namespace, *, arena: bool) -> "PlanFile":
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         steps = recorded(args, str(Path(folder, "recorded")), arena=arena)
     note(f"planning {len(steps.kinds)} kinds of step")
-    return planned(args, steps, limit)
+    return steps
 
 
 def _in_arena(args: argparse.Namespace, limit: int) -> "tuple[dict[str, Any], Failed | None] | None":
     """None, and a line that says why, if the steps do not fit in an arena either."""
     try:
-        found, failed = _recorded_and_planned(args, limit, arena=True)
+        found, failed = planned(args, _recorded(args, arena=True), limit)
     except Failed as failed_there:
         note(f"in an arena the script fails: {failed_there}")
         return None
@@ -111,6 +111,8 @@ def recorded(args: argparse.Namespace, path: str, *, arena: bool) -> "PlanFile":
         raise Failed(said["failed"], said["fits"])
     if not Path(path).exists():
         raise LiveError(f"{script.title} took no step: a step is what lies between calls of Optimizer.step")
+    if said["no_arena"]:
+        note(f"no arena: {said['no_arena']}")
     return plan_file.load(path)
 
 

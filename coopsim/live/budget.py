@@ -58,7 +58,7 @@ class Budget:
 
         Peaks are of steps that had a budget. predicted_overhead: cost of a step with recomputation over that without,
         of the last plan. unplanned: why the last kind of step has no plan, deviated: why a step left its own,
-        no_observer: why all ops go through Python.
+        no_observer: why all ops go through Python, no_arena: why there is none although it was asked for.
         """
         return report(self.session)
 
@@ -80,4 +80,5 @@ def report(s: Session) -> dict[str, Any]:
         "unplanned": s.unplanned,
         "deviated": s.why,
         "no_observer": s.no_observer,
+        "no_arena": s.no_arena,
     }

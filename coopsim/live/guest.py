@@ -4,7 +4,6 @@ Hooks of modules and optimizers will not do: a step installs some itself, which 
 the script's own go before: then a step is what they say, in the session that the command has made.
 """
 
-import contextlib
 import functools
 import json
 import sys
@@ -46,6 +45,7 @@ class Guest:
     def __init__(self, told: Told) -> None:
         self._told = told
         self._session = Session(told.memory, told.policy, plan=told.plan, arena=_arena)
+        self._session.no_arena = _no_arena
         self._session.stepped = self._step_over
         self._clock: int | None = None  # the first optimizer that steps
         self._depth = 0
@@ -132,16 +132,19 @@ class Guest:
 
 
 _arena: Arena | None = None
+_no_arena = ""  #: why there is none, if there was to be one
 
 
 def prepare(told: str) -> None:
     """torch has just been imported, and nothing has looked at its allocator yet. told: a Told, as JSON."""
-    global _arena
+    global _arena, _no_arena
     nbytes = Told(**json.loads(told)).arena_bytes
     if nbytes is not None:
-        with contextlib.suppress(NoExtensionError):
+        try:
             install(nbytes)
             _arena = Arena()
+        except NoExtensionError as why:
+            _no_arena = str(why)
 
 
 def begin(_watch: Any, told: str) -> Guest:

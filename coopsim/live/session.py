@@ -55,6 +55,7 @@ class Session:
             policy = self._planned.policy(policy)
         self._kind = kind
         self.arena = arena
+        self.no_arena = ""  #: why there is none, although it was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
         self._records_all = memory is None and plan is None
         self.recurred = False  #: there was a step of a kind that was known
@@ -120,6 +121,7 @@ class Session:
     def _new_cap(self) -> Cap | ArenaCap | None:
         if self.arena is not None and self.arena.kind != self._kind:
             self.arena = self.planning.placed = None
+            self.no_arena = "the script does not train on a GPU"
         if self.arena is not None and self.planning.placed is not None:
             self.arena.begin()
             self.planning.placed.begin()

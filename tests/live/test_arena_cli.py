@@ -9,6 +9,7 @@ import pytest
 
 from coopsim.cli import live as verb
 from coopsim.live import plan_file
+from tests.live.conftest import Child
 from tests.live.test_cli import SCRIPT, live
 from tests.live.test_plan import TRAIN, coopsim
 from tests.live.test_plan_file import HEADER
@@ -65,6 +66,17 @@ def test_the_plan_says_whether_there_is_an_arena_where_no_flag_does(
     err = capsys.readouterr().err
     assert (said in err) if said else (err == "")
     assert len(err.splitlines()) == bool(said)
+
+
+def test_a_torch_without_cuda_has_none_and_says_so(child: Child) -> None:
+    assert child("""
+import json, torch
+torch.version.cuda = None
+from coopsim.live import guest
+told = json.dumps({"memory": "1GiB", "arena_bytes": 1 << 30})
+guest.prepare(told)
+answer(guest.begin(None, told).end()["no_arena"])
+""") == "this torch has no CUDA"  # fmt: skip
 
 
 def test_without_a_plan_there_is_none_unless_it_is_asked_for() -> None:

@@ -139,10 +139,11 @@ for _ in range(5):
 @pytest.mark.usefixtures("child")
 def test_on_the_cpu_with_a_torch_that_lacks_the_libraries_of_cuda(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP, encoding="utf-8")
-    done = live("--memory", "60%", "--json", "--", "python", str(tmp_path / "loop.py"))
+    done = live("--arena", "--memory", "4MiB", "--json", "--", "python", str(tmp_path / "loop.py"))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["steps"], found["planned_steps"] >= 3, found["evictions"] > 0) == (5, True, True)
+    assert found["no_arena"] == "the script does not train on a GPU"
 
 
 @pytest.mark.slow
