@@ -119,7 +119,9 @@ def test_sorting_finds_its_kernels(on_phantom, card: str) -> None:
     assert on_phantom(text, card=card) == 2
 
 
-@pytest.mark.parametrize("card", ["rtx-3060", "rtx-4060", "rtx-5090", "t4"])
+@pytest.mark.parametrize(
+    "card", ["rtx-4060", *(pytest.param(card, marks=pytest.mark.slow) for card in ("rtx-3060", "rtx-5090", "t4"))]
+)
 def test_t5_and_opt_train(on_phantom, card: str) -> None:
     """Their embeddings' gradients sort (a padding index; more than 3072 indices), which fails with
     cudaErrorInvalidValue if kernels say that they are of an architecture that the wheel was not compiled for.

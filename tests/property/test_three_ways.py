@@ -171,7 +171,14 @@ def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:
         assert seen[what] > share * seen["examples"], (what, seen)
 
 
-@pytest.mark.parametrize("spec", ["dtr:release=banish", "dtr-eq:release=banish,dead=release", "coop:release=banish"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "dtr-eq:release=banish,dead=release",
+        pytest.param("dtr:release=banish", marks=pytest.mark.slow),
+        pytest.param("coop:release=banish", marks=pytest.mark.slow),
+    ],
+)
 def test_banishing(spec: str, interpreted: Callable[..., Schedule]) -> None:
     policy = shipped.find(spec)
     seen: Counter[str] = Counter()
