@@ -85,6 +85,10 @@ class Planning:
         assert self.limit is not None
         over = taken - self.limit
         if over <= 0 and not ran_out:
+            if self.placed is not None and not (kind.first or kind.settled):
+                kind.settled = True
+                if self._settle(kind, self.placed):
+                    return  # that plan has to prove itself
             kind.kept += 1
             if not kind.proven and (kind.first or kind.kept == _PROOF):
                 kind.proven = True
@@ -161,6 +165,24 @@ class Planning:
             less = (had + less) // 2
         kind.schedule, kind.less, kind.replans, kind.why = before, had, _REPLANS + 1, ""
         self.follow(kind)
+
+    def _settle(self, kind: Kind, placed: Placed) -> bool:
+        """A step by the plan kept to the budget. Take another if, as memory lies now, the next ones do not find places.
+
+        False: the plan stays. Either they do, or no other has places for them.
+        """
+        assert self.limit is not None
+        assert kind.plan is not None
+        if placed.next(kind.plan).needed <= self.limit:
+            return False
+        before, had = kind.schedule, kind.less
+        self._plan_in_place(kind, placed)
+        if kind.plan is not None and placed.next(kind.plan).needed <= self.limit:
+            self.replans += 1
+            return True
+        kind.schedule, kind.less, kind.why = before, had, ""
+        self.follow(kind)
+        return False
 
     def _plan_in_place(self, kind: Kind, placed: Placed) -> None:
         """Plan so that all requests find places within the budget; if they do not, with those that reach least high."""
