@@ -106,6 +106,7 @@ class PhantomDevice(RealDevice):
     def __init__(self, card: Profile) -> None:
         super().__init__()
         self._card, self._control = card, Control()
+        torch.distributions.Distribution.set_default_validate_args(False)  # there are no values to be valid
 
     @property
     def header(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def _model(remedy: Remedy, survey: Survey, texts: dict[str, str]) -> None:
     model = survey.model
     if model is None or not model.name:
         raise CoopsimError("no patch: the script has no name for its model where it calls it")
-    place = source.after_assignment(model.file, model.name)
+    place = source.after_assignment(model.file, model.name.partition(".")[0])
     if place is None:
         raise CoopsimError(f"no patch: {Path(model.file).name} does not make {model.name} in one certain place")
     number, indent = place

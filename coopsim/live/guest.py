@@ -58,11 +58,19 @@ class Guest:
 
     def _give_way(self) -> Session:
         """The script has a budget of its own, which says what a step is."""
-        self._gone = True
-        torch.nn.Module.__call__ = self._call_module  # type: ignore[method-assign]
+        self._leave()
         if self._session.inside:
             self._session.abandon()
         return self._session
+
+    def _leave(self) -> None:
+        self._gone = True
+        torch.nn.Module.__call__ = self._call_module  # type: ignore[method-assign]
+
+    def forget(self) -> None:
+        """This process is a fork, such as a worker that loads data: its modules and optimizers take no steps."""
+        self._leave()
+        self._session.forget()
 
     def _first_call(self) -> Any:
         def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,7 @@
 """A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes."""
 
+import os
+import weakref
 from collections.abc import Callable
 
 import torch
@@ -74,6 +76,7 @@ class Session:
         self._cap: Cap | ArenaCap | None = None
         self._failure: LiveError | None = None
         self._grows = False  # a step had larger data than the one before
+        _forget_in_forks(weakref.ref(self))
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
@@ -197,6 +200,12 @@ class Session:
                 self.planned_steps += 1
                 self._prove(step.kind, step)
 
+    def forget(self) -> None:
+        """This process is a fork of the one that trains: the step under way is not followed here."""
+        step, self._step = self._step, None
+        if step is not None:
+            step.forget()
+
     @property
     def inside(self) -> bool:
         """Is a step running?"""
@@ -306,6 +315,15 @@ class Session:
         """What the plan of the last kind of step predicts; None if it has none."""
         plan = self._last.plan if self._last else None
         return plan.overhead if plan else None
+
+
+def _forget_in_forks(found: "weakref.ref[Session]") -> None:
+    def forget() -> None:
+        session = found()
+        if session is not None:
+            session.forget()
+
+    os.register_at_fork(after_in_child=forget)
 
 
 def _first(trace: Trace) -> bool:

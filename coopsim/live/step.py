@@ -19,6 +19,13 @@ from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
 from coopsim.live.values import Values
 
+#: Marks for PyTorch's profiler, which read and make no data. A DataLoader makes some, and not at every step.
+_MARKS = {
+    torch.ops.profiler._record_function_enter.default,
+    torch.ops.profiler._record_function_enter_new.default,
+    torch.ops.profiler._record_function_exit.default,
+    torch.ops.profiler._record_function_exit._RecordFunction,
+}
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
 
 
@@ -79,11 +86,24 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with contextlib.suppress(torch.OutOfMemoryError) if error[0] is not None else contextlib.nullcontext():
             self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
 
+    def forget(self) -> None:
+        """This process is a fork of the one in which the step runs: leave it, and touch no device."""
+        if self._observer is not None:
+            self._observer.leave()
+        while torch._C._len_torch_dispatch_stack():  # none, if another thread has forked
+            if torch._C._pop_torch_dispatch_stack(None) is self:
+                break
+        if self.recorder is not None:
+            self.recorder.end(learn=False)
+        self._unseen.forget()
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Called by PyTorch in place of every op."""
         kwargs = kwargs or {}
+        if func in _MARKS:
+            return func(*args, **kwargs)
         follow = self.follow
         if follow is not None:
             follow.fetch()

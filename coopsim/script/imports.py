@@ -9,25 +9,34 @@ from types import ModuleType
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function once, with a module that has just been imported."""
+    """Calls a function once, with a module that has just been imported.
+
+    Programs also look for a module without importing it (importlib.util.find_spec), as transformers does.
+    """
 
     def __init__(self, name: str, call: Callable[[ModuleType], None]) -> None:
         self._name, self._call = name, call
+        self._looking = False
 
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
+        if fullname != self._name or self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking = False
         if spec is None or spec.loader is None:
             return None
-        execute, call = spec.loader.exec_module, self._call
+        execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            call(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self._call(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -112,6 +112,8 @@ class _Session:
     def forget(self) -> None:
         """This is a fork of the process (a worker that loads data): it leaves no report."""
         atexit.unregister(self.end)
+        if hasattr(self._guest, "forget"):  # first: its modes were entered last
+            self._guest.forget()
         if self._watch is not None:
             self._watch.forget()
 

@@ -111,6 +111,25 @@ def test_scripts_that_cannot_be_judged_get_one_line(text: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_a_script_that_looks_for_torch_first_and_draws_from_distributions(tmp_path: Path) -> None:
+    """As transformers looks for it; PyTorch refuses to make a distribution of values that are not there."""
+    file = tmp_path / "policy.py"
+    file.write_text(
+        "import importlib.util\n"
+        "assert importlib.util.find_spec('torch')\n"
+        "import torch\n"
+        "model = torch.nn.Linear(8, 4).cuda()\n"
+        "optimizer = torch.optim.Adam(model.parameters())\n"
+        "for _ in range(3):\n"
+        "    chosen = torch.distributions.Categorical(logits=model(torch.randn(16, 8, device='cuda')))\n"
+        "    spread = torch.distributions.Normal(torch.zeros(16, device='cuda'), torch.ones(16, device='cuda'))\n"
+        "    (chosen.log_prob(chosen.sample()) * spread.sample()).sum().backward()\n"
+        "    optimizer.step()\n",
+        encoding="utf-8",
+    )
+    assert report_of("--", file)["steps"] == 3
+
+
 def test_too_short_for_a_trace(tmp_path: Path) -> None:
     code, _, err = phantom_run("--trace", tmp_path / "t", "--steps", 9, "--", "python", SCRIPTS / "custom.py")
     assert code == 2

@@ -146,6 +146,43 @@ def test_on_the_cpu_with_a_torch_that_lacks_the_libraries_of_cuda(tmp_path: Path
     assert found["no_arena"] == "the script does not train on a GPU"
 
 
+WORKERS = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Crop(torch.nn.Module):
+    def forward(self, x):
+        return x[:512]
+
+class Data(Dataset):
+    crop = Crop()
+    def __len__(self):
+        return 4
+    def __getitem__(self, _):
+        modes = torch._C._len_torch_dispatch_stack()
+        return self.crop(torch.randn(600, 128)), modes, torch._C._len_torch_dispatch_stack() - modes
+
+if __name__ == "__main__":
+    model = torch.nn.Sequential(torch.nn.Linear(128, 128), torch.nn.GELU(), torch.nn.Linear(128, 128))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        for x, before, more in DataLoader(Data(), num_workers=1):
+            assert (before.item(), more.item()) == (0, 0)
+            model(x).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.usefixtures("child")
+def test_workers_that_load_data_take_no_steps(tmp_path: Path) -> None:
+    """Forked before the first step and in the middle of one; what they transform data with are modules."""
+    (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
+    done = live("--memory", "1GiB", "--json", "--", "python", str(tmp_path / "workers.py"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["steps"] == 8
+
+
 @pytest.mark.slow
 def test_the_same_losses_on_the_cpu(child: Child) -> None:
     words = ["--device", "cpu", "--width", "64"]

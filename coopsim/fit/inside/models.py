@@ -1,7 +1,7 @@
 """The models of a script: modules with parameters that it calls itself, from no other module."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -77,20 +77,37 @@ def _describe(model: nn.Module) -> dict[str, Any]:
 def _named(model: nn.Module) -> dict[str, str]:
     """The user's own name of the model, where it has one: the innermost frame's that binds it, wrapped or not.
 
-    What a function calls an argument is no name that lines to paste could use where the model is made.
+    Else, as of what a LightningModule calls, that of a module which has it, and its path in there. What a function
+    calls an argument is no name that lines to paste could use where the model is made.
     """
     unwrapped = model
     inner = []
     while (name := next((n for n in ("module", "_orig_mod") if n in unwrapped._modules), None)) is not None:
         unwrapped = unwrapped._modules[name]  # type: ignore[assignment]
         inner.append(name)
+    wanted = ((model, ""), (unwrapped, "".join(f"{n}." for n in inner)))
+    known = list(_names())
+    for file, names in known:
+        for module, prefix in wanted:
+            for own, value in names.items():
+                if value is module:
+                    return {"name": own, "prefix": prefix, "file": file}
+    for file, names in known:
+        for module, prefix in wanted:
+            for own, value in names.items():
+                path = next((path for path, part in value.named_modules() if part is module), "")
+                if all(step.isidentifier() for step in path.split(".")):
+                    return {"name": f"{own}.{path}", "prefix": prefix, "file": file}
+    return {"name": "", "prefix": wanted[1][1], "file": ""}
+
+
+def _names() -> Iterator[tuple[str, dict[str, nn.Module]]]:
+    """Of each frame of the user's code, the innermost first: its file, and the modules that it has names for."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(frame.f_code.co_filename):
-            for wanted, prefix in ((model, ""), (unwrapped, "".join(f"{n}." for n in inner))):
-                given = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
-                for own, value in {**frame.f_globals, **frame.f_locals}.items():
-                    if value is wanted and own.isidentifier() and own not in given:
-                        return {"name": own, "prefix": prefix, "file": frame.f_code.co_filename}
+            given = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
+            found = {**frame.f_globals, **frame.f_locals}.items()
+            modules = {own: value for own, value in found if isinstance(value, nn.Module) and own.isidentifier()}
+            yield frame.f_code.co_filename, {own: value for own, value in modules.items() if own not in given}
         frame = frame.f_back
-    return {"name": "", "prefix": "".join(f"{n}." for n in inner), "file": ""}
