@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             found = search.run()
         except KeyboardInterrupt:
-            _show(search.so_far(), args)
+            _show(search.so_far(interrupted=True), args)
             raise
         remedies = found.remedies
         if not number:

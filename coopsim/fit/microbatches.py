@@ -47,8 +47,10 @@ def proposal(case: Case, batch: Batch, part: int) -> Remedy:
     if case.survey.trainer:
         accumulate: tuple[str, ...] = (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
     else:
+        more = ("# if it adds up gradients of several batches already: times their number",)
         accumulate = (
             "# in the loop, with your names; i counts batches, and zero_grad is called nowhere else",
+            *(more if case.survey.adds_up else ()),
             f"(loss / {times}).backward()",
             f"if (i + 1) % {times} == 0:",
             "    optimizer.step()",

@@ -76,6 +76,10 @@ class Search:
         ):
             requests = Path(folder, "requests.npy")
             self._survey = survey = self._trials.survey(requests)
+            if not survey.report.steps:
+                self._trials.notes.append(
+                    "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
+                )
             batch = self._batch(survey)
             self._fits = self._fits_as_it_is(survey)
             if self._fits:
@@ -96,10 +100,12 @@ class Search:
                 done = replace(done, remedies=(with_patch(near, survey),), runs=self._trials.runs.count)
             return done
 
-    def so_far(self) -> Fit:
+    def so_far(self, *, interrupted: bool = False) -> Fit:
         """What is known, when the search has ended or is interrupted. Raises CoopsimError if that is nothing."""
         if self._survey is None:
             raise CoopsimError("interrupted before the first run has ended: nothing is known")
+        if interrupted:
+            self._trials.notes.append("interrupted: not everything was tried")
         found = sorted(self._trials.found.values(), key=lambda remedy: remedy.order)
         return Fit(
             fits=self._fits,

@@ -92,12 +92,13 @@ class Sharding:
 class Survey:
     """Of a run with memory enough. needs_bytes: the smallest memory for its requests, context included.
 
-    trains: it has backward passes. step_ns, optimizer_ns: costs. clock_step_ns: a step's time by the phantom's clock.
-    logits_bytes: the largest that a cross entropy was taken of.
+    trains: it has backward passes. adds_up: more of them than steps. step_ns, optimizer_ns: costs. clock_step_ns: a
+    step's time by the phantom's clock. logits_bytes: the largest that a cross entropy was taken of.
     """
 
     report: Report
     trains: bool
+    adds_up: bool
     needs_bytes: int
     model: Model | None
     optimizers: tuple[Optimizer, ...]
@@ -120,6 +121,7 @@ def read(report: Report, needs_bytes: int) -> Survey:
     return Survey(
         report=report,
         trains=found["backwards"] > 0,
+        adds_up=found["backwards"] > report.steps > 0,
         needs_bytes=needs_bytes,
         model=_model(*models[0]) if models else None,
         optimizers=tuple(Optimizer(**o) for o in found["optimizers"]["stepped"]),

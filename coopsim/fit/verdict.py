@@ -62,7 +62,7 @@ class Fit:
             more = "" if self.larger.fails is None else f", {self.larger.fails} does not"
             more += f"; with more the script fails: {self.larger.refused}" if self.larger.refused else ""
             lines.append(f"Largest batch: {self.larger.value} trains{more}")
-        return lines
+        return [*lines, *self.notes]
 
     def _remedies(self) -> list[str]:
         if not self.remedies:

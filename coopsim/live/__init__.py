@@ -15,6 +15,8 @@ __all__ = ["Budget", "DoesNotFit", "LiveError"]
 
 def __getattr__(name: str) -> Any:
     if name == "Budget":
+        import torch  # noqa: F401 (before ours: under `live run` its import goes on to import ours)
+
         from coopsim.live.budget import Budget
 
         return Budget

@@ -133,7 +133,10 @@ class Guest:
             self._session.abandon()
         if self._told.save and not self._saved and failure is None and self._session.steps:
             self._save()
-        return budget.report(self._session) | {
+        found = budget.report(self._session)
+        if self._clock is None and not self._gone:
+            found["unplanned"] = "the script never calls Optimizer.step, which ends a step"
+        return found | {
             "failed": str(failure or ""),
             "fits": not isinstance(failure, DoesNotFit),
         }

@@ -38,7 +38,7 @@ class Kind:
     plan: Plan | None = None
     proven: bool = False  #: steps that went by the plan kept to the budget
     kept: int = 0  #: how many did, one after the other
-    settled: bool = False  #: where its requests go was looked at when a step by the plan was over
+    looked_ahead: bool = False  #: where its requests go was looked at when a step by the plan was over
     why: str = ""
     first: bool = False
     replans: int = 0

@@ -85,9 +85,9 @@ class Planning:
         assert self.limit is not None
         over = taken - self.limit
         if over <= 0 and not ran_out:
-            if self.placed is not None and not (kind.first or kind.settled):
-                kind.settled = True
-                if self._settle(kind, self.placed):
+            if self.placed is not None and not (kind.first or kind.looked_ahead):
+                kind.looked_ahead = True
+                if self._replaced(kind, self.placed):
                     return  # that plan has to prove itself
             kind.kept += 1
             if not kind.proven and (kind.first or kind.kept == _PROOF):
@@ -166,7 +166,7 @@ class Planning:
         kind.schedule, kind.less, kind.replans, kind.why = before, had, _REPLANS + 1, ""
         self.follow(kind)
 
-    def _settle(self, kind: Kind, placed: Placed) -> bool:
+    def _replaced(self, kind: Kind, placed: Placed) -> bool:
         """A step by the plan kept to the budget. Take another if, as memory lies now, the next ones do not find places.
 
         False: the plan stays. Either they do, or no other has places for them.

@@ -219,6 +219,7 @@ class Session:
     def abandon(self) -> None:
         """What runs now turns out to be no step."""
         self.end(LiveError("no step"))
+        self._failure = None
 
     def _deviated(self, why: str) -> None:
         self.deviations += 1
