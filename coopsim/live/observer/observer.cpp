@@ -41,12 +41,20 @@ Follower* follower_here() {
   return mode && mode == mode_on_top() ? active.load() : nullptr;
 }
 
+// Marks for PyTorch's profiler are no ops of a plan (step.py's _MARKS).
+bool is_mark(const OperatorHandle& op) { return op.operator_name().name.rfind("profiler::", 0) == 0; }
+
 struct Watched final : c10::impl::CoopsimDelegating {
   void dispatch(const OperatorHandle& op, Stack* stack) const override {
     Follower* follower = follower_here();
     if (!follower) return real->dispatch(op, stack);
     const Inside inside(follower->mutex);
     const Row* row = follower->next(op, stack);
+    if (!row && is_mark(op)) {
+      c10::impl::ExcludeDispatchKeyGuard below(
+          c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+      return op.callBoxed(stack);
+    }
     if (!row || !follower->run(*row, stack)) real->dispatch(op, stack);
   }
 
