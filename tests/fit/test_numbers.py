@@ -224,3 +224,25 @@ answer(all(torch.equal(a, b) for a, b in zip(before, means())))
 @pytest.mark.slow
 def test_why_batch_normalisation_is_said_to_change_numbers(on_phantom: Runner) -> None:
     assert on_phantom(BATCH_NORM) is False
+
+
+def test_a_model_inside_a_module_goes_by_its_path(on_phantom: Runner, tmp_path: Path) -> None:
+    """As of what a LightningModule calls: lines to paste stand where that is made, and `self` is no name there."""
+    (tmp_path / "job.py").write_text(textwrap.dedent("""
+        import torch
+        from coopsim.fit.inside.models import Models
+
+        class Job(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = torch.nn.Sequential(torch.nn.Linear(8, 8))
+
+            def training_step(self, x):
+                return self.net(x).sum()
+
+        models, job = Models(), Job()
+        job.training_step(torch.zeros(2, 8))
+        [found] = models.found()
+    """), encoding="utf-8")  # fmt: skip
+    text = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from job import found; answer(found['name'])"
+    assert on_phantom(text) == "job.net"

@@ -146,6 +146,31 @@ def test_on_the_cpu_with_a_torch_that_lacks_the_libraries_of_cuda(tmp_path: Path
     assert found["no_arena"] == "the script does not train on a GPU"
 
 
+OWN = """
+import coopsim.live
+budgets = [coopsim.live.Budget("1GiB") for _ in range(2)]
+import torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.zeros(4, 8))
+for budget in budgets:
+    for _ in range(3):
+        with budget.step():
+            model(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.usefixtures("child")
+def test_budgets_of_the_script_itself_made_before_torch_is_there(tmp_path: Path) -> None:
+    """The first says what the steps are that are reported; another is the script's own affair."""
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    done = live("--memory", "1GiB", "--json", "--", "python", str(tmp_path / "own.py"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["steps"] == 3
+
+
 WORKERS = """
 import torch
 from torch.utils.data import DataLoader, Dataset
