@@ -42,7 +42,7 @@ def test_a_script_trains_on_the_phantom_gpu_inside_a_budget() -> None:
 
 @pytest.mark.usefixtures("child")
 @pytest.mark.parametrize(("words", "code", "line"), [
-    (["--memory", "24MiB"], 3, "nothing more to evict"),
+    pytest.param(["--memory", "24MiB"], 3, "nothing more to evict", marks=pytest.mark.slow),
     (["--memory", "24"], 2, "no unit"),
     (["--memory", "99GiB"], 2, "the NVIDIA GeForce RTX 3060 has 11.75 GiB"),
     (["--memory", "70%", "--policy", "cop"], 2, "did you mean coop"),

@@ -86,7 +86,9 @@ answer([compare(name, "60%", "coop", 5)["same"] for name in ("convolutions", "tr
 """
 
 
-@pytest.mark.parametrize("fault", ["dropout is drawn anew", "an older version is overwritten"])
+@pytest.mark.parametrize(
+    "fault", [pytest.param("dropout is drawn anew", marks=pytest.mark.slow), "an older version is overwritten"]
+)
 def test_planted_faults_show(child: Child, fault: str) -> None:
     assert not all(child(f"FAULT = {fault!r}\n{PLANT}"))
 

@@ -128,7 +128,7 @@ def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> No
     ("name", "known", "examples"),
     [
         ("foresight", repeating, EXAMPLES // 5),
-        ("foresight-offline", repeating, EXAMPLES // 5),
+        pytest.param("foresight-offline", repeating, EXAMPLES // 5, marks=pytest.mark.slow),
         ("foresight-offline", different_steps, EXAMPLES // 20),
         pytest.param("foresight-offline", different_steps, EXAMPLES, marks=pytest.mark.slow),
     ],
