@@ -64,9 +64,9 @@ def _text(said: dict[str, Any]) -> str:
     ]
     if said["peak_reserved_bytes"]:
         rows.append(("peak reserved", human(said["peak_reserved_bytes"])))
-    over = max(said["peak_allocated_bytes"], said["peak_reserved_bytes"] or 0) - (said["budget_bytes"] or 0)
-    if said["budget_bytes"] and over > 0:
-        rows.append(("over budget", f"by {human(over)}; by a plan of `coopsim live plan` no step would be"))
+    taken, limit = max(said["peak_allocated_bytes"], said["peak_reserved_bytes"] or 0), said["budget_bytes"]
+    if limit and taken > limit:
+        rows.append(("over budget", f"by {human(taken - limit)}; by a plan of `coopsim live plan` no step would be"))
     rows.append(("evicted", f"{said['evictions']} values; {said['recomputes']} ops were run again"))
     if said["deviations"]:
         rows.append(("left its plan", f"{said['deviations']} steps; the last: {said['deviated']}"))

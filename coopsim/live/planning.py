@@ -180,8 +180,8 @@ class Planning:
         if kind.plan is not None and placed.next(kind.plan).needed <= self.limit:
             self.replans += 1
             return True
-        kind.schedule, kind.less, kind.why = before, had, ""
-        self.follow(kind)
+        assert before is not None
+        self._take(kind, had, before)
         return False
 
     def _plan_in_place(self, kind: Kind, placed: Placed) -> None:
@@ -199,9 +199,7 @@ class Planning:
                 return
             kind.less += more_to_leave(places, self.limit, k)
         if best is not None:
-            _, kind.less, kind.schedule = best
-            kind.why = ""
-            self.follow(kind)
+            self._take(kind, *best[1:])
 
 
 def _cost(one: tuple[int, Schedule]) -> float:

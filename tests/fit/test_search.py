@@ -83,8 +83,12 @@ def test_three_kinds_and_all_fit_when_applied(blocks: tuple[Script, Fit, list[st
     assert not found.fits
     assert found.solved
     assert found.needs_bytes > found.memory_bytes == 500 * MIB
-    assert {r.kind for r in found.remedies} == {"live", "checkpointing", "precision", "micro-batches"}
-    assert [r.kind for r in found.remedies][-2:] == ["precision", "micro-batches"]  # numbers change
+    assert list(dict.fromkeys(r.kind for r in found.remedies)) == [
+        "checkpointing",
+        "live",
+        "precision",
+        "micro-batches",
+    ]
     assert all(r.same_numbers == (r.kind in ("live", "checkpointing")) for r in found.remedies)
     assert "fits" in said[3]  # the first remedy takes two runs: the script as it is, and with it
     for remedy in found.remedies:

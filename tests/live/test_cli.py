@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,15 @@ def called(*words: str) -> subprocess.CompletedProcess[str]:
 
 def live(*words: str) -> subprocess.CompletedProcess[str]:
     return called("live", "run", *words)
+
+
+def trained(folder: Path, text: str, *words: str) -> dict[str, Any]:
+    """What is reported of a script that runs to its end."""
+    script = folder / "train.py"
+    script.write_text(text, encoding="utf-8")
+    done = live(*words, "--json", "--", "python", str(script))
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
 
 
 @pytest.mark.usefixtures("child")
@@ -138,10 +148,7 @@ for _ in range(5):
 
 @pytest.mark.usefixtures("child")
 def test_on_the_cpu_with_a_torch_that_lacks_the_libraries_of_cuda(tmp_path: Path) -> None:
-    (tmp_path / "loop.py").write_text(LOOP, encoding="utf-8")
-    done = live("--arena", "--memory", "4MiB", "--json", "--", "python", str(tmp_path / "loop.py"))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = trained(tmp_path, LOOP, "--arena", "--memory", "4MiB")
     assert (found["steps"], found["planned_steps"] >= 3, found["evictions"] > 0) == (5, True, True)
     assert found["no_arena"] == "the script does not train on a GPU"
 
@@ -165,10 +172,7 @@ for budget in budgets:
 @pytest.mark.usefixtures("child")
 def test_budgets_of_the_script_itself_made_before_torch_is_there(tmp_path: Path) -> None:
     """The first says what the steps are that are reported; another is the script's own affair."""
-    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    done = live("--memory", "1GiB", "--json", "--", "python", str(tmp_path / "own.py"))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["steps"] == 3
+    assert trained(tmp_path, OWN, "--memory", "1GiB")["steps"] == 3
 
 
 WORKERS = """
@@ -202,10 +206,7 @@ if __name__ == "__main__":
 @pytest.mark.usefixtures("child")
 def test_workers_that_load_data_take_no_steps(tmp_path: Path) -> None:
     """Forked before the first step and in the middle of one; what they transform data with are modules."""
-    (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
-    done = live("--memory", "1GiB", "--json", "--", "python", str(tmp_path / "workers.py"))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["steps"] == 8
+    assert trained(tmp_path, WORKERS, "--memory", "1GiB")["steps"] == 8
 
 
 @pytest.mark.slow

@@ -86,19 +86,16 @@ def _named(model: nn.Module) -> dict[str, str]:
         unwrapped = unwrapped._modules[name]  # type: ignore[assignment]
         inner.append(name)
     wanted = ((model, ""), (unwrapped, "".join(f"{n}." for n in inner)))
-    known = list(_names())
-    for file, names in known:
-        for module, prefix in wanted:
-            for own, value in names.items():
-                if value is module:
-                    return {"name": own, "prefix": prefix, "file": file}
-    for file, names in known:
-        for module, prefix in wanted:
-            for own, value in names.items():
-                path = next((path for path, part in value.named_modules() if part is module), "")
-                if all(step.isidentifier() for step in path.split(".")):
-                    return {"name": f"{own}.{path}", "prefix": prefix, "file": file}
-    return {"name": "", "prefix": wanted[1][1], "file": ""}
+    found = (
+        {"name": f"{own}.{path}" if path else own, "prefix": prefix, "file": file}
+        for file, names in _names()
+        for module, prefix in wanted
+        for own, value in names.items()
+        for path, part in value.named_modules()
+        if part is module and (not path or all(step.isidentifier() for step in path.split(".")))
+    )
+    nothing = {"name": "", "prefix": wanted[1][1], "file": ""}
+    return min(found, key=lambda one: "." in one["name"], default=nothing)
 
 
 def _names() -> Iterator[tuple[str, dict[str, nn.Module]]]:

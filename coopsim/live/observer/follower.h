@@ -187,8 +187,7 @@ class Follower {
 
   // Runs it. False: it found no room, and the stack is as it was.
   bool execute(const Row& row, Stack* stack) {
-    c10::impl::ExcludeDispatchKeyGuard below(
-        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+    c10::impl::ExcludeDispatchKeyGuard below(modes);
     if (table_->kind == c10::DeviceType::CPU && !callbacks.roomy) {  // nothing can be short
       row.op->callBoxed(stack);
       return true;

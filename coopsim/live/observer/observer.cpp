@@ -51,8 +51,7 @@ struct Watched final : c10::impl::CoopsimDelegating {
     const Inside inside(follower->mutex);
     const Row* row = follower->next(op, stack);
     if (!row && is_mark(op)) {
-      c10::impl::ExcludeDispatchKeyGuard below(
-          c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+      c10::impl::ExcludeDispatchKeyGuard below(modes);
       return op.callBoxed(stack);
     }
     if (!row || !follower->run(*row, stack)) real->dispatch(op, stack);

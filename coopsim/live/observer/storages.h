@@ -11,12 +11,14 @@ namespace coopsim {
 using c10::StorageImpl;
 using StoragePtr = c10::intrusive_ptr<StorageImpl>;
 
+// Keys of dispatch modes.
+inline const c10::DispatchKeySet modes({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
+
 // Ops that are called meanwhile go to their kernels: no dispatch mode, no autograd, no autocast.
 class Below {
   at::AutoDispatchBelowAutograd autograd_;
   c10::impl::ExcludeDispatchKeyGuard rest_{
-      c10::autocast_dispatch_keyset |
-      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
+      c10::autocast_dispatch_keyset | modes};
 };
 
 inline bool hollow(StorageImpl* storage) {
