@@ -60,7 +60,16 @@ def _carve(S: s.State, v: int) -> int:
         address = preferred_address(S, v)
         if address != s.NO_ADDRESS:
             return carve_near(S, S.V[v, s.BYTES], address, v)
-    return carve(S, v, S.choice[s.C_PLACEMENT] != codes.PLACEMENT_LOW and S.V[v, s.EXPENSIVE] == 0)
+    return carve(S, v, _goes_high(S, v))
+
+
+@inlined
+def _goes_high(S: s.State, v: int) -> bool:
+    """Whether v takes the high end of its hole."""
+    placement, expensive = S.choice[s.C_PLACEMENT], S.V[v, s.EXPENSIVE]
+    if placement == codes.PLACEMENT_LOW or expensive == s.COSTLY:
+        return False
+    return expensive == s.CHEAP or placement != codes.PLACEMENT_TWO_ENDED_OPS
 
 
 @kernel

@@ -9,6 +9,7 @@ from coopsim.allocators import ARENA, Allocator, CudaCaching
 from coopsim.allocators.caching import settings, version
 from coopsim.allocators.caching import state as caching_state
 from coopsim.allocators.caching.conf import parse
+from coopsim.allocators.small_area import SMALL_AREA
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.options import ReplayOptions
@@ -19,7 +20,7 @@ from coopsim.replay.lower import lower
 from coopsim.replay.user import Hooks
 from coopsim.text import human
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, CostModel, RandomOps
+from coopsim.types import CoopsimError, CostModel, RandomOps, Release, SmallArea
 
 _OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
 
@@ -44,10 +45,14 @@ class Replay:
             granule=allocator.granule,
             cost_model=CostModel(options.cost_model),
             keep_random=options.random == RandomOps.KEEP,
+            counted=policy.release == Release.COUNTED,
         )
         self._check_repetition()
         allocator.needs_a_block(budget_bytes, f"a budget of {budget_bytes} bytes")
         self.budget = budget_bytes // allocator.granule * allocator.granule
+        self.small_area = policy.small_area == SmallArea.TOP and allocator.name == ARENA.name
+        if self.small_area and self.budget <= SMALL_AREA:
+            raise CoopsimError(f"small_area=top takes {human(SMALL_AREA)} of the budget, which is {human(self.budget)}")
         self.hooks = Hooks(policy) if policy.score or policy.choose else None
         self.memory: CachingMemory | None = None
         if isinstance(allocator, CudaCaching):
@@ -80,6 +85,8 @@ class Replay:
             first = self.planner.policy_for(0) if self.planner else self.policy
             empty = self.memory.empty() if self.memory else None
             state = s.new_state(self.program, self._choice(first), self.budget, log_rows, empty)
+            if self.small_area:
+                state.K[s.K_BORDER] = self.budget - SMALL_AREA
             if self.hooks:
                 self.hooks.attach(state)
             with self.hooks.listening() if self.hooks else nullcontext():
@@ -117,6 +124,7 @@ def _choice(policy: Policy, allocator: int) -> s.Array:
     choice[s.C_IN_PLACE] = codes.code(policy.in_place)
     choice[s.C_RELEASE] = codes.code(policy.release)
     choice[s.C_DEAD] = codes.code(policy.dead)
+    choice[s.C_NODE] = codes.code(policy.node)
     choice[s.C_ALLOCATOR] = allocator
     return choice
 
