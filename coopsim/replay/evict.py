@@ -54,7 +54,7 @@ def _evict_window(S: s.State, need: int) -> bool:
 @inlined
 def _carve(S: s.State, v: int) -> int:
     """Room for v as the policy places values, or -1."""
-    if has_preferred(S) and not S.K[s.K_FEW]:
+    if has_preferred(S) and not S.K[s.K_FEW] and S.K[s.K_BORDER] == s.NO_BORDER:
         if S.V[v, s.EVICTABLE] == 0:
             return carve_highest(S, S.V[v, s.BYTES], v)
         address = preferred_address(S, v)
