@@ -236,8 +236,8 @@ class GMLake:
             self.pblocks.merge(block)
         if s is not None:
             s.lent = False
-            if s.lost is not None:
-                self.sblocks.end(s)
+            if s.broken:
+                self.sblocks.fault(s)
 
     def _settle(self, *, wait: bool) -> None:
         """Free what waits for other streams, if they are done; or wait until they are."""
@@ -258,7 +258,7 @@ class GMLake:
 
     def _has_room(self, nbytes: int) -> bool:
         memory = self.options.memory
-        return memory is None or self.meter.now["reserved"] + len(self.sblocks.kept) * CHUNK + nbytes <= memory
+        return memory is None or self.meter.now["reserved"] + self.sblocks.kept + nbytes <= memory
 
 
 def run(requests: Requests, options: Options | None = None) -> Result:

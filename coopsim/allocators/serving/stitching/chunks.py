@@ -7,12 +7,15 @@ CHUNK = ROUND
 
 
 class Chunk:
-    """2 MiB of physical memory: whether it is in use, its pBlock, and the sBlocks that map it, oldest first."""
+    """2 MiB of physical memory: whether it is in use, its pBlock, and the sBlocks that map it, oldest first.
 
-    __slots__ = ("block", "mapped", "used")
+    `gone`: its segment went back to the device.
+    """
+
+    __slots__ = ("block", "gone", "mapped", "used")
 
     def __init__(self) -> None:
-        self.used = False
+        self.used = self.gone = False
         self.block: PBlock
         self.mapped: list[SBlock] = []
 
@@ -47,16 +50,15 @@ class PBlock:
 class SBlock:
     """Chunks of several pBlocks under one run of addresses, which grow with `number`.
 
-    `used` counts the chunks in use; it is idle at 0. `lent`: it is handed out, perhaps only its first chunks. `lost`:
-    the chunk that was taken from it when a segment went while it was lent.
+    `used` counts the chunks in use; it is idle at 0. `lent`: it is handed out, perhaps only its first chunks. `broken`:
+    a segment that it maps went back to the device while it was lent.
     """
 
-    __slots__ = ("chunks", "last", "lent", "lost", "number", "stream", "used")
+    __slots__ = ("broken", "chunks", "last", "lent", "number", "stream", "used")
 
     def __init__(self, number: int, chunks: list[Chunk], stream: int, last: Event) -> None:
         self.number, self.chunks, self.stream, self.last = number, chunks, stream, last
-        self.lent = False
-        self.lost: Chunk | None = None
+        self.lent = self.broken = False
         self.used = 0
         for chunk in chunks:
             self.used += chunk.used

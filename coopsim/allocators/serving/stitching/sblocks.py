@@ -1,22 +1,19 @@
 """The sBlocks: found for a request, unmapped when there are too many, or when a segment that they map goes."""
 
-from collections.abc import Iterable
-
-from coopsim.allocators.serving.stitching.chunks import CHUNK, Chunk, PBlock, SBlock
+from coopsim.allocators.serving.stitching.chunks import CHUNK, PBlock, SBlock
 from coopsim.allocators.serving.stitching.events import Clock
 
 
 class SBlocks:
     """`all`: in the order in which they were made. `stitched`: bytes that were ever stitched, less what was collected.
 
-    `kept`: chunks of segments that went back, but stay with the device, because an sBlock that is lent maps them.
-    `faults`: how often the release would have read freed memory or crashed.
+    `kept`: bytes of segments that went back but stay with the device, since an sBlock still maps them.
+    `faults`: how often the release's program would have crashed, or used memory that it had freed.
     """
 
     def __init__(self) -> None:
         self.all: list[SBlock] = []
-        self.kept: list[Chunk] = []
-        self.stitched = self.made = self.mapped_chunks = self.unmapped = self.faults = 0
+        self.stitched = self.made = self.mapped_chunks = self.unmapped = self.kept = self.faults = 0
 
     def stitch(self, blocks: list[PBlock], stream: int) -> SBlock:
         """Map all chunks of these pBlocks."""
@@ -31,8 +28,13 @@ class SBlocks:
     def idle(self, n: int, limit: float, stream: int) -> SBlock | None:
         """The smallest idle sBlock of at least n chunks, the oldest of several; None if it has more than `limit`."""
         fits = [s for s in self.all if not s.used and s.stream == stream and len(s.chunks) >= n]
-        best = min(fits, key=lambda s: (len(s.chunks), s.number), default=None)
-        return best if best is not None and len(best.chunks) <= limit else None
+        for s in sorted(fits, key=lambda s: (len(s.chunks), s.number)):
+            if len(s.chunks) > limit:
+                return None
+            if not any(chunk.gone for chunk in s.chunks[:n]):
+                return s
+            self.fault(s)
+        return None
 
     def collect(self, clock: Clock) -> None:
         """Unmap all that are not lent, also those whose chunks are in use; up to one that was given back too recently.
@@ -50,30 +52,28 @@ class SBlocks:
                 self.unmap(s)
 
     def leave(self, segment: PBlock) -> None:
-        """A segment goes back to the device, and the sBlocks that map it go. One that is lent loses a chunk and stays.
+        """A segment goes back to the device, and with it the sBlocks that map it; those that are lent stay, broken.
 
         Chunk by chunk, the release walks along a list of sBlocks from which it removes as it goes, so that it skips the
-        next one each time; what it has not met on any chunk stays with it, mapping a segment that is gone.
+        next one each time. What it has not met on any chunk stays, and maps memory of no segment.
         """
         for chunk in segment.chunks:
-            left = list(chunk.mapped)  # the walk sees what removing has moved, and old values behind the new end
+            left = list(chunk.mapped)  # as the walk sees it: what removing has moved, and old values behind the new end
             for at in range(len(left)):
                 s = left[at]
                 if s.lent:
-                    s.lost = s.lost or chunk
+                    s.broken = True
                 elif s in chunk.mapped:
                     self.unmap(s)
                     left[: len(chunk.mapped)] = chunk.mapped
-        for s in _unique(s for chunk in segment.chunks for s in chunk.mapped if not s.lent):
-            self.faults += 1
-            self.unmap(s)
-        self.kept += [c for c in segment.chunks if any(s.lost is not c for s in c.mapped)]
+        for chunk in segment.chunks:
+            chunk.gone = True
+            self.kept += CHUNK * bool(chunk.mapped)
 
-    def end(self, s: SBlock) -> None:
-        """An sBlock that lost a chunk is given back; the release crashes."""
+    def fault(self, s: SBlock) -> None:
+        """The release crashes over this sBlock, or worse; here it is unmapped."""
         self.faults += 1
         self.unmap(s)
-        self.kept = [chunk for chunk in self.kept if chunk.mapped]
 
     def unmap(self, s: SBlock) -> None:
         """Unmap an sBlock for good."""
@@ -81,7 +81,4 @@ class SBlocks:
         self.all.remove(s)
         for chunk in s.chunks:
             chunk.mapped.remove(s)
-
-
-def _unique(found: Iterable[SBlock]) -> list[SBlock]:
-    return list(dict.fromkeys(found))
+            self.kept -= CHUNK * (chunk.gone and not chunk.mapped)
