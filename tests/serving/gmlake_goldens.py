@@ -1,4 +1,4 @@
-"""GMLake's figures on the traces and on random requests, committed: `python -m tests.serving.gmlake_goldens` makes them.
+"""GMLake's figures on the traces and on random requests; `python -m tests.serving.gmlake_goldens` makes the file.
 
 They were made by coopsim, and equal to those of the authors' release, request by request, when they were committed;
 where the release crashes, up to there.

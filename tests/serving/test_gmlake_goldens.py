@@ -32,4 +32,3 @@ def test_random_requests_meet_every_rule() -> None:
     letters = {op for ops, _ in drawn for op, *_ in ops}
     assert letters == set("aferdt")
     assert {options.realloc for _, options in drawn} == {False, True}
-

@@ -22,13 +22,14 @@ from coopsim.allocators.serving.plain import (
 from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
 from coopsim.allocators.serving.stitching.chunks import CHUNK, PBlock, SBlock
 from coopsim.allocators.serving.stitching.events import Clock, Uses
+from coopsim.allocators.serving.stitching.handles import Handle, bytes_of, key, stream_of
 from coopsim.allocators.serving.stitching.pblocks import PBlocks
 from coopsim.allocators.serving.stitching.sblocks import SBlocks
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STOP, STREAM, TICK
 from coopsim.requests import Requests
 from coopsim.types import CoopsimError
 
-__all__ = ["CHUNK", "GIB", "GMLake", "Options", "PBlock", "SBlock", "run"]
+__all__ = ["CHUNK", "GIB", "GMLake", "Handle", "Options", "PBlock", "SBlock", "run"]
 
 GIB = 1 << 30
 _DEFICIT_LEVEL = 4  #: the level at which `realloc` stitches what it made to what was free
@@ -58,9 +59,6 @@ class Options:
     def __post_init__(self) -> None:
         if self.exact_deficit and not self.realloc:
             raise CoopsimError("exact_deficit changes what realloc does; set realloc, too")
-
-
-Handle = list[PBlock] | Held
 
 
 class GMLake:
@@ -119,20 +117,19 @@ class GMLake:
 
     def give_back(self, handle: Handle) -> None:
         """Free what `take` gave; where other streams use it, when they are done."""
-        key = _key(handle)
-        if self.uses.guard(key):
-            self.waiting[key] = handle
-            self.meter.wait(_bytes(handle))
+        first = key(handle)
+        if self.uses.guard(first):
+            self.waiting[first] = handle
+            self.meter.wait(bytes_of(handle))
             return
-        if isinstance(key, PBlock):
-            (key.lent or key).last = self.clock.record(key.stream)
+        if isinstance(first, PBlock):
+            (first.lent or first).last = self.clock.record(first.stream)
         self._free(handle)
 
     def record_stream(self, handle: Handle, stream: int) -> None:
         """That stream uses what `take` gave."""
-        own = _stream(handle, self.small)
-        if stream != own:
-            self.uses.add(_key(handle), stream)
+        if stream != stream_of(handle, self.small):
+            self.uses.add(key(handle), stream)
 
     def empty_cache(self) -> None:
         """Give all free segments back to the device, and unmap all sBlocks that are not handed out."""
@@ -241,9 +238,9 @@ class GMLake:
 
     def _settle(self, *, wait: bool) -> None:
         """Free what waits for other streams, if they are done; or wait until they are."""
-        for key in self.uses.over(wait=wait):
-            handle = self.waiting.pop(key)
-            nbytes = _bytes(handle)
+        for first in self.uses.over(wait=wait):
+            handle = self.waiting.pop(first)
+            nbytes = bytes_of(handle)
             self._free(handle)
             self.meter.wait(-nbytes)
 
@@ -289,19 +286,3 @@ def run(requests: Requests, options: Options | None = None) -> Result:
         elif kind != STOP:
             raise CoopsimError("gmlake serves no private pools (CUDA graphs, torch.cuda.use_mem_pool)")
     return lake.meter.result("gmlake", lake.count)
-
-
-def _key(handle: Handle) -> Block | PBlock:
-    return handle.block if isinstance(handle, Held) else handle[0]
-
-
-def _stream(handle: Handle, small: dict[int, Segments]) -> int:
-    if isinstance(handle, Held):
-        return next(stream for stream, pool in small.items() if pool is handle.pool)
-    return handle[0].stream
-
-
-def _bytes(handle: Handle) -> int:
-    if isinstance(handle, Held):
-        return handle.block.bytes
-    return sum(len(block.chunks) for block in handle) * CHUNK

@@ -9,8 +9,9 @@ class Result:
     """Peaks in bytes, each taken by itself over all requests.
 
     `requested`: as asked for; `allocated`: of the blocks handed out, in this allocator's rounding; `active`: of blocks
-    that cannot be handed out (the same, unless a freed one waits for another stream); `reserved`: held of the device. `device_allocs` and
-    `device_frees` count the calls that make and free physical memory. `details` are counts of the allocator's own.
+    that cannot be handed out (the same, unless a freed one waits for another stream); `reserved`: held of the device.
+    `device_allocs` and `device_frees` count the calls that make and free physical memory. `details` are counts of the
+    allocator's own.
     """
 
     allocator: str
