@@ -97,7 +97,7 @@ class GMLake:
 
         Raises OutOfMemory if the device has no more and nothing can be stitched, or where `realloc` refuses.
         """
-        self._settle(wait=False)
+        self._free_waited(wait=False)
         nbytes = rounded(nbytes)
         if nbytes <= SMALL:
             return self._take_small(nbytes, stream)
@@ -236,7 +236,7 @@ class GMLake:
             if s.broken:
                 self.sblocks.fault(s)
 
-    def _settle(self, *, wait: bool) -> None:
+    def _free_waited(self, *, wait: bool) -> None:
         """Free what waits for other streams, if they are done; or wait until they are."""
         for first in self.uses.over(wait=wait):
             handle = self.waiting.pop(first)
@@ -246,7 +246,7 @@ class GMLake:
 
     def _release(self) -> None:
         """Give all free segments back to the device; sBlocks that map them go."""
-        self._settle(wait=True)
+        self._free_waited(wait=True)
         for segment in self.pblocks.whole():
             self.sblocks.leave(segment)
             self.pblocks.drop(segment)
