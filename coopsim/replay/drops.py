@@ -21,10 +21,14 @@ class Drops:
 
     def postpone(self, as_recorded: set[int]) -> None:
         """A non-evictable value stays as long as an op that reads it may run again; but not those `as_recorded`."""
+        for op, v in self._in_order(as_recorded):
+            self._due[1 + op].append((s.DROP, v))
+
+    def _in_order(self, as_recorded: set[int]) -> list[tuple[int, int]]:
+        """The drops when they are due, the postponed ones of an op first."""
         need = self._need()
-        for op, v in self.drops:
-            later = self.non_evictable[v] and v not in as_recorded
-            self._due[1 + (max(op, need[v]) if later else op)].append((s.DROP, v))
+        later = [kept and v not in as_recorded for v, kept in enumerate(self.non_evictable)]
+        return sorted(((max(op, need[v]) if later[v] else op, v) for op, v in self.drops), key=lambda due: due[0])
 
     def _need(self) -> list[int]:
         """The last op that may want each value, recomputations included."""
@@ -35,18 +39,19 @@ class Drops:
                 need[v] = max(need[v], last)
         return need
 
-    def count_references(self, initial: list[int], first: list[int]) -> None:
+    def count_references(self, initial: list[int], first: list[int], disabled: set[int], as_recorded: set[int]) -> None:
         """Every value goes for good when nothing refers to it: the program, or an op that could run again and reads it.
 
-        first: of each value what references to it count for (itself, or the first of its versions).
+        first: of each value what references to it count for (itself, or the first of its versions). disabled: those
+        whose eviction OneFlow disables. Others that are non-evictable go as in `postpone`.
         """
         count = References(self.ins, self.outs, initial, first)
         ran = -1
-        for op, v in self.drops:
+        for op, v in self._in_order(as_recorded | disabled):
             while ran < op:
                 ran += 1
                 count.ran(ran)
-            self._due[1 + op].append((s.DROP_ONLY if self.non_evictable[v] else s.DROP, v))
+            self._due[1 + op].append((s.DROP_ONLY if v in disabled else s.DROP, v))
             self._due[1 + op] += [(s.GONE, u) for u in count.dropped(v)]
 
     def events(self, step: list[int]) -> s.Array:

@@ -229,18 +229,23 @@ class _Lowering:
     def _events(self, non_evictable: list[bool], counted: bool) -> s.Array:
         drops = Drops(self.ins, self.outs, non_evictable, self.drops)
         if counted:
-            drops.count_references(self.initial, self._stands_for(non_evictable))
+            drops.count_references(self.initial, self._stands_for(), self._disabled(), self.drops_as_recorded)
         else:
             drops.postpone(self.drops_as_recorded)
         return drops.events(self.trace.step.tolist())
 
-    def _stands_for(self, non_evictable: list[bool]) -> list[int]:
+    def _disabled(self) -> set[int]:
+        """Values whose eviction OneFlow disables: by role, or as no op makes them."""
+        roles = [role in _KEPT_ROLES for role in self.trace.role]
+        values = enumerate(zip(self.storage, self.producer, strict=True))
+        return {v for v, (storage, producer) in values if storage >= 0 and (producer < 0 or roles[storage])}
+
+    def _stands_for(self) -> list[int]:
         """Of each value the first of its versions, if it is one that is updated in place and never evicted."""
         first = list(range(len(self.storage)))
         for v, u in enumerate(self.older):
             storage = self.storage[v]
             if u >= 0 and self.updated_in_place[storage] and self.trace.role[storage] in _KEPT_ROLES:
-                assert non_evictable[v]
                 first[v] = first[u]
         return first
 

@@ -124,6 +124,10 @@ class Program:
                     v.non_evictable = True
                     self.gone[v] = dropped.get(v, NEVER)
 
+    def until_gone(self, v: Value) -> bool:
+        """Under `release = counted`, whether it stays until nothing refers to it."""
+        return self.release == Release.COUNTED and (v.producer is None or v.role in KEPT_ROLES)
+
     def due_frees(self) -> dict[int, list[Value]]:
         """What is freed after which op: where the program lets go of it, or later if a recomputation needs it."""
         need: dict[Value, int] = {}
@@ -132,6 +136,6 @@ class Program:
             need[v] = max([op.number for op in v.consumers] + later, default=-1)
         due = defaultdict(list)
         for after, v in self.let_go:
-            later = v.non_evictable and v not in self.gone and self.release != Release.COUNTED
+            later = v.non_evictable and v not in self.gone and not self.until_gone(v)
             due[max(after, need[v]) if later else after].append(v)
         return due

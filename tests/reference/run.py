@@ -257,7 +257,7 @@ class Replay:
     def free_due(self, after: int) -> None:
         for v in self.program.due.get(after, ()):
             v.live = False
-            if self.policy.release != Release.COUNTED or not v.non_evictable:
+            if not self.program.until_gone(v):
                 self.program_drops(v, after)
             for u in self.references.program_drops(v) if self.references else []:
                 self.nothing_needs(u, after)
