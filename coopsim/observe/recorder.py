@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from coopsim.observe import accumulation, costs, effects
 from coopsim.observe.device import Device
 from coopsim.observe.effects import tensors
 from coopsim.observe.storages import Ledger, Storage
 from coopsim.observe.timing import Timer
+from coopsim.observe.torch_private import TorchDispatchMode
 from coopsim.observe.where import Where
 from coopsim.types import Phase, Role
 
