@@ -10,12 +10,12 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from coopsim.allocators.serving.plain import MIB, ROUND, SMALL, Held, Pools, rounded, segment_bytes
+from coopsim.allocators.serving.plain import ROUND, SMALL, Held, Pools, rounded, segment_bytes
 from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
 from coopsim.requests import Requests
+from coopsim.types import GIB, MIB
 
 CHUNK = ROUND
-GIB = 1 << 30
 
 
 @dataclass(frozen=True)
