@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.capture import capture, models
+from coopsim.capture import Job, capture, models
 from coopsim.trace import load
 from tests.conftest import ROOT
 
@@ -168,7 +168,7 @@ def test_batches_are_the_authors() -> None:
 @pytest.mark.usefixtures("phantom_gpu")
 def test_choices_are_recorded(tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    capture("swin-t", out, batch=2, optimizer="momentum", amp="bf16", attention="sdpa")
+    capture(Job("swin-t", out, batch=2, optimizer="momentum", amp="bf16", attention="sdpa"))
     trace = load(out)
     header = {key: trace.header[key] for key in ("batch", "optimizer", "amp", "attention", "command")}
     assert header == {
