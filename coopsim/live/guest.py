@@ -27,7 +27,7 @@ _ENOUGH = 16  #: steps, if no kind of step occurs twice
 
 
 @dataclass(frozen=True)
-class Told:
+class Request:
     """What the command wants. memory and plan None: steps are to be recorded.
 
     save: write all kinds of step that are known there, and end the script after `steps` of them; 0: once nothing new is
@@ -46,11 +46,11 @@ class Told:
 class Guest:
     """Steps of a script that does not know of them. The first begins when the first module is called.
 
-    told: a Told, as JSON.
+    told: a Request, as JSON.
     """
 
     def __init__(self, told: str) -> None:
-        self._told = Told(**json.loads(told))
+        self._told = Request(**json.loads(told))
         self._arena: Arena | None = None
         self._no_arena = ""  #: why there is none, if there was to be one
         if self._told.arena_bytes is not None:
