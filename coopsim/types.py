@@ -15,6 +15,13 @@ OpId = NewType("OpId", int)
 Address = NewType("Address", int)
 
 
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30  #: bytes
+
+#: Releases of PyTorch whose caching allocator is simulated, from and to.
+OLDEST_TORCH, NEWEST_TORCH = "2.6.0", "2.15.0"
+SIMULATED_TORCH = " to ".join(name.rpartition(".")[0] for name in (OLDEST_TORCH, NEWEST_TORCH))  #: for people
+
+
 class Role(StrEnum):
     """What a storage is to the training step."""
 

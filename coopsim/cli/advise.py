@@ -21,10 +21,9 @@ def run(args: argparse.Namespace) -> int:
 
     found = _of_trace(args) if is_trace(args.file) else _of_snapshot(args)
     picture = _picture(args) if args.output else None
-    from coopsim.kernel.jit import is_cold
+    from coopsim.kernel.jit import note_if_cold
 
-    if is_cold():
-        note("compiling the allocator: some seconds, once")
+    note_if_cold("the allocator")
     with progress("trials", count(found["torch"])) as tick:
         advice = advise(
             found["requests"], torch=found["torch"], conf=found["conf"], total_bytes=found["total"], tick=tick

@@ -17,7 +17,7 @@ _UNALLOCATED = "reserved_but_unallocated"
 def run(args: argparse.Namespace) -> int:
     from coopsim.allocators.caching import case, version
     from coopsim.allocators.caching.conf import parse
-    from coopsim.kernel.jit import is_cold
+    from coopsim.kernel.jit import note_if_cold
 
     rules = version.find(args.torch)
     if rules.name.split(".")[:2] != args.torch.split("+")[0].split(".")[:2]:
@@ -34,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
         answer, settings = case.answer(asked, args.torch), (asked.conf,)
     for conf in settings:
         parse(conf, rules)  # what is wrong is said before the wait
-    if is_cold():
-        note("compiling the allocator: some seconds, once")
+    note_if_cold("the allocator")
     for line in answer:
         print(line)
     return 0

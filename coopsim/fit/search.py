@@ -13,9 +13,9 @@ from coopsim.fit import (
     checkpointing,
     combine,
     compiled,
+    executors,
     live,
     microbatches,
-    place,
     precision,
     selective,
     settings,
@@ -71,7 +71,7 @@ class Search:
     def run(self) -> Fit:
         """All of it."""
         with (
-            place.place(self._executor) as self._trials.place,
+            executors.opened(self._executor) as self._trials.execute,
             tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
         ):
             requests = Path(folder, "requests.npy")

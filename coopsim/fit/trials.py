@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.place import Here
+from coopsim.fit.executors import Local
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
@@ -29,7 +29,7 @@ class Trials:
     """`runs` says every run. `found` gets every remedy that works as soon as it is known, the best by its key.
 
     `failed` are changes with which the script fails for another reason than memory, and the reason. `notes` are said
-    with the verdict. `stopped`: no run is begun. `place` is where they are.
+    with the verdict. `stopped`: no run is begun. `execute` runs a script, here or on a cluster.
     """
 
     script: Script
@@ -37,7 +37,7 @@ class Trials:
     found: dict[str, Remedy] = field(default_factory=dict)
     failed: dict[Changes, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    place: Here = field(default_factory=Here)
+    execute: Local = field(default_factory=Local)
     stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -49,7 +49,7 @@ class Trials:
     def stop(self) -> None:
         """What runs is ended, and nothing begun."""
         self.stopped = True
-        self.place.end()
+        self.execute.end()
 
     def survey(self, requests: Path) -> Survey:
         """Run the script as it is on a card without end."""
@@ -86,7 +86,7 @@ class Trials:
         script = changed(script, changes)
         with self.runs.one(what) as ended:
             try:
-                report = self.place(script)
+                report = self.execute(script)
             except CoopsimError as e:
                 self.failed[changes] = str(e)
                 if not self.stopped:

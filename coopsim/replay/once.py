@@ -1,14 +1,10 @@
 """One replay: what all its tries share, and one try."""
 
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 
-from coopsim.allocators import ARENA, Allocator, CudaCaching
-from coopsim.allocators.caching import settings, version
-from coopsim.allocators.caching import state as caching_state
-from coopsim.allocators.caching.conf import parse
+from coopsim.allocators import ARENA, Allocator
 from coopsim.allocators.small_area import SMALL_AREA
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
@@ -54,9 +50,7 @@ class Replay:
         if self.small_area and self.budget <= SMALL_AREA:
             raise CoopsimError(f"small_area=top takes {human(SMALL_AREA)} of the budget, which is {human(self.budget)}")
         self.hooks = Hooks(policy) if policy.score or policy.choose else None
-        self.memory: CachingMemory | None = None
-        if isinstance(allocator, CudaCaching):
-            self.memory = CachingMemory(allocator, self.budget, len(self.program.values))
+        self.memory = allocator.memory(self.budget, len(self.program.values))
         self.planner: Planner | None = None
         if policy.plans and allocator.name == ARENA.name:
             self.planner = Planner(trace, self.program, policy, self.budget)
@@ -98,7 +92,7 @@ class Replay:
                 self.hooks.check()
             if self.memory is None or not state.K[s.K_CROWDED]:
                 return state
-            self.memory.blocks *= 2
+            self.memory.grow()
 
     def _choice(self, policy: Policy) -> s.Array:
         return _choice(policy, self.allocator.code)
@@ -127,29 +121,3 @@ def _choice(policy: Policy, allocator: int) -> s.Array:
     choice[s.C_NODE] = codes.code(policy.node)
     choice[s.C_ALLOCATOR] = allocator
     return choice
-
-
-class CachingMemory:
-    """What a replay needs of the caching allocator: empty ones, and what is said of a used one."""
-
-    def __init__(self, allocator: CudaCaching, total_bytes: int, values: int) -> None:
-        self.torch, self.conf, self.total_bytes = allocator.torch, allocator.conf, total_bytes
-        self.rules = version.find(self.torch)
-        self.settings = parse(self.conf, self.rules)
-        self.blocks = 8 * values + 1024
-
-    def empty(self) -> caching_state.Caching:
-        state = caching_state.new_state(self.blocks)
-        settings.apply(self.settings, self.rules, self.total_bytes, state)
-        return state
-
-    def header(self, state: s.State) -> dict[str, Any]:
-        """The version, whose rules it has, the settings; peak of reserved bytes; how often it tried again."""
-        K = state.caching.K
-        return {
-            "torch": self.torch,
-            "torch_rules": self.rules.name,
-            "alloc_conf": self.conf,
-            "peak_reserved_bytes": int(K[caching_state.K_RESERVED + 1]),
-            "alloc_retries": int(K[caching_state.K_RETRIES]),
-        }

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from coopsim.allocators.serving.gmlake import GIB, GMLake, Handle, Options
-from coopsim.allocators.serving.plain import MIB
 from coopsim.allocators.serving.result import OutOfMemory
+from coopsim.types import MIB
 
 #: ("a", number, bytes, stream), ("f", number), ("r", number, stream), ("e",), ("t", ticks), ("d", ticks): the letters
 #: of a case file (docs/allocators.md).

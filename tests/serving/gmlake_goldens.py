@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coopsim.allocators.serving.gmlake import Options, run
-from coopsim.allocators.serving.plain import MIB
 from coopsim.files import replacing
 from coopsim.requests import Requests, of_trace
 from coopsim.trace import load
+from coopsim.types import MIB
 from tests.conftest import ROOT
 from tests.serving.gmlake_answers import Answer, answers, draw
 

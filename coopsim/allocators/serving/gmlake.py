@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from coopsim.allocators.serving.plain import (
     GRANULE,
-    MIB,
     SMALL,
     SMALL_SEGMENT,
     Block,
@@ -27,11 +26,10 @@ from coopsim.allocators.serving.stitching.pblocks import PBlocks
 from coopsim.allocators.serving.stitching.sblocks import SBlocks
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STOP, STREAM, TICK
 from coopsim.requests import Requests
-from coopsim.types import CoopsimError
+from coopsim.types import GIB, MIB, CoopsimError
 
 __all__ = ["CHUNK", "GIB", "GMLake", "Handle", "Options", "PBlock", "SBlock", "run"]
 
-GIB = 1 << 30
 _DEFICIT_LEVEL = 4  #: the level at which `realloc` stitches what it made to what was free
 
 

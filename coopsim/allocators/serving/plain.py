@@ -8,8 +8,8 @@ from bisect import bisect_left, insort
 from typing import NamedTuple
 
 from coopsim.allocators.serving.result import Meter, OutOfMemory
+from coopsim.types import MIB
 
-MIB = 1 << 20
 GRANULE = 512  #: bytes; PyTorch's allocators round up every request to a multiple of it
 SMALL = MIB  #: largest request of the small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB

@@ -5,13 +5,13 @@ Held against the unwatched program: the events of PyTorch's own allocator, in or
 
 import pytest
 
-from .conftest import Runner
+from tests.capture.conftest import Runner
 
 PROGRAM = """
 import torch
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import PhantomDevice
-from coopsim.capture.recorder import Recorder
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import PhantomDevice
+from coopsim.observe.recorder import Recorder
 from coopsim.phantom import profiles
 
 card = profiles.get("a100-80gb")

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import torch
 
-from coopsim.capture import layout
-from coopsim.capture.temporaries import History
+from coopsim.observe import layout
+from coopsim.observe.temporaries import History
+from coopsim.observe.torch_private import raw_stream
 from coopsim.phantom.control import Collective, Control
 from coopsim.phantom.profiles import Profile
 
@@ -67,7 +68,7 @@ class RealDevice:
 
     def stream(self) -> int:
         """A handle of the current stream; 0 is the default one."""
-        return int(torch._C._cuda_getCurrentRawStream(torch.cuda.current_device()))
+        return raw_stream(torch.cuda.current_device())
 
     def clear(self, _: torch.Tensor) -> None:
         """The data are what a kernel made."""
