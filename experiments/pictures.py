@@ -26,7 +26,7 @@ OVERHEAD = "overhead (%)"
 IN_WORDS = {
     "dead=keep": "dead values kept",
     "in_place=recomputable": "in-place rule switched",
-    "in_place=copy": "in-place rule switched",
+    "in_place=copy_outputs": "in-place rule switched",
     "placement=two_ended": "placement switched",
     "placement=low": "placement switched",
 }
