@@ -60,6 +60,7 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
                     _free_later(to, number.pop(block.address), segment.stream, served[back] + 1, -1)
     prologue = len(to)
     last = dict.fromkeys(pools, -1) | {e.pool: at for at, e in enumerate(events) if e.action in _REQUESTS}
+    line = ""  # of Python, the latest
     given_up = _given_up(snapshot, sum(segment.nbytes for segment in start), total_bytes)
     for at, event in enumerate(events):
         if event.action in _REQUESTS:
@@ -67,7 +68,10 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
             to.within(pool, at, captures=event.pool[1] == 0)
             if clocked:
                 to.tick(1, at)
-            taken = to.take(event.nbytes, event.stream, at, place(event.frames) or _NOWHERE)
+            here = place(event.frames)
+            line = here or line
+            label = here or (f"{_NOWHERE}, after {line}" if line else _NOWHERE)
+            taken = to.take(event.nbytes, event.stream, at, label)
             if event.action == "alloc":
                 number[event.address] = taken
             continue
