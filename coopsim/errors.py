@@ -16,12 +16,12 @@ def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Coops
     return CoopsimError(f"unknown {what} {name!r}; {tip}{hint}")
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> list[str]:
+def nearest(name: str, known: Iterable[str], *, likeness: float = 0.5) -> list[str]:
     """The known names most like this one, up to three, if any is so much like it (1: the same)."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=cutoff)
-    return [n for n in near if likeness(n, name) > likeness(near[0], name) - _NEARLY]
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=likeness)
+    return [n for n in near if alike(n, name) > alike(near[0], name) - _NEARLY]
 
 
-def likeness(a: str, b: str) -> float:
+def alike(a: str, b: str) -> float:
     """1 if they are the same, 0 if they have nothing in common; as get_close_matches has it."""
     return difflib.SequenceMatcher(None, a, b).ratio()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from coopsim.errors import likeness, nearest
+from coopsim.errors import alike, nearest
 from coopsim.phantom.errors import PhantomError
 
 #: Bits of the memory bus that every card claims (csrc/device.c); its clock is what gives the bandwidth.
@@ -103,9 +103,9 @@ def _instead(name: str) -> str:
             if not same:
                 known = ", ".join(f"{p.name} ({p.compute_capability})" for p in _all().values())
                 return f"none of its architecture (compute capability {capability}) is known, only {known}"
-            near = min(same, key=lambda p: (abs(p.memory_mib - gib * 1024) // 2048, -likeness(p.name, other)))
+            near = min(same, key=lambda p: (abs(p.memory_mib - gib * 1024) // 2048, -alike(p.name, other)))
             return f"of the same architecture is --gpu {near.name} --memory {gib}GiB (less what the driver keeps of it)"
-    likely = [p for p in _all() if _bare(p) == wanted] or nearest(name.lower(), _all(), cutoff=0.4)
+    likely = [p for p in _all() if _bare(p) == wanted] or nearest(name.lower(), _all(), likeness=0.4)
     hint = f"did you mean {' or '.join(likely)}?" if likely else f"there are {', '.join(_all())};"
     return f"{hint} for another card take one of its architecture, with --memory"
 
