@@ -48,7 +48,7 @@ class Failure:
     where the request is large, or the other way round, and those of other private pools. pool: the request's private
     pool, 0 if none. unused_device: of the device, in no segment. floor: what all
     requests hold at once at most, whatever the allocator. labels: what holds each block, by segment; "" if it is free.
-    growth: what earlier rounds of a loop keep, None if nothing much or not known.
+    growth: what earlier iterations of a loop keep, None if nothing much or not known.
     """
 
     row: int

@@ -19,7 +19,7 @@ _NOT_RUN = """\
 verified: no, as advise runs no script: it was the recorded requests that were served, or the recorded step that was
 replayed. `coopsim fit` runs the script"""
 _WHY = {
-    "growth": "growth: a loop keeps memory from round to round (a leak, unless all of it is needed)",
+    "growth": "growth: a loop keeps memory from iteration to iteration (a leak, unless all of it is needed)",
     "size": "size: more is needed at once than there is, whatever the allocator does",
     "fragmentation": "fragmentation: there is room, but in blocks that live tensors keep apart",
     "other-streams": "other streams: the room is in segments of other streams, which keep what they once had",
@@ -59,7 +59,7 @@ def title(f: "Failure") -> str:
     if not f.failed:
         return f"{human(f.reserved_bytes)} reserved, at the peak"
     lies = {
-        "growth": f"{human(f.growth.nbytes if f.growth else 0)} are kept by earlier rounds of a loop",
+        "growth": f"{human(f.growth.nbytes if f.growth else 0)} are kept by earlier iterations of a loop",
         "size": "more than there is",
         "fragmentation": f"{human(f.free_bytes)} are free, no block is larger than {human(f.largest_free_block_bytes)}",
         "other-streams": f"{human(f.other_streams_bytes)} are free, but for other streams",

@@ -3,7 +3,7 @@
 from coopsim.text import human
 
 #: Of the card's memory. Of 46 batches that timm's authors measured on an RTX 3090 (docs/accuracy.md), 41 are called
-#: right. Four of the five that train here, and did not there, leave 4.2 to 5.8 % of the card; those that train in both
+#: right. Four of the five that train here, and did not there, leave 3.5 to 5.8 % of the card; those that train in both
 #: leave 10 % and more. A card's context (some 1.5 GiB where all kernels are loaded at the start, as before CUDA 11.7),
 #: what libraries load and take late, and other processes are not known. The phantom can be too high, too: 15 of the 20
 #: peaks of xMem are within 5 %.

@@ -1,4 +1,4 @@
-"""What a loop keeps from round to round is called growth, and what one step needs is not."""
+"""What a loop keeps from iteration to iteration is called growth, and what one step needs is not."""
 
 import json
 from collections.abc import Callable
@@ -26,14 +26,14 @@ def _setup(h: History) -> None:
         h.take(12, _at(line), MAIN)
 
 
-def _step(h: History, round_: int, *, grows: int = 0) -> None:
+def _step(h: History, i: int, *, grows: int = 0) -> None:
     """A batch, two layers, a backward pass without Python; what is made is freed, but for what grows."""
     made = [h.take(14, _at(20), MAIN)]
     made += [h.take(16, *_layer(7), _at(21), MAIN), h.take(16, *_layer(8), _at(21), MAIN)]
     made += [h.take(18)]
     if grows:
         h.take(grows, _at(23), MAIN)
-    if round_ == 0:
+    if i == 0:
         for _ in range(3):
             h.take(20, ("/home/me/optim.py", 40, "step"), OPTIMIZER, _at(24), MAIN)
     for address in made:
@@ -87,15 +87,15 @@ def test_growth(story: Callable[[History], None], tmp_path: Path, coopsim: Any) 
     assert advice["cause"] == "growth"
     assert advice["growth"]["nbytes"] > 80 << 20
     said = coopsim("advise", tmp_path / "s.pickle").out
-    assert "growth: a loop keeps memory from round to round (a leak, unless all of it is needed)" in said
-    assert "earlier rounds of the loop at" in said
+    assert "growth: a loop keeps memory from iteration to iteration (a leak, unless all of it is needed)" in said
+    assert "earlier iterations of the loop at" in said
     assert "fragmentation" not in said
 
 
 def test_lines_that_are_named(tmp_path: Path, coopsim: Any) -> None:
     growth = _advice(_list_of_results, tmp_path, coopsim)["growth"]
-    # What a line made the last time may be of the round that runs, and does not count.
-    assert (growth["rounds"], growth["nbytes"]) == (10, 8 * 22 << 20)
+    # What a line made the last time may be of the iteration that runs, and does not count.
+    assert (growth["iterations"], growth["nbytes"]) == (10, 8 * 22 << 20)
     assert growth["holders"] == ["train.py:23 main"]
     assert growth["line"] == "train.py:21 main"
 
@@ -131,7 +131,7 @@ def _steps_alike(h: History) -> None:
 
 
 def _kept_once(h: History) -> None:
-    """Two results of the first rounds are kept: an average of parameters, for one."""
+    """Two results of the first iterations are kept: an average of parameters, for one."""
     _setup(h)
     for i in range(9):
         _step(h, i, grows=22 * (i < 2))

@@ -1,4 +1,4 @@
-"""The loop in which a program was at the end of its history, and its rounds: read from the stacks of its requests."""
+"""The loop in which a program was at the end of its history, read from the stacks of its requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from coopsim.snapshot.place import is_own, is_python
 
 #: What calls a module, and an optimizer's step. What loops below them goes through layers or parameters of one step.
 _CALLS = frozenset({("module.py", "_call_impl"), ("module.py", "_wrapped_call_impl"), ("optimizer.py", "wrapper")})
-_FEWEST = 4  #: rounds, the last one included
+_FEWEST = 4  #: iterations, the last one included
 
 
 class _Line(NamedTuple):
@@ -24,7 +24,7 @@ _PART, _HERE = _Line("a part of a step", False), _Line("", False)  # a call of o
 
 
 @dataclass(frozen=True)
-class Rounds:
+class Loop:
     """The loop: its line is the one at which the history ends; is it of the user's own code?
 
     of: by event, from when on, which of the loop's lines it is below and the how manieth time; events that are not in
@@ -37,8 +37,8 @@ class Rounds:
     of: dict[int, tuple[str, int]]
 
 
-def rounds(events: Sequence[Event]) -> Rounds | None:
-    """The outermost loop that goes round at least four times and in whose last round the history ends; None: no such.
+def loop(events: Sequence[Event]) -> Loop | None:
+    """The outermost loop of at least four iterations in whose last one the history ends; None: no such.
 
     A request without a stack of Python, as in the threads of a backward pass, belongs to where the one before it was.
     """
@@ -55,15 +55,15 @@ def rounds(events: Sequence[Event]) -> Rounds | None:
         last, inside = stretches[-1]
         turns = [i for i, (key, _) in enumerate(stretches) if key == last]
         if len(turns) >= _FEWEST:
-            loop = {key for key, _ in stretches[turns[-2] :]}
+            inside_it = {key for key, _ in stretches[turns[-2] :]}
             counts: dict[_Line, int] = {}
             of: dict[int, tuple[str, int]] = {}
             for key, members in stretches:
                 counts[key] = counts.get(key, 0) + 1
-                if key in loop:
+                if key in inside_it:
                     of.update((at, (key.text, counts[key])) for at, _ in members)
             own = [line for line in inside[-1][1][: depth + 1] if line is not _PART]
-            return Rounds(own[-1].text, own[-1].is_own, len(turns), of) if own else None
+            return Loop(own[-1].text, own[-1].is_own, len(turns), of) if own else None
         if last in (_HERE, _PART):
             break
         found, depth = inside, depth + 1
