@@ -127,7 +127,10 @@ def _memory(args: argparse.Namespace) -> int | None:
     if args.gpu is not None:
         from coopsim.phantom import profiles
 
-        card = profiles.get(args.gpu)
+        try:
+            card = profiles.get(args.gpu)
+        except CoopsimError as e:  # advise takes one of the two options
+            raise CoopsimError(f"{e}; here --memory alone will do: what PyTorch may reserve") from None
         return card.memory_bytes - (card.context_mib << 20)
     if args.memory is None:
         return None
