@@ -105,7 +105,8 @@ def _instead(name: str) -> str:
                 return f"none of its architecture (compute capability {capability}) is known, only {known}"
             near = min(same, key=lambda p: (abs(p.memory_mib - gib * 1024) // 2048, -alike(p.name, other)))
             return f"of the same architecture is --gpu {near.name} --memory {gib}GiB (less what the driver keeps of it)"
-    likely = [p for p in _all() if _bare(p) == wanted] or nearest(name.lower(), _all(), likeness=0.4)
+    begun = [p for p in _all() if len(wanted) > 2 and _bare(p).startswith(wanted)]  # a100 is an A100, not an A10G
+    likely = begun or nearest(name.lower(), _all(), likeness=0.4)
     hint = f"did you mean {' or '.join(likely)}?" if likely else f"there are {', '.join(_all())};"
     return f"{hint} for another card take one of its architecture, with --memory"
 

@@ -45,6 +45,8 @@ def test_no_card_of_the_architecture(name: str) -> None:
 def test_mistyped() -> None:
     assert "did you mean rtx-3060" in said("rtx-3061")
     assert "did you mean h100-80gb? " in said("H100 80GB HBM3")
+    assert "did you mean h100-80gb? " in said("h100")
+    assert "did you mean a100-40gb or a100-80gb? " in said("a100")
     assert "take one of its architecture, with --memory" in said("no such card")
 
 
