@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import beside_accuracy
 import beside_bounds
 import beside_checkpointing
+import beside_published
 import beside_recomputed
 import beside_steps
 import beside_summary
@@ -130,6 +131,7 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "checkpointing": beside_checkpointing.draw,
     "accuracy": beside_accuracy.draw,
     "bounds": beside_bounds.draw,
+    "published": beside_published.draw,
     "recomputed": beside_recomputed.draw,
     "steps": beside_steps.draw,
     "summary": beside_summary.draw,

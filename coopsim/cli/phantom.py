@@ -12,6 +12,7 @@ from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.phantom import profiles
 from coopsim.progress import note
+from coopsim.script import margin
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -133,6 +134,9 @@ def text_of(report: "Report") -> str:
                 f"included, and 2 MiB less does not ({report.fit_runs} run{'s' * (report.fit_runs != 1)})",
             )
         )
+    if report.too_close_to_call:
+        why = margin.text(report.needs_bytes, report.memory_bytes)
+        rows.append(("too close", f"to call: needs {human(report.needs_bytes)}, {why}"))
     if failed:
         rows += _memory(failed)
     lines = [f"{name:<16}{value}" for name, value in rows]

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from coopsim.script import margin
 from coopsim.text import human
 
 Outcome = Literal["ok", "oom"]
@@ -111,6 +112,21 @@ class Report:
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
 
     @property
+    def needs_bytes(self) -> int:
+        """The least memory of a card with which it trains, context included; without `--fit`, what that is at least.
+
+        Above the peak of allocated bytes it is a few MiB, as the allocator empties its cache before it gives up.
+        """
+        least = self.context_bytes + self.peak_allocated_bytes + self.nccl_bytes
+        return self.smallest_memory_bytes or least
+
+    @property
+    def too_close_to_call(self) -> bool:
+        """Does it need so nearly what the card has that a real card may decide otherwise? Known where it trained."""
+        known = self.outcome == "ok" or self.smallest_memory_bytes is not None
+        return known and margin.is_close(self.needs_bytes, self.memory_bytes)
+
+    @property
     def reserved_but_unallocated(self) -> float:
         """1 - peak allocated ÷ peak reserved."""
         return 1 - self.peak_allocated_bytes / self.peak_reserved_bytes if self.peak_reserved_bytes else 0.0
@@ -119,6 +135,7 @@ class Report:
         """For JSON; until the next release also with an old name."""
         part = self.reserved_but_unallocated
         own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
+        own["too_close_to_call"] = self.too_close_to_call
         del own["guest"]
         if not self.ranks:
             return own | {"ranks": [{key: own[key] for key in own if key != "ranks"}]}

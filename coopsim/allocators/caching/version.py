@@ -1,6 +1,7 @@
 """What differs between versions of PyTorch, as found by asking each version's own library."""
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from coopsim.allocators.caching import state as c
@@ -63,6 +64,18 @@ VERSIONS = {
 
 def _number(name: str) -> tuple[int, ...]:
     return tuple(int(part) for part in name.split("."))
+
+
+def between(earliest: str | None, latest: str | None) -> list[str]:
+    """The known versions whose rules those from `earliest` to `latest` have, minor versions; None: without end.
+
+    >>> between("2.5", "2.7"), between("2.10", "2.11"), between(None, "2.1"), between("2.13", "2.13")
+    (['2.6.0'], ['2.10.0', '2.11.0'], ['2.6.0'], ['2.12.1'])
+    """
+    names = list(VERSIONS)
+    minors = [_number(name)[:2] for name in names]
+    first, last = (0 if v is None else max(bisect_right(minors, _number(v)) - 1, 0) for v in (earliest, latest))
+    return names[first : (len(names) if latest is None else last + 1)]
 
 
 def find(name: str) -> Version:
