@@ -14,6 +14,7 @@ from torch.utils import _pytree
 
 from coopsim.capture.effects import tensors
 from coopsim.capture.storages import Ledger, Storage
+from coopsim.phantom.control import Control
 
 _MOST = 1 << 16  #: elements
 
@@ -24,6 +25,7 @@ class Positions:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._known: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self._control = Control()
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Are its values those that a card would have?"""
@@ -60,7 +62,7 @@ class Positions:
             return
         for value, result in zip(values, results, strict=True):
             value = value.contiguous()
-            ctypes.memmove(result.data_ptr(), value.data_ptr(), value.numel() * value.element_size())
+            self._control.write(result.data_ptr(), value.data_ptr(), value.numel() * value.element_size())
             storage = self._ledger.of(result)
             if storage is not None:
                 self._known.add(storage)
