@@ -1,6 +1,8 @@
 """The stand-in runtime from the inside: for a process that runs on the phantom GPU."""
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from coopsim.phantom import wheel
@@ -24,6 +26,7 @@ class Control:
         try:
             library = ctypes.CDLL(soname)
             self._write, self._managed = library.coopsim_phantom_copy, library.coopsim_phantom_managed
+            self._answer = library.coopsim_phantom_answer
             self._clear, self._set_total = library.coopsim_phantom_clear, library.coopsim_phantom_set_total
             self._used, self._peak = library.coopsim_phantom_used, library.coopsim_phantom_peak
             self._nccl = library.coopsim_phantom_nccl
@@ -35,6 +38,7 @@ class Control:
             raise PhantomError(f"this process does not run on the phantom GPU ({soname} is not coopsim's)") from None
         self._clear.argtypes, self._clear.restype = [ctypes.c_void_p, ctypes.c_size_t], None
         self._write.argtypes, self._write.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t], None
+        self._answer.argtypes, self._answer.restype = [ctypes.c_size_t, ctypes.c_uint64], None
         self._set_total.argtypes, self._set_total.restype = [ctypes.c_uint64], None
         self.op_begins.restype = None
         self._op_ends.argtypes, self._op_ends.restype = [ctypes.c_void_p, ctypes.c_uint64], None
@@ -51,6 +55,15 @@ class Control:
     def write(self, address: int, source: int, nbytes: int) -> None:
         """Write the host's bytes at `source` to device memory, if they are no more than a copy may be (phantom.h)."""
         self._write(address, source, nbytes)
+
+    @contextmanager
+    def answering(self, nbytes: int, value: int) -> Iterator[None]:
+        """Inside, on this thread, a read of 1 to 8 bytes of device memory of which nothing is known gives `value`."""
+        self._answer(nbytes, value)
+        try:
+            yield
+        finally:
+            self._answer(0, 0)
 
     def set_total(self, nbytes: int) -> None:
         """Give the card this much memory from now on. What is allocated stays."""

@@ -56,7 +56,7 @@ class Positions:
         )
 
     def _compute(self, func: Any, args: Any, kwargs: dict[str, Any], results: list[torch.Tensor]) -> None:
-        args, kwargs = _pytree.tree_map(_on_host, (args, kwargs))
+        args, kwargs = _pytree.tree_map(on_host, (args, kwargs))
         values = [v for v in _pytree.tree_leaves(func(*args, **kwargs)) if isinstance(v, torch.Tensor)]
         if [(v.shape, v.dtype) for v in values] != [(r.shape, r.dtype) for r in results]:
             return
@@ -68,7 +68,7 @@ class Positions:
                 self._known.add(storage)
 
 
-def _on_host(value: Any) -> Any:
+def on_host(value: Any) -> Any:
     """The same tensor in the host's memory: the phantom's is there, too, and is copied as it lies."""
     if isinstance(value, torch.device):
         return torch.device("cpu")

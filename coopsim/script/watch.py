@@ -22,7 +22,7 @@ from coopsim.capture.recorder import Recorder
 from coopsim.capture.storages import Storage
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import clock, history, places, stacks
+from coopsim.script import checks, clock, history, places, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
@@ -220,6 +220,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None
         self.positions = Positions(self.ledger)
+        self._checks = checks.Checks()
         #: Called after every op with it, its arguments, its result, and whether it made a storage.
         self.seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None] | None = None
         self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: as `seen`
@@ -236,7 +237,8 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         takes_time = not clock.is_view(func)
         if takes_time:
             self._time.begin()
-        out = super().__torch_dispatch__(func, types, args, kwargs)
+        with self._checks.passed(func):
+            out = super().__torch_dispatch__(func, types, args, checks.with_known_size(func, args, kwargs or {}))
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
         self.positions.after(func, args, kwargs or {}, out, newest)

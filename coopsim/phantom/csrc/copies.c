@@ -27,12 +27,25 @@ static void put_from_device(void *to, const void *from, size_t n) {
   free(between);
 }
 
+/* What reads of so many bytes give where nothing is known (coopsim knows the op that reads). 0 bytes: zeros. */
+static __thread struct { size_t n; uint64_t value; } answer;
+void coopsim_phantom_answer(size_t n, uint64_t value) {
+  answer.n = n;
+  answer.value = value;
+}
+
+static void get(void *to, const void *from, size_t n) {
+  int is_answered = answer.n == n && n && !phantom_is_written(from, n);
+  phantom_read(to, from, n, phantom_blank);
+  if (is_answered) memcpy(to, &answer.value, n);
+}
+
 static void copy(void *to, const void *from, size_t n) {
   int there = phantom_on_device(to), here = phantom_on_device(from);
   if (!n || to == from) return;
   if (there && here) put_from_device(to, from, n);
   else if (there) put(to, from, n);
-  else if (here) phantom_read(to, from, n, phantom_blank);
+  else if (here) get(to, from, n);
   else memmove(to, from, n);
 }
 void coopsim_phantom_copy(void *to, const void *from, size_t n) { copy(to, from, n); }  /* what NCCL moves */
