@@ -58,7 +58,7 @@ class Control:
 
     @contextmanager
     def answering(self, nbytes: int, value: int) -> Iterator[None]:
-        """Inside, on this thread, a read of 1 to 8 bytes of device memory of which nothing is known gives `value`."""
+        """Inside, on this thread, the first read of so many bytes of which nothing is known gives `value` (to 8 bytes)."""
         self._answer(nbytes, value)
         try:
             yield

@@ -1,7 +1,7 @@
 """Checks of PyTorch's own that look at data inside an op, which are zeros on the phantom: they pass.
 
-linalg.eig asks whether all its input is finite, repeat_interleave whether any count is negative. Both read one truth
-value, which would be false.
+linalg.eig asks whether all its input is finite, repeat_interleave whether no count is negative. The first truth value
+that they read is the answer, and would be false.
 """
 
 from collections.abc import Iterator

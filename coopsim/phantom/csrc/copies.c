@@ -27,7 +27,7 @@ static void put_from_device(void *to, const void *from, size_t n) {
   free(between);
 }
 
-/* What reads of so many bytes give where nothing is known (coopsim knows the op that reads). 0 bytes: zeros. */
+/* What the next read of so many bytes gives if nothing is known of them (coopsim knows the op that reads). */
 static __thread struct { size_t n; uint64_t value; } answer;
 void coopsim_phantom_answer(size_t n, uint64_t value) {
   answer.n = n;
@@ -37,7 +37,9 @@ void coopsim_phantom_answer(size_t n, uint64_t value) {
 static void get(void *to, const void *from, size_t n) {
   int is_answered = answer.n == n && n && !phantom_is_written(from, n);
   phantom_read(to, from, n, phantom_blank);
-  if (is_answered) memcpy(to, &answer.value, n);
+  if (!is_answered) return;
+  memcpy(to, &answer.value, n);
+  answer.n = 0;
 }
 
 static void copy(void *to, const void *from, size_t n) {

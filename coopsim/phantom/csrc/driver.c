@@ -180,11 +180,18 @@ Status cuDevicePrimaryCtxRetain(void **context, UNUSED int device) { *context = 
 Status cuCtxGetCurrent(void **context) { *context = CONTEXT; return OK; }
 Status cuCtxSetCurrent(UNUSED void *context) { return OK; }
 Status cuCtxPushCurrent(UNUSED void *context) { return OK; }
+Status cuCtxPushCurrent_v2(UNUSED void *context) { return OK; }
+Status cuCtxPopCurrent_v2(void **context) { if (context) *context = CONTEXT; return OK; }
 Status cuCtxPopCurrent(void **context) { if (context) *context = CONTEXT; return OK; }
 Status cuGetErrorString(int status, const char **text) {
   *text = status == OUT_OF_MEMORY ? "out of memory" : status ? "phantom GPU: not supported" : "no error";
   return OK;
 }
+Status cuGetErrorName(int status, const char **text) {
+  *text = status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : status ? "CUDA_ERROR_NOT_SUPPORTED" : "CUDA_SUCCESS";
+  return OK;
+}
+Status cuStreamCreate(void **stream, UNUSED unsigned flags) { *stream = phantom_handle(); return OK; }
 Status cuLogsRegisterCallback(UNUSED void *callback, UNUSED void *data, void **handle) {
   if (handle) *handle = phantom_handle();
   return OK;
