@@ -22,7 +22,7 @@ from coopsim.capture.recorder import Recorder
 from coopsim.capture.storages import Storage
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import checks, clock, history, places, stacks
+from coopsim.script import allocator, checks, clock, history, places, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
@@ -45,6 +45,7 @@ class Watch:
         self._steps = self._backwards = 0
         self._ooms: list[dict[str, Any]] = []
         self._clock: int | None = None
+        self._unmet = ""
         model = CostModel(card, task.precision)
         self._recorder = _Watcher(PhantomDevice(card), model, clock.Clock(self._device, model))
         where = self._recorder.where
@@ -62,6 +63,7 @@ class Watch:
 
             self._recording = TraceOfSteps(task, self._recorder)
         optimizers.register_optimizer_step_post_hook(self._stepped)
+        allocator.watch_fraction()
         torch.cuda._lazy_call(self._device_is_up)  # type: ignore[no-untyped-call]
 
     def dynamo(self) -> None:
@@ -92,12 +94,14 @@ class Watch:
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
             "versions": versions,
+            "unmet": self._unmet,
         }
         if not found["used"]:
             return found
         # A rank sees all cards of its machine, and uses one of them.
         devices = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
         stats = max(devices, key=lambda of: of.get("reserved_bytes.all.peak", 0))
+        fraction = allocator.fraction(devices.index(stats))
         self._peaks.end()
         if self._task.snapshot and not self._ooms:
             self._snapshot()
@@ -112,6 +116,8 @@ class Watch:
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
+            "managed_bytes": self._device.managed_bytes,
+            "memory_fraction": fraction,
             "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
@@ -125,6 +131,9 @@ class Watch:
         }
 
     def _device_is_up(self) -> None:
+        self._unmet = allocator.unmet()
+        if self._unmet:
+            sys.exit(2)  # no error of PyTorch's, which would be wrapped
         if self._task.explains:
             torch._C._cuda_attach_out_of_memory_observer(  # type: ignore[attr-defined]
                 self._out_of_memory
@@ -191,6 +200,7 @@ class Watch:
                 "reserved_bytes": stats["reserved_bytes.all.current"],
                 "largest_free_block_bytes": max(free_blocks, default=0),
                 "device_free_bytes": torch.cuda.mem_get_info()[0],
+                "memory_fraction": allocator.fraction(device),
                 "held_bytes": dict(sorted(by_role.items(), key=lambda item: -item[1])),
                 "largest": [
                     {"role": role, "op": op, "module": module, "storages": len(sizes), "bytes": sum(sizes)}

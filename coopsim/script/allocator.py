@@ -1,0 +1,34 @@
+"""PyTorch's allocator as a script sets it up: which one, and how much of the card it may take."""
+
+import torch
+
+#: What is said of an allocator that is not PyTorch's own.
+_FOREIGN = (
+    "backend:{} in PYTORCH_CUDA_ALLOC_CONF is the driver's allocator and not PyTorch's, which the phantom GPU is about: "
+    "leave it out"
+)
+_fractions: dict[int, float] = {}
+
+
+def unmet() -> str:
+    """Why the script's allocator cannot be looked at; "" if it can."""
+    backend = torch.cuda.get_allocator_backend()
+    return "" if backend == "native" else _FOREIGN.format(backend)
+
+
+def watch_fraction() -> None:
+    """Remember what torch.cuda.set_per_process_memory_fraction sets: PyTorch before 2.9 does not tell."""
+    set_fraction = torch._C._cuda_setMemoryFraction  # type: ignore[attr-defined]
+
+    def remembered(fraction: float, device: int) -> None:
+        set_fraction(fraction, device)
+        _fractions[device] = fraction
+
+    torch._C._cuda_setMemoryFraction = remembered  # type: ignore[attr-defined]
+
+
+def fraction(device: int) -> float | None:
+    """The part of the card's memory that the allocator may take; None: all of it."""
+    told = getattr(torch._C, "_cuda_getMemoryFraction", None)
+    found = told(device) if told is not None else _fractions.get(device, 1.0)
+    return None if found >= 1 else float(found)
