@@ -120,11 +120,7 @@ def text_of(report: "Report") -> str:
         ("unallocated", f"{100 * report.reserved_but_unallocated:.1f} % of the reserved memory, at the peaks"),
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
-    if report.managed_bytes:
-        rows.append(("managed memory", f"{human(report.managed_bytes)}, which moves between host and card: not in these"))
-    if report.limit_bytes is not None:
-        limit = f"{report.memory_fraction:.4g} of the card's memory, {human(report.limit_bytes)}"
-        rows.append(("limit", f"{limit}, by set_per_process_memory_fraction"))
+    rows += _apart(report)
     if report.compiled_graphs:
         rows += _compiled(report)
     if report.retries or report.ooms:
@@ -156,6 +152,19 @@ def text_of(report: "Report") -> str:
         for need in report.needs_data
     ]
     return "\n".join(lines)
+
+
+def _apart(report: "Report") -> list[tuple[str, str]]:
+    """Managed memory, and the limit that the script sets."""
+    rows = []
+    if report.managed_bytes:
+        rows.append(
+            ("managed memory", f"{text.human(report.managed_bytes)} moves between host and card, not counted above")
+        )
+    if report.limit_bytes is not None:
+        limit = f"{report.memory_fraction:.4g} of the card's memory, {text.human(report.limit_bytes)}"
+        rows.append(("limit", f"{limit}, by set_per_process_memory_fraction"))
+    return rows
 
 
 def _beside_pytorch(report: "Report") -> str:

@@ -58,7 +58,7 @@ class Control:
 
     @contextmanager
     def answering(self, nbytes: int, value: int) -> Iterator[None]:
-        """Inside, on this thread, the first read of so many bytes of which nothing is known gives `value` (to 8 bytes)."""
+        """Inside, on this thread, the first read of so many bytes (at most 8) that nobody has written gives `value`."""
         self._answer(nbytes, value)
         try:
             yield

@@ -1,4 +1,4 @@
-"""What the functions of NVIDIA's libraries give back through their parameters (functions.toml), and stubs made from it."""
+"""What functions of NVIDIA's libraries give back through their parameters (functions.toml), and stubs made from it."""
 
 import itertools
 import re

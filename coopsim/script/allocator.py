@@ -4,7 +4,7 @@ import torch
 
 #: What is said of an allocator that is not PyTorch's own.
 _FOREIGN = (
-    "backend:{} in PYTORCH_CUDA_ALLOC_CONF is the driver's allocator and not PyTorch's, which the phantom GPU is about: "
+    "PYTORCH_CUDA_ALLOC_CONF asks for backend:{}, the driver's allocator; only PyTorch's own can be looked at: "
     "leave it out"
 )
 _fractions: dict[int, float] = {}
@@ -18,13 +18,13 @@ def unmet() -> str:
 
 def watch_fraction() -> None:
     """Remember what torch.cuda.set_per_process_memory_fraction sets: PyTorch before 2.9 does not tell."""
-    set_fraction = torch._C._cuda_setMemoryFraction  # type: ignore[attr-defined]
+    set_fraction = torch._C._cuda_setMemoryFraction
 
     def remembered(fraction: float, device: int) -> None:
         set_fraction(fraction, device)
         _fractions[device] = fraction
 
-    torch._C._cuda_setMemoryFraction = remembered  # type: ignore[attr-defined]
+    torch._C._cuda_setMemoryFraction = remembered
 
 
 def fraction(device: int) -> float | None:

@@ -49,8 +49,9 @@ Status cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsig
                                  unsigned bz, unsigned shared, void *stream) {
   return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream);
 }
-Status cuTensorMapEncodeTiled(void) { return OK; }
-Status cuTensorMapEncodeIm2col(void) { return OK; }
+enum { TENSOR_MAP = 128 };  /* sizeof(CUtensorMap) */
+Status cuTensorMapEncodeTiled(void *map) { memset(map, 0, TENSOR_MAP); return OK; }
+Status cuTensorMapEncodeIm2col(void *map) { memset(map, 0, TENSOR_MAP); return OK; }
 
 /* Triton's launcher asks for the device's address of each pointer that it is given. */
 Status cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
