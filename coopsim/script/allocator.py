@@ -17,7 +17,7 @@ def unmet() -> str:
 
 
 def watch_fraction() -> None:
-    """Remember what torch.cuda.set_per_process_memory_fraction sets: PyTorch before 2.9 does not tell."""
+    """Remember what torch.cuda.set_per_process_memory_fraction sets: PyTorch tells it rounded, and not before 2.9."""
     set_fraction = torch._C._cuda_setMemoryFraction
 
     def remembered(fraction: float, device: int) -> None:
@@ -29,6 +29,8 @@ def watch_fraction() -> None:
 
 def fraction(device: int) -> float | None:
     """The part of the card's memory that the allocator may take; None: all of it."""
-    told = getattr(torch._C, "_cuda_getMemoryFraction", None)
-    found = told(device) if told is not None else _fractions.get(device, 1.0)
-    return None if found >= 1 else float(found)
+    found = _fractions.get(device)
+    if found is None:  # one may come from PYTORCH_CUDA_ALLOC_CONF
+        told = getattr(torch._C, "_cuda_getMemoryFraction", lambda _: 1.0)
+        found = float(told(device))
+    return None if found >= 1 else found
