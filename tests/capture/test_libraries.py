@@ -43,7 +43,8 @@ attempt("logdet backward", lambda: torch.logdet(w).backward())
 attempt("orthogonal_", lambda: torch.nn.init.orthogonal_(torch.empty(64, 32, device="cuda")))
 P = torch.nn.utils.parametrizations
 for wrap in (P.spectral_norm, P.orthogonal):
-    attempt(wrap.__name__, lambda: wrap(torch.nn.Linear(64, 64).cuda())(torch.zeros(2, 64, device="cuda")).sum().backward())
+    layer = wrap(torch.nn.Linear(64, 64).cuda())
+    attempt(wrap.__name__, lambda: layer(torch.zeros(2, 64, device="cuda")).sum().backward())
 x = torch.zeros(4, 6, 128, 96, device="cuda", requires_grad=True)
 for name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split():
     attempt(name, lambda: getattr(fft, name)(x).abs().sum().backward())
@@ -112,8 +113,11 @@ for _ in range(3):
     x = torch.randn(4, 8, 64, 64, device="cuda")
     modes = torch.fft.rfft2(x)[:, :, :12, :12]
     out = torch.fft.irfft2(torch.einsum("bixy,ioxy->boxy", modes, weight), s=(64, 64))
-    spectra = [torch.stft(out.flatten(1), n, window=torch.hann_window(n, device="cuda"), return_complex=True) for n in (256, 512)]
-    sum(s.abs().mean() for s in spectra).backward()
+    loss = 0
+    for n in (256, 512):
+        window = torch.hann_window(n, device="cuda")
+        loss = loss + torch.stft(out.flatten(1), n, window=window, return_complex=True).abs().mean()
+    loss.backward()
     optimizer.step()
     optimizer.zero_grad()
 """
