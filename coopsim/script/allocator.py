@@ -2,18 +2,17 @@
 
 import torch
 
-#: What is said of an allocator that is not PyTorch's own.
+_DRIVERS = "cudaMallocAsync"
 _FOREIGN = (
-    "PYTORCH_CUDA_ALLOC_CONF asks for backend:{}, the driver's allocator; only PyTorch's own can be looked at: "
-    "leave it out"
+    f"PYTORCH_CUDA_ALLOC_CONF asks for backend:{_DRIVERS}, the driver's allocator; only PyTorch's own can be looked "
+    "at: leave it out"
 )
 _fractions: dict[int, float] = {}
 
 
 def unmet() -> str:
     """Why the script's allocator cannot be looked at; "" if it can."""
-    backend = torch.cuda.get_allocator_backend()
-    return "" if backend == "native" else _FOREIGN.format(backend)
+    return _FOREIGN if torch.cuda.get_allocator_backend() == _DRIVERS else ""
 
 
 def watch_fraction() -> None:
@@ -30,7 +29,7 @@ def watch_fraction() -> None:
 def fraction(device: int) -> float | None:
     """The part of the card's memory that the allocator may take; None: all of it."""
     found = _fractions.get(device)
-    if found is None:  # one may come from PYTORCH_CUDA_ALLOC_CONF
-        told = getattr(torch._C, "_cuda_getMemoryFraction", lambda _: 1.0)
-        found = float(told(device))
-    return None if found >= 1 else found
+    told = getattr(torch._C, "_cuda_getMemoryFraction", None)
+    if found is None and told is not None and torch.cuda.get_allocator_backend() == "native":
+        found = float(told(device))  # one may come from PYTORCH_CUDA_ALLOC_CONF
+    return None if found is None or found >= 1 else found

@@ -38,9 +38,9 @@ class OutOfMemory:
     reserved_bytes: int
     largest_free_block_bytes: int
     device_free_bytes: int
-    memory_fraction: float | None
     held_bytes: dict[str, int]
     largest: list[Held]
+    memory_fraction: float | None = None
 
     @classmethod
     def of(cls, found: dict[str, Any]) -> "OutOfMemory":

@@ -1,5 +1,7 @@
 """Settings of PyTorch's allocator that a script makes, and optimizers that are half ones."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,14 @@ def test_optimizers_that_never_called_their_base_class(groups: str, tmp_path: Pa
     report = report_of("--", tmp_path / "half.py")
     assert (report["outcome"], report["steps"]) == ("ok", 3)
     assert report["peak_by_kind"]["optimizer_state"] == 2 * (1024 * 1024 + 1024) * 4
+
+
+@pytest.mark.slow
+def test_fit_allows_for_the_limit(tmp_path: Path) -> None:
+    """It said that a script fits which its own limit ends."""
+    script = tmp_path / "limited.py"
+    script.write_text(LIMITED.format(fraction="0.02"))
+    command = [sys.executable, "-m", "coopsim", "fit", "--gpu", "rtx-3060", "--", "python", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.startswith("Does not fit: needs ")
+    assert "the script limits PyTorch to 2% of the card's memory" in done.stdout
