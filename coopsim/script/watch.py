@@ -33,6 +33,7 @@ from coopsim.types import Role
 #: What an op may want of the device's data, which the phantom does not have.
 _SIZES, _VALUES = "sizes", "values"
 _LARGEST = 8
+_VERSIONS = "torch", "transformers", "triton"
 
 
 class Watch:
@@ -45,7 +46,6 @@ class Watch:
         self._steps = self._backwards = 0
         self._ooms: list[dict[str, Any]] = []
         self._clock: int | None = None
-        self._unmet = ""
         model = CostModel(card, task.precision)
         self._recorder = _Watcher(PhantomDevice(card), model, clock.Clock(self._device, model))
         where = self._recorder.where
@@ -89,19 +89,16 @@ class Watch:
     def end(self) -> dict[str, Any]:
         """The report."""
         self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        packages = ("torch", "transformers", "triton")
-        versions = {name: sys.modules[name].__version__ for name in packages if name in sys.modules}
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
-            "versions": versions,
-            "unmet": self._unmet,
+            "versions": {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules},
+            "unmet": allocator.unmet(),
         }
         if not found["used"]:
             return found
         # A rank sees all cards of its machine, and uses one of them.
         devices = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
         stats = max(devices, key=lambda of: of.get("reserved_bytes.all.peak", 0))
-        fraction = allocator.fraction(devices.index(stats))
         self._peaks.end()
         if self._task.snapshot and not self._ooms:
             self._snapshot()
@@ -117,7 +114,7 @@ class Watch:
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
             "managed_bytes": self._device.managed_bytes,
-            "memory_fraction": fraction,
+            "memory_fraction": allocator.fraction(devices.index(stats)),
             "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
@@ -131,8 +128,7 @@ class Watch:
         }
 
     def _device_is_up(self) -> None:
-        self._unmet = allocator.unmet()
-        if self._unmet:
+        if allocator.unmet():
             sys.exit(2)  # no error of PyTorch's, which would be wrapped
         if self._task.explains:
             torch._C._cuda_attach_out_of_memory_observer(  # type: ignore[attr-defined]
