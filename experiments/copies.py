@@ -3,8 +3,8 @@
     python experiments/copies.py [-j JOBS]        writes expected/copies.csv and its table in docs/results.md
 
 `copy` copies whatever an op updates, as DTR's paper has it; `copy_outputs` all but parameters, buffers and optimizer
-state, as the runs of Coop's authors did; `first_run` nothing, as their last code. Ten steps in one arena, a map of every
-half percent of the peak, refined to 0.05 % where the outcome changes. It goes on where it was interrupted.
+state, as the runs of Coop's authors did; `first_run` nothing, as in their last code. Ten steps in one arena, a map of
+every half percent of the peak, refined to 0.05 % where the outcome changes. It goes on where it was interrupted.
 """
 
 import os

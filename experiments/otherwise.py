@@ -20,13 +20,13 @@ from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, sweep
 
 CHOICES = {
-    "search=window_published": "the loop ends with the right end of the window, so the last one is never shrunk; inf − inf hides windows",
+    "search=window_published": "the loop ends with the window's right end, so the last is never shrunk; inf - inf",
     "placement=two_ended_ops": "the workspace of an expensive op lies low, like its outputs",
     "in_place=first_run": "an in-place op that runs again writes to a new block",
     "node=storage": "an update in place hands on its union-find node; the old version gets one of cost 0",
     "dead=unsaved": "of what was missing only inputs not saved for backward go again, even if the program holds them",
     "dead=unsaved,release=counted": "and what stayed goes when no recorded op reads it",
-    "small_area=top": "requests up to 10 KiB have the highest 10 MiB (its default; off in the runs of 2023, and in `coop-oneflow`)",
+    "small_area=top": "requests up to 10 KiB have the highest 10 MiB (their default; off in 2023's runs)",
 }
 ALL = "coop-oneflow"
 RATIOS = ("70%", "50%")

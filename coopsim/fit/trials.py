@@ -65,11 +65,13 @@ class Trials:
         """The smallest memory that serves the requests of a run, by the allocator alone."""
         if not requests.exists():
             return report.peak_device_bytes
-        low = report.context_bytes + report.peak_allocated_bytes
+        part = report.memory_fraction or 1.0
+        low = max(report.context_bytes + report.peak_allocated_bytes, int(report.peak_allocated_bytes / part))
         nccl = -(-report.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
         variables = changes.variables if changes else ()
-        near = guess(self.script.card, requests, low, report.peak_device_bytes - nccl, variables)
-        return report.peak_device_bytes if near is None else near + nccl
+        high = max(report.peak_device_bytes, int(report.peak_reserved_bytes / part))
+        near = guess(self.script.card, requests, low, high - nccl, variables, part=part)
+        return high if near is None else near + nccl
 
     def run(
         self, what: str, changes: Changes, *, command: tuple[str, ...] = (), memory_bytes: int | None = None

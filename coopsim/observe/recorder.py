@@ -268,7 +268,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         Else a program that looks at results (GradScaler does) would see garbage. What is copied byte by byte stays.
         """
-        if not any(t.dtype is result.dtype and t.stride() == result.stride() for t in _first(args)):
+        first = [t for t in _first(args) if t.layout is torch.strided]
+        if not any(t.dtype is result.dtype and t.stride() == result.stride() for t in first):
             self.device.clear(result)
 
     def _stream(self) -> int:

@@ -66,7 +66,7 @@ class Objects:
                 for tensor in tensors(buffer):
                     yield Role.BUFFER, tensor
         for optimizer in self.optimizers:
-            for tensor in within(list(optimizer.state.values())):
+            for tensor in within(getattr(optimizer, "state", {})):  # one that never called Optimizer.__init__ has none
                 yield Role.OPTIMIZER_STATE, tensor
         for leaf in self.leaves():
             for gradient in tensors(leaf.grad):

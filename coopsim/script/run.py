@@ -122,6 +122,8 @@ def _report(script: Script, ran: start.Ran) -> Report:
         "peak_requested_bytes",
         "peak_device_bytes",
         "nccl_bytes",
+        "managed_bytes",
+        "memory_fraction",
     )
     return Report(
         command=list(script.command),
@@ -169,8 +171,9 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
 def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     """Raise CaptureError if the script failed, with all that is known of why."""
     for report in reports:
-        if report.get("compile_unmet"):  # the script may have swallowed that, and gone on without
-            raise CaptureError(report["compile_unmet"])
+        unmet = report.get("compile_unmet") or report.get("unmet")
+        if unmet:  # the script may have swallowed that, and gone on without
+            raise CaptureError(unmet)
     if code == 0:
         return
     for report in reports:

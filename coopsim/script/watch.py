@@ -30,7 +30,7 @@ from coopsim.observe.torch_private import (
 )
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import clock, history, places, stacks
+from coopsim.script import allocator, checks, clock, history, places, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
@@ -41,6 +41,7 @@ from coopsim.types import Role
 #: What an op may want of the device's data, which the phantom does not have.
 _SIZES, _VALUES = "sizes", "values"
 _LARGEST = 8
+_VERSIONS = "torch", "transformers", "triton"
 
 
 class Watch:
@@ -71,6 +72,7 @@ class Watch:
             self._recording = TraceOfSteps(task, self._recorder)
         optimizers.register_optimizer_step_post_hook(self._stepped)
         call_when_initialized(self._device_is_up)
+        allocator.watch_fraction()
 
     def dynamo(self) -> None:
         """torch._dynamo is there."""
@@ -95,11 +97,10 @@ class Watch:
     def end(self) -> dict[str, Any]:
         """The report."""
         self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        packages = ("torch", "transformers", "triton")
-        versions = {name: sys.modules[name].__version__ for name in packages if name in sys.modules}
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
-            "versions": versions,
+            "versions": {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules},
+            "unmet": allocator.unmet(),
         }
         if not found["used"]:
             return found
@@ -120,6 +121,8 @@ class Watch:
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
+            "managed_bytes": self._device.managed_bytes,
+            "memory_fraction": allocator.fraction(devices.index(stats)),
             "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
@@ -133,6 +136,8 @@ class Watch:
         }
 
     def _device_is_up(self) -> None:
+        if allocator.unmet():
+            sys.exit(2)  # no error of PyTorch's, which would be wrapped
         if self._task.explains:
             attach_oom_observer(self._out_of_memory)
         if self._task.snapshot:
@@ -197,6 +202,7 @@ class Watch:
                 "reserved_bytes": stats["reserved_bytes.all.current"],
                 "largest_free_block_bytes": max(free_blocks, default=0),
                 "device_free_bytes": torch.cuda.mem_get_info()[0],
+                "memory_fraction": allocator.fraction(device),
                 "held_bytes": dict(sorted(by_role.items(), key=lambda item: -item[1])),
                 "largest": [
                     {"role": role, "op": op, "module": module, "storages": len(sizes), "bytes": sum(sizes)}
@@ -226,6 +232,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None
         self.positions = Positions(self.ledger)
+        self._checks = checks.Checks()
         #: Called after every op with it, its arguments, its result, and whether it made a storage.
         self.seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None] | None = None
         self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: as `seen`
@@ -242,7 +249,8 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         takes_time = not clock.is_view(func)
         if takes_time:
             self._time.begin()
-        out = super().__torch_dispatch__(func, types, args, kwargs)
+        with self._checks.passed(func):
+            out = super().__torch_dispatch__(func, types, args, checks.with_known_size(func, args, kwargs or {}))
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
         self.positions.after(func, args, kwargs or {}, out, newest)
