@@ -25,11 +25,12 @@ def capture(target: str, output: str | Path | None = None, *, gpu: str = "a100-8
     batch, steps, warmup, optimizer, amp, attention, precision, device, cost_from, temporaries_from, passes.
     CoopsimError if it cannot be recorded.
     """
+    from coopsim.capture.job import Job
     from coopsim.capture.parent import capture as record
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(output or Path(folder) / "trace.parquet")
-        record(target, file, card=gpu, **options)
+        record(Job(target, file, card=gpu, **options))
         return load(file)
 
 

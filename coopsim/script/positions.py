@@ -10,10 +10,11 @@ import weakref
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
-from coopsim.capture.effects import tensors
-from coopsim.capture.storages import Ledger, Storage
+from coopsim.observe.effects import tensors
+from coopsim.observe.storages import Ledger, Storage
+from coopsim.observe.torch_private import tree_leaves, tree_map
+from coopsim.phantom.control import Control
 
 _MOST = 1 << 16  #: elements
 
@@ -24,6 +25,7 @@ class Positions:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._known: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self._control = Control()
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Are its values those that a card would have?"""
@@ -35,7 +37,7 @@ class Positions:
         begins = func._schema.name == "aten::arange"
         if not begins and not self._known:
             return
-        operands = list(tensors(_pytree.tree_leaves((args, kwargs))))
+        operands = list(tensors(tree_leaves((args, kwargs))))
         if func._schema.is_mutable:
             for storage in map(self._ledger.of, operands):
                 self._known -= {storage}
@@ -54,19 +56,19 @@ class Positions:
         )
 
     def _compute(self, func: Any, args: Any, kwargs: dict[str, Any], results: list[torch.Tensor]) -> None:
-        args, kwargs = _pytree.tree_map(_on_host, (args, kwargs))
-        values = [v for v in _pytree.tree_leaves(func(*args, **kwargs)) if isinstance(v, torch.Tensor)]
+        args, kwargs = tree_map(on_host, (args, kwargs))
+        values = [v for v in tree_leaves(func(*args, **kwargs)) if isinstance(v, torch.Tensor)]
         if [(v.shape, v.dtype) for v in values] != [(r.shape, r.dtype) for r in results]:
             return
         for value, result in zip(values, results, strict=True):
             value = value.contiguous()
-            ctypes.memmove(result.data_ptr(), value.data_ptr(), value.numel() * value.element_size())
+            self._control.write(result.data_ptr(), value.data_ptr(), value.numel() * value.element_size())
             storage = self._ledger.of(result)
             if storage is not None:
                 self._known.add(storage)
 
 
-def _on_host(value: Any) -> Any:
+def on_host(value: Any) -> Any:
     """The same tensor in the host's memory: the phantom's is there, too, and is copied as it lies."""
     if isinstance(value, torch.device):
         return torch.device("cpu")

@@ -6,23 +6,31 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import optimizer as optimizers
 
-from coopsim.capture import inductor, roles
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import Device, PhantomDevice
-from coopsim.capture.effects import tensors
-from coopsim.capture.recorder import Recorder
-from coopsim.capture.storages import Storage
+from coopsim.observe import inductor, roles
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import Device, PhantomDevice
+from coopsim.observe.effects import tensors
+from coopsim.observe.recorder import Recorder
+from coopsim.observe.storages import Storage
+from coopsim.observe.torch_private import (
+    FAKE_MODE,
+    FakeTensor,
+    HigherOrderOperator,
+    attach_oom_observer,
+    call_when_initialized,
+    disabled_torch_dispatch,
+    get_dispatch_mode,
+    memory_snapshot,
+    record_history,
+)
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import clock, history, places, stacks
+from coopsim.script import allocator, checks, clock, history, places, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
@@ -33,6 +41,7 @@ from coopsim.types import Role
 #: What an op may want of the device's data, which the phantom does not have.
 _SIZES, _VALUES = "sizes", "values"
 _LARGEST = 8
+_VERSIONS = "torch", "transformers", "triton"
 
 
 class Watch:
@@ -62,7 +71,8 @@ class Watch:
 
             self._recording = TraceOfSteps(task, self._recorder)
         optimizers.register_optimizer_step_post_hook(self._stepped)
-        torch.cuda._lazy_call(self._device_is_up)  # type: ignore[no-untyped-call]
+        call_when_initialized(self._device_is_up)
+        allocator.watch_fraction()
 
     def dynamo(self) -> None:
         """torch._dynamo is there."""
@@ -70,10 +80,10 @@ class Watch:
         if self._recording is not None:
             inductor.watch_buffers(self._recorder)
 
-    def kernels(self, heuristics: ModuleType) -> None:
+    def kernels(self) -> None:
         """torch._inductor.runtime.triton_heuristics is there."""
         if self._recording is not None:
-            inductor.watch_kernels(heuristics, self._recorder)
+            inductor.watch_kernels(self._recorder)
 
     @property
     def recorder(self) -> "_Watcher":
@@ -87,11 +97,10 @@ class Watch:
     def end(self) -> dict[str, Any]:
         """The report."""
         self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        packages = ("torch", "transformers", "triton")
-        versions = {name: sys.modules[name].__version__ for name in packages if name in sys.modules}
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
-            "versions": versions,
+            "versions": {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules},
+            "unmet": allocator.unmet(),
         }
         if not found["used"]:
             return found
@@ -112,6 +121,8 @@ class Watch:
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
+            "managed_bytes": self._device.managed_bytes,
+            "memory_fraction": allocator.fraction(devices.index(stats)),
             "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
@@ -125,14 +136,14 @@ class Watch:
         }
 
     def _device_is_up(self) -> None:
+        if allocator.unmet():
+            sys.exit(2)  # no error of PyTorch's, which would be wrapped
         if self._task.explains:
-            torch._C._cuda_attach_out_of_memory_observer(  # type: ignore[attr-defined]
-                self._out_of_memory
-            )
+            attach_oom_observer(self._out_of_memory)
         if self._task.snapshot:
-            torch.cuda.memory._record_memory_history(stacks="python")
+            record_history(stacks="python")
         elif self._task.requests:
-            torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=history.LIMIT)
+            record_history(enabled="all", context=None, max_entries=history.LIMIT)
 
     def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """After Optimizer.step. The first optimizer that is seen beats the time."""
@@ -191,6 +202,7 @@ class Watch:
                 "reserved_bytes": stats["reserved_bytes.all.current"],
                 "largest_free_block_bytes": max(free_blocks, default=0),
                 "device_free_bytes": torch.cuda.mem_get_info()[0],
+                "memory_fraction": allocator.fraction(device),
                 "held_bytes": dict(sorted(by_role.items(), key=lambda item: -item[1])),
                 "largest": [
                     {"role": role, "op": op, "module": module, "storages": len(sizes), "bytes": sum(sizes)}
@@ -204,7 +216,7 @@ class Watch:
     def _snapshot(self) -> None:
         part = f"{self._task.snapshot}.{os.getpid()}.part"
         with open(part, "wb") as file:  # protocol 4: the memory_viz page reads no later one
-            pickle.dump(stacks.unwatched(torch.cuda.memory._snapshot()), file, protocol=4)
+            pickle.dump(stacks.unwatched(memory_snapshot()), file, protocol=4)
         os.replace(part, self._task.snapshot)
 
 
@@ -220,6 +232,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None
         self.positions = Positions(self.ledger)
+        self._checks = checks.Checks()
         #: Called after every op with it, its arguments, its result, and whether it made a storage.
         self.seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None] | None = None
         self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: as `seen`
@@ -229,14 +242,15 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
     ) -> Any:
         if isinstance(func, HigherOrderOperator) or _is_fake(types):
             return func(*args, **kwargs or {})
-        if any(t.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl for t in types):
+        if any(t.__torch_dispatch__ is not disabled_torch_dispatch for t in types):
             return NotImplemented  # a DTensor and its like: what it does with the tensors within comes here again
         maker = self.running = str(func), self.where.module()
         newest = self.ledger.newest
         takes_time = not clock.is_view(func)
         if takes_time:
             self._time.begin()
-        out = super().__torch_dispatch__(func, types, args, kwargs)
+        with self._checks.passed(func):
+            out = super().__torch_dispatch__(func, types, args, checks.with_known_size(func, args, kwargs or {}))
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
         self.positions.after(func, args, kwargs or {}, out, newest)
@@ -274,7 +288,7 @@ def _watch_resizes(recorder: Recorder) -> None:
 
 def _is_fake(types: Any) -> bool:
     """Is it an op of fake tensors? DTensor asks them for the shapes of its results."""
-    mode = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    mode = get_dispatch_mode(FAKE_MODE)
     return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.capture import capture, models
+from coopsim.capture import Job, capture, models
 from coopsim.trace import load
 from tests.conftest import ROOT
 
@@ -119,7 +119,7 @@ import importlib
 import pathlib
 import sys
 from coopsim.capture import models
-from coopsim.capture.roles import Objects
+from coopsim.observe.roles import Objects
 folder = pathlib.Path("{experiments}")
 sys.path.insert(0, str(folder))
 known = [models.get(name) for name in models.names()]
@@ -168,7 +168,7 @@ def test_batches_are_the_authors() -> None:
 @pytest.mark.usefixtures("phantom_gpu")
 def test_choices_are_recorded(tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    capture("swin-t", out, batch=2, optimizer="momentum", amp="bf16", attention="sdpa")
+    capture(Job("swin-t", out, batch=2, optimizer="momentum", amp="bf16", attention="sdpa"))
     trace = load(out)
     header = {key: trace.header[key] for key in ("batch", "optimizer", "amp", "attention", "command")}
     assert header == {

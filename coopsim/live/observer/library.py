@@ -15,7 +15,7 @@ from coopsim.live.observer.table import Table
 
 _TEXT = 4000
 
-Again = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
+RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
 _AGAIN = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
 )
@@ -69,7 +69,7 @@ class Observer:
         table: Table,
         at: int,
         known: list[int],
-        again: Again,
+        again: RunAgain,
         roomy: Callable[[bool], None] | None,
         foreign: Callable[[torch.UntypedStorage], object],
     ) -> None:

@@ -1,0 +1,86 @@
+"""Gradients that meet are added up in place, as they are when nobody watches.
+
+Where several gradients flow into one value, autograd adds each to the sum so far: in place, if nobody else holds it,
+but never while a dispatch mode is active (torch/csrc/autograd/input_buffer.cpp: can_accumulate_inplace). The recorder
+is such a mode, and would see, and make the program take, memory that it otherwise does not. So the recorder does in
+place what autograd would have.
+
+Known limits: a backward formula in C++ whose first operation is `gradient + x` is taken for such a sum (none of
+PyTorch's layers has one), and a node that gives two gradients to one value (x * x) is not. Other places where autograd
+avoids to work in place under a mode are backward formulas of max and median over a dimension, gather and cumprod.
+"""
+
+import sys
+from types import FrameType
+from typing import Any
+
+import torch
+
+from coopsim.observe.torch_private import current_autograd_node, current_graph_task_id, storage_use_count
+
+ADD, ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
+
+#: References to a tensor that only autograd's buffer holds, as seen from a dispatch mode: the buffer's, the call's two
+#: and Python's. The same in torch 2.6 and 2.14.
+_SOLE_HOLDER = 4
+
+
+def _storage_references(tensor: torch.Tensor) -> int:
+    return storage_use_count(tensor.untyped_storage()._cdata)
+
+
+#: Modules of torch that may call __torch_dispatch__ in an op's stead.
+_WRAPPERS = ("torch._compile", "torch._dynamo.eval_frame", "torch.utils._python_dispatch")
+
+#: References to a storage that one tensor holds: with or without Python's own, by version.
+_ONE_TENSOR = _storage_references(torch.empty(1))
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Do the elements fill their part of the storage, each once? (Not public in torch, under a name that changed.)"""
+    span = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != span:
+            return False
+        span *= size
+    return True
+
+
+def node() -> int | None:
+    """Names the autograd node that is running on this thread; None outside of backward."""
+    if current_graph_task_id() == -1:
+        return None
+    current = current_autograd_node()
+    return None if current is None else int(current._sequence_nr())
+
+
+def _called_from_python() -> bool:
+    """Does a Python frame, such as the backward of a user's function, stand between autograd's engine and the op?"""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (
+        frame.f_code.co_name == "__torch_dispatch__" or frame.f_globals["__name__"] in _WRAPPERS
+    ):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name != "_engine_run_backward"
+
+
+def adds_up(args: tuple[Any, ...], born_in: int | None) -> bool:
+    """Is this call of aten.add.Tensor autograd's, and would it have been in place?
+
+    Asked from within __torch_dispatch__, of its arguments. `born_in`: the node that made args[0].
+    """
+    if current_graph_task_id() == -1 or torch.is_grad_enabled():
+        return False
+    if _called_from_python():
+        return False
+    total, more = args[:2]
+    return (
+        isinstance(more, torch.Tensor)
+        and total.layout is torch.strided
+        and total.shape == more.shape
+        and total.dtype == more.dtype
+        and _dense(total)
+        and total._use_count() == _SOLE_HOLDER
+        and _storage_references(total) == _ONE_TENSOR
+        and born_in != node()
+    )

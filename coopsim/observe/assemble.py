@@ -1,0 +1,126 @@
+"""From a recording to a trace: numbers for storages, roles for all, and a step that can be repeated."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coopsim.observe import layout, request_order
+from coopsim.observe.recorder import Free, NextStep, Op, Recording
+from coopsim.observe.storages import Storage
+from coopsim.observe.temporaries import Entry, high_water
+from coopsim.observe.temporary_table import TemporaryTable
+from coopsim.trace import Trace, TraceBuilder
+from coopsim.types import Phase, Role
+
+#: What stands in for nothing in particular: such storages may take each other's place from step to step.
+_ANY = {Role.INPUT, Role.ACTIVATION, Role.TEMPORARY}
+
+
+@dataclass(frozen=True)
+class Handover:
+    """How the end of the recording joins its start.
+
+    `pairs`: a storage that appeared and stays, and the one that it replaces. `leaked`: stays, replacing none; the
+    trace frees it at the end. `lost`: was there at the start and is gone, and none takes its place.
+    """
+
+    pairs: dict[Storage, Storage]
+    leaked: list[Storage]
+    lost: list[Storage]
+
+
+def handover(start: Iterable[Storage], appeared: Iterable[Storage]) -> Handover:
+    """Pair what stays with what has gone, by role and bytes, in order of appearance."""
+    gone: dict[tuple[str, int], deque[Storage]] = defaultdict(deque)
+    for storage in start:
+        if not storage.alive:
+            gone[_place(storage)].append(storage)
+    pairs, leaked = {}, []
+    for storage in appeared:
+        if storage.alive and gone[_place(storage)]:
+            pairs[storage] = gone[_place(storage)].popleft()
+        elif storage.alive:
+            leaked.append(storage)
+    return Handover(pairs, leaked, [s for group in gone.values() for s in group])
+
+
+def _place(storage: Storage) -> tuple[str, int]:
+    return "" if storage.role in _ANY else str(storage.role), storage.nbytes
+
+
+def assemble(
+    recording: Recording, history: Sequence[Entry], header: Mapping[str, Any], table: TemporaryTable | None = None
+) -> Trace:
+    """The trace of a recording. `history` is the allocator's of the same time; it may be empty.
+
+    What `table` says of an op's temporaries goes before what the history says.
+    Adds to the header how many storages leaked and were lost (see Handover), the counts of ops, how many frees the
+    history has at the same op, and how memory was laid out at the start.
+    """
+    temporaries, asked = high_water(list(history)), request_order.by_op(history)
+    ops = [event for event in recording.events if isinstance(event, Op)]
+    appeared = [storage for op in ops for storage in op.creates]
+    _name_the_rest(recording, ops)
+    end = handover(recording.start, appeared)
+
+    builder = TraceBuilder()
+    number = {s: builder.storage(s.nbytes, s.role or Role.INPUT, alive_at_start=True) for s in recording.start}
+    number |= {s: builder.storage(s.nbytes, s.role or Role.ACTIVATION) for s in appeared}
+    for event in recording.events:
+        match event:
+            case NextStep():
+                builder.next_step()
+            case Free(storage):
+                if storage in number:
+                    builder.free(number[storage])
+            case Op():
+                created = [s.nbytes for s in event.creates]
+                known = table.of(event.name, event.flops, event.bytes_moved, created) if table else None
+                seen = temporaries.get(event.number, ())
+                wanted = request_order.encode(asked[event.number], event.creates) if event.number in asked else ()
+                builder.op(
+                    event.name,
+                    reads=[number[s] for s in event.reads],
+                    mutates=[number[s] for s in event.mutates],
+                    creates=[number[s] for s in event.creates],
+                    temporaries=known.nbytes if known else seen,
+                    requests=known.requests if known else wanted,
+                    cost_ns=event.cost_ns,
+                    flops=event.flops,
+                    bytes_moved=event.bytes_moved,
+                    phase=event.phase,
+                    module=event.module,
+                    stream=event.stream,
+                    random=event.random,
+                    peers=event.peers,
+                )
+    for storage in end.leaked:
+        builder.free(number[storage])
+    for storage, predecessor in end.pairs.items():
+        builder.becomes(number[storage], number[predecessor])
+    counts = {
+        "ops_dispatched": recording.dispatched,
+        "ops_kept": len(ops),
+        "leaked_storages": len(end.leaked),
+        "lost_storages": len(end.lost),
+    }
+    allocator: dict[str, Any] = {}
+    if history:
+        allocator["frees_as_allocator"], allocator["frees"] = request_order.agreement(recording, history)
+    at_start = layout.describe(recording.segments, recording.start, number)
+    if at_start is not None:
+        allocator["memory_at_start"] = at_start
+    if table:
+        allocator["temporaries"] = f"{table.uses} ops from table {table.name}; the rest: {header['temporaries']}"
+    return builder.build(dict(header) | counts | allocator)
+
+
+def _name_the_rest(recording: Recording, ops: list[Op]) -> None:
+    """Roles for storages that nothing in the program names."""
+    for storage in recording.start:
+        storage.role = storage.role or Role.INPUT
+    for op in ops:
+        for storage in op.creates:
+            passing = op.phase is Phase.OPTIMIZER and not storage.alive
+            storage.role = storage.role or (Role.TEMPORARY if passing else Role.ACTIVATION)

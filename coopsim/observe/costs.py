@@ -1,0 +1,92 @@
+"""What an op costs on a card, without running it: a roofline, max(FLOPs ÷ rate, bytes ÷ bandwidth), with a floor.
+
+FLOPs are those of torch.utils.flop_counter (matrix products, convolutions, attention) and, for cuDNN's RNNs, of the
+formula here; everything else is bandwidth. Peak rates are the card's data sheet's; kernels reach a part of them.
+"""
+
+import logging
+from typing import Any
+
+import torch
+
+# It warns at its import that Triton is absent, whose kernels we do not count.
+logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
+
+from torch.utils.flop_counter import flop_registry  # noqa: E402
+
+from coopsim.observe.efficiency import EFFICIENCY  # noqa: E402
+from coopsim.phantom.profiles import Profile  # noqa: E402
+
+#: Allocate only: no kernel is launched.
+_NO_KERNEL = ("aten::empty", "aten::new_empty", "aten::_efficientzerotensor")
+
+
+class CostModel:
+    """Costs on one card. `precision` is that of float32 matrix products: "tf32" or "fp32".
+
+    A card without TF32 uses FP32 for them; one without a unit for bfloat16 or float16 too.
+    """
+
+    def __init__(self, card: Profile, precision: str) -> None:
+        vector = card.fp32_tflops * EFFICIENCY.vector
+        tensor = {name: getattr(card, f"{name}_tflops") * EFFICIENCY.tensor for name in ("tf32", "bf16", "fp16")}
+        self.precision = precision if tensor["tf32"] else "fp32"
+        single = tensor["tf32"] if self.precision == "tf32" else vector
+        self._tflops = {
+            torch.float32: single,
+            torch.bfloat16: tensor["bf16"] or vector,
+            torch.float16: tensor["fp16"] or vector,
+        }
+        self._vector = vector
+        self._gbs = card.bandwidth_gbs * EFFICIENCY.bandwidth
+        parts = [f"TF32 {EFFICIENCY.tensor:g}*{card.tf32_tflops:g}"] if self.precision == "tf32" else []
+        parts += [f"FP32 {EFFICIENCY.vector:g}*{card.fp32_tflops:g}"]
+        parts += [f"BF16 {EFFICIENCY.tensor:g}*{card.bf16_tflops:g}"] if card.bf16_tflops else []
+        parts += [f"FP16 {EFFICIENCY.tensor:g}*{card.fp16_tflops:g}"] if card.fp16_tflops else []
+        self._roofline = (
+            f"roofline of the {card.title}: {', '.join(parts)} TFLOP/s, memory {EFFICIENCY.bandwidth:g}*"
+            f"{card.bandwidth_gbs:g} GB/s, at least {EFFICIENCY.launch_ns} ns a launch; peaks from {card.source}, "
+            f"factors: {EFFICIENCY.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        """For the trace's header: what the costs are."""
+        return self._roofline
+
+    def nanoseconds(self, func: Any, flops: int, nbytes: int, dtype: torch.dtype | None) -> int:
+        """The cost of a call that does `flops` on operands of `dtype` and moves `nbytes`, in whole ns."""
+        if func._schema.name.startswith(_NO_KERNEL):
+            return 0
+        rate = self._tflops.get(dtype, self._vector) if dtype is not None else self._vector
+        # TFLOP/s are 1000 FLOP/ns, GB/s are bytes/ns
+        return max(round(flops / (rate * 1000)), self.moving(nbytes))
+
+    def moving(self, nbytes: int) -> int:
+        """The cost of a kernel that moves `nbytes` and computes next to nothing, in whole ns."""
+        return max(round(nbytes / self._gbs), EFFICIENCY.launch_ns)
+
+
+def flops(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], named: dict[str, Any], out: Any) -> int:
+    """Floating-point operations of a call, a multiply-add being two; 0 where there is no formula."""
+    if func._schema.name in ("aten::_cudnn_rnn", "aten::_cudnn_rnn_backward"):
+        return _rnn(named) * (2 if func._schema.name.endswith("_backward") else 1)
+    formula = flop_registry.get(func.overloadpacket)
+    if formula is None:
+        return 0
+    return int(formula(*args, **kwargs, out_val=out))
+
+
+def _rnn(named: dict[str, Any]) -> int:
+    """Every element of the input meets every weight matrix once; cuDNN's weights are matrices and bias vectors."""
+    tokens = named["input"].numel() // named["input"].size(-1)
+    return sum(2 * tokens * weight.numel() for weight in named["weight"] if weight.dim() > 1)
+
+
+def operand_dtype(value: Any) -> torch.dtype | None:
+    """The type of the first floating-point tensor among the arguments."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype if value.is_floating_point() else None
+    if isinstance(value, list | tuple):
+        return next((found for found in map(operand_dtype, value) if found is not None), None)
+    return None

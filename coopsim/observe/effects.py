@@ -1,0 +1,137 @@
+"""What an op does besides making its outputs: which storages it mutates, and whether it draws random numbers.
+
+The op's schema says it, with exceptions that the tables here hold. Source: native_functions.yaml of PyTorch 2.14, the
+kernels' code, and torch/csrc/distributed/c10d/Ops.cpp.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from coopsim.observe.torch_private import is_traceable_wrapper_subclass
+
+#: Declared as mutating, but the data stay as they are.
+_HARMLESS = {"aten::record_stream"}
+
+#: Not declared, but done: op → (argument that is mutated, ...). Running statistics only when training, see below.
+_UNDECLARED = {
+    "aten::cudnn_batch_norm": ("running_mean", "running_var"),
+    "aten::miopen_batch_norm": ("running_mean", "running_var"),
+    "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::batch_norm_update_stats": ("running_mean", "running_var"),
+    "aten::batch_norm_gather_stats": ("running_mean", "running_var"),
+    "aten::batch_norm_gather_stats_with_counts": ("running_mean", "running_var"),
+    "aten::_cudnn_rnn": ("dropout_state",),
+    "aten::_cudnn_rnn_backward": ("reserve",),
+    "fsdp::all_gather_copy_in": ("all_gather_output",),
+    "c10d::broadcast_": ("tensors",),
+    "c10d::allreduce_": ("tensors",),
+    "c10d::allreduce_coalesced_": ("tensors",),
+    "c10d::reduce_": ("tensors",),
+    "c10d::recv_": ("tensors",),
+    "c10d::recv_any_source_": ("tensors",),
+    "c10d::allgather_": ("output_tensors",),
+    "c10d::_allgather_base_": ("output_tensor",),
+    "c10d::allgather_coalesced_": ("output_lists",),
+    "c10d::allgather_into_tensor_coalesced_": ("outputs",),
+    "c10d::gather_": ("output_tensors",),
+    "c10d::gather_into_tensor_": ("output_tensor",),
+    "c10d::scatter_": ("output_tensors",),
+    "c10d::reduce_scatter_": ("output_tensors",),
+    "c10d::_reduce_scatter_base_": ("output_tensor",),
+    "c10d::reduce_scatter_tensor_coalesced_": ("outputs",),
+    "c10d::alltoall_": ("output_tensors",),
+    "c10d::alltoall_base_": ("output",),
+}
+_WHEN_TRAINING = {"training", "train"}
+
+#: Arguments that switch randomness off when they are 0 or False.
+_RANDOM_IF = {
+    "aten::native_dropout": ("p", "train"),
+    "aten::_fused_dropout": (),
+    "aten::rrelu_with_noise": ("training",),
+    "aten::_cudnn_rnn": ("dropout", "train"),
+}
+
+
+def arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, defaults included."""
+    found = {}
+    for i, a in enumerate(func._schema.arguments):
+        if a.name in kwargs:
+            found[a.name] = kwargs[a.name]
+        elif i < len(args):
+            found[a.name] = args[i]
+        elif a.has_default_value():
+            found[a.name] = a.default_value
+    return found
+
+
+def mutated(func: Any, named: dict[str, Any]) -> set[str]:
+    """The names of the arguments whose data the call changes."""
+    name = func._schema.name
+    if name in _HARMLESS or torch.Tag.inplace_view in func.tags:
+        return set()
+    found = {a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
+    if name.startswith("aten::_fused_") and named.get("grad_scale") is None:
+        found.discard("grads")  # they are unscaled in place only where there is a scale
+    undeclared = _UNDECLARED.get(name, ())
+    if undeclared and all(named.get(flag, True) for flag in _WHEN_TRAINING):
+        found.update(undeclared)
+    return found
+
+
+def is_random(func: Any, named: dict[str, Any]) -> bool:
+    """Does the call draw from the generator?"""
+    name: str = func._schema.name
+    if torch.Tag.nondeterministic_seeded not in func.tags or name.endswith("_backward"):
+        return False
+    if "dropout_p" in named:  # attention
+        return bool(named["dropout_p"])
+    # native_dropout's `train` may be None, which means that it does drop
+    return all(named.get(flag, True) not in (0, 0.0, False) for flag in _RANDOM_IF.get(name, ()))
+
+
+#: The kind of device whose tensors are looked at.
+_watched = "cuda"
+
+
+@contextmanager
+def on(kind: str) -> Iterator[None]:
+    """Inside, tensors on devices of this kind are looked at, and not those of a GPU."""
+    global _watched
+    before, _watched = _watched, kind
+    try:
+        yield
+    finally:
+        _watched = before
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The device's tensors in an argument or a result, in order: itself, or those in lists, tuples, DTensors,
+    sparse tensors.
+    """
+    if is_traceable_wrapper_subclass(value):
+        for name in value.__tensor_flatten__()[0]:
+            yield from tensors(getattr(value, name))
+    elif isinstance(value, torch.Tensor):
+        if value.device.type == _watched:
+            yield from _parts(value)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors(item)
+
+
+def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """A tensor that has memory of its own, or those that a sparse one is of: it has no strides and no storage."""
+    if tensor.layout is torch.strided:
+        return (tensor,)
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return ()

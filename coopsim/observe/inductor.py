@@ -1,0 +1,65 @@
+"""What no dispatcher sees of Inductor's code: its buffers and its kernels.
+
+Its wrappers allocate by a function of C++, and launch kernels by CachingAutotuner.run. Both are replaced. A buffer is
+created by the first op that writes to it; a kernel becomes an op by its name, which reads and writes its pointers.
+Matrix products and the like are calls of aten ops with `out=`, which the dispatcher sees.
+"""
+
+import sys
+from typing import Any
+
+import torch
+
+from coopsim.observe import graphs, torch_private
+from coopsim.observe.errors import CaptureError
+from coopsim.observe.recorder import Recorder
+
+_WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")
+_LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
+_ALLOCATE = "torch._C._dynamo.guards._empty_strided_cuda"
+
+
+def watch_buffers(recorder: Recorder) -> None:
+    """To be called before Inductor's first wrapper is loaded, which binds the function."""
+    if not torch_private.has(_ALLOCATE):
+        return  # a PyTorch without CUDA
+    allocate = torch_private.get(_ALLOCATE)
+
+    def empty_strided_cuda(*args: Any) -> torch.Tensor:
+        tensor: torch.Tensor = allocate(*args)
+        recorder.made(tensor)
+        return tensor
+
+    torch_private.replace(_ALLOCATE, empty_strided_cuda)
+
+
+def watch_kernels(recorder: Recorder) -> None:
+    """To be called once Inductor's launcher of kernels has been imported."""
+    launch = torch_private.get(_LAUNCH)
+
+    def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        if not recorder.records or kwargs.get("benchmark_run"):
+            return launch(kernel, *args, **kwargs)
+        reads: list[torch.Tensor] = []
+        writes: list[torch.Tensor] = []
+        changed = set(kernel.mutated_arg_names or ())
+        for name, value in zip(kernel.triton_meta["signature"], args, strict=False):
+            if isinstance(value, torch.Tensor):
+                (writes if name.startswith(_WRITTEN) or name in changed else reads).append(value)
+        name = kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__
+        return recorder.kernel(f"triton.{name}", reads, writes, lambda: launch(kernel, *args, **kwargs))
+
+    torch_private.replace(_LAUNCH, run)
+
+
+def watch_kernels_if_any(recorder: Recorder) -> None:
+    """Of a program that has run: if Inductor has compiled it. CaptureError if what is recorded replays CUDA graphs."""
+    if "torch._inductor.runtime.triton_heuristics" not in sys.modules:
+        return
+    watch_kernels(recorder)
+
+    def refuse() -> None:
+        if recorder.records:
+            raise CaptureError("the step replays CUDA graphs, which show no ops; compile it without them")
+
+    graphs.before_replay(refuse)

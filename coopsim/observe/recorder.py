@@ -1,0 +1,293 @@
+"""Sees every op that PyTorch dispatches, and writes down those that make or change data on the device."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from coopsim.observe import accumulation, costs, effects
+from coopsim.observe.device import Device
+from coopsim.observe.effects import tensors
+from coopsim.observe.storages import Ledger, Storage
+from coopsim.observe.timing import Timer
+from coopsim.observe.torch_private import TorchDispatchMode
+from coopsim.observe.where import Where
+from coopsim.types import Phase, Role
+
+
+@dataclass
+class Op:
+    """One op that was dispatched: what it did to which storages."""
+
+    number: int
+    name: str
+    phase: Phase
+    module: str
+    stream: int
+    reads: list[Storage]
+    mutates: list[Storage]
+    random: bool = False
+    creates: list[Storage] = field(default_factory=list)
+    flops: int = 0
+    bytes_moved: int = 0
+    cost_ns: int = 0
+    timed: int = -1  #: its place among the calls that were timed
+    peers: int = 0  #: of a collective: the ranks that it is among
+
+
+@dataclass
+class Free:
+    """The last reference to a storage went."""
+
+    storage: Storage
+
+
+@dataclass
+class NextStep:
+    """The next of several consecutive steps begins."""
+
+
+@dataclass
+class Recording:
+    """What happened between the start and the end of the recorded steps."""
+
+    start: list[Storage] = field(default_factory=list)  #: alive at the start, in order of appearance
+    events: list[Op | Free | NextStep] = field(default_factory=list)
+    dispatched: int = 0
+    segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's, at the start
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs over the whole program, so that it knows all storages; writes ops down only while it records.
+
+    Views, and whatever else makes no storage and changes none, are not written down.
+    """
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let torch.compile compile: else it runs everything eagerly while a mode is active, and says nothing."""
+        return True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """The same, before PyTorch asked the method above."""
+        return True
+
+    def __init__(self, device: Device, model: costs.CostModel) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ledger = Ledger()
+        self.where = Where()
+        self.device = device
+        self.cost_model = model
+        self.timer: Timer | None = None
+        self._recording: Recording | None = None
+        self._streams: dict[int, int] = {0: 0}
+
+    def start(self) -> Recording:
+        """Record from here on."""
+        found = Recording(start=self.ledger.alive(), segments=self.device.layout())
+        for storage in found.start:
+            storage.pending = False
+        self.ledger.peak_bytes = self.ledger.live_bytes
+        self.ledger.on_free = lambda storage: found.events.append(Free(storage))
+        self.device.history.start()
+        self._recording = found
+        return found
+
+    def stop(self) -> None:
+        """Record no more."""
+        self._recording = None
+        self.ledger.on_free = lambda _: None
+
+    @property
+    def records(self) -> bool:
+        """Is it recording now?"""
+        return self._recording is not None
+
+    def made(self, buffer: torch.Tensor) -> None:
+        """Memory was taken without an op: whatever writes there first creates it."""
+        storage = self.ledger.of(buffer)
+        if storage is not None:
+            storage.pending = True
+            self.device.clear(buffer)
+
+    def resize(self, untyped: torch.UntypedStorage, resize: Callable[[], Any]) -> Any:
+        """Do what resizes a storage without an op, as FSDP takes a layer's memory away and gives it back."""
+        newest, to = self.ledger.newest, self._recording
+        if to is None:
+            out = resize()
+            self.ledger.of_storage(untyped)
+            return out
+        op = Op(to.dispatched, *self._resizes())
+        to.dispatched += 1
+        self.device.history.enter(op.number)
+        out = resize()
+        self.device.history.leave(op.number)
+        storage = self.ledger.of_storage(untyped)
+        if storage is not None and storage.serial > newest:
+            op.creates.append(storage)
+            to.events.append(op)
+        return out
+
+    def kernel(
+        self, name: str, reads: list[torch.Tensor], writes: list[torch.Tensor], launch: Callable[[], Any]
+    ) -> Any:
+        """Write down a kernel that is launched without the dispatcher, while it records."""
+        to = self._recording
+        if to is None:
+            return launch()
+        named = {f"in{i}": t for i, t in enumerate(reads)} | {f"out{i}": t for i, t in enumerate(writes)}
+        read, changed = self._operands(to, named, {f"out{i}" for i in range(len(writes))})
+        op = Op(
+            number=to.dispatched,
+            name=name,
+            phase=self.where.phase(mutates_gradient=any(s.role is Role.GRADIENT for s in changed)),
+            module=self.where.module(),
+            stream=self._stream(),
+            reads=[storage for storage in read if storage not in changed],
+            mutates=[],
+            bytes_moved=sum(read.values()) + sum(changed.values()),
+        )
+        op.cost_ns = self.cost_model.moving(op.bytes_moved)
+        op.creates, op.mutates = _born(changed)
+        to.dispatched += 1
+        self.device.history.enter(op.number)
+        out = launch()
+        self.device.history.leave(op.number)
+        to.events.append(op)
+        return out
+
+    def __torch_dispatch__(
+        self, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Called by PyTorch in place of every op."""
+        kwargs = kwargs or {}
+        if func is accumulation.ADD and accumulation.adds_up(args, self._born_in(args[0])):
+            func = accumulation.ADD_IN_PLACE
+        if self._recording is None or not hasattr(func, "_schema"):
+            newest = self.ledger.newest
+            out = self._call(func, args, kwargs)
+            for tensor in tensors(out):
+                storage = self.ledger.of(tensor)
+                if storage is not None and storage.serial > newest:
+                    storage.node = accumulation.node()
+                    self._clear(tensor, args)
+            return out
+        return self._record(self._recording, func, args, kwargs)
+
+    def _record(self, to: Recording, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        named = effects.arguments(func, args, kwargs)
+        reads, mutates = self._operands(to, named, effects.mutated(func, named))
+        born, changed = _born(mutates)
+        op = Op(
+            number=to.dispatched,
+            timed=self.timer.calls if self.timer else -1,
+            name=str(func),
+            phase=self.where.phase(mutates_gradient=any(s.role is Role.GRADIENT for s in mutates)),
+            module=self.where.module(),
+            stream=self._stream(),
+            reads=list(reads),
+            mutates=changed,
+            creates=born,
+            random=effects.is_random(func, named),
+        )
+        to.dispatched += 1
+        newest = self.ledger.newest
+        self.device.history.enter(op.number)
+        out = self._call(func, args, kwargs)
+        self.device.history.leave(op.number)
+        collective = self.device.collective()
+        at = len(to.events)
+        to.events.append(op)  # before the results are looked at: the storage that resize_ drops goes after the op
+        for tensor in tensors(out):
+            storage = self.ledger.of(tensor)
+            if storage is not None and storage.serial > newest and storage not in op.creates:
+                op.creates.append(storage)
+                storage.node = accumulation.node()
+                self._clear(tensor, args)
+        if not op.creates and not op.mutates and collective is None:
+            del to.events[at]
+            return out
+        if op.creates and not op.reads and any(t.device.type == "cpu" for t in _first(args)):
+            for storage in op.creates:
+                storage.role = Role.INPUT  # a batch that comes from the host
+        if collective is not None:
+            op.peers, op.bytes_moved, op.cost_ns = collective.ranks, collective.bytes, collective.cost_ns
+            op.stream = self._number(collective.stream)
+            return out
+        op.flops = costs.flops(func, args, kwargs, named, out)
+        twice = sum(nbytes for storage, nbytes in mutates.items() if storage in op.mutates)
+        op.bytes_moved = sum(reads.values()) + 2 * twice + sum(s.nbytes for s in op.creates)
+        op.cost_ns = self.cost_model.nanoseconds(func, op.flops, op.bytes_moved, costs.operand_dtype(list(args)))
+        return out
+
+    def _born_in(self, value: Any) -> int | None:
+        storage = next((self.ledger.of(tensor) for tensor in tensors(value)), None)
+        return storage.node if storage is not None else None
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.timer is None:
+            value = self.device.value(func, args)
+            return func(*args, **kwargs) if value is None else value
+        return self.timer.run(str(func), lambda: func(*args, **kwargs))
+
+    def _operands(
+        self, to: Recording, named: dict[str, Any], changed: set[str]
+    ) -> tuple[dict[Storage, int], dict[Storage, int]]:
+        """The storages that a call reads, and those that it mutates, with the bytes of them that it looks at."""
+        reads: dict[Storage, int] = {}
+        mutates: dict[Storage, int] = {}
+        for name, value in named.items():
+            group = mutates if name in changed else reads
+            for tensor in tensors(value):
+                newest = self.ledger.newest
+                storage = self.ledger.of(tensor)
+                if storage is None:
+                    continue
+                if storage.serial > newest:
+                    self._appeared(to, storage)
+                looked_at = min(tensor.numel() * tensor.element_size(), storage.nbytes)
+                group[storage] = max(group.get(storage, 0), looked_at)
+        return reads, mutates
+
+    def _appeared(self, to: Recording, storage: Storage) -> None:
+        """An operand that no op has made: it was there from the start, or its storage was resized without an op."""
+        if not storage.resized:
+            to.start.append(storage)
+            return
+        to.events.append(Op(to.dispatched, *self._resizes(), creates=[storage]))
+        to.dispatched += 1
+
+    def _resizes(self) -> tuple[str, Phase, str, int, list[Storage], list[Storage]]:
+        phase, module = self.where.phase(mutates_gradient=False), self.where.module()
+        return "storage.resize_", phase, module, self._stream(), [], []
+
+    def _clear(self, result: torch.Tensor, args: tuple[Any, ...]) -> None:
+        """Let a kernel's result read as zeros, whatever a copy left at its address before.
+
+        Else a program that looks at results (GradScaler does) would see garbage. What is copied byte by byte stays.
+        """
+        first = [t for t in _first(args) if t.layout is torch.strided]
+        if not any(t.dtype is result.dtype and t.stride() == result.stride() for t in first):
+            self.device.clear(result)
+
+    def _stream(self) -> int:
+        """The current stream, counted in order of appearance; the default stream is 0."""
+        return self._number(self.device.stream())
+
+    def _number(self, stream: int) -> int:
+        return self._streams.setdefault(stream, len(self._streams))
+
+
+def _born(written: dict[Storage, int]) -> tuple[list[Storage], list[Storage]]:
+    """Of storages that an op writes to, those that it creates, and those that it changes."""
+    born = [storage for storage in written if storage.pending]
+    for storage in born:
+        storage.pending = False
+    return born, [storage for storage in written if storage not in born]
+
+
+def _first(args: tuple[Any, ...]) -> list[torch.Tensor]:
+    """The first argument, if it is a tensor on whatever device."""
+    return [value for value in args[:1] if isinstance(value, torch.Tensor)]

@@ -1,0 +1,130 @@
+"""What each storage is to the step, found by looking at the objects that Python holds."""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from coopsim.observe.effects import tensors
+from coopsim.observe.storages import Ledger
+from coopsim.observe.torch_private import FakeTensor, active_fake_mode
+from coopsim.types import Role
+
+
+@dataclass
+class Objects:
+    """The program's objects at one moment, in the order in which the interpreter lists them.
+
+    `tensors` are the device's, those within others (DTensors) among them; `whole` are the others and the rest of them.
+    """
+
+    modules: list[nn.Module] = field(default_factory=list)
+    optimizers: list[torch.optim.Optimizer] = field(default_factory=list)
+    tensors: list[torch.Tensor] = field(default_factory=list)
+    whole: list[torch.Tensor] = field(default_factory=list)
+
+    @classmethod
+    def now(cls) -> "Objects":
+        found, mode = cls(), active_fake_mode()
+        wanted: dict[int, Any] = {}  # by class, asked once of each: there are hundreds of thousands of objects
+        for one in gc.get_objects():
+            kind = type(one)  # not isinstance: proxies may run code when they are asked
+            if id(kind) not in wanted:
+                bases = (torch.Tensor, nn.Module, torch.optim.Optimizer)
+                wanted[id(kind)] = next((base for base in bases if issubclass(kind, base)), None)
+            base = wanted[id(kind)]
+            if base is torch.Tensor:
+                if issubclass(kind, FakeTensor) and one.fake_mode is not mode:
+                    continue  # torch.compile keeps stand-ins of the tensors that it has compiled for
+                held = list(filter(_has_address, tensors(one)))
+                found.tensors += held
+                found.whole += [one] * bool(held)
+            elif base is nn.Module:
+                found.modules.append(one)
+            elif base is torch.optim.Optimizer:
+                found.optimizers.append(one)
+        return found
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Every parameter once."""
+        return [t for t in self.whole if isinstance(t, nn.Parameter)]
+
+    def leaves(self) -> list[torch.Tensor]:
+        """What gradients are gathered for."""
+        return [t for t in self.whole if t.requires_grad and _is_leaf(t)]
+
+    def by_role(self) -> Iterator[tuple[Role, torch.Tensor]]:
+        """Every tensor whose role is known; the first role given to a storage counts."""
+        for parameter in self.parameters():
+            for tensor in tensors(parameter):
+                yield Role.PARAMETER, tensor
+        for module in self.modules:
+            for buffer in module.buffers(recurse=False):
+                for tensor in tensors(buffer):
+                    yield Role.BUFFER, tensor
+        for optimizer in self.optimizers:
+            for tensor in within(getattr(optimizer, "state", {})):  # one that never called Optimizer.__init__ has none
+                yield Role.OPTIMIZER_STATE, tensor
+        for leaf in self.leaves():
+            for gradient in tensors(leaf.grad):
+                yield Role.GRADIENT, gradient
+
+
+def _has_address(tensor: torch.Tensor) -> bool:
+    """Not what Dynamo keeps of an autograd.Function around a Triton kernel: storages that PyTorch calls invalid."""
+    try:
+        tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _is_leaf(tensor: torch.Tensor) -> bool:
+    """Not FSDP1's parts of a flat parameter that has been written since: what made such a view cannot be asked for."""
+    try:
+        return tensor.is_leaf
+    except RuntimeError:
+        return False
+
+
+def within(value: Any) -> Iterator[torch.Tensor]:
+    """The device's tensors in whatever an optimizer keeps."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from within(item)
+    else:
+        yield from tensors(value)
+
+
+def assign(objects: Objects, ledger: Ledger) -> None:
+    """Give a role to every storage that has none yet and is known by now."""
+    for tensor in objects.tensors:
+        ledger.of(tensor)
+    for role, tensor in objects.by_role():
+        storage = ledger.of(tensor)
+        if storage is not None and storage.role is None:
+            storage.role = role
+
+
+class GradientHooks:
+    """Marks gradients in the moment when they come to be, for they may be gone by the end of the step."""
+
+    def __init__(self, leaves: list[torch.Tensor], ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._handles = [leaf.register_post_accumulate_grad_hook(self._made) for leaf in leaves]  # type: ignore[no-untyped-call]
+
+    def _made(self, leaf: torch.Tensor) -> None:
+        for gradient in tensors(leaf.grad):
+            storage = self._ledger.of(gradient)
+            if storage is not None and storage.role is None:
+                storage.role = Role.GRADIENT
+
+    def remove(self) -> None:
+        """Stop marking."""
+        for handle in self._handles:
+            handle.remove()

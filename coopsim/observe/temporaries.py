@@ -1,0 +1,83 @@
+"""Workspaces: memory that an op takes and gives back inside, which only the allocator sees.
+
+The caching allocator's own history is on while a step is recorded, and every entry carries the number of the op that
+was running, or that had run last on that thread. What an op both allocated and freed is a temporary of it.
+"""
+
+from typing import Any
+
+import torch
+
+from coopsim.observe import torch_private
+from coopsim.observe.torch_private import memory_snapshot, record_history, set_memory_metadata
+
+Entry = dict[str, Any]  #: of the allocator's history: action, addr, size, user_metadata
+
+_AFTER = "+"
+
+
+class History:
+    """The allocator's history, between `start` and `stop`. Off where this torch cannot tag its entries."""
+
+    def __init__(self, *, available: bool = True) -> None:
+        self.available = available and torch_private.has("torch.cuda.memory._set_memory_metadata")
+
+    def start(self) -> None:
+        """Begin, and forget what was."""
+        if self.available:
+            record_history(enabled="all", context=None, max_entries=2**31)
+
+    def enter(self, op: int) -> None:
+        """From here on this op runs on this thread."""
+        if self.available:
+            set_memory_metadata(str(op))
+
+    def leave(self, op: int) -> None:
+        """This op has run, and no other runs yet on this thread."""
+        if self.available:
+            set_memory_metadata(f"{op}{_AFTER}")
+
+    def stop(self) -> list[Entry]:
+        """End it all, and give what happened."""
+        if not self.available:
+            return []
+        entries: list[Entry] = memory_snapshot()["device_traces"][torch.cuda.current_device()]
+        record_history(enabled=None)
+        return entries
+
+
+def inside(entry: Entry) -> int | None:
+    """The op in which an entry was made; None: between ops."""
+    tag: str = entry.get("user_metadata", "")
+    return int(tag) if tag.isdecimal() else None
+
+
+def since(entry: Entry) -> int:
+    """The op in which an entry was made, or after which on its thread; -1 if there was none yet."""
+    tag: str = entry.get("user_metadata", "").removesuffix(_AFTER)
+    return int(tag) if tag.isdecimal() else -1
+
+
+def high_water(entries: list[Entry]) -> dict[int, list[int]]:
+    """By op: the bytes of those temporaries that were alive together when they were at their most."""
+    pending: dict[int, tuple[int, int | None]] = {}  # allocations not freed yet: where in `entries`, and by which op
+    temporary: set[int] = set()  # entries that allocate one
+    for i, entry in enumerate(entries):
+        op = inside(entry)
+        if entry["action"] == "alloc":
+            pending[entry["addr"]] = (i, op)
+        elif entry["action"] == "free_requested":
+            at, allocated_by = pending.pop(entry["addr"], (-1, None))
+            if at >= 0 and op is not None and op == allocated_by:
+                temporary.add(at)
+    found: dict[int, list[int]] = {}
+    live: dict[int, int] = {}
+    for i, entry in enumerate(entries):
+        op = inside(entry)
+        if i in temporary and op is not None:
+            live[entry["addr"]] = entry["size"]
+            if sum(live.values()) > sum(found.get(op, [])):
+                found[op] = list(live.values())
+        elif entry["action"] == "free_requested":
+            live.pop(entry["addr"], None)
+    return found

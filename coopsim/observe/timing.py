@@ -1,0 +1,68 @@
+"""What ops cost on a real GPU: the time between two events around each.
+
+A sleeping kernel goes before each op, so that the host has launched the op and the second event before the first is
+reached: the time is that of the op's own kernels, without launches. Medians over several steps; the time between two
+events with nothing between them is taken off.
+"""
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from coopsim.observe.torch_private import sleep_on_device
+
+_CYCLES = 400_000  # some 0.2 ms: longer than it takes the host to launch an op
+_EMPTY_PAIRS = 50
+
+
+class Timer:
+    """Times ops as they are dispatched. The samples are of the steps between two calls of `next_pass`."""
+
+    def __init__(self) -> None:
+        self._pass: list[tuple[str, Any, Any]] = []
+        self._passes: list[list[tuple[str, int]]] = []
+        self._empty_ns = self._measure_nothing()
+
+    @property
+    def calls(self) -> int:
+        """How many ops were timed in this pass."""
+        return len(self._pass)
+
+    def run(self, name: str, call: Callable[[], Any]) -> Any:
+        """Call an op and take its time."""
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        sleep_on_device(_CYCLES)
+        start.record()
+        out = call()
+        end.record()
+        self._pass.append((name, start, end))
+        return out
+
+    def next_pass(self) -> None:
+        """A repetition of the steps is over."""
+        torch.cuda.synchronize()
+        self._passes.append([(name, round(1e6 * start.elapsed_time(end))) for name, start, end in self._pass])
+        self._pass = []
+
+    def medians(self) -> tuple[list[int], int]:
+        """The cost of each call of the first pass, in ns; and how many passes made the same calls, and so count."""
+        names = [name for name, _ in self._passes[0]]
+        same = [times for times in self._passes if [name for name, _ in times] == names]
+        calls = zip(*([ns for _, ns in times] for times in same), strict=True)
+        return [max(round(statistics.median(samples)) - self._empty_ns, 0) for samples in calls], len(same)
+
+    def source(self, passes: int) -> str:
+        """For the header."""
+        facts = torch.cuda.get_device_properties(0)
+        return (
+            f"measured on an {facts.name}: CUDA events around each op after a sleep, median of {passes} passes, less "
+            f"{self._empty_ns} ns for the events"
+        )
+
+    def _measure_nothing(self) -> int:
+        for _ in range(_EMPTY_PAIRS):
+            self.run("", lambda: None)
+        self.next_pass()
+        return round(statistics.median(ns for _, ns in self._passes.pop()))

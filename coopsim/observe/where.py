@@ -1,0 +1,171 @@
+"""Where in the program an op runs: its phase of the step, and the module that it belongs to.
+
+No annotation is asked for. Backward is what the autograd engine runs, and the seed that it starts with. Optimizer is
+Optimizer.step, whatever mutates gradients outside the engine (clipping, zeroing), and what runs after a backward pass
+without gradients, or after Optimizer.step, until a module is called again. Forward is the rest. Forward ops belong to
+the innermost module that is running; backward ops to the module in which their autograd node was made, which the
+node's sequence number says.
+"""
+
+import bisect
+import contextlib
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as hooks
+from torch.optim import optimizer as optimizer_hooks
+
+from coopsim.observe import torch_private
+from coopsim.observe.torch_private import current_autograd_node, current_graph_task_id, next_sequence_nr
+from coopsim.types import Phase
+
+
+class _Replaced:
+    """A private function of PyTorch's with another around it, until `remove`; nothing where there is none."""
+
+    def __init__(self, path: str, around: Callable[..., Any]) -> None:
+        self._path = path
+        self._original = torch_private.get(path) if torch_private.has(path) else None
+        if self._original is not None:
+            torch_private.replace(path, functools.partial(around, self._original))
+
+    def remove(self) -> None:
+        if self._original is not None:
+            torch_private.replace(self._path, self._original)
+
+
+class Where:
+    """Follows a program through global hooks, between `install` and `remove`."""
+
+    def __init__(self) -> None:
+        self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._stacks = threading.local()
+        self._in_optimizer = 0
+        self.backwards = 0  #: backward passes so far
+        self._backward_done = self._stepped = False
+        self._in_seed = False
+        self._starts: list[int] = []  # sequence numbers at which the module changes, ascending
+        self._modules: list[str] = []
+        self._thread = threading.get_ident()
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        """Start to follow."""
+        self._thread = threading.get_ident()
+        self._handles = [
+            hooks.register_module_forward_pre_hook(self._enter),
+            hooks.register_module_forward_hook(self._leave, always_call=True),
+            optimizer_hooks.register_optimizer_step_pre_hook(self._optimizer(+1)),
+            optimizer_hooks.register_optimizer_step_post_hook(self._optimizer(-1)),
+            _Replaced("torch.autograd._make_grads", self._seed),
+        ]
+
+    def remove(self) -> None:
+        """Stop following."""
+        for handle in self._handles:
+            handle.remove()
+
+    def forget(self) -> None:
+        """A step is over, and its autograd graph gone: which module made which of its nodes is of no use any more."""
+        del self._starts[:], self._modules[:]
+
+    def enter(self) -> None:
+        """A function is called that begins a forward pass, unless one is under way or the backward pass calls it."""
+        if not self._stack() and current_graph_task_id() == -1:
+            self.next_step()
+
+    @contextlib.contextmanager
+    def in_step(self) -> Iterator[None]:
+        """While an optimizer steps that calls no hooks."""
+        self._in_optimizer += 1
+        try:
+            yield
+        finally:
+            self._in_optimizer -= 1
+            self._stepped = self._in_optimizer == 0
+
+    def next_step(self) -> None:
+        """Another step begins, or another forward pass in the same step."""
+        self._backward_done = self._stepped = False
+
+    def phase(self, *, mutates_gradient: bool) -> Phase:
+        """The phase of an op that is being dispatched."""
+        if current_graph_task_id() != -1:
+            self._backward_done = True
+            return Phase.BACKWARD
+        if self._in_seed:
+            return Phase.BACKWARD
+        after = self._stepped or (self._backward_done and not torch.is_grad_enabled())
+        return Phase.OPTIMIZER if self._in_optimizer or mutates_gradient or after else Phase.FORWARD
+
+    def module(self) -> str:
+        """The module of an op that is being dispatched; "" if it is in none."""
+        stack = self._stack()
+        if stack:
+            return stack[-1]
+        node = current_autograd_node() if current_graph_task_id() != -1 else None
+        if node is None:
+            return ""
+        at = bisect.bisect_right(self._starts, node._sequence_nr()) - 1
+        # An AccumulateGrad node has the largest number there is, and is in no module.
+        return self._modules[at] if 0 <= at < len(self._starts) - 1 else ""
+
+    def _stack(self) -> list[str]:
+        if not hasattr(self._stacks, "names"):
+            self._stacks.names = []
+        found: list[str] = self._stacks.names
+        return found
+
+    def know(self, modules: list[nn.Module]) -> None:
+        """These are all modules there are: each gets its name within its root, if it has none yet."""
+        children = {id(child) for module in modules for child in module.children()}
+        roots = [module for module in modules if id(module) not in children]
+        families = sum(any(True for _ in root.children()) for root in roots)
+        for root in roots:
+            own = type(root).__name__
+            for path, module in root.named_modules():
+                name = path if path and families == 1 else f"{own}.{path}" if path else own
+                self._names.setdefault(module, name)
+
+    def _enter(self, module: nn.Module, _: Any) -> None:
+        self.enter()
+        stack = self._stack()
+        if module not in self._names:  # made after the start
+            for path, child in module.named_modules():
+                own = type(module).__name__
+                self._names.setdefault(child, f"{own}.{path}" if path else own)
+        stack.append(self._names[module])
+        self._mark(stack)
+
+    def _leave(self, *_: Any) -> None:
+        stack = self._stack()
+        if stack:
+            stack.pop()
+        self._mark(stack)
+
+    def _mark(self, stack: list[str]) -> None:
+        """From the next autograd node on, we are in another module. Numbers count per thread: only ours is kept."""
+        if threading.get_ident() == self._thread:
+            self._starts.append(next_sequence_nr())
+            self._modules.append(stack[-1] if stack else "")
+
+    def _seed(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Around the function that makes the gradient of the loss, before the engine starts."""
+        self.backwards += 1
+        self._in_seed = True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self._in_seed = False
+
+    def _optimizer(self, by: int) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            self._in_optimizer += by
+            self._stepped = self._in_optimizer == 0
+
+        return hook
