@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from coopsim.capture.models import Amp, Attention, Optimizer
+from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
 
 Precision = Literal["tf32", "fp32"]
 
@@ -14,7 +14,7 @@ Precision = Literal["tf32", "fp32"]
 Where = Literal["phantom", "cuda", "fake"]
 
 #: Fields that are options of the command line by the same name.
-OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "steps", "warmup")
+OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "gradients", "steps", "warmup")
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,9 @@ class Job:
     arguments and does one training step on the device "cuda". out: the trace file. card: the GPU (`coopsim list
     hardware`) that is imitated and whose rates give the costs. precision: of float32 matrix products.
 
-    batch, optimizer, amp (bf16: under autocast) and attention are choices for a reference model, None being its own; a
-    file makes its own. steps are recorded after `warmup` others, so that what is recorded is the steady state.
+    batch, optimizer, amp (bf16: under autocast), attention and gradients (dropped or zeroed) are choices for a
+    reference model, None being its own; a file makes its own. steps are recorded after `warmup` others, so that what is
+    recorded is the steady state.
 
     device: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated `passes` times for
     it); "fake", with fake tensors, for a PyTorch without CUDA. cost_from: a table of measured costs
@@ -43,6 +44,7 @@ class Job:
     optimizer: Optimizer | None = None
     amp: Amp | None = None
     attention: Attention | None = None
+    gradients: Gradients | None = None
     device: Where = "phantom"
     cost_from: str | os.PathLike[str] = ""
     passes: int = 5

@@ -22,6 +22,7 @@ _CHOICES = {
     "optimizer": models.Optimizer,
     "amp": models.Amp,
     "attention": models.Attention,
+    "gradients": models.Gradients,
     "device": Where,
 }
 _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
@@ -77,7 +78,7 @@ def _check(job: Job) -> None:
     if job.batch is not None and job.batch < 1:
         raise CaptureError("batch must be at least 1")
     if job.is_file:
-        for what in ("batch", "optimizer", "amp", "attention"):
+        for what in ("batch", "optimizer", "amp", "attention", "gradients"):
             if getattr(job, what) is not None:
                 raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
         target.split(job.target)

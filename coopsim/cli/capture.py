@@ -17,6 +17,7 @@ def run(args: argparse.Namespace) -> int:
         optimizer=args.optimizer,
         amp=args.amp,
         attention=args.attention,
+        gradients=args.gradients,
         steps=args.steps,
         warmup=args.warmup,
         device=args.device,

@@ -197,7 +197,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     values = program.values
     n_values, n_ops = len(values), len(program.ops) - 1
     n_blocks = 2 * n_values + 2 if caching is None else 2 * len(caching.B)  # and barriers between segments
-    V = np.zeros((n_values, V_COLUMNS), np.int64)
+    V = _aligned(n_values, V_COLUMNS)
     V[:, : values.shape[1]] = values
     V[:, BLOCK] = V[:, CLASS] = -1
     V[:, NEXT_AT] = V[:, USES]

@@ -182,6 +182,22 @@ def test_choices_are_recorded(tmp_path: Path) -> None:
     assert "optimizer_state" in trace.role
 
 
+@pytest.mark.usefixtures("phantom_gpu")
+def test_gradients_are_dropped_or_zeroed(tmp_path: Path) -> None:
+    """Dropped, each step makes them; zeroed, they are there at the start and updated: added to, then zeroed."""
+    made, updated = {}, {}
+    for how in ("dropped", "zeroed"):
+        capture(Job("bilstm", tmp_path / how, batch=2, gradients=how))  # type: ignore[arg-type]
+        trace = load(tmp_path / how)
+        assert trace.header.get("gradients", "dropped") == how
+        gradients = {s for s, role in enumerate(trace.role) if role == "gradient"}
+        made[how] = len(gradients & {s for row in trace.creates for s in row})
+        updated[how] = len(gradients & {s for row in trace.mutates for s in row})
+    assert made["dropped"] >= 10
+    assert updated["zeroed"] == made["dropped"]
+    assert made["zeroed"] == 0
+
+
 def test_defaults() -> None:
     spos, bert = (models.get(name).setting() for name in ("spos", "bert-large"))
     assert spos.header == {

@@ -285,12 +285,13 @@ def test_a_feasibility_map_shows_every_replay_and_every_hole() -> None:
 
 
 def test_every_policy_has_a_look_of_its_own() -> None:
-    names = [*policies.names(), "coop:placement=low", "mine"]
+    names = [*policies.names(), "coop:placement=low", "coop:dead=keep", "mine"]
     looks = style.policies(names)
     assert set(looks) == set(names)
     fixed = [(look.color, look.marker) for name, look in looks.items() if name in ("coop", "lru", "dtr-oneflow")]
     assert len(set(fixed)) == 3
-    assert looks["coop:placement=low"].label == "Coop (placement=low)"
+    assert looks["coop:placement=low"].label == "Coop without two ends"
+    assert looks["coop:dead=keep"].label == "Coop (dead=keep)"
     assert style.policies(["b", "a"]) == style.policies(["a", "b"])
 
 
