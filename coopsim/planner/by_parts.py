@@ -10,7 +10,7 @@ import random
 import numpy as np
 
 from coopsim.planner.exact import FOUND, Search
-from coopsim.planner.items import Ints, Items
+from coopsim.planner.items import Ints
 from coopsim.planner.obstacles import obstacles
 from coopsim.planner.orders import Keys
 from coopsim.planner.sections import sections
@@ -28,13 +28,17 @@ def weight(items: int) -> int:
 
 
 class Attempt:
-    """One attempt to place all items below `target`. `offset` is -1 for what is not placed; `used` the work it took."""
+    """One attempt to place all items below `target`. `offset` is -1 for what is not placed; `used` the work it took.
 
-    def __init__(self, keys: Keys, target: int, number: int) -> None:
+    fixed: offsets of items that keep them, and -1 for the others.
+    """
+
+    def __init__(self, keys: Keys, target: int, number: int, fixed: Ints | None = None) -> None:
         self.items, self.keys, self.target, self.number = keys.items, keys, target, number
         self.size = SIZES[number % len(SIZES)]
         self.noise = random.Random(number)
-        self.offset = np.full(len(self.items), -1)
+        self.offset = np.full(len(self.items), -1) if fixed is None else fixed.copy()
+        self.movable = self.offset < 0
         self.used = self.failures = 0
         self.middle = keys.items.start + keys.items.end  # twice as late as that
         self.first = int(self.middle[np.argmax(keys.contention)])
@@ -55,7 +59,7 @@ class Attempt:
         chosen = self._outwards(waiting) if self.number % 2 else self._crowded(waiting)
         if not self.failures:
             return chosen
-        placed = np.flatnonzero(self.offset >= 0)
+        placed = np.flatnonzero(self.movable & (self.offset >= 0))
         centre = int(self.items.start[chosen].min() + self.items.end[chosen].max())
         near = np.argsort(np.abs(self.middle[placed] - centre), kind="stable")
         return np.concatenate([chosen, placed[near[: self.size * self.failures // 2]]])
@@ -71,7 +75,7 @@ class Attempt:
 
     def _outwards(self, waiting: Ints) -> Ints:
         """The next items after the first part or before it, whichever are more crowded."""
-        if len(waiting) == len(self.items):
+        if len(waiting) == np.count_nonzero(self.movable):
             return self._crowded(waiting)
         later = self.middle[waiting] >= self.first
         after, before = waiting[later], waiting[~later]
