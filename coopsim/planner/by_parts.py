@@ -30,14 +30,14 @@ def weight(items: int) -> int:
 class Attempt:
     """One attempt to place all items below `target`. `offset` is -1 for what is not placed; `used` the work it took.
 
-    fixed: offsets of items that keep them, and -1 for the others.
+    given: offsets of items that keep them, and -1 for the others.
     """
 
-    def __init__(self, keys: Keys, target: int, number: int, fixed: Ints | None = None) -> None:
+    def __init__(self, keys: Keys, target: int, number: int, given: Ints | None = None) -> None:
         self.items, self.keys, self.target, self.number = keys.items, keys, target, number
         self.size = SIZES[number % len(SIZES)]
         self.noise = random.Random(number)
-        self.offset = np.full(len(self.items), -1) if fixed is None else fixed.copy()
+        self.offset = np.full(len(self.items), -1) if given is None else given.copy()
         self.movable = self.offset < 0
         self.used = self.failures = 0
         self.middle = keys.items.start + keys.items.end  # twice as late as that

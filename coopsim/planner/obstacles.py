@@ -35,10 +35,10 @@ class Obstacles:
 
 def obstacles(items: Items, found: Sections, around: Items, offset: Ints) -> Obstacles:
     """What is in the way of `items`, if those of `around` lie at these offsets."""
-    fixed = np.stack([around.start, around.end, offset, offset + around.bytes], axis=1)
-    fixed = fixed[np.argsort(offset, kind="stable")]
+    standing = np.stack([around.start, around.end, offset, offset + around.bytes], axis=1)
+    standing = standing[np.argsort(offset, kind="stable")]
     at = times(items, found)
-    return Obstacles(_blocks(items.start, items.end, fixed), _blocks(at, at + 1, fixed))
+    return Obstacles(_blocks(items.start, items.end, standing), _blocks(at, at + 1, standing))
 
 
 def nothing(n: int, m: int) -> Obstacles:
@@ -47,29 +47,29 @@ def nothing(n: int, m: int) -> Obstacles:
     return Obstacles(Blocks(rows, np.zeros(n + 1, np.int64)), Blocks(rows, np.zeros(m + 1, np.int64)))
 
 
-def _blocks(start: Ints, end: Ints, fixed: Ints) -> Blocks:
+def _blocks(start: Ints, end: Ints, standing: Ints) -> Blocks:
     at = np.zeros(len(start) + 1, np.int64)
     rows = np.zeros((0, 2), np.int64)
-    _merge(start, end, fixed, at, rows)  # counts them
+    _merge(start, end, standing, at, rows)  # counts them
     rows = np.zeros((at[-1], 2), np.int64)
-    _merge(start, end, fixed, at, rows)
+    _merge(start, end, standing, at, rows)
     return Blocks(rows, at)
 
 
 @kernel
-def _merge(start: Any, end: Any, fixed: Any, at: Any, rows: Any) -> None:
+def _merge(start: Any, end: Any, standing: Any, at: Any, rows: Any) -> None:
     """List what is alive with each stretch of time; nothing is written where `rows` are too few."""
     n = 0
     for k in range(len(start)):
         at[k], top = n, -1
-        for j in range(len(fixed)):
-            if fixed[j, _FROM] >= end[k] or start[k] >= fixed[j, _UNTIL] or fixed[j, _HIGH] <= top:
+        for j in range(len(standing)):
+            if standing[j, _FROM] >= end[k] or start[k] >= standing[j, _UNTIL] or standing[j, _HIGH] <= top:
                 continue
-            if fixed[j, _LOW] > top:
+            if standing[j, _LOW] > top:
                 n += 1
                 if n <= len(rows):
-                    rows[n - 1, 0] = fixed[j, _LOW]
-            top = fixed[j, _HIGH]
+                    rows[n - 1, 0] = standing[j, _LOW]
+            top = standing[j, _HIGH]
             if n <= len(rows):
                 rows[n - 1, 1] = top
     at[len(start)] = n
