@@ -16,6 +16,7 @@ class Block(nn.Module):
     def forward(self, x):
         if self.fails:
             raise RuntimeError
+        blocks.op("an op", 3, 5)
         return x + self.layers(x)
 
 def body(depth=3):
@@ -23,6 +24,11 @@ def body(depth=3):
 
 models = Models()
 blocks = Blocks(models)
+
+def measured():
+    # of the last model: the bytes that its blocks keep, and what their ops cost
+    return [[b["kept_bytes"], *(op["ns"] for op in b["ops"])] for b in blocks.levels(len(models.models) - 1)[0]]
+
 x = torch.randn(8, 64, device="cuda")
 x @ x.T  # cuBLAS takes its workspace
 firsts = {
@@ -37,12 +43,12 @@ for name, (first, call) in firsts.items():
     first, then = first.cuda(), body()
     for _ in range(2):
         then(call(first)).sum().backward()
-    found[name] = [block["kept_bytes"] for block in blocks.levels(len(models.models) - 1)[0]]
+    found[name] = measured()
 
 shared = Block().cuda()
 for net in (nn.Sequential(shared, Block().cuda()), nn.Sequential(Block().cuda(), shared)):
     net(x).sum().backward()
-found["shared"] = [block["kept_bytes"] for block in blocks.levels(len(models.models) - 1)[0]]
+found["shared"] = measured()
 
 failing = body()
 failing(x)
@@ -52,7 +58,7 @@ try:
 except RuntimeError:
     failing[1].fails = False
 failing(x).sum().backward()
-found["failing"] = [block["kept_bytes"] for block in blocks.levels(len(models.models) - 1)[0]]
+found["failing"] = measured()
 answer(found)
 """
 
@@ -61,6 +67,6 @@ def test_a_module_without_blocks_is_called_before_one_with_blocks(on_phantom: Ru
     """Each block keeps its hidden values before and after GELU, beyond its result."""
     found = on_phantom(SEVERAL)
     hidden = 2 * 8 * 4 * 64 * 4
-    assert found.pop("shared") == [hidden] * 2
-    assert all(kept == [hidden] * 3 for kept in found.values()), found
+    assert found.pop("shared") == [[hidden, 3]] * 2
+    assert all(kept == [[hidden, 3]] * 3 for kept in found.values()), found
     assert len(found) == 6

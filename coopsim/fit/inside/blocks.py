@@ -26,6 +26,7 @@ class Blocks:
         self._ops: dict[int, dict[str, list[int]]] = {}
         self._by_name: list[dict[str, nn.Module]] = []
         models.on_first_call.append(self._meet)
+        models.around.append(lambda *_: self._inside.clear())  # a block that raised an error has not left
         hooks.register_module_forward_pre_hook(self._enter)
         hooks.register_module_forward_hook(self._leave)
 
@@ -57,11 +58,10 @@ class Blocks:
             tally[1] += nbytes
 
     def _leave(self, module: nn.Module, _: Any, result: Any) -> None:
-        before = None
-        while before is None and any(block == id(module) for block, _ in self._inside):
-            block, nbytes = self._inside.pop()  # one that raised an error has not left
-            before = nbytes if block == id(module) else None
-        if before is not None and torch.is_grad_enabled() and current_graph_task_id() == -1:
+        if not self._inside or self._inside[-1][0] != id(module):
+            return
+        _, before = self._inside.pop()
+        if torch.is_grad_enabled() and current_graph_task_id() == -1:
             kept = torch.cuda.memory_allocated() - before - _nbytes(result)
             self._kept[id(module)] = max(self._kept[id(module)], kept)
 
