@@ -76,7 +76,7 @@ class Search:
         ):
             requests = Path(folder, "requests.npy")
             self._survey = survey = self._trials.survey(requests)
-            if not survey.report.steps:
+            if not survey.report.steps and survey.report.outcome == "ok":
                 self._trials.notes.append(
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
                 )
@@ -87,7 +87,7 @@ class Search:
                 )
             batch = self._batch(survey)
             self._fits = self._fits_as_it_is(survey)
-            if self._fits:
+            if self._fits or survey.report.outcome == "oom":
                 return replace(self.so_far(), larger=self._larger(batch) if batch else None)
             if not survey.trains:
                 title, needs = self._trials.script.title, human(survey.needs_bytes)
@@ -121,16 +121,26 @@ class Search:
             runs=self._trials.runs.count,
             card=self._trials.script.card,
             notes=tuple(self._trials.notes),
+            failed=self._survey.report.out_of_memory if self._survey.report.outcome == "oom" else None,
         )
 
     def _fits_as_it_is(self, survey: Survey) -> bool:
-        total = self._trials.script.total_bytes
-        if survey.report.peak_device_bytes <= total and survey.report.memory_fraction is None:
+        total, first = self._trials.script.total_bytes, survey.report
+        limited = first.memory_fraction is not None
+        if not (first.ooms or limited) and first.peak_device_bytes <= total:
             return True
-        if survey.needs_bytes > total:
+        adapts = first.ooms > 0 and (first.outcome == "ok" or limited)  # to what the card has, or to a part of it
+        if survey.needs_bytes > total and not adapts:
             return False
         report = self._trials.run("as it is", Changes(), memory_bytes=total)
-        return report is not None and report.outcome == "ok"
+        if report is None or report.outcome == "oom":
+            return False
+        if adapts:
+            self._survey = replace(survey, needs_bytes=report.peak_device_bytes, report=report)
+        if report.ooms:
+            times = "once" if report.ooms == 1 else f"{report.ooms} times"
+            self._trials.notes.append(f"memory runs out {times}, and the script goes on")
+        return True
 
     def _batch(self, survey: Survey) -> Batch | None:
         if not batches.has_place(self._template):
@@ -176,7 +186,8 @@ class Search:
 
         def run_with(n: int) -> Report:
             with trials.runs.one(f"with {n}") as ended:
-                report = heard(replace(script, command=batch.command(n)))
+                wanted = replace(script, command=batch.command(n))
+                report = trials.judged(heard(wanted), Changes(), wanted)
                 ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 

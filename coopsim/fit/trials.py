@@ -29,7 +29,8 @@ class Trials:
     """`runs` says every run. `found` gets every remedy that works as soon as it is known, the best by its key.
 
     `failed` are changes with which the script fails for another reason than memory, and the reason. `notes` are said
-    with the verdict. `stopped`: no run is begun. `execute` runs a script, here or on a cluster.
+    with the verdict. `stopped`: no run is begun. `execute` runs a script, here or on a cluster. `first` is the run of
+    the script as it is.
     """
 
     script: Script
@@ -39,6 +40,7 @@ class Trials:
     notes: list[str] = field(default_factory=list)
     execute: Local = field(default_factory=Local)
     stopped: bool = False
+    first: Report | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -56,13 +58,19 @@ class Trials:
         script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
         script.words()  # there is such a command, or nothing begins
         with self.runs.one("as it is, with memory enough") as ended:
-            report = heard(script, requests)
+            self.first = report = heard(script, requests)
             needs = self.needs(report, requests)
-            ended(f"needs {human(needs)}, the card has {human(self.script.total_bytes)}")
+            more = "more than " if report.outcome == "oom" else ""
+            ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
         return read(report, needs)
 
     def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
-        """The smallest memory that serves the requests of a run, by the allocator alone."""
+        """The smallest memory that serves the requests of a run, by the allocator alone.
+
+        Of one that ran out of memory: what it held then, with what it asked for.
+        """
+        if report.outcome == "oom" and (failed := report.out_of_memory) is not None:
+            return max(report.peak_device_bytes, report.context_bytes + failed.allocated_bytes + failed.requested_bytes)
         if not requests.exists():
             return report.peak_device_bytes
         part = report.memory_fraction or 1.0
@@ -88,7 +96,7 @@ class Trials:
         script = changed(script, changes)
         with self.runs.one(what) as ended:
             try:
-                report = self.execute(script)
+                report = self.judged(self.execute(script), changes, script)
             except CoopsimError as e:
                 self.failed[changes] = str(e)
                 if not self.stopped:
@@ -97,6 +105,21 @@ class Trials:
             taken = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
             ended(taken + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
             return report
+
+    def judged(self, report: Report, changes: Changes, script: Script) -> Report:
+        """A run in which memory ran out, unlike the first, is none that fits, though the script caught that.
+
+        Raises CoopsimError if it took far fewer steps than the first, as where a script catches another error.
+        """
+        first = self.first
+        if first is None or report.outcome == "oom":
+            return report
+        if report.ooms and not first.ooms:
+            return replace(report, outcome="oom")
+        alike = script.command == self.script.command and not changes.cards and not changes.live
+        if first.steps and report.steps < (first.steps / 2 if alike else 1):
+            raise CoopsimError(f"it ends well, but after {report.steps} of {first.steps} optimizer steps")
+        return report
 
     def verify(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy | None:
         """Run the remedy with the changes that stand for it; the remedy with what that said, None if it does not fit.

@@ -7,7 +7,7 @@ from coopsim.fit import rows
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.trials import MARGIN
 from coopsim.phantom import profiles
-from coopsim.script import margin
+from coopsim.script import OutOfMemory, margin
 from coopsim.script.largest import Largest
 from coopsim.text import human
 
@@ -18,8 +18,9 @@ class Fit:
 
     needs_bytes: the smallest memory for the script as it is. remedies: the verified ones; those that keep the numbers
     first, then the fastest; where there is none, what comes nearest. larger: the largest batch that trains, where the
-    script fits and has a place for it. basis: what times are predicted from. runs: how often the script was run. notes:
-    what kind of remedy could not be tried, and why.
+    script fits, or no card has enough for it, and it has a place for the batch. basis: what times are predicted from.
+    runs: how often the script was run. notes: what kind of remedy could not be tried, and why. failed: where memory ran
+    out on a card without end; needs_bytes is what the script needs at least then.
     """
 
     fits: bool
@@ -31,6 +32,7 @@ class Fit:
     card: str
     larger: Largest | None = None
     notes: tuple[str, ...] = ()
+    failed: OutOfMemory | None = None
 
     @property
     def too_close(self) -> bool:
@@ -62,17 +64,27 @@ class Fit:
         needs = human(self.needs_bytes)
         has = f"the {profiles.get(self.card).title} has {human(self.memory_bytes)}"
         close = f"Too close to call: needs {needs}, {has}: {margin.text(self.needs_bytes, self.memory_bytes)}"
+        if not self.fits and self.failed is not None:
+            asked = f"asked for {human(self.failed.requested_bytes)}"
+            asked += f" at {self.failed.place}" if self.failed.place else ""
+            by = f"{self.failed.op}, " if self.failed.op else ""
+            return [f"Does not fit: {asked} ({by}{self.failed.phase} of step {self.failed.step}), {has}"]
         if not self.fits:
             return [close if self.too_close else f"Does not fit: needs {needs}, {has}"]
         room = human(self.memory_bytes - self.needs_bytes)
         lines = [close if self.too_close else f"Fits: needs {needs}, {has}. Room: {room}"]
-        if self.larger is not None and self.larger.value is not None:
-            more = "" if self.larger.fails is None else f", {self.larger.fails} does not"
-            more += f"; with more the script fails: {self.larger.refused}" if self.larger.refused else ""
-            lines.append(f"Largest batch: {self.larger.value} trains{more}")
-        return [*lines, *self.notes]
+        return [*lines, *self._largest(), *self.notes]
+
+    def _largest(self) -> list[str]:
+        if self.larger is None or self.larger.value is None:
+            return []
+        more = "" if self.larger.fails is None else f", {self.larger.fails} does not"
+        more += f"; with more the script fails: {self.larger.refused}" if self.larger.refused else ""
+        return [f"Largest batch: {self.larger.value} trains{more}"]
 
     def _remedies(self) -> list[str]:
+        if self.failed is not None:
+            return [*self._largest(), "No remedy was tried, as no card has so much", *self.notes]
         if not self.remedies:
             return ["", "Nothing that was tried makes it fit", *self.notes]
         lines = [] if self.solved else ["", "Nothing that was tried makes it fit. This comes nearest:"]

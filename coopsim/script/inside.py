@@ -10,7 +10,9 @@ import json
 import os
 import signal
 import sys
+import threading
 import traceback
+from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,8 @@ def install() -> None:
     sys.meta_path.insert(0, AfterImport("torch._dynamo", process.dynamo))
     sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", process.kernels))
     sys.excepthook = process.uncaught
+    threading.excepthook = functools.partial(process.uncaught_by_thread, threading.excepthook)
+    sys.meta_path.insert(0, AfterImport("multiprocessing.process", process.part))
     os.register_at_fork(after_in_child=process.forget)
     atexit.register(process.end)
 
@@ -67,6 +71,7 @@ class _Process:
         self._watch: Watch | None = None
         self._guest: guest.Guest | None = None
         self._error: dict[str, str] | None = None
+        self._by_thread: tuple[dict[str, str], int] | None = None  #: what ended a thread, and after how many steps
 
     def begin(self, _torch: ModuleType) -> None:
         """torch is there."""
@@ -96,6 +101,36 @@ class _Process:
 
     def uncaught(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
         """In place of sys.excepthook: remember what ended the script."""
+        self._error = self._told(error)
+        if self._task.traceback:
+            traceback.print_exception(kind, error, where)
+
+    def uncaught_by_thread(self, original: Callable[[Any], Any], ended: "threading.ExceptHookArgs") -> None:
+        """In place of threading.excepthook: the program goes on, and may end as if nothing had been."""
+        if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
+            self._by_thread = self._told(ended.exc_value), self._steps
+        original(ended)
+
+    def part(self, module: ModuleType) -> None:
+        """multiprocessing is there: it prints what ends a process, and sys.excepthook hears nothing of it."""
+        run = module.BaseProcess.run
+
+        @functools.wraps(run)
+        def heard(one: Any) -> None:
+            try:
+                run(one)
+            except Exception as error:
+                self._error = self._told(error)
+                raise
+
+        module.BaseProcess.run = heard
+
+    @property
+    def _steps(self) -> int:
+        return self._watch.steps if self._watch is not None else 0
+
+    def _told(self, error: BaseException) -> dict[str, str]:
+        """What the report says of an error."""
         root = places.root_of(error)
         first = _first_line(root)
         said = f"{type(root).__name__}: {first}" if first else type(root).__name__
@@ -106,9 +141,7 @@ class _Process:
 
             lack = toolchain.missing()
             said += f"; a Triton kernel {lack}" if lack else ""
-        self._error = {"place": places.of_error(root) or places.of_error(error), "error": said}
-        if self._task.traceback:
-            traceback.print_exception(kind, error, where)
+        return {"place": places.of_error(root) or places.of_error(error), "error": said}
 
     def forget(self) -> None:
         """This is a fork of the process (a worker that loads data): it leaves no report."""
@@ -120,6 +153,8 @@ class _Process:
 
     def end(self) -> None:
         """The script has ended."""
+        if self._error is None and self._by_thread is not None and self._by_thread[1] == self._steps:
+            self._error = self._by_thread[0]  # no step has followed
         found: dict[str, Any] = {"error": self._error}
         try:
             found |= {"guest": self._guest.end()} if self._guest is not None else {}

@@ -24,12 +24,15 @@ _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
 def here() -> str:
-    """file:line of the program's main thread; "" if no frame of it is the user's."""
-    frame: FrameType | None
-    if threading.current_thread() is threading.main_thread():
-        frame = sys._getframe(1)
-    else:  # autograd's threads have no frames of the user's: it waits in the main one
-        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    """file:line of this thread, or of the main one; "" if no frame of either is the user's."""
+    own = _own(sys._getframe(1))
+    if own or threading.current_thread() is threading.main_thread():
+        return own
+    # autograd's threads have no frames of the user's: it waits in the main one
+    return _own(sys._current_frames().get(threading.main_thread().ident or 0))
+
+
+def _own(frame: FrameType | None) -> str:
     while frame is not None:
         if is_own(frame.f_code.co_filename):
             return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -64,10 +64,11 @@ class OutOfMemory:
 class Report:
     """A run. Bytes of the caching allocator, but for `peak_device_bytes`: all that was taken of the card.
 
-    `outcome` is "oom" if memory ran out and the script did not end well. `needs_data` are ops whose results have sizes
-    that depend on data, which the phantom does not have. `graph_breaks` are where torch.compile's graphs end. Peaks of
-    the first step are those until its end, of a steady one those of the last; None before there is one. `processes` is
-    how many processes of the script used the GPU; the figures are those of the one that reserved most.
+    `outcome` is "oom" if memory ran out and the script did not end well, or caught that and took no optimizer step any
+    more. `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have.
+    `graph_breaks` are where torch.compile's graphs end. Peaks of the first step are those until its end, of a steady
+    one those of the last; None before there is one. `processes` is how many processes of the script used the GPU; the
+    figures are those of the one that reserved most.
     `smallest_memory_bytes` is the card's memory, context included.
     Of a job of `world_size` ranks, `ranks_per_node` of them on a machine of `cards_per_node`, `ranks` holds a report of
     each that was run, and the rest is that of one of them: of those that ran out of memory, or else of all, the one

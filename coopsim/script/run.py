@@ -108,13 +108,14 @@ def _report(script: Script, ran: start.Ran) -> Report:
             raise CaptureError(f"{script.title} left no report: it ended at once, as by os._exit or a signal")
         raise _unused(script)
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
-    oom = code != 0 and any(r["ooms"] for r in used)
+    # Who starts a process, or catches an error, may end well all the same: the figures are not those of a whole run.
+    oom = any(r["gave_up"] or (r["ooms"] and (code or r["error"])) for r in used)
     if not oom:
-        _explain(script, code, reports)
+        _explain(script, code or int(bool(most["error"])), reports)
     if most["compile_asked"] and not most["compiled_graphs"] and most["graph_breaks"]:
         lost = most["graph_breaks"][-1]
         raise CaptureError(f"{lost['place']}: torch.compile compiled nothing: {lost['reason']}")
-    seen = most["out_of_memory"]
+    seen = next((r["out_of_memory"] for r in (most, *used) if r["out_of_memory"]), None)
     keys = (
         "steps",
         "peak_allocated_bytes",

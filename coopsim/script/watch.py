@@ -53,6 +53,7 @@ class Watch:
         self._device = Control()
         self._steps = self._backwards = 0
         self._ooms: list[dict[str, Any]] = []
+        self._failed_to_train = False  #: the last time that memory ran out
         self._clock: int | None = None
         model = CostModel(card, task.precision)
         self._recorder = _Watcher(PhantomDevice(card), model, clock.Clock(self._device, model))
@@ -84,6 +85,11 @@ class Watch:
         """torch._inductor.runtime.triton_heuristics is there."""
         if self._recording is not None:
             inductor.watch_kernels(self._recorder)
+
+    @property
+    def steps(self) -> int:
+        """Of the optimizer, so far."""
+        return self._steps
 
     @property
     def recorder(self) -> "_Watcher":
@@ -127,6 +133,7 @@ class Watch:
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
             "out_of_memory": self._ooms[-1] if self._ooms else None,
+            "gave_up": self._failed_to_train and self._ooms[-1]["step"] > self._steps,
             "needs_data": [
                 {"op": op, "place": place, "calls": calls} for (op, place), calls in self._recorder.sizes.most_common()
             ],
@@ -172,6 +179,7 @@ class Watch:
     def _out_of_memory(self, device: int, asked: int, _total: int, _free: int) -> None:
         """Called by the allocator when it has tried everything, before it raises."""
         recorder = self._recorder
+        self._failed_to_train = torch.is_grad_enabled() or recorder.where.backwards > 0
         stats = torch.cuda.memory_stats(device)
         roles.assign(roles.Objects.now(), recorder.ledger)
         by_role: Counter[str] = Counter()

@@ -21,23 +21,23 @@ class Blocks:
     def __init__(self, models: Models) -> None:
         self._names: list[list[list[str]]] = []
         self._kept: dict[int, int] = {}
-        self._before: dict[int, int] = {}
         self._cached: set[int] = set()
-        self._inside: list[int] = []
+        self._inside: list[tuple[int, int]] = []  #: blocks whose forward pass is under way, and the bytes before it
         self._ops: dict[int, dict[str, list[int]]] = {}
         self._by_name: list[dict[str, nn.Module]] = []
         models.on_first_call.append(self._meet)
+        models.around.append(lambda *_: self._inside.clear())  # a block that raised an error has not left
+        hooks.register_module_forward_pre_hook(self._enter)
+        hooks.register_module_forward_hook(self._leave)
 
     def _meet(self, _: int, model: nn.Module) -> None:
         levels = repeated(model)
         self._names.append(levels)
         self._by_name.append({name: model.get_submodule(name) for names in levels for name in names})
-        if not self._kept:
-            hooks.register_module_forward_pre_hook(self._enter)
-            hooks.register_module_forward_hook(self._leave)
-        self._kept |= {id(block): 0 for block in self._by_name[-1].values()}
         for block in self._by_name[-1].values():
-            block.register_forward_pre_hook(self._given, with_kwargs=True)
+            if id(block) not in self._kept:  # unless another model has it, too
+                block.register_forward_pre_hook(self._given, with_kwargs=True)
+            self._kept.setdefault(id(block), 0)
 
     def _given(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         named = any(kwargs.get(name) is not None for name in _CACHES)
@@ -46,23 +46,22 @@ class Blocks:
 
     def _enter(self, module: nn.Module, _: Any) -> None:
         if id(module) in self._kept:
-            self._before[id(module)] = torch.cuda.memory_allocated()
             if not self._inside:
                 self._ops[id(module)] = {}
-            self._inside.append(id(module))
+            self._inside.append((id(module), torch.cuda.memory_allocated()))
 
     def op(self, name: str, cost: int, nbytes: int) -> None:
         """An op has run: is it part of a block's forward pass?"""
         if self._inside and current_graph_task_id() == -1:
-            tally = self._ops[self._inside[0]].setdefault(name, [0, 0])
+            tally = self._ops[self._inside[0][0]].setdefault(name, [0, 0])
             tally[0] += cost
             tally[1] += nbytes
 
     def _leave(self, module: nn.Module, _: Any, result: Any) -> None:
-        before = self._before.pop(id(module), None)
-        if before is not None:
-            self._inside.remove(id(module))
-        if before is not None and torch.is_grad_enabled() and current_graph_task_id() == -1:
+        if not self._inside or self._inside[-1][0] != id(module):
+            return
+        _, before = self._inside.pop()
+        if torch.is_grad_enabled() and current_graph_task_id() == -1:
             kept = torch.cuda.memory_allocated() - before - _nbytes(result)
             self._kept[id(module)] = max(self._kept[id(module)], kept)
 
