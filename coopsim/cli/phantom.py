@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import files, renamed, text
+from coopsim.cli import phantom_gate
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.phantom import profiles
@@ -24,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.script import run as run_script
 
     command = command_of(args, "phantom run")
+    is_gate = phantom_gate.is_asked_for(args)
     if args.largest and args.compile_budget is None:
         from coopsim.cli import phantom_largest
 
@@ -47,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         ranks=args.ranks,
         nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
     )
+    if is_gate:
+        return phantom_gate.run(args, script)
     if args.compile_budget is not None:
         from coopsim.cli import phantom_compile
 

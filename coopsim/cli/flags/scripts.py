@@ -104,6 +104,13 @@ def phantom(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--ranks", metavar="0,7|all", help="ranks to run, in a job of several (default: 0)")
     p.add_argument(
+        "--max-memory", metavar="B", help="fail (exit code 1) if it takes more of the card, the context included"
+    )
+    p.add_argument(
+        "--baseline", metavar="F", help="fail (exit code 1) if its peaks are not those in this file, byte for byte"
+    )
+    p.add_argument("--update", action="store_true", help="with --baseline: write this run's peaks there instead")
+    p.add_argument(
         "--snapshot", metavar="F", help="write PyTorch's memory snapshot: when memory runs out, or else at the end"
     )
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")

@@ -1,0 +1,49 @@
+"""coopsim phantom run --max-memory B, --baseline F: does a script take no more of the card than it may?"""
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from coopsim.cli import phantom_ranks as ranks
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.script import Script
+
+_OTHERS = ("fit", "largest", "compile_budget", "fewest_ranks", "snapshot", "trace")
+
+
+def is_asked_for(args: argparse.Namespace) -> bool:
+    """Whether this is a gate. CoopsimError for options that do not go together."""
+    gate = args.max_memory is not None or args.baseline is not None
+    if args.update and args.baseline is None:
+        raise CoopsimError("--update is of --baseline")
+    if gate:
+        other = next((name for name in _OTHERS if getattr(args, name)), None)
+        if other or ranks.several(args.ranks):
+            option = f"--{other.replace('_', '-')}" if other else "--ranks of several"
+            raise CoopsimError(f"--max-memory and --baseline are of one run; leave {option} out")
+    return gate
+
+
+def run(args: argparse.Namespace, script: "Script") -> int:
+    """Exit code 0 if it passes, 1 if not."""
+    from coopsim import gate
+    from coopsim.gate import summary
+    from coopsim.script.memory import of_card
+
+    limit = of_card(args.gpu, args.max_memory, "--max-memory")
+    baseline = gate.Baseline.read(args.baseline) if args.baseline else None
+    verdict = gate.check(script, limit=limit, baseline=baseline, update=args.update)
+    if baseline and args.update and verdict.peaks:
+        baseline.write()
+    summary.append(verdict)
+    if args.json:
+        found = {"passed": verdict.passed, "run": verdict.name, "failures": verdict.failures, "notes": verdict.notes}
+        found["peaks"] = verdict.peaks.to_json() if verdict.peaks else None
+        found["out_of_memory"] = asdict(oom) if (oom := verdict.report.out_of_memory) else None
+        print(json.dumps(found, indent=2))
+    else:
+        print(summary.text_of(verdict))
+    return 0 if verdict.passed else 1

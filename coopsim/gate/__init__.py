@@ -1,0 +1,11 @@
+"""A gate for the memory of training scripts: a limit, or a baseline that is committed. It needs no GPU.
+
+`check` runs a script on the phantom GPU and says whether it passes; `coopsim phantom run --max-memory` and
+`--baseline` and the pytest plugin (gate/plugin.py) are made of it.
+"""
+
+from coopsim.gate.baseline import Baseline
+from coopsim.gate.check import Verdict, check
+from coopsim.gate.peaks import Peaks
+
+__all__ = ["Baseline", "Peaks", "Verdict", "check"]

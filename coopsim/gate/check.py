@@ -1,0 +1,125 @@
+"""Run a script on the phantom GPU, and hold what it takes against a limit and a baseline."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from coopsim.gate.baseline import Baseline
+from coopsim.gate.lines import Line, at_peak
+from coopsim.gate.peaks import Peaks
+from coopsim.script import Report, Script, run
+from coopsim.snapshot.model import read
+from coopsim.text import human
+
+K = TypeVar("K")
+
+_MOST = 8  #: lines that are named
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`failures` is empty if the run passes: a line each. `peaks` None: it ran out of memory.
+
+    `notes` say what has changed without being a failure. `numbers` are the lines' numbers, for people.
+    """
+
+    name: str
+    report: Report
+    peaks: Peaks | None
+    before: Peaks | None
+    failures: list[str]
+    notes: list[str]
+    numbers: dict[Line, int]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.failures
+
+
+def check(
+    script: Script,
+    *,
+    name: str = "",
+    limit: int | None = None,
+    baseline: Baseline | None = None,
+    update: bool = False,
+) -> Verdict:
+    """Run it once. CaptureError if the script fails, PhantomError if there can be no phantom GPU here.
+
+    name: of the run in the baseline (default: the command). limit: the most bytes of the card that it may take, the
+    context included. baseline: the run must take as many bytes as are written there, no more and no fewer; with
+    `update` they are written instead, by `Baseline.write`, which is the caller's.
+    """
+    name = name or script.title
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        snapshot = Path(folder, "snapshot.pickle")
+        report = run(script, snapshot=snapshot)
+        lines, numbers = at_peak(read(snapshot)) if snapshot.exists() else ({}, {})
+    before = baseline.runs.get(name) if baseline else None
+    if report.outcome == "oom":
+        assert report.out_of_memory
+        memory = human(report.memory_bytes)
+        return Verdict(name, report, None, before, [f"{report.out_of_memory.title}, with {memory}"], [], numbers)
+    peaks = Peaks.of(report, lines)
+    failures, notes = [], []
+    if limit is not None and peaks.device > limit:
+        failures.append(
+            f"takes {human(peaks.device)} of the card, {human(peaks.device - limit)} more than {human(limit)}"
+        )
+    if baseline is not None and update:
+        baseline.runs[name] = peaks
+        if before is None or before.to_json() != peaks.to_json():
+            notes.append(f"{baseline.path}: written anew")
+    elif baseline is not None and before is None:
+        failures.append(f"{baseline.path} has no run {name!r}; write it with --update")
+    elif before is not None:
+        failures += _against(before, peaks)
+        notes += [f"{k}: {v} was {before.versions.get(k)}" for k, v in peaks.versions.items()
+                  if before.versions.get(k) != v]  # fmt: skip
+    if failures:
+        failures += _grown(before, peaks, numbers)
+    return Verdict(name, report, peaks, before, failures, notes, numbers)
+
+
+def _against(before: Peaks, now: Peaks) -> list[str]:
+    """A line for each figure that differs."""
+    found = [f"runs on {now.gpu}; the baseline is of {before.gpu}"] if before.gpu != now.gpu else []
+    for figure in ("allocated", "reserved"):
+        was, is_ = getattr(before, figure), getattr(now, figure)
+        if was != is_:
+            found.append(f"{figure} at the peak: {is_} bytes, {_difference(is_ - was)} than the {was} of the baseline")
+    return found
+
+
+def _difference(nbytes: int) -> str:
+    return f"{human(abs(nbytes))} {'more' if nbytes > 0 else 'less'}"
+
+
+def _grown(before: Peaks | None, now: Peaks, numbers: dict[Line, int]) -> list[str]:
+    """What holds the memory at the peak; beside a baseline, what has changed."""
+    if before is None:
+        by_kind = {kind: (nbytes, 0) for kind, nbytes in now.kinds.items()}
+        by_line = {line: (nbytes, 0) for line, nbytes in now.lines.items()}
+    else:
+        by_kind = _changes(before.kinds, now.kinds)
+        by_line = _changes(before.lines, now.lines)
+    compared = before is not None
+    found = [f"  {_shown(*change, compared):>24}  {kind}" for kind, change in by_kind.items()]
+    for line, change in list(by_line.items())[:_MOST]:
+        number = f"{line.file}:{numbers[line]}: " if numbers.get(line) else ""
+        found.append(f"  {_shown(*change, compared):>24}  {number}{line.text or line.title}")
+    return found
+
+
+def _changes(before: dict[K, int], now: dict[K, int]) -> dict[K, tuple[int, int]]:
+    """Bytes now and before of what differs, what has grown most first."""
+    keys = [*now, *(key for key in before if key not in now)]
+    found = {key: (now.get(key, 0), before.get(key, 0)) for key in keys}
+    changed = {key: pair for key, pair in found.items() if pair[0] != pair[1]}
+    return dict(sorted(changed.items(), key=lambda one: one[1][1] - one[1][0]))
+
+
+def _shown(now: int, before: int, compared: bool) -> str:
+    return f"{'+' if now > before else '-'}{human(abs(now - before))}" if compared else human(now)

@@ -1,0 +1,116 @@
+"""The pytest plugin: a test fails if what it does takes more memory of a card than it may. No GPU is needed.
+
+    @pytest.mark.gpu_peak("rtx-3060", "11GiB")
+    def test_training_step():
+        ...                                       # trains on the device "cuda"
+
+    @pytest.mark.gpu_peak("rtx-3060", script="python train.py --epochs 1")
+    def test_train(): ...
+
+The test's function, with its fixtures, runs in a process of its own on the phantom GPU; so does the script, in its
+place. With `--gpu-peaks FILE` peaks must also be those in the file, byte for byte; `--gpu-peaks-update` writes them.
+"""
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from coopsim.gate import Baseline, Verdict
+
+MARK = "gpu_peak"
+_INSIDE = "COOPSIM_GATE_INSIDE"  #: is set where a marked test is to run as it is
+_PYTEST = ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+_STASH: "pytest.StashKey[Baseline | None]" = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Two options."""
+    group = parser.getgroup("coopsim", "memory of the GPU, without a GPU")
+    group.addoption("--gpu-peaks", metavar="FILE", help=f"peaks of tests marked {MARK} must be those in this file")
+    group.addoption("--gpu-peaks-update", action="store_true", help="write them there instead")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the mark."""
+    config.addinivalue_line(
+        "markers",
+        f'{MARK}(card, limit=None, script=None): run on the phantom GPU, and take at most "11GiB" of the card',
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
+    """A marked test runs elsewhere; its verdict is what fails here."""
+    mark = pyfuncitem.get_closest_marker(MARK)
+    if mark is None or os.environ.get(_INSIDE):
+        return None
+    verdict = _verdict(pyfuncitem, *_read(mark))
+    text = _text(verdict)
+    pyfuncitem.add_report_section("call", "gpu memory", text)
+    if not verdict.passed:
+        pytest.fail(text, pytrace=False)
+    return True
+
+
+def _read(mark: pytest.Mark) -> tuple[str, str | None, str | None]:
+    def of(card: str, limit: str | None = None, script: str | None = None) -> tuple[str, str | None, str | None]:
+        return card, limit, script
+
+    try:
+        return of(*mark.args, **mark.kwargs)
+    except TypeError as e:
+        pytest.fail(f'{MARK}: {e}; write it as @pytest.mark.{MARK}("rtx-3060", "11GiB")', pytrace=False)
+
+
+def _verdict(item: pytest.Function, card: str, limit: str | None, script: str | None) -> "Verdict":
+    from coopsim.gate import check
+    from coopsim.script import Script
+    from coopsim.script.memory import of_card
+    from coopsim.types import CoopsimError
+
+    own = [*_PYTEST, f"--rootdir={item.config.rootpath}", item.nodeid]
+    inside = ((_INSIDE, "1"), ("PYTEST_ADDOPTS", ""))
+    update = bool(item.config.getoption("--gpu-peaks-update"))
+    try:
+        job = Script(tuple(shlex.split(script) if script else own), card=card, variables=inside)
+        baseline = _baseline(item.config)
+        nbytes = of_card(card, limit, MARK)
+        verdict = check(job, name=item.nodeid, limit=nbytes, baseline=baseline, update=update)
+    except CoopsimError as e:
+        reason = "the test fails there, too" if not script and str(e).endswith("exit code 1") else str(e)
+    else:
+        if baseline and update and verdict.peaks:
+            baseline.write()
+        return verdict
+    pytest.fail(f"{MARK}: {reason}", pytrace=False)
+
+
+def _baseline(config: pytest.Config) -> "Baseline | None":
+    """Of the session, read when it is first wanted."""
+    from coopsim.gate import Baseline
+    from coopsim.types import CoopsimError
+
+    path = config.getoption("--gpu-peaks")
+    if path is None:
+        if config.getoption("--gpu-peaks-update"):
+            raise CoopsimError("--gpu-peaks-update is of --gpu-peaks FILE")
+        return None
+    if _STASH not in config.stash:
+        config.stash[_STASH] = Baseline.read(path)
+    return config.stash[_STASH]
+
+
+def _text(verdict: "Verdict") -> str:
+    from coopsim.gate.summary import append, text_of
+
+    append(verdict)
+    return text_of(verdict)
+
+
+def pytest_report_header(config: pytest.Config) -> Any:
+    """Say what peaks are held against."""
+    path = config.getoption("--gpu-peaks")
+    return f"GPU peaks: {path}" if path else None

@@ -1,0 +1,45 @@
+"""The verdict as text, and as Markdown where a CI shows it ($GITHUB_STEP_SUMMARY)."""
+
+import os
+from collections.abc import Mapping
+
+from coopsim.gate.check import Verdict
+from coopsim.text import human
+
+VARIABLE = "GITHUB_STEP_SUMMARY"
+
+
+def text_of(verdict: Verdict) -> str:
+    """For a terminal: the verdict first."""
+    peaks = verdict.peaks
+    head = f"{'passes' if verdict.passed else 'fails'}: {verdict.name}"
+    if peaks:
+        head += (
+            f": {human(peaks.allocated)} allocated, {human(peaks.reserved)} reserved, {human(peaks.device)} of the card"
+        )
+    return "\n".join([head, *verdict.failures, *verdict.notes])
+
+
+def markdown(verdict: Verdict) -> str:
+    """A section for a CI's page."""
+    peaks, before = verdict.peaks, verdict.before
+    lines = [f"### {'✅' if verdict.passed else '❌'} `{verdict.name}`", ""]
+    if peaks:
+        lines += ["| at the peak | bytes | baseline | change |", "| --- | ---: | ---: | ---: |"]
+        for figure in ("allocated", "reserved"):
+            now = getattr(peaks, figure)
+            was = getattr(before, figure) if before else None
+            change = "" if was is None else f"{now - was:+,}"
+            lines.append(f"| {figure} | {now:,} | {'' if was is None else f'{was:,}'} | {change} |")
+        lines += [f"| of the card | {peaks.device:,} | | |", ""]
+    if verdict.failures:
+        lines += ["```text", *verdict.failures, "```", ""]
+    return "\n".join(lines)
+
+
+def append(verdict: Verdict, environment: Mapping[str, str] = os.environ) -> None:
+    """Add the section to the page of the CI's step, if there is one."""
+    path = environment.get(VARIABLE)
+    if path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(markdown(verdict) + "\n")

@@ -1,0 +1,1 @@
+"""The memory gate: a limit, a baseline, the pytest plugin."""

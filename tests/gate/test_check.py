@@ -1,0 +1,107 @@
+"""A script passes, fails when a line is added that keeps activations, and passes when that is agreed to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = """\
+import torch
+
+kept = []
+model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(3)]).cuda()
+optimizer = torch.optim.SGD(model.parameters())
+x = torch.randn(2048, 256, device="cuda")
+for _ in range(3):
+    y = model(x)
+    y.square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+KEEPS = "    kept.append(y.detach().relu())\n"
+BYTES = 2048 * 256 * 4  #: of an activation
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_baseline(coopsim: Any, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gate(*options: str) -> Any:
+        return coopsim("phantom", "run", "--gpu", "rtx-3060", "--baseline", "peaks.json", *options, "--", "train.py")
+
+    missing = gate()
+    assert missing.code == 1
+    assert "peaks.json has no run 'train.py'; write it with --update" in missing.out
+    assert gate("--update").code == 0
+    first = Path("peaks.json").read_bytes()
+    assert gate("--update").code == 0
+    assert Path("peaks.json").read_bytes() == first
+    assert gate().code == 0
+
+    script.write_text(SCRIPT.replace("    y = model(x)\n", f"    y = model(x)\n{KEEPS}"))
+    page = tmp_path / "page.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    grown = gate()
+    assert grown.code == 1
+    assert f"+{3 * BYTES >> 20} MiB  train.py:9: kept.append(y.detach().relu())" in grown.out
+    assert "❌ `train.py`" in page.read_text()
+    assert "kept.append" in page.read_text()
+    found = json.loads(gate("--json").out)
+    assert not found["passed"]
+    assert found["peaks"]["allocated"] - json.loads(first)["runs"]["train.py"]["allocated"] >= BYTES
+    assert gate("--update").code == 0
+    assert gate().code == 0
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_limit(coopsim: Any, script: Path) -> None:
+    def gate(limit: str) -> Any:
+        return coopsim("phantom", "run", "--gpu", "rtx-3060", "--max-memory", limit, "--json", "--", "train.py")
+
+    device = json.loads(gate("1GiB").out)["peaks"]["device"]
+    assert gate(f"{device}B").code == 0
+    above = gate(f"{device - 1}B")
+    assert above.code == 1
+    assert "more than" in json.loads(above.out)["failures"][0]
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_out_of_memory_is_no_pass(coopsim: Any, script: Path) -> None:
+    script.write_text("import torch\nx = torch.empty(64 << 30, dtype=torch.uint8, device='cuda')\n")
+    found = coopsim("phantom", "run", "--gpu", "rtx-3060", "--baseline", "p.json", "--update", "--", "train.py")
+    assert found.code == 1
+    assert "out of memory at train.py:2" in found.out
+    assert not Path("p.json").exists() or json.loads(Path("p.json").read_text())["runs"] == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--update"], "--update is of --baseline"),
+        (["--max-memory", "1GiB", "--fit"], "leave --fit out"),
+        (["--baseline", "p.json", "--trace", "t"], "leave --trace out"),
+        (["--max-memory", "12"], "--max-memory"),
+    ],
+)
+def test_bad_input(coopsim: Any, options: list[str], says: str) -> None:
+    found = coopsim("phantom", "run", *options, "--", "train.py")
+    assert found.code == 2
+    assert says in found.err
+    assert len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"coopsim_baseline": 1, "runs": {"a": {}}}', "\x00"])
+def test_a_file_that_is_no_baseline(coopsim: Any, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "peaks.json"
+    path.write_text(text)
+    found = coopsim("phantom", "run", "--baseline", path, "--", "train.py")
+    assert found.code == 2
+    assert "not a baseline of coopsim's" in found.err
+    assert path.read_text() == text
