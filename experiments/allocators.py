@@ -9,7 +9,7 @@ import arguments
 import pandas as pd
 from pages import write_section
 
-from coopsim.allocators.serving import SERVING, Result, gmlake, planned
+from coopsim.allocators.serving import SERVING, Result, gmlake, planned, release
 from coopsim.allocators.serving.layout import Options
 from coopsim.progress import progress
 from coopsim.requests import Requests, of_trace
@@ -22,9 +22,10 @@ STEPS = 5
 PAGE = HERE.parent / "docs" / "allocators-planned.md"
 MIB = 1 << 20
 
-#: A row an allocator: those of SERVING with their defaults, and settings that change what they do.
+#: A row an allocator: those of SERVING with their defaults, and settings that change what they do. The rules of
+#: STAlloc's release are beside it, in the table of the originals.
 ALLOCATORS = {
-    **SERVING,
+    **{name: run for name, run in SERVING.items() if name != "planned:release"},
     "gmlake, from 16 MiB": lambda requests: gmlake.run(requests, gmlake.Options(frag_limit=16 * MIB)),
     "planned, all steps": lambda requests: planned.run(requests, Options(steps=STEPS)),
 }
@@ -84,16 +85,21 @@ def beside_originals() -> str:
         "GMLake",
         "STAlloc: plan",
         "STAlloc",
+        "`planned:release`",
         "`planned`, 2 steps",
     ]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    runs = [*list(SERVING.values())[:3], lambda requests: planned.run(requests, Options(steps=2))]
+    runs = [
+        *list(SERVING.values())[:3],
+        lambda requests: release.run(requests, release.Settings(reuse=True)),
+        lambda requests: planned.run(requests, Options(steps=2)),
+    ]
     for name, row in theirs.iterrows():
         requests = requests_for(str(name))
         bound = requests.peak_bytes(512)
-        stock, expandable, lake, ours = (100 * (run(requests).peak_reserved / bound - 1) for run in runs)
+        stock, expandable, lake, rules, ours = (100 * (run(requests).peak_reserved / bound - 1) for run in runs)
         released = 100 * (row.plan_height / row.plan_bound - 1), 100 * (row.device_bytes / bound - 1)
-        cells = [f"{value:.2f}" for value in (stock, expandable, lake, *released, ours)]
+        cells = [f"{value:.2f}" for value in (stock, expandable, lake, *released, rules, ours)]
         lines.append(f"| {name} | {bound / MIB:.0f} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -15,7 +15,8 @@ from coopsim.version import __version__
 _ALLOCATORS_HELP = (
     "For a trace: cuda-caching is PyTorch's allocator; gmlake stitches free chunks into large blocks by remapping them "
     "(GMLake, ASPLOS 2024); planned follows STAlloc (arXiv 2507.16274; called STWeaver in its first version): requests "
-    "of the first step get planned addresses in one reserved block, and unplanned requests go to a second allocator"
+    "of the first step get planned addresses in one reserved block, and unplanned requests go to a second allocator; "
+    "planned:release has the rules of STAlloc's released program, which plans two steps"
 )
 
 

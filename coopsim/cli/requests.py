@@ -48,7 +48,7 @@ def _is_pickle(path: str) -> bool:
 
 def _compare(args: argparse.Namespace, trace: Any) -> Any:
     """What each allocator reserves for the requests of a trace, without eviction."""
-    from coopsim.allocators.serving import GRANULE, caching, gmlake, planned
+    from coopsim.allocators.serving import GRANULE, caching, gmlake, planned, release
     from coopsim.requests import of_trace
 
     iterations = max(1, -(-(args.steps or 1) // trace.n_steps))
@@ -62,6 +62,7 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
         *(caching.run(began, caching.Options(args.torch, conf)) for conf in settings),
         gmlake.run(requests),
         planned.run(requests),
+        release.run(requests),
     )
     rows: list[dict[str, Any]] = [
         {

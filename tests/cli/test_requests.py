@@ -40,6 +40,7 @@ def test_settings_of_a_trace_make_a_row_each(coopsim) -> None:
         "cuda-caching (max_split_size_mb:64)",
         "gmlake",
         "planned",
+        "planned:release",
     ]
     assert "is below 20" in coopsim("requests", "synth:unet:4", "--alloc-conf", "max_split_size_mb:1").err
 

@@ -1,7 +1,7 @@
 """Streams that STAlloc's released program served, and what `planned` makes of them.
 
-`python -m tests.serving.stalloc_goldens` writes stalloc_goldens.csv: do that only where test_stalloc_originals.py
-passes.
+`python -m tests.serving.stalloc_goldens` writes stalloc_goldens.csv and release_goldens.csv: do that only where
+test_stalloc_originals.py passes.
 """
 
 import csv
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from coopsim.allocators.serving import release
 from coopsim.allocators.serving.layout import Options
 from coopsim.allocators.serving.planned import run
 from coopsim.files import replacing
@@ -19,6 +20,7 @@ from coopsim.trace import load
 from tests.conftest import ROOT
 
 GOLDENS = Path(__file__).with_name("stalloc_goldens.csv")
+RELEASED = Path(__file__).with_name("release_goldens.csv")
 TRACES = ("unet", "resnet-50", "gpt-2", "swin-t", "bert-large", "llama-1.1b", "spos", "moe")
 DIFFERENT = ("spos", "moe")  #: whose steps are not alike
 
@@ -50,9 +52,19 @@ def rows() -> list[dict[str, str]]:
     return found
 
 
+def released_rows() -> list[dict[str, str]]:
+    """The same of `planned:release`, where steps differ."""
+    found = []
+    for name, reuse in (("spos", False), ("moe", False), ("moe", True)):
+        result = release.run(requests_of(name, 5), release.Settings(reuse=reuse))
+        row = {"trace": name, "reuse": int(reuse), "reserved": result.peak_reserved, **result.details}
+        found.append({key: str(value) for key, value in row.items()})
+    return found
+
+
 if __name__ == "__main__":
-    found = rows()
-    with replacing(GOLDENS) as part, part.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    for path, found in ((GOLDENS, rows()), (RELEASED, released_rows())):
+        with replacing(path) as part, part.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(found)

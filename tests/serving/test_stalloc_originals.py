@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from coopsim.allocators.serving import release
 from coopsim.allocators.serving.layout import Options, lay_out
+from coopsim.allocators.serving.plain import pages
 from coopsim.allocators.serving.planned import run
+from coopsim.types import MIB
 from tests.serving.stalloc_goldens import first_steps, requests_of
 
 DATA = Path(os.environ.get("COOPSIM_ORIGINALS_DATA") or "/nowhere")
@@ -49,3 +52,23 @@ def test_memory_of_the_device() -> None:
         requests = first_steps(requests_of(row["trace"], 5), int(row["steps_served"]))
         ours = run(requests, Options(steps=int(row["steps_planned"])))
         assert ours.peak_reserved <= int(row["peak_device_bytes"]), (row, ours)
+
+
+def test_its_rules() -> None:
+    """With our plan: as many mismatches; as much memory, or less where their plan is higher, if it alone decides.
+
+    Where requests find places of the plan free or in use (SPOS, and where experts reuse them), the plans' places
+    matter: memory is near.
+    """
+    for row in rows("online"):
+        requests = first_steps(requests_of(row["trace"], 5), int(row["steps_served"]))
+        reuse = "STALLOC_REUSE_STATIC=1" in row["settings"]
+        largest = 100_000 if "max_split_size_mb" in row["settings"] else 128
+        ours = release.run(requests, release.Settings(reuse=reuse, max_split=largest * MIB))
+        theirs = int(row["peak_device_bytes"])
+        assert ours.details["mismatches"] == int(row["mismatches"]), row
+        if reuse or int(row["mismatches"]):
+            assert 0.97 * theirs < ours.peak_reserved < 1.03 * theirs, (row, ours)
+        else:
+            higher = pages(int(row["static_reserved"])) - ours.details["pool_bytes"]
+            assert ours.peak_reserved + higher == theirs, (row, ours)

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Mapping
 
-from coopsim.allocators.serving import caching, gmlake, planned
+from coopsim.allocators.serving import caching, gmlake, planned, release
 from coopsim.allocators.serving.plain import GRANULE
 from coopsim.allocators.serving.result import OutOfMemory, Result
 from coopsim.requests import Requests
@@ -19,4 +19,5 @@ SERVING: Mapping[str, Callable[[Requests], Result]] = {
     f"cuda-caching ({_EXPANDABLE})": lambda requests: caching.run(requests, caching.Options(conf=_EXPANDABLE)),
     "gmlake": gmlake.run,
     "planned": planned.run,
+    "planned:release": release.run,
 }

@@ -5,6 +5,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopsim.allocators.serving.plain import GRANULE
 from coopsim.planner import Items, Plan, plan
@@ -55,20 +56,46 @@ class Layout:
         return sum(int(n) for n, kind in zip(self.bytes, self.lifetime, strict=True) if kind is lifetime)
 
 
-def lay_out(requests: Requests, options: Options) -> Layout:
-    """Plan what the first steps ask for."""
+def lay_out(
+    requests: Requests, options: Options, chosen: NDArray[np.bool_] | None = None, stacked: bool = False
+) -> Layout:
+    """Plan what the first steps ask for; of that only the `chosen` allocations, if some are.
+
+    `stacked`: persistent allocations lie at the bottom, one upon another, and never where others have been.
+    """
     nbytes, start, end = requests.lifetimes()
     rows = np.flatnonzero(requests.step < options.steps)
     horizon = int(rows[-1]) + 1 if len(rows) else 0
-    known = start < horizon
+    known = (start < horizon) & (True if chosen is None else chosen)
     nbytes, start = -(-nbytes[known] // GRANULE) * GRANULE, start[known]
     last = np.minimum(end[known], horizon)
     firsts = [int(np.argmax(requests.step == k)) for k in range(int(requests.step[:horizon].max(initial=-1)) + 1)]
     items = Items.of(nbytes, start, last, np.full(len(start), GRANULE))
-    found = _step_by_step(items, [*firsts, horizon], options.work) or plan(items, options.work)
+    if stacked:
+        found = _stacked(items, horizon, options.work)
+    else:
+        found = _by_steps_or_at_once(items, [*firsts, horizon], options.work)
     lifetime = [_class(requests, int(a), int(b), horizon) for a, b in zip(start, last, strict=True)]
     phase, site = requests.phase[start], requests.site[known]
     return Layout(nbytes, found.offset, start, last, phase, site, lifetime, found, [*firsts, horizon])
+
+
+def _stacked(items: Items, horizon: int, work: int) -> Plan:
+    stays = items.end >= horizon
+    offset = np.cumsum(items.bytes * stays) - items.bytes
+    above = plan(items[np.flatnonzero(~stays)], work)
+    offset[~stays] = above.offset + int(items.bytes[stays].sum())
+    bound = lower_bound(items)
+    return Plan(offset, height(items, offset), bound, bound, above.work)
+
+
+def _by_steps_or_at_once(items: Items, bounds: list[int], work: int) -> Plan:
+    """The lower of a plan step by step, and a plan of all at once; the former, if they are equal."""
+    by_steps = _step_by_step(items, bounds, work)
+    if by_steps is not None and by_steps.height == by_steps.lower_bound:
+        return by_steps
+    at_once = plan(items, work)
+    return at_once if by_steps is None or at_once.height < by_steps.height else by_steps
 
 
 def _step_by_step(items: Items, bounds: list[int], work: int) -> Plan | None:

@@ -17,11 +17,16 @@ LARGE_REQUEST = 10 * MIB  #: from which a segment is made to measure
 ROUND = 2 * MIB
 
 
-def segment_bytes(nbytes: int) -> int:
+def segment_bytes(nbytes: int, rounding: int = ROUND) -> int:
     """Bytes of the segment that is made where `nbytes` fit in none."""
     if nbytes <= SMALL:
         return SMALL_SEGMENT
-    return LARGE_SEGMENT if nbytes < LARGE_REQUEST else -(-nbytes // ROUND) * ROUND
+    return LARGE_SEGMENT if nbytes < LARGE_REQUEST else -(-nbytes // rounding) * rounding
+
+
+def pages(nbytes: int) -> int:
+    """What a segment of so many bytes takes of the device: whole pages of 2 MiB."""
+    return -(-nbytes // ROUND) * ROUND
 
 
 def rounded(nbytes: int) -> int:
@@ -41,25 +46,24 @@ class Block:
 
 
 class Segments:
-    """A pool of segments. `least` is the smallest rest that is cut off."""
+    """A pool of segments. `least` is the smallest rest that is cut off.
 
-    def __init__(self, meter: Meter, least: int) -> None:
-        self.meter, self.least = meter, least
+    Blocks of `max_split` bytes and more are not cut for smaller requests, nor used for requests 20 MiB smaller.
+    """
+
+    def __init__(self, meter: Meter, least: int, max_split: int | None = None) -> None:
+        self.meter, self.least, self.max_split = meter, least, max_split
         self.holes: list[tuple[int, int, Block]] = []  # bytes, address: unique, so that blocks are never compared
         self.end = 0
 
     def take(self, nbytes: int) -> Block | None:
         """The best free block, cut to `nbytes`; None if none is large enough."""
         at = bisect_left(self.holes, (nbytes, -1))
-        if at == len(self.holes):
+        if at == len(self.holes) or self._is_too_large(self.holes[at][0], nbytes):
             return None
         block = self.holes.pop(at)[2]
         self._hand_out(block, nbytes)
         return block
-
-    def grow(self, nbytes: int) -> None:
-        """A new segment of so many bytes."""
-        self._add(self._segment(nbytes))
 
     def make(self, segment: int, nbytes: int) -> Block:
         """The first `nbytes` of a new segment, whatever else is free."""
@@ -87,11 +91,11 @@ class Segments:
         whole = [hole for hole in self.holes if hole[2].before is None and hole[2].after is None]
         for hole in whole:
             self.holes.remove(hole)
-            self.meter.release(hole[0])
+            self.meter.release(pages(hole[0]))
 
     def cut(self, block: Block, nbytes: int) -> None:
         """Cut a block that is in no list to `nbytes`, if the rest is worth keeping; the rest is a hole."""
-        if block.bytes - nbytes < self.least:
+        if block.bytes - nbytes < self.least or (self.max_split is not None and nbytes >= self.max_split):
             return
         rest = Block(block.address + nbytes, block.bytes - nbytes)
         block.bytes = nbytes
@@ -101,8 +105,13 @@ class Segments:
         block.after = rest
         self._add(rest)
 
+    def _is_too_large(self, hole: int, nbytes: int) -> bool:
+        if self.max_split is None:
+            return False
+        return hole >= self.max_split if nbytes < self.max_split else hole >= nbytes + LARGE_SEGMENT
+
     def _segment(self, nbytes: int) -> Block:
-        self.meter.reserve(nbytes)
+        self.meter.reserve(pages(nbytes))
         block = Block(self.end, nbytes)
         self.end += nbytes
         return block
@@ -127,10 +136,15 @@ class Held(NamedTuple):
 
 
 class Pools:
-    """Small and large requests of each stream in pools of their own. `memory` is the device's, None: no end of it."""
+    """Small and large requests of each stream in pools of their own. `memory` is the device's, None: no end of it.
 
-    def __init__(self, meter: Meter, memory: int | None = None) -> None:
-        self.meter, self.memory = meter, memory
+    `max_split`: see Segments. `rounding`: of segments made to measure.
+    """
+
+    def __init__(
+        self, meter: Meter, memory: int | None = None, max_split: int | None = None, rounding: int = ROUND
+    ) -> None:
+        self.meter, self.memory, self.max_split, self.rounding = meter, memory, max_split, rounding
         self.pools: dict[tuple[int, bool], Segments] = {}
 
     def take(self, nbytes: int, stream: int = 0) -> Held:
@@ -139,14 +153,12 @@ class Pools:
         pool = self._pool(nbytes, stream)
         block = pool.take(nbytes)
         if block is None:
-            size = segment_bytes(nbytes)
-            if not self.has_room(size):
+            size = segment_bytes(nbytes, self.rounding)
+            if not self.has_room(pages(size)):
                 self.release()
-            if not self.has_room(size):
+            if not self.has_room(pages(size)):
                 raise OutOfMemory(nbytes, self.meter.now["reserved"], self.memory or 0)
-            pool.grow(size)
-            block = pool.take(nbytes)
-        assert block is not None
+            block = pool.make(size, nbytes)
         return Held(pool, block)
 
     def has_hole(self, nbytes: int, stream: int) -> bool:
@@ -165,4 +177,5 @@ class Pools:
 
     def _pool(self, nbytes: int, stream: int) -> Segments:
         small = nbytes <= SMALL
-        return self.pools.setdefault((stream, small), Segments(self.meter, GRANULE if small else SMALL + GRANULE))
+        least = GRANULE if small else SMALL + GRANULE
+        return self.pools.setdefault((stream, small), Segments(self.meter, least, self.max_split))

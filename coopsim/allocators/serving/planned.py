@@ -12,15 +12,14 @@ the planned one that serves the others best. What the plan has no place for (a
 - lets the fallback grow.
 """
 
-from bisect import bisect_left, insort
 from collections import defaultdict
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.allocators.serving.layout import Layout, Options, lay_out
-from coopsim.allocators.serving.plain import ROUND, Held, Pools, rounded, segment_bytes
+from coopsim.allocators.serving.places import Place, Places
+from coopsim.allocators.serving.plain import Held, Pools, rounded, segment_bytes
 from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
 from coopsim.requests.requests import Requests
 
@@ -32,13 +31,6 @@ _LENT = 8
 _SPARE = 0.02
 
 
-class Place(NamedTuple):
-    """Bytes of the static pool, from `address` to before `end`."""
-
-    address: int
-    end: int
-
-
 class Planned:
     """The online allocator. `take` gives a handle that `give_back` wants; `used` is what is handed out of the pool."""
 
@@ -46,7 +38,8 @@ class Planned:
         self.layout = layout
         self.follow = follow % (len(layout.steps) - 1) if len(layout.steps) > 1 else 0
         self.meter = Meter()
-        self.used: list[Place] = []  # sorted
+        self.places = Places(layout.plan.height)
+        self.used, self.height = self.places.used, self.places.height
         self.fallback = Pools(self.meter, memory)
         self.count = {"planned": 0, "reused": 0, "borrowed": 0, "fallback": 0}
         self.pending = np.zeros(len(layout.bytes), np.bool_)  # planned in this step, and not yet asked for
@@ -54,7 +47,6 @@ class Planned:
         self.by_site: dict[int, list[int]] = {}
         self.lives: dict[tuple[int, int], int] = {}  # by phase and bytes, and by (-2, site): longest life in it
         self.now = self.until = 0  # how far the planned step has been followed, and its end: rows
-        self.height = -(-layout.plan.height // ROUND) * ROUND
         if self.height:
             if not self.fallback.has_room(self.height):
                 raise OutOfMemory(self.height, 0, memory or 0)
@@ -87,7 +79,7 @@ class Planned:
         if place is None:
             self.count["fallback"] += 1
             return self.fallback.take(nbytes, stream)
-        insort(self.used, place)
+        self.places.take(place)
         self.meter.add("allocated", nbytes)
         return place
 
@@ -100,7 +92,7 @@ class Planned:
         if isinstance(handle, Held):
             handle.pool.give_back(handle.block)
             return
-        del self.used[bisect_left(self.used, handle)]
+        self.places.give_back(handle)
         self.meter.add("allocated", handle.address - handle.end)
 
     def _planned(self, nbytes: int, phase: int, site: int) -> Place | None:
@@ -124,13 +116,7 @@ class Planned:
         """The place of planned request i, if it is free and large enough."""
         address = int(self.layout.offset[i])
         place = Place(address, address + nbytes)
-        return place if nbytes <= self.layout.bytes[i] and self._is_free(place) else None
-
-    def _is_free(self, place: Place) -> bool:
-        at = bisect_left(self.used, place)
-        return (at == len(self.used) or self.used[at].address >= place.end) and (
-            at == 0 or self.used[at - 1].end <= place.address
-        )
+        return place if nbytes <= self.layout.bytes[i] and self.places.is_free(place) else None
 
     def _life(self, nbytes: int, phase: int, site: int) -> int:
         """For how many rows of the plan a dynamic request is foreseen to live: to the end of the step, if unknown."""
@@ -144,14 +130,8 @@ class Planned:
     def _gap(self, nbytes: int, kept: NDArray[np.bool_], how: str) -> Place | None:
         """The smallest gap between what is in use and the places that are kept for planned requests."""
         address = self.layout.offset[kept]
-        taken = [*self.used, *map(Place, address.tolist(), (address + self.layout.bytes[kept]).tolist())]
-        best: Place | None = None
-        smallest = self.height + 1
-        floor = 0
-        for place in [*sorted(taken), Place(self.height, self.height)]:
-            if nbytes <= place.address - floor < smallest:
-                smallest, best = place.address - floor, Place(floor, floor + nbytes)
-            floor = max(floor, place.end)
+        places = map(Place, address.tolist(), (address + self.layout.bytes[kept]).tolist())
+        best = self.places.gap(nbytes, places)
         self.count[how] += best is not None
         return best
 
