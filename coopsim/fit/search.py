@@ -186,8 +186,8 @@ class Search:
 
         def run_with(n: int) -> Report:
             with trials.runs.one(f"with {n}") as ended:
-                wanted = replace(script, command=batch.command(n))
-                report = trials.judged(heard(wanted), Changes(), wanted)
+                command = batch.command(n)
+                report = trials.judged(heard(replace(script, command=command)), Changes(), command)
                 ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 
