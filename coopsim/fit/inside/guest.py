@@ -24,6 +24,7 @@ class Guest:
         changes = self._changes
         self._where = watch.recorder.where
         self._meter = Meter(watch.recorder)
+        watch.compiled_steps.append(self._meter.compiled_step_ended)
         self._models = Models()
         self._blocks = Blocks(self._models)
         self._meter.in_block = self._blocks.op
