@@ -43,6 +43,7 @@ class Trials:
     execute: Local = field(default_factory=Local)
     stopped: bool = False
     first: Report | None = None
+    within: dict[Changes, Report] = field(default_factory=dict)  #: runs inside a budget
     copies: bool | None = None  #: does a copy of the script run? None: nobody has asked
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -50,6 +51,9 @@ class Trials:
     def limit_bytes(self) -> int:
         """What a remedy may take of the card."""
         return int(self.script.total_bytes * (1 - MARGIN))
+
+    def _is_over(self) -> bool:
+        return self.stopped
 
     def stop(self) -> None:
         """What runs is ended, and nothing begun."""
@@ -110,10 +114,13 @@ class Trials:
             try:
                 report = self.judged(self.execute(script), changes, command)
             except CoopsimError as e:
+                if self._is_over():  # that ended it
+                    return None
                 self.failed[changes] = str(e)
-                if not self.stopped:
-                    ended(f"fails: {e}")
+                ended(f"fails: {e}")
                 return None
+            if changes.live:
+                self.within[changes] = report
             taken = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
             ended(taken + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
             return report

@@ -165,8 +165,8 @@ class Watch:
     def _compiled_step(self, run: Callable[[], Any], code: CodeType) -> Any:
         """Code of an optimizer's step, where its hooks are hidden.
 
-        A step may be several pieces of code: after each backward pass one is counted. Where that is compiled, too, and
-        nobody sees it, one is counted whenever the piece comes again.
+        A step may be several graphs: after each backward pass one is counted. Where that is compiled, too, and nobody
+        sees it, one is counted whenever code that ended a step runs again.
         """
         with self._recorder.where.in_step():
             out = run()

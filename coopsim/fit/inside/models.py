@@ -1,7 +1,7 @@
 """The models of a script: modules with parameters that it calls itself, from no other module."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import FrameType
 from typing import Any
 
@@ -61,7 +61,7 @@ class Models:
         """Of a model; None if it is none."""
         return self._known.get(id(module))
 
-    def found(self, optimized: set[int]) -> list[dict[str, Any]]:
+    def found(self, optimized: Collection[int] = ()) -> list[dict[str, Any]]:
         """For the parent: what each model is, and whether it is trained. optimized: the ids of optimizers' parameters.
 
         Where no optimizer has a model's own parameters, as one that keeps copies, what takes gradients is trained.
