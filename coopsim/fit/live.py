@@ -19,8 +19,7 @@ def find(case: Case) -> Iterator[Remedy]:
     """The largest budget with which the script trains, if its steps go by plan.
 
     Not of ranks, nor of what torch.compile compiled: live cannot follow these. Nor of fewer than three steps: the first
-    two go by no plan. What another, smaller budget cannot mend ends it: the script fails, a budget is too small for any
-    schedule, or memory suffices and steps find no plan.
+    two go by no plan. What a smaller budget cannot mend ends it: the script fails, or no schedule has room.
     """
     report = case.survey.report
     if report.ranks or report.compiled_graphs:
@@ -35,7 +34,7 @@ def find(case: Case) -> Iterator[Remedy]:
         if done is not None:
             yield done
         ran = case.trials.within.get(wanted.changes)
-        if done is not None or ran is None or ran.outcome == "ok" or ran.guest.get("fits") is False:
+        if done is not None or ran is None or ran.guest.get("fits") is False:
             return
 
 
