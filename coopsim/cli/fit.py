@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     if remedies is None:
         if args.jobs and args.executor != "processes":
             raise CoopsimError("--jobs is of processes on this machine; a cluster has as many workers as it has")
-        search = Search(script, jobs=args.jobs or 1, executor=args.executor, say=note)
+        search = Search(script, jobs=args.jobs or 1, executor=args.executor, seconds=args.time, say=note)
         try:
             found = search.run()
         except KeyboardInterrupt:

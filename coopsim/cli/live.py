@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"outcome": "oom" if failed else "ok"} | {key: said[key] for key in _KEYS}, indent=2))
     else:
-        print(_text(said))
+        print(_text(said | {"by_plan": args.plan is not None}))
     if failed:
         raise Failed(failed, said["fits"])
     return 0
@@ -66,7 +66,8 @@ def _text(said: dict[str, Any]) -> str:
         rows.append(("peak reserved", human(said["peak_reserved_bytes"])))
     taken, limit = max(said["peak_allocated_bytes"], said["peak_reserved_bytes"] or 0), said["budget_bytes"]
     if limit and taken > limit:
-        rows.append(("over budget", f"by {human(taken - limit)}; by a plan of `coopsim live plan` no step would be"))
+        ask = "" if said.get("by_plan") else "; whether a plan keeps to it, `coopsim live plan` tells"
+        rows.append(("over budget", f"by {human(taken - limit)}{ask}"))
     rows.append(("evicted", f"{said['evictions']} values; {said['recomputes']} ops were run again"))
     if said["deviations"]:
         rows.append(("left its plan", f"{said['deviations']} steps; the last: {said['deviated']}"))

@@ -9,6 +9,7 @@ from coopsim.types import NEWEST_TORCH, SIMULATED_TORCH
 
 #: What --torch is, for help.
 OF_TORCH = f"version of PyTorch, {SIMULATED_TORCH} (default: {NEWEST_TORCH})"
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 _MOST = 1_000_000  #: steps, neighbours, processes
 
 
@@ -29,6 +30,14 @@ def natural(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number")
     return int(text)
+
+
+def duration(text: str) -> float:
+    """A time above 0, in seconds: 90s, 5m, 1h."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not (number.isascii() and number.isdecimal()) or len(number) > 6 or not int(number):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, such as 90s, 5m or 1h")
+    return float(int(number) * _UNITS[unit])
 
 
 def span(text: str) -> tuple[int, int]:

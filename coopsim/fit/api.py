@@ -19,12 +19,14 @@ def fit(
     memory: str | None = None,
     jobs: int = 1,
     executor: str = "processes",
+    seconds: float | None = None,
 ) -> Fit:
     """What to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
     script: a file, or a command as in a shell, `"train.py --batch {}"`, or its words. gpu: a card (`coopsim list
     hardware`); memory: as if it had this much, "11GiB". jobs: runs of the script at a time; executor:
-    where, "dask://HOST:PORT" for a running cluster. The result prints as
+    where, "dask://HOST:PORT" for a running cluster; seconds: after so long it gives what is known (None: it tries
+    everything). The result prints as
     `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`.
     CoopsimError if the script fails for another reason than memory.
     """
@@ -40,4 +42,5 @@ def fit(
     if jobs < 1:
         raise CoopsimError(f"jobs {jobs}: at least one run of the script at a time")
     nbytes = of_card(gpu, memory, "memory")
-    return Search(Script(tuple(words), card=gpu, memory_bytes=nbytes), jobs=jobs, executor=executor, say=note).run()
+    it = Script(tuple(words), card=gpu, memory_bytes=nbytes)
+    return Search(it, jobs=jobs, executor=executor, seconds=seconds, say=note).run()

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, fields, replace
 class Changes:
     """Nothing by default. Fields of two changes are joined by `with_`.
 
-    checkpoint: the names of modules to recompute, within the `root`th model of the script; own: by the model's own
-    gradient_checkpointing_enable; save: the ops whose results are kept all the same, but for the modules in plain.
-    autocast: forward passes run in bfloat16. sharded_half: what FSDP2 shards is computed in bfloat16. reshard: FSDP
+    checkpoint: the names of modules to recompute, within the `root`th model of the script, or within another one, whose
+    number stands before a colon; own: by the model's own gradient_checkpointing_enable, if it has that; save: the ops
+    whose results are kept all the same, but for the modules in plain. autocast: forward passes run in bfloat16, of the
+    models with these numbers (none: of all). sharded_half: what FSDP2 shards is computed in bfloat16. reshard: FSDP
     drops what it gathered after the forward pass. limit_gathers: FSDP1 limits what it gathers ahead; no_prefetch: it
     gathers nothing ahead. foreach, fused: of every optimizer, None: as it is. set_to_none: of every zero_grad.
     accumulate: the optimizer steps once in so many calls. no_cache: models of transformers keep no cache of keys and
@@ -26,6 +27,7 @@ class Changes:
     save: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
     autocast: bool = False
+    models: tuple[int, ...] = ()
     sharded_half: bool = False
     reshard: bool = False
     limit_gathers: bool = False
@@ -47,6 +49,21 @@ class Changes:
         """Do they concern FSDP's calls?"""
         return self.reshard or self.limit_gathers or self.no_prefetch
 
+    @property
+    def outside_files(self) -> "Changes":
+        """Those that are not made in the script's files: of the environment, and how it is started."""
+        return Changes(variables=self.variables, live=self.live, cards=self.cards)
+
+    def of_model(self, number: int, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of `checkpoint` or `plain` that name modules of a model, within it.
+
+        >>> changes = Changes(root=2, checkpoint=("layers.0", "5:h.1"))
+        >>> changes.of_model(2, changes.checkpoint), changes.of_model(5, changes.checkpoint)
+        (('layers.0',), ('h.1',))
+        """
+        found = (name.rpartition(":") for name in names)
+        return tuple(name for model, _, name in found if int(model or self.root) == number)
+
     def with_(self, other: "Changes") -> "Changes":
         """Both: what the other one says beats this one."""
         nothing = Changes()
@@ -61,6 +78,6 @@ class Changes:
     def read(cls, message: str) -> "Changes":
         """From the parent's words."""
         found = json.loads(message)
-        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain")}
+        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "models")}
         found["variables"] = tuple((name, value) for name, value in found["variables"])
         return cls(**found)

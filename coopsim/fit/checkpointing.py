@@ -13,8 +13,7 @@ _SIMILAR = 0.05  #: blocks that differ by less in what they keep stay in their o
 
 def find(case: Case) -> Iterator[Remedy]:
     """The fewest blocks of the outermost level that suffices."""
-    model = case.survey.model
-    for level in model.levels if model else ():
+    for level in levels(case):
         found = _fewest(case, level)
         if found is not None:
             yield found
@@ -23,8 +22,18 @@ def find(case: Case) -> Iterator[Remedy]:
 
 def most(case: Case) -> Remedy | None:
     """All blocks of the outermost level."""
-    model = case.survey.model
-    return proposal(case, model.levels[0], len(model.levels[0])) if model and model.levels else None
+    every = levels(case)
+    return proposal(case, every[0], len(every[0])) if every else None
+
+
+def levels(case: Case) -> list[tuple[Block, ...]]:
+    """The repeated blocks of all models that keep something, or of the largest; then those within."""
+    models = [model for model in case.survey.models if model.keeps] or case.survey.models[:1]
+    deepest = max((len(model.levels) for model in models), default=0)
+    return [
+        tuple(block for model in models if model.levels for block in model.levels[min(i, len(model.levels) - 1)])
+        for i in range(deepest)
+    ]
 
 
 def _fewest(case: Case, level: Sequence[Block]) -> Remedy | None:
@@ -85,10 +94,10 @@ def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
 
 def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy:
     """Recompute these blocks of the level."""
-    model = case.survey.model
-    assert model is not None
-    own = all(b.own for b in level)
-    changes = Changes(root=model.number, checkpoint=tuple(b.name for b in chosen), own=own)
+    models = [model for model in case.survey.models if any(b.root == model.number for b in chosen)]
+    root = models[0].number
+    means = {model.number: all(b.own for b in level if b.root == model.number) for model in models}
+    changes = Changes(root=root, checkpoint=tuple(tagged(b, root) for b in chosen), own=any(means.values()))
     text = f"recompute {len(chosen)} of {len(level)} blocks"
     if any(b.statistics for b in chosen):
         text += ": batch normalisation counts their batches twice"
@@ -98,10 +107,24 @@ def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy
     compiled = bool(case.survey.report.compiled_graphs)
     if compiled:
         text += ": kernels are fused otherwise, which may change last bits"
-    others = [b for b in level if b not in chosen]
-    lines = _own(model, others) if own else _wrapped(model, chosen)
+    lines: list[str] = []
+    for model in models:
+        within = [b for b in level if b.root == model.number]
+        ours = [b for b in within if b in chosen]
+        others = [b for b in within if b not in chosen]
+        lines += _own(model, others) if means[model.number] else _wrapped(model, ours)
     same = not cached and not compiled and not any(b.statistics for b in chosen)
-    return case.proposal("checkpointing", text, lines, changes, same=same, after_model=True)
+    return case.proposal("checkpointing", text, once(lines), changes, same=same, after_model=True)
+
+
+def tagged(block: Block, root: int) -> str:
+    """Its name in Changes.checkpoint."""
+    return block.name if block.root == root else f"{block.root}:{block.name}"
+
+
+def once(lines: Sequence[str]) -> tuple[str, ...]:
+    """Lines of several models, without the imports of the later ones."""
+    return tuple(line for i, line in enumerate(lines) if not line.startswith("from ") or line not in lines[:i])
 
 
 def _own(model: Model, others: Sequence[Block]) -> tuple[str, ...]:

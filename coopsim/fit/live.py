@@ -12,14 +12,20 @@ from coopsim.types import MIB
 #: Budgets as shares of what the allocator may reserve: what lies between tensors takes the rest.
 _SHARES = (0.97, 0.9, 0.8)
 
+_LEAST_STEPS = 3
+
 
 def find(case: Case) -> Iterator[Remedy]:
     """The largest budget with which the script trains, if its steps go by plan.
 
-    Not of ranks, nor of what torch.compile compiled: live cannot follow these.
+    Not of ranks, nor of what torch.compile compiled: live cannot follow these. Nor of fewer than three steps: the first
+    two go by no plan. What a smaller budget cannot mend ends it: the script fails, or no schedule has room.
     """
     report = case.survey.report
     if report.ranks or report.compiled_graphs:
+        return
+    if report.steps < _LEAST_STEPS:
+        case.trials.notes.append(f"live was not tried: it plans from the third optimizer step on, of {report.steps}")
         return
     room = case.trials.limit_bytes - report.context_bytes
     for share in _SHARES:
@@ -27,7 +33,8 @@ def find(case: Case) -> Iterator[Remedy]:
         done = case.verify(wanted)
         if done is not None:
             yield done
-        if done is not None or wanted.changes in case.trials.failed:
+        ran = case.trials.within.get(wanted.changes)
+        if done is not None or ran is None or ran.guest.get("fits") is False:
             return
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
 
 def diff(remedy: Remedy, survey: Survey) -> str:
     """A unified diff. Raises CoopsimError, with the reason, where the place is not certain."""
+    texts = patched(remedy, survey)
+    if not texts:
+        raise CoopsimError(f"no patch: no file changes; {'; '.join(remedy.lines)}")
+    return "".join(_unified(file, text) for file, text in texts.items())
+
+
+def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
+    """The files that a remedy changes, and their new texts. Raises CoopsimError where the place is not certain."""
     changes = remedy.changes
     if changes.accumulate > 1:
         raise CoopsimError("no patch: how the loop adds up gradients is for you to write")
@@ -40,20 +49,27 @@ def diff(remedy: Remedy, survey: Survey) -> str:
     if changes.set_to_none:
         for file, number in survey.zeroed:
             _replace_line(file, number, "=False", "=True", texts)
-    if not texts:
-        raise CoopsimError(f"no patch: no file changes; {'; '.join(remedy.lines)}")
-    return "".join(_unified(file, text) for file, text in texts.items())
+    if not texts and remedy.changes.outside_files != remedy.changes:
+        raise CoopsimError("no patch: where the lines belong is for you to say")
+    return texts
 
 
 def _model(remedy: Remedy, survey: Survey, texts: dict[str, str]) -> None:
-    """After the model is made."""
-    model = survey.model
-    if model is None or not model.name:
+    """After the models that the lines are about are made, or the largest."""
+    about = "\n".join(remedy.after_model)
+    models = [m for m in survey.models if re.search(rf"(?<![\w.]){re.escape(m.variable)}\b", about)] or survey.models[
+        :1
+    ]
+    if not models or not all(model.name for model in models):
         raise CoopsimError("no patch: the script has no name for its model where it calls it")
-    place = source.after_assignment(model.file, model.name.partition(".")[0])
-    if place is None:
-        raise CoopsimError(f"no patch: {Path(model.file).name} does not make {model.name} in one certain place")
-    number, indent = place
+    model = models[0]
+    places: list[tuple[int, str]] = []
+    for each in models:
+        place = source.after_assignment(each.file, each.name.partition(".")[0])
+        if place is None or (each.file, place[1]) != (model.file, (places or [place])[0][1]):
+            raise CoopsimError(f"no patch: {Path(each.file).name} does not make {each.name} in one certain place")
+        places.append(place)
+    number, indent = max(places)
     rows = _text(model.file, texts).splitlines(keepends=True)
     if any("torch." in line for line in remedy.after_model if not line.startswith("from ")) and not source.imports(
         model.file, "torch"

@@ -6,6 +6,8 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 
+_MANY = 4  #: models that are called one by one: a line for each is more than a reader wants
+
 
 def find(case: Case) -> Iterator[Remedy]:
     """Autocast, if that suffices."""
@@ -20,14 +22,19 @@ def proposal(case: Case) -> Remedy | None:
     if model is None or model.half or model.autocast or not case.trials.script.profile.bf16_tflops:
         return None
     if model.sharded:
-        lines = (
+        lines: tuple[str, ...] = (
             "from torch.distributed.fsdp import MixedPrecisionPolicy",
             "policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)",
             "fully_shard(..., mp_policy=policy)",
         )
         text = "FSDP2 computes in bfloat16 (numbers change)"
         return case.proposal("precision", text, lines, Changes(sharded_half=True), same=False)
-    name = model.variable
-    line = f'{name}.forward = torch.autocast("cuda", dtype=torch.bfloat16)({name}.forward)'
     text = "autocast to bfloat16 (numbers change)"
-    return case.proposal("precision", text, (line,), Changes(autocast=True), same=False, after_model=True)
+    trained = [one for one in case.survey.models if one.trained and not (one.half or one.autocast or one.sharded)]
+    changes = Changes(autocast=True, models=tuple(one.number for one in trained))
+    if len(trained) > 1 and (len(trained) > _MANY or not all(one.name for one in trained)):
+        lines = ('with torch.autocast("cuda", dtype=torch.bfloat16):  # around the forward pass',)
+        return case.proposal("precision", text, lines, changes, same=False)
+    names = [one.variable for one in trained]
+    lines = tuple(f'{name}.forward = torch.autocast("cuda", dtype=torch.bfloat16)({name}.forward)' for name in names)
+    return case.proposal("precision", text, lines, changes, same=False, after_model=True)

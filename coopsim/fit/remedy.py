@@ -6,7 +6,7 @@ from typing import Any
 from coopsim.fit.changes import Changes
 
 #: The keys of --json.
-KEYS = ("kind", "text", "lines", "peak_device_bytes", "time_ratio", "same_numbers", "verified")
+KEYS = ("kind", "text", "lines", "peak_device_bytes", "time_ratio", "same_numbers", "verified", "stand_in")
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,10 @@ class Remedy:
 
     `peak_device_bytes`: taken of the card at the peak, context included. `time_ratio`: of an optimizer step, by the
     roofline, to that of the script as it is. `same_numbers`: bit for bit. `verified`: the script was run with it on the
-    phantom GPU, and trained. `changes` and `command` are what ran. `after_model` are the lines to be pasted where the
-    model has been made. `patch` is a diff of the user's files, or, if `patched` is false, why there is none.
+    phantom GPU, and trained. What ran were the lines as they are, in a copy of the script; or `stand_in` says why they
+    could not be, and coopsim made the same change inside the script's process. `changes` and `command` are what ran.
+    `after_model` are the lines to be pasted where the model has been made. `patch` is a diff of the user's files, or,
+    if `patched` is false, why there is none.
     """
 
     kind: str
@@ -31,6 +33,7 @@ class Remedy:
     after_model: tuple[str, ...] = ()
     patch: str = ""
     patched: bool = False
+    stand_in: str = ""
 
     @property
     def key(self) -> str:

@@ -14,6 +14,7 @@ def lines(remedies: Iterable[Remedy]) -> list[str]:
     found = [table(_HEADER, [_row(i, r) for i, r in numbered])]
     for i, remedy in numbered:
         found += ["", f"{i}  {remedy.text}", *(f"     {line}" for line in remedy.lines)]
+        found += [f"     (verified by a stand-in for these lines: {remedy.stand_in})"] * bool(remedy.stand_in)
     return found
 
 
@@ -25,5 +26,5 @@ def _row(number: int, remedy: Remedy) -> list[object]:
         human(remedy.peak_device_bytes),
         f"{remedy.time_ratio - 1:+.1%}",
         yes[remedy.same_numbers],
-        yes[remedy.verified],
+        "stand-in" if remedy.verified and remedy.stand_in else yes[remedy.verified],
     ]

@@ -1,9 +1,13 @@
 """From a script to the verdict, and to the remedies."""
 
 import itertools
+import math
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,13 +42,21 @@ from coopsim.types import CoopsimError
 
 _KINDS = 3  #: of remedies; with fewer, combinations are tried
 _AWAKE_S = 0.2  #: how often the thread that waits for others looks for Ctrl-C
+_EARLY = 5  #: kinds that begin before live, if it does not wait for all
 _ON_A_CLUSTER = 8  #: runs at a time: one for each kind
 _WIDER = 3  #: how often the range of batches becomes four times as wide, from the one that is wanted on
 _TOLERANCE = 0.05  #: of the larger batch that is found
 
 
+class _TimeIsOver(Exception):  # noqa: N818 (nothing is wrong)
+    """No run is begun any more."""
+
+
 class Search:
-    """One script on one card. `say` is told what is tried, `jobs` runs at a time, or on a cluster, dask://HOST:PORT."""
+    """One script on one card. `say` is told what is tried, `jobs` runs at a time, or on a cluster, dask://HOST:PORT.
+
+    `seconds`: after so long no run is begun, and what runs is ended, but for the run that the verdict is of.
+    """
 
     def __init__(
         self,
@@ -52,6 +64,7 @@ class Search:
         *,
         jobs: int = 1,
         executor: str = "processes",
+        seconds: float | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._template = script.command
@@ -65,6 +78,7 @@ class Search:
         self._trials = Trials(replace(script, command=command, quiet=True), Runs(say))
         self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
         self._executor = executor
+        self._ends = math.inf if seconds is None else time.monotonic() + seconds
         self._survey: Survey | None = None
         self._fits = False
 
@@ -87,23 +101,39 @@ class Search:
                 )
             batch = self._batch(survey)
             self._fits = self._fits_as_it_is(survey)
-            if self._fits or survey.report.outcome == "oom":
-                return replace(self.so_far(), larger=self._larger(batch) if batch else None)
-            if not survey.trains:
-                title, needs = self._trials.script.title, human(survey.needs_bytes)
-                raise CoopsimError(
-                    f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
-                )
-            case = Case(self._trials, survey, requests)
-            self._try_each(case, batch)
-            if len({remedy.kind for remedy in self._trials.found.values()}) < _KINDS:
-                for _ in combine.find(case, batch):
-                    pass
-            done = self.so_far()
-            near = None if done.remedies else combine.nearest(case, batch)
-            if near is not None and near.peak_device_bytes < survey.needs_bytes:
-                done = replace(done, remedies=(with_patch(near, survey),), runs=self._trials.runs.count)
-            return done
+            with self._limited():
+                if self._fits or survey.report.outcome == "oom":
+                    larger = self._larger(batch) if batch else None
+                    return replace(self.so_far(), larger=larger)
+                if not survey.trains:
+                    title, needs = self._trials.script.title, human(survey.needs_bytes)
+                    raise CoopsimError(
+                        f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
+                    )
+                return self._remedies(Case(self._trials, survey, requests), batch)
+
+    def _remedies(self, case: Case, batch: Batch | None) -> Fit:
+        self._try_each(case, batch)
+        if len({remedy.kind for remedy in self._trials.found.values()}) < _KINDS:
+            for _ in combine.find(case, batch):
+                pass
+        near = None if self._trials.found else combine.nearest(case, batch)
+        done = self.so_far()
+        if near is not None and 0 < near.peak_device_bytes < case.survey.needs_bytes:
+            done = replace(done, remedies=(with_patch(near, case.survey),), runs=self._trials.runs.count)
+        return done
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """What runs when the time is over is ended."""
+        left = max(self._ends - time.monotonic(), 0.0)
+        timer = threading.Timer(min(left, threading.TIMEOUT_MAX), self._trials.stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def so_far(self, *, interrupted: bool = False) -> Fit:
         """What is known, when the search has ended or is interrupted. Raises CoopsimError if that is nothing."""
@@ -111,6 +141,8 @@ class Search:
             raise CoopsimError("interrupted before the first run has ended: nothing is known")
         if interrupted:
             self._trials.notes.append("interrupted: not everything was tried")
+        elif self._trials.stopped:
+            self._trials.notes.append("the time was over (--time): not everything was tried")
         found = sorted(self._trials.found.values(), key=lambda remedy: remedy.order)
         return Fit(
             fits=self._fits,
@@ -158,12 +190,13 @@ class Search:
             settings.find_others(case),
             sharding.find(case),
             compiled.find(case),
-            live.find(case),
             precision.find(case),
             cards.find(case),
         ]
         if batch is not None:
             kinds.append(microbatches.find(case, batch))
+        # Live's trials take longest: beside others they begin before most.
+        kinds.insert(len(kinds) if self._jobs == 1 else _EARLY, live.find(case))
         if self._jobs == 1:
             list(itertools.chain(*kinds))
             return
@@ -183,12 +216,18 @@ class Search:
     def _larger(self, batch: Batch) -> Largest:
         trials = self._trials
         script = replace(trials.script, quiet=True)
+        tried: dict[int, Report] = {}
 
         def run_with(n: int) -> Report:
+            if trials.stopped:
+                raise _TimeIsOver
             with trials.runs.one(f"with {n}") as ended:
-                wanted = replace(script, command=batch.command(n))
-                report = trials.judged(heard(wanted), Changes(), wanted)
+                command = batch.command(n)
+                report = trials.judged(heard(replace(script, command=command)), Changes(), command)
                 ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 
-        return search_largest(run_with, batch.wanted, batch.wanted, {}, tolerance=_TOLERANCE, times=_WIDER)
+        try:
+            return search_largest(run_with, batch.wanted, batch.wanted, tried, tolerance=_TOLERANCE, times=_WIDER)
+        except _TimeIsOver:
+            return Largest(batch.wanted, batch.wanted, tried)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from coopsim.fit import checkpointing, settings
 from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
 from coopsim.fit.names import expressions
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model
@@ -32,14 +33,13 @@ def find(case: Case) -> Iterator[Remedy]:
     """The least recomputation that suffices, if it beats plain checkpointing."""
     plain = case.trials.found.get("checkpointing")
     everything = checkpointing.most(case)
-    model = case.survey.model
-    if plain is None or everything is None or model is None:
+    if plain is None or everything is None:
         return
     report = case.trials.run(f"room beside all blocks, to keep ops: {everything.text}", everything.changes)
     if report is None or report.outcome != "ok":
         return
     room = case.trials.limit_bytes - report.context_bytes - report.peak_allocated_bytes
-    level = model.levels[0]
+    level = checkpointing.levels(case)[0]
     wanted, saved_ns = choose(level, room)
     expected = ratio(report, case.survey, everything.changes) - saved_ns / max(case.survey.step_ns, 1)
     if wanted is None or expected >= plain.time_ratio:
@@ -163,17 +163,17 @@ def steps(level: Sequence[Block], save: Sequence[str]) -> list[tuple[int, int, i
 
 def proposal(case: Case, choice: Choice) -> Remedy:
     """Recompute blocks but for what these ops give."""
-    model = case.survey.model
-    assert model is not None
-    level = model.levels[0]
+    level = checkpointing.levels(case)[0]
     taken = [i for i, *_ in steps(level, choice.save)[: choice.depth]]
     base = checkpointing.these(case, level, [block for i, block in enumerate(level) if i in taken])
-    plain = tuple(block.name for i, block in enumerate(level) if taken.count(i) == 2)
+    root = base.changes.root
+    plain = tuple(checkpointing.tagged(block, root) for i, block in enumerate(level) if taken.count(i) == 2)
     names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in choice.save)
     what, colon, beside = base.text.partition(":")
     of_them = f" in {len(base.changes.checkpoint) - len(plain)} of them" if plain else ""
-    changes = replace(base.changes, save=choice.save, plain=plain, own=base.changes.own and not plain)
-    lines = _lines(model, base, changes.plain, choice.save)
+    own = base.changes.own and not plain and not any(line.startswith("apply_") for line in base.lines)
+    changes = replace(base.changes, save=choice.save, plain=plain, own=own)
+    lines = _lines(case.survey.models, base.lines, changes)
     selected = replace(
         base,
         text=f"{what},{of_them} keep the results of {names}{colon}{beside}",
@@ -189,26 +189,33 @@ def proposal(case: Case, choice: Choice) -> Remedy:
     return replace(selected, lines=lines, after_model=lines, changes=changes.with_(without.changes))
 
 
-def _lines(model: Model, base: Remedy, plain: Sequence[str], save: Sequence[str]) -> tuple[str, ...]:
-    ops = ", ".join(f"torch.ops.{name}" for name in save)
-    lines: tuple[str, ...] = (
+def _lines(models: Sequence[Model], base: Sequence[str], changes: Changes) -> tuple[str, ...]:
+    """To paste in place of those that recompute the same blocks wholly."""
+    ops = ", ".join(f"torch.ops.{name}" for name in changes.save)
+    lines = [
         "from functools import partial",
         "from torch.utils.checkpoint import create_selective_checkpoint_contexts",
         f"context_fn = partial(create_selective_checkpoint_contexts, [{ops}])",
-    )
-    if base.changes.own and not plain:
+    ]
+    if changes.own:
         options = '{"use_reentrant": False}'
-        return lines + tuple(
-            line.replace(options, '{"use_reentrant": False, "context_fn": context_fn}') for line in base.lines
-        )
-    kept = [name for name in base.changes.checkpoint if name not in plain]
-    lines += (
+        own = (line.replace(options, '{"use_reentrant": False, "context_fn": context_fn}') for line in base)
+        return (*lines, *own)
+    for model in models:
+        chosen, plain = (changes.of_model(model.number, names) for names in (changes.checkpoint, changes.plain))
+        if chosen:
+            lines += _wrapped(model, [name for name in chosen if name not in plain], plain)
+    return checkpointing.once(lines)
+
+
+def _wrapped(model: Model, kept: Sequence[str], plain: Sequence[str]) -> list[str]:
+    lines = [
         f"{_IMPORT}apply_activation_checkpointing, checkpoint_wrapper",
         f"chosen = {{{', '.join(expressions(model, kept))}}}",
         "wrapper = partial(checkpoint_wrapper, context_fn=context_fn)",
-    )
+    ]
     call = f"apply_activation_checkpointing({model.variable}, "
     if plain:
         wholly = f"wholly = {{{', '.join(expressions(model, plain))}}}"
-        lines += (wholly, f"{call}check_fn=lambda module: module in wholly)")
-    return *lines, f"{call}wrapper, check_fn=lambda module: module in chosen)"
+        lines += [wholly, f"{call}check_fn=lambda module: module in wholly)"]
+    return [*lines, f"{call}wrapper, check_fn=lambda module: module in chosen)"]

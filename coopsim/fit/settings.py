@@ -1,5 +1,6 @@
 """Remedies that leave the model alone: the allocator's settings, how the optimizer steps, how gradients are cleared."""
 
+import itertools
 import os
 from collections.abc import Iterator
 
@@ -69,14 +70,18 @@ def line(value: str) -> str:
 
 def without_cache(case: Case) -> Remedy | None:
     """No cache of keys and values, which a model of transformers keeps while it trains; None if there is none."""
-    model = case.survey.model
-    if model is None or not any(block.cached for level in model.levels for block in level):
+    models = [model for model in case.survey.models if any(b.cached for level in model.levels for b in level)]
+    if not models:
         return None
-    lines = (
-        f"for module in {model.variable}.modules():",
-        '    if hasattr(module, "config"):',
-        "        module.config.use_cache = False",
+    each = (
+        (
+            f"for module in {model.variable}.modules():",
+            '    if hasattr(module, "config"):',
+            "        module.config.use_cache = False",
+        )
+        for model in models
     )
+    lines = tuple(itertools.chain(*each))
     text = "without the cache of keys and values, which may change last bits"
     return case.proposal("settings", text, lines, Changes(no_cache=True), same=False, after_model=True)
 

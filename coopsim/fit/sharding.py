@@ -3,12 +3,15 @@
 import itertools
 import textwrap
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from coopsim.fit import source
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Sharding
+
+if TYPE_CHECKING:
+    from coopsim.fit.case import Case
 
 _FIRST = "FullyShardedDataParallel"
 #: What calls of each kind are called in scripts.
@@ -18,14 +21,14 @@ _IMPORT = "from torch.distributed.fsdp import ShardingStrategy"
 _NOT_AHEAD = {"backward_prefetch": "None", "forward_prefetch": "False"}
 
 
-def find(case: Case) -> Iterator[Remedy]:
+def find(case: "Case") -> Iterator[Remedy]:
     """Those that suffice, one by one."""
     for proposal in proposals(case):
         if done := case.verify(proposal):
             yield done
 
 
-def proposals(case: Case) -> Iterator[Remedy]:
+def proposals(case: "Case") -> Iterator[Remedy]:
     """Those that the script's own calls leave to be made; none if a library makes some, from settings of its own."""
     calls = case.survey.sharding
     if not all(call.file for call in calls):
@@ -38,7 +41,7 @@ def proposals(case: Case) -> Iterator[Remedy]:
         yield _proposal(case, "FSDP prefetches nothing", Changes(no_prefetch=True))
 
 
-def _proposal(case: Case, text: str, changes: Changes) -> Remedy:
+def _proposal(case: "Case", text: str, changes: Changes) -> Remedy:
     calls = dict.fromkeys(lines(call, changes) for call in case.survey.sharding)
     return case.proposal("settings", text, tuple(itertools.chain(*calls)), changes, same=True)
 

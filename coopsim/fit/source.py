@@ -4,6 +4,9 @@ import ast
 import linecache
 from pathlib import Path
 
+#: What copies a model.
+_COPIES = ("deepcopy", "copy", "AveragedModel", "EMA", "ModelEMA", "ModelEmaV2", "ModelEmaV3", "create_reference_model")
+
 
 def line(file: str, number: int) -> str:
     """A line as it is, without its indentation."""
@@ -84,7 +87,8 @@ def after_assignment(file: str, name: str) -> tuple[int, str] | None:
     """The line after which a model called `name` is made, and its indentation.
 
     That is after the last assignment to the name, if all of them are statements of one and the same function, or of
-    the file, and under no condition and in no loop.
+    the file, and under no condition and in no loop; and after it was copied there, as copies are of no concern, and one
+    of an object with a method of its own would call that of the first.
     """
     scopes = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.FunctionDef | ast.Module)]
     scopes += [n for n in ast.walk(_tree(file)) if _is_main(n)]  # type: ignore[misc]
@@ -93,8 +97,9 @@ def after_assignment(file: str, name: str) -> tuple[int, str] | None:
         inside = [n for n in scope.body if _assigns(n, name)]
         plain = all(isinstance(n, ast.Assign | ast.AnnAssign) for n in inside)
         if inside and plain and len(inside) == len(every):
-            last = inside[-1]
-            return last.end_lineno or last.lineno, " " * last.col_offset
+            later = scope.body[scope.body.index(inside[-1]) :]
+            last = [n for n in later if n is inside[-1] or _copies(n, name)][-1]
+            return _after(scope, last, _text(file).splitlines())
     return None
 
 
@@ -121,6 +126,28 @@ def _assigns(node: ast.AST, name: str) -> bool:
     else:
         return False
     return any(isinstance(t, ast.Name) and t.id == name and isinstance(t.ctx, ast.Store) for t in targets)
+
+
+def _after(scope: ast.FunctionDef | ast.Module, last: ast.stmt, lines: list[str]) -> tuple[int, str] | None:
+    """The line after which there is room behind a statement, and what others that follow on its line take."""
+    first = lines[last.lineno - 1]
+    if not isinstance(scope, ast.Module) and scope.lineno == last.lineno:
+        return None
+    end = last.end_lineno or last.lineno
+    for node in scope.body:
+        if node.lineno <= end:
+            end = max(end, node.end_lineno or node.lineno)
+    return end, first[: len(first) - len(first.lstrip())]
+
+
+def _copies(node: ast.AST, name: str) -> bool:
+    """Does a statement of its own, in no block, copy what is called `name`?"""
+    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)] if isinstance(node, ast.Assign) else []
+    return any(
+        getattr(call.func, "attr", getattr(call.func, "id", "")) in _COPIES
+        and any(isinstance(n, ast.Name) and n.id == name for argument in call.args for n in ast.walk(argument))
+        for call in calls
+    )
 
 
 def _offset(data: bytes, line: int, column: int) -> int:

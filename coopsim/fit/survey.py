@@ -1,6 +1,6 @@
 """What one run of the script as it is tells: its model, its optimizers, what a step costs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coopsim.script import Report
@@ -21,7 +21,7 @@ class Block:
 
     own: the model has means of its own to recompute it. cached: it is given a cache of keys and values, which these
     means turn off. statistics: it keeps running statistics (batch normalisation). ops: of one forward pass of a block
-    that is in no other.
+    that is in no other. root: the number of its model.
     """
 
     name: str
@@ -30,16 +30,17 @@ class Block:
     cached: bool
     statistics: bool
     ops: tuple[Op, ...] = ()
+    root: int = 0
 
 
 @dataclass(frozen=True)
 class Model:
-    """The largest model of the script. number: of its models, in the order of first calls.
+    """A model of the script. number: of its models, in the order of first calls.
 
     name, file: the user's name of it, and where it has that; "" if that is not known. prefix: what stands before the
     names of modules that the user does not write (a wrapper's). batch: the first size of its input, if it is known.
     sharded: by FSDP2.
-    levels: repeated blocks; then, if these hold repeated blocks, those.
+    levels: repeated blocks; then, if these hold repeated blocks, those. trained: an optimizer has parameters of it.
     """
 
     number: int
@@ -52,11 +53,18 @@ class Model:
     prefix: str
     file: str
     levels: tuple[tuple[Block, ...], ...]
+    trained: bool = True
+    alone: bool = True
 
     @property
     def variable(self) -> str:
         """What lines to paste call it."""
-        return self.name or "model"
+        return self.name or ("model" if self.alone else self.type.lower())
+
+    @property
+    def keeps(self) -> bool:
+        """Does it keep anything for a backward pass? What is frozen may, between the loss and what is trained."""
+        return any(block.kept_bytes > 0 for level in self.levels for block in level)
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,7 @@ class Sharding:
 class Survey:
     """Of a run with memory enough. needs_bytes: the smallest memory for its requests, context included.
 
+    models: those that the optimizers train, the largest first, and then others whose blocks keep something.
     trains: it has backward passes. adds_up: more of them than steps. step_ns, optimizer_ns: costs. clock_step_ns: a
     step's time by the phantom's clock. logits_bytes: the largest that a cross entropy was taken of.
     """
@@ -100,7 +109,7 @@ class Survey:
     trains: bool
     adds_up: bool
     needs_bytes: int
-    model: Model | None
+    models: tuple[Model, ...]
     optimizers: tuple[Optimizer, ...]
     sharding: tuple[Sharding, ...]
     zeroed: tuple[tuple[str, int], ...]
@@ -113,17 +122,21 @@ class Survey:
     logits_bytes: int
     basis: str
 
+    @property
+    def model(self) -> Model | None:
+        """The largest of those that are trained."""
+        return self.models[0] if self.models else None
+
 
 def read(report: Report, needs_bytes: int) -> Survey:
     """What the guest in the process has found."""
     found = report.guest
-    models = sorted(enumerate(found["models"]), key=lambda m: (-m[1]["parameters"], m[0]))
     return Survey(
         report=report,
         trains=found["backwards"] > 0,
         adds_up=found["backwards"] > report.steps > 0,
         needs_bytes=needs_bytes,
-        model=_model(*models[0]) if models else None,
+        models=_models(found["models"]),
         optimizers=tuple(Optimizer(**o) for o in found["optimizers"]["stepped"]),
         sharding=tuple(Sharding(**call | {"ahead": tuple(call["ahead"])}) for call in found["sharding"]),
         zeroed=tuple((z["file"], z["line"]) for z in found["optimizers"]["zeroed"]),
@@ -138,11 +151,18 @@ def read(report: Report, needs_bytes: int) -> Survey:
     )
 
 
+def _models(found: list[dict[str, Any]]) -> tuple[Model, ...]:
+    largest = sorted(enumerate(found), key=lambda m: (not m[1]["trained"], -m[1]["parameters"], m[0]))
+    every = [_model(*one) for one in largest]
+    kept = [model for model in every if model.trained or model.keeps] or every[:1]
+    return tuple(replace(model, alone=len(kept) == 1) for model in kept)
+
+
 def _model(number: int, found: dict[str, Any]) -> Model:
-    levels = tuple(tuple(map(_block, level)) for level in found["levels"])
-    keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file")
+    levels = tuple(tuple(_block(number, block) for block in level) for level in found["levels"])
+    keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file", "trained")
     return Model(number=number, levels=levels, **{key: found[key] for key in keys})
 
 
-def _block(found: dict[str, Any]) -> Block:
-    return Block(**found | {"ops": tuple(Op(**op) for op in found["ops"])})
+def _block(root: int, found: dict[str, Any]) -> Block:
+    return Block(**found | {"root": root, "ops": tuple(Op(**op) for op in found["ops"])})

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from coopsim.fit.changes import Changes
 from coopsim.fit.executors import Local
+from coopsim.fit.patch import patched
+from coopsim.fit.printed import copied
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
@@ -41,12 +43,17 @@ class Trials:
     execute: Local = field(default_factory=Local)
     stopped: bool = False
     first: Report | None = None
+    within: dict[Changes, Report] = field(default_factory=dict)  #: runs inside a budget
+    copies: bool | None = None  #: does a copy of the script run? None: nobody has asked
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def limit_bytes(self) -> int:
         """What a remedy may take of the card."""
         return int(self.script.total_bytes * (1 - MARGIN))
+
+    def _is_over(self) -> bool:
+        return self.stopped
 
     def stop(self) -> None:
         """What runs is ended, and nothing begun."""
@@ -82,31 +89,43 @@ class Trials:
         return high if near is None else near + nccl
 
     def run(
-        self, what: str, changes: Changes, *, command: tuple[str, ...] = (), memory_bytes: int | None = None
+        self,
+        what: str,
+        changes: Changes,
+        *,
+        command: tuple[str, ...] = (),
+        memory_bytes: int | None = None,
+        copy: tuple[str, ...] = (),
     ) -> Report | None:
-        """The script with changes; None if it fails with them for another reason than memory."""
+        """The script with changes; None if it fails with them for another reason than memory.
+
+        copy: the command that runs in its place, with what of the changes is in files made there.
+        """
         if self.stopped:
             return None
         script = replace(
             self.script,
-            command=command or self.script.command,
+            command=copy or command or self.script.command,
             memory_bytes=memory_bytes or self.limit_bytes,
             quiet=True,
         )
-        script = changed(script, changes)
+        script = changed(script, changes.outside_files if copy else changes)
         with self.runs.one(what) as ended:
             try:
-                report = self.judged(self.execute(script), changes, script)
+                report = self.judged(self.execute(script), changes, command)
             except CoopsimError as e:
+                if self._is_over():  # that ended it
+                    return None
                 self.failed[changes] = str(e)
-                if not self.stopped:
-                    ended(f"fails: {e}")
+                ended(f"fails: {e}")
                 return None
+            if changes.live:
+                self.within[changes] = report
             taken = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
             ended(taken + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
             return report
 
-    def judged(self, report: Report, changes: Changes, script: Script) -> Report:
+    def judged(self, report: Report, changes: Changes, command: tuple[str, ...] = ()) -> Report:
         """A run in which memory ran out, unlike the first, is none that fits, though the script caught that.
 
         Raises CoopsimError if it took far fewer steps than the first, as where a script catches another error.
@@ -114,26 +133,62 @@ class Trials:
         first = self.first
         if first is None or report.outcome == "oom":
             return report
-        if report.ooms and not first.ooms:
+        if report.ooms and not first.ooms and not changes.live:  # live evicts then, and says whether that helped
             return replace(report, outcome="oom")
-        alike = script.command == self.script.command and not changes.cards and not changes.live
+        alike = command in ((), self.script.command) and not changes.cards and not changes.live
         if first.steps and report.steps < (first.steps / 2 if alike else 1):
             raise CoopsimError(f"it ends well, but after {report.steps} of {first.steps} optimizer steps")
         return report
 
     def verify(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy | None:
-        """Run the remedy with the changes that stand for it; the remedy with what that said, None if it does not fit.
+        """Run the remedy; with what that said, None if it does not fit.
+
+        A copy of the script with its lines is run; where that cannot be, the script with the changes that stand for it.
+        """
+        try:
+            texts, why = patched(remedy, survey), ""
+        except CoopsimError as e:
+            texts, why = {}, str(e).removeprefix("no patch: ")
+        if texts and (self.copies is False or type(self.execute) is not Local):
+            texts, why = {}, "a copy of the script does not run"
+        if texts:
+            with copied(remedy.command, texts) as copy:
+                report = self._fitting(remedy, ran, copy) if copy else None
+                if copy is None:
+                    why = "the command names no script that could be copied"
+                elif report is not None or ran not in self.failed or self.runs_as_a_copy(remedy.command):
+                    return None if report is None else self._done(remedy, report, survey)
+                else:
+                    why = "a copy of the script does not run"
+        report = self._fitting(remedy, ran)
+        return None if report is None else self._done(replace(remedy, stand_in=why), report, survey)
+
+    def runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
+        """Does a copy of the script run as it is? Asked where one with other lines does not."""
+        if self.copies is None and not self.stopped:
+            with copied(command, {}) as copy:
+                what = "a copy of the script as it is, with memory enough"
+                asked = Changes(hold_gradients=True)  # of no other run
+                self.copies = self.run(what, asked, command=command, memory_bytes=ENDLESS, copy=copy or ()) is not None
+        return self.copies is not False
+
+    def _fitting(self, remedy: Remedy, ran: Changes, copy: tuple[str, ...] = ()) -> Report | None:
+        """A run that fits.
 
         Where the allocator had to give memory back, a run with all of the card's memory may go another way: it is made.
         """
-        report = self.run(remedy.text, ran, command=remedy.command)
+        report = self.run(remedy.text, ran, command=remedy.command, copy=copy)
         if report is None or not works(report, ran):
             return None
         if report.retries:
-            whole = self.script.total_bytes
-            again = self.run(f"{remedy.text}, with all of the card", ran, command=remedy.command, memory_bytes=whole)
+            what, whole = f"{remedy.text}, with all of the card", self.script.total_bytes
+            again = self.run(what, ran, command=remedy.command, memory_bytes=whole, copy=copy)
             if again is None or not works(again, ran):
                 return None
+        return report
+
+    def _done(self, remedy: Remedy, report: Report, survey: Survey) -> Remedy:
+        """One that fits."""
         done = replace(
             remedy,
             peak_device_bytes=report.peak_device_bytes,

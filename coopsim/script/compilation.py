@@ -48,7 +48,11 @@ class Compilation:
     """
 
     def __init__(
-        self, entered: Callable[[], None], in_step: Callable[[Callable[[], Any]], Any], *, cuda_graphs: bool = True
+        self,
+        entered: Callable[[], None],
+        in_step: Callable[[Callable[[], Any], CodeType], Any],
+        *,
+        cuda_graphs: bool = True,
     ) -> None:
         self.graphs = 0
         self.unmet = ""  #: why a graph could not be compiled here though it could on the real card
@@ -151,7 +155,8 @@ class Compilation:
 
     def _compile(self, original: Callable[..., Any], graph: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         ops = sum(node.op.startswith("call_") for node in module.graph.nodes)
-        place = places.here() or _place(graph.root_tx.f_code)
+        code = graph.root_tx.f_code  # once compiled, it is not known any more
+        place = places.here() or _place(code)
         print(f"compiling graph {self.graphs + 1}: {ops} ops, for {place}", file=sys.stderr, flush=True)
         for call in self.before:
             call()
@@ -159,7 +164,7 @@ class Compilation:
         self.graphs += 1
         if not any(_IN_STEP.search(node.meta.get("stack_trace") or "") for node in module.graph.nodes):
             return compiled
-        return lambda *inputs: self._in_step(lambda: compiled(*inputs))
+        return lambda *inputs: self._in_step(lambda: compiled(*inputs), code)
 
     def _inductor(self, original: Callable[..., Any], backend: Any, module: Any, inputs: Any) -> Any:
         on_device = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)

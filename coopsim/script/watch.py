@@ -6,6 +6,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache
+from types import CodeType
 from typing import Any
 
 import torch
@@ -55,6 +56,8 @@ class Watch:
         self._ooms: list[dict[str, Any]] = []
         self._failed_to_train = False  #: the last time that memory ran out
         self._clock: int | None = None
+        self._counted: CodeType | None = None  #: compiled code that ended the last step
+        self.compiled_steps: list[Callable[[], None]] = []  #: called after each step without hooks
         model = CostModel(card, task.precision)
         self._recorder = _Watcher(PhantomDevice(card), model, clock.Clock(self._device, model))
         where = self._recorder.where
@@ -159,12 +162,20 @@ class Watch:
         if id(optimizer) == self._clock:
             self._step_ended()
 
-    def _compiled_step(self, run: Callable[[], Any]) -> Any:
-        """Code of an optimizer's step, where its hooks are hidden. After each backward pass one step is counted."""
+    def _compiled_step(self, run: Callable[[], Any], code: CodeType) -> Any:
+        """Code of an optimizer's step, where its hooks are hidden.
+
+        A step may be several graphs: after each backward pass one is counted. Where that is compiled, too, and nobody
+        sees it, one is counted whenever code that ended a step runs again.
+        """
         with self._recorder.where.in_step():
             out = run()
-        if self._recorder.where.backwards > self._backwards:
+        again = code is self._counted or (self._counted is None and not self._steps)
+        if again or self._recorder.where.backwards > self._backwards:
+            self._counted = code
             self._step_ended()
+            for heard in self.compiled_steps:
+                heard()
         return out
 
     def _step_ended(self) -> None:

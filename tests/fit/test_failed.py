@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +122,9 @@ def report(*, outcome: str = "ok", steps: int = 4, ooms: int = 0) -> Report:
 
 def judge(ran: Report, changes: Changes, *, command: str = "a.py", first: Report | None = None) -> str:
     """What is said of a trial after a first run of four steps."""
-    script = Script(("a.py",), card="t4")
-    tried = Trials(script, Runs(lambda _: None), first=first or report())
+    tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None), first=first or report())
     try:
-        return tried.judged(ran, changes, replace(script, command=(command,))).outcome
+        return tried.judged(ran, changes, (command,)).outcome
     except CoopsimError as e:
         return str(e)
 

@@ -143,7 +143,7 @@ def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
         0, "Net", None, half=False, autocast=False, sharded=False, name="", prefix="", file="", levels=(level,)
     )
     trials: Any = SimpleNamespace(script=SimpleNamespace(command=()))
-    survey: Any = SimpleNamespace(model=found, report=SimpleNamespace(compiled_graphs=0))
+    survey: Any = SimpleNamespace(model=found, models=(found,), report=SimpleNamespace(compiled_graphs=0))
     case = Case(trials, survey, Path())
     tries = []
     for depth, blocks, wholly in ((2, 2, 0), (5, 4, 1)):

@@ -125,6 +125,10 @@ PLACES = {
     "def a():\n    model = Net()\ndef b():\n    model = Net()\n": None,
     "for model in models:\n    train(model)\n": None,
     "net = Net()\n": None,
+    "model = Net(); ref = copy.deepcopy(model)\ntrain(model)\n": (1, ""),
+    "model = Net().cuda()\nref = copy.deepcopy(model)\noptimizer = Adam(model.parameters())\n": (2, ""),
+    "def main():\n\tmodel = Net(); x = [\n\t1]\n\ttrain(model)\n": (3, "\t"),
+    "def main(): model = Net(); train(model)\n": None,
 }
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from coopsim.cli.values import natural, positive, span, tolerance
+from coopsim.cli.values import duration, natural, positive, span, tolerance
 
 
 def capture(p: argparse.ArgumentParser) -> None:
@@ -140,6 +140,13 @@ def fit(p: argparse.ArgumentParser) -> None:
         default="processes",
         metavar="WHERE",
         help="where to run: processes, or dask://HOST:PORT, a running cluster (default: processes)",
+    )
+    p.add_argument(
+        "--time",
+        type=duration,
+        default=300.0,
+        metavar="T",
+        help="how long to look for remedies, as in 90s, 5m, 1h: then it shows what is known (default: 5m)",
     )
     what = p.add_mutually_exclusive_group()
     what.add_argument("--apply", type=positive, metavar="N", help="run the script with remedy N; no file is changed")

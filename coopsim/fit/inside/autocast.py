@@ -8,11 +8,13 @@ from torch import nn
 from coopsim.fit.inside.models import Models
 
 
-def install(models: Models) -> None:
-    """As `model.forward = torch.autocast("cuda", dtype=torch.bfloat16)(model.forward)` does, of every model."""
+def install(models: Models, numbers: tuple[int, ...]) -> None:
+    """As `model.forward = torch.autocast("cuda", dtype=torch.bfloat16)(model.forward)` does, of these models or all."""
     contexts: list[Any] = []
 
-    def around(_: nn.Module, enters: bool) -> None:
+    def around(model: nn.Module, enters: bool) -> None:
+        if numbers and models.number(model) not in numbers:
+            return
         if enters:
             contexts.append(torch.autocast("cuda", dtype=torch.bfloat16))
             contexts[-1].__enter__()

@@ -14,8 +14,10 @@ from coopsim.observe import torch_private
 
 def install(changes: Changes, number: int, model: nn.Module) -> None:
     """Before the first call of a model."""
-    if number == changes.root:
-        apply(model, changes.checkpoint, own=changes.own, save=changes.save, plain=changes.plain)
+    names, plain = (changes.of_model(number, every) for every in (changes.checkpoint, changes.plain))
+    if names:
+        own = changes.own and all(hasattr(model.get_submodule(name), "gradient_checkpointing") for name in names)
+        apply(model, names, own=own, save=changes.save, plain=plain)
 
 
 def apply(

@@ -24,6 +24,7 @@ class Guest:
         changes = self._changes
         self._where = watch.recorder.where
         self._meter = Meter(watch.recorder)
+        watch.compiled_steps.append(self._meter.compiled_step_ended)
         self._models = Models()
         self._blocks = Blocks(self._models)
         self._meter.in_block = self._blocks.op
@@ -35,7 +36,7 @@ class Guest:
         if changes.chunked_loss:
             self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
         if changes.autocast:
-            autocast.install(self._models)
+            autocast.install(self._models, changes.models)
         self._sharded = sharded.Sharded(changes)
         self._partitioner = Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
@@ -48,8 +49,9 @@ class Guest:
 
     def end(self) -> dict[str, Any]:
         """For the parent."""
+        found = self._models.found(self._optimizers.parameters)
         return {
-            "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(self._models.found())],
+            "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(found)],
             "optimizers": self._optimizers.found(),
             "sharding": self._sharded.found(),
             "trainer": "transformers.trainer" in sys.modules,

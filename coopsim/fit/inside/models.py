@@ -1,7 +1,7 @@
 """The models of a script: modules with parameters that it calls itself, from no other module."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import FrameType
 from typing import Any
 
@@ -57,9 +57,19 @@ class Models:
     def _is_model(self, module: nn.Module) -> bool:
         return any(True for _ in module.parameters())
 
-    def found(self) -> list[dict[str, Any]]:
-        """For the parent: what each model is."""
-        return self._found
+    def number(self, module: nn.Module) -> int | None:
+        """Of a model; None if it is none."""
+        return self._known.get(id(module))
+
+    def found(self, optimized: Collection[int] = ()) -> list[dict[str, Any]]:
+        """For the parent: what each model is, and whether it is trained. optimized: the ids of optimizers' parameters.
+
+        Where no optimizer has a model's own parameters, as one that keeps copies, what takes gradients is trained.
+        """
+        has = [any(id(p) in optimized for p in model.parameters()) for model in self.models]
+        if not any(has):
+            has = [any(p.requires_grad for p in model.parameters()) for model in self.models]
+        return [about | {"trained": trained} for about, trained in zip(self._found, has, strict=True)]
 
 
 def _describe(model: nn.Module) -> dict[str, Any]:

@@ -17,6 +17,7 @@ class Optimizers:
     """What the script does with them: for the parent."""
 
     def __init__(self) -> None:
+        self.parameters: set[int] = set()  #: the ids of those that optimizers have; torch keeps them as long as those
         self._made: dict[int, tuple[str, str, int]] = {}
         self._seen: dict[int, dict[str, Any]] = {}
         self._clears: list[dict[str, Any]] = []
@@ -29,8 +30,13 @@ class Optimizers:
     def _init(self, original: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
         self._made[id(optimizer)] = (type(optimizer).__name__, *_place())
         original(optimizer, *args, **kwargs)
+        self._has(optimizer)
+
+    def _has(self, optimizer: torch.optim.Optimizer) -> None:
+        self.parameters |= {id(p) for group in optimizer.param_groups for p in group["params"]}
 
     def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self._has(optimizer)
         self._skips |= any(
             p.grad is None for group in optimizer.param_groups for p in group["params"] if p.requires_grad
         )

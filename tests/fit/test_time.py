@@ -1,0 +1,93 @@
+"""An answer in time: what is known after so long, and trials that cannot win."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coopsim.cli.values import duration
+from coopsim.fit import live
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.runs import Runs
+from coopsim.fit.trials import Trials
+from coopsim.script import Script
+from coopsim.types import CoopsimError
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1h", 3600), ("1s", 1)])
+def test_times(text: str, seconds: int) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "0m", "-1s", "1.5h", "5min", "1000000000s", "٣m"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is no time, such as"):
+        duration(text)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("phantom_gpu")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_after_the_time_what_is_known_is_shown(jobs: int) -> None:
+    """The verdict at least."""
+    words = ["--gpu", "rtx-3060", "--memory", "500MiB", "--time", "1s", "--jobs", str(jobs)]
+    command = [sys.executable, "-m", "coopsim", "fit", *words, "--", str(SCRIPTS / "blocks.py"), "--batch", "{4096}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("Does not fit: needs 586 MiB")
+    assert done.stdout.splitlines()[-1] == "the time was over (--time): not everything was tried"
+    assert "[2]" not in done.stderr  # nothing was begun
+
+
+def test_what_runs_when_the_time_is_over_is_ended_and_no_failure() -> None:
+    """Nor is anything begun then."""
+    tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))
+
+    def runs(_: Script) -> Any:
+        tried.stopped = True
+        raise CoopsimError("a.py was ended by signal 9")
+
+    tried.execute = runs  # type: ignore[assignment]
+    assert tried.run("one", Changes()) is None
+    assert tried.failed == {}
+    began = tried.runs.count
+    assert tried.run("another", Changes()) is None
+    assert tried.runs.count == began
+
+
+RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
+
+
+@pytest.mark.parametrize(
+    ("steps", "outcome", "guest", "budgets"),
+    [
+        (2, "oom", RAN, 0),
+        (3, "oom", RAN, 3),
+        (5, "ok", RAN, 3),
+        (5, "oom", RAN | {"failed": "no schedule", "fits": False}, 1),
+        (5, "ok", RAN | {"planned_steps": 3}, 1),
+    ],
+)
+def test_a_smaller_budget_is_tried_where_it_may_help(
+    steps: int, outcome: str, guest: dict[str, Any], budgets: int
+) -> None:
+    """Not of a script too short for a plan; nor where no schedule has room."""
+    said: Any = SimpleNamespace(
+        outcome=outcome, guest=guest | {"predicted_overhead": 1.1}, ooms=0, steps=steps, retries=0, peak_device_bytes=1
+    )
+    count = []
+    tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))
+    tried.execute = lambda script: count.append(script) or said  # type: ignore[assignment, func-returns-value]
+    report = SimpleNamespace(ranks=(), compiled_graphs=0, steps=steps, context_bytes=0)
+    survey: Any = SimpleNamespace(report=report, models=(), step_ns=1, clock_step_ns=0)
+    found = list(live.find(Case(tried, survey, Path())))
+    assert len(count) == budgets
+    assert len(found) == (guest["planned_steps"] > 0)
+    assert bool(tried.notes) == (steps < 3)

@@ -1,0 +1,35 @@
+"""What `coopsim live run` says of a budget that was exceeded."""
+
+import pytest
+
+from coopsim.cli import live as verb
+
+SAID = {
+    "budget_bytes": 200 << 20,
+    "steps": 4,
+    "planned_steps": 2,
+    "peak_allocated_bytes": 190 << 20,
+    "peak_reserved_bytes": 226 << 20,
+    "evictions": 3,
+    "recomputes": 5,
+    "deviations": 0,
+    "replans": 0,
+    "predicted_overhead": 1.25,
+    "policy": "foresight",
+    "unplanned": "",
+    "deviated": "",
+    "no_arena": "",
+    "failed": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("by_plan", "line"),
+    [(False, "by 26 MiB; whether a plan keeps to it, `coopsim live plan` tells"), (True, "by 26 MiB")],
+)
+def test_it_promises_nothing_of_a_plan_that_nobody_made(by_plan: bool, line: str) -> None:
+    assert f"over budget     {line}" in verb._text(SAID | {"by_plan": by_plan}).splitlines()
+
+
+def test_a_budget_that_was_kept() -> None:
+    assert "over budget" not in verb._text(SAID | {"peak_reserved_bytes": 199 << 20})
