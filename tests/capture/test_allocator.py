@@ -23,7 +23,8 @@ for _ in range(3):
 """
 
 
-@pytest.mark.parametrize("fraction", ["0.02", pytest.param("0.25", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("fraction", ["0.02", "0.25"])
 def test_limit_of_the_script_is_named_and_smallest_memory_allows_for_it(fraction: str, tmp_path: Path) -> None:
     """A card is as large as the limit's part of it must be, to 2 MiB; with a card of that size it does train."""
     script = tmp_path / "limited.py"

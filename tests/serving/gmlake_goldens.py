@@ -6,7 +6,7 @@ where the release crashes, up to there.
 
 import csv
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from coopsim.allocators.serving.gmlake import Options, run
@@ -30,15 +30,19 @@ def requests_of(name: str, steps: int = STEPS) -> Requests:
     return of_trace(trace, iterations=steps // trace.n_steps, layout=False)
 
 
-def of_traces() -> Iterator[list[str]]:
-    """Rows of every trace, with two limits; they have no crc, and none is refused anything."""
-    for path in sorted((ROOT / "traces").glob("*.parquet")):
-        requests = requests_of(path.stem)
+def traces() -> list[str]:
+    return sorted(path.stem for path in (ROOT / "traces").glob("*.parquet"))
+
+
+def of_traces(names: Iterable[str]) -> Iterator[list[str]]:
+    """Rows of traces, with two limits; they have no crc, and none is refused anything."""
+    for name in names:
+        requests = requests_of(name)
         for limit in LIMITS:
             found = run(requests, Options(frag_limit=limit * MIB))
             peaks, count = (found.peak_reserved, found.peak_active, found.device_allocs), found.details
             counts = (count["stitches"], count["mapped_chunks"], 0, count["faults"])
-            yield [f"{path.stem} {limit}", *map(str, (len(requests), *peaks, *counts)), ""]
+            yield [f"{name} {limit}", *map(str, (len(requests), *peaks, *counts)), ""]
 
 
 def of_random() -> Iterator[list[str]]:
@@ -54,7 +58,7 @@ def of_random() -> Iterator[list[str]]:
 
 def main() -> None:
     with replacing(FILE) as part, part.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *of_traces(), *of_random()])
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *of_traces(traces()), *of_random()])
 
 
 if __name__ == "__main__":

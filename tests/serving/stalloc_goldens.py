@@ -5,6 +5,7 @@ test_stalloc_originals.py passes.
 """
 
 import csv
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -39,9 +40,9 @@ def first_steps(requests: Requests, steps: int) -> Requests:
     return Requests(rows, source, step, phase, requests.labels[:m], requests.site[:m], requests.prologue)
 
 
-def rows() -> list[dict[str, str]]:
+def rows(names: Iterable[str] = TRACES) -> list[dict[str, str]]:
     found = []
-    for name in TRACES:
+    for name in names:
         for planned in range(1, 6 if name in DIFFERENT else 3):
             requests = requests_of(name, 5 if name in DIFFERENT else 3)
             result = run(requests, Options(steps=planned))
