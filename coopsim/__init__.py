@@ -15,6 +15,8 @@ import importlib
 import sys
 from types import ModuleType
 
+from coopsim.version import __version__ as __version__
+
 TYPE_CHECKING = False  # as checkers know it, without importing typing
 if TYPE_CHECKING:
     from typing import Any
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from coopsim.trace import load_trace as load  # noqa: F401
     from coopsim.types import CoopsimError as CoopsimError
     from coopsim.validate import validate as validate
-
-__version__ = "0.1.0"
 
 _WHERE = {  # the public names: in which module, and as what
     "load": ("coopsim.trace", "load_trace"),

@@ -3,7 +3,7 @@
 Importing this package imports no torch; only the child (worker.py) does.
 """
 
-from coopsim.capture.errors import CaptureError, OutOfMemory
 from coopsim.capture.parent import capture
+from coopsim.observe.errors import CaptureError, OutOfMemory
 
 __all__ = ["CaptureError", "OutOfMemory", "capture"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from coopsim.capture import cost_table
-from coopsim.capture.costs import CostModel
+from coopsim.observe import cost_table
+from coopsim.observe.costs import CostModel
 from coopsim.phantom.profiles import Profile
 
 

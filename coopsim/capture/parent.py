@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import IO, get_args
 
 from coopsim import files, phantom
-from coopsim.capture import cost_table, fake, models, target, temporary_table
-from coopsim.capture.errors import CaptureError, OutOfMemory
+from coopsim.capture import fake, models, target
 from coopsim.capture.job import Job, Precision, Where
+from coopsim.observe import cost_table, temporary_table
+from coopsim.observe.errors import CaptureError, OutOfMemory
 
 _CHOICES = {
     "precision": Precision,
@@ -55,7 +56,7 @@ def capture(
     its own.
     `device` is where it runs: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated
     `passes` times for it); "fake", with fake tensors, for a PyTorch without CUDA. `cost_from` is a table of measured
-    costs (capture/measured.py), `temporaries_from` one of temporaries (capture/temporary_table.py).
+    costs (capture/measured.py), `temporaries_from` one of temporaries (observe/temporary_table.py).
     `progress` is called with short lines of text. Nothing is written unless all went well.
 
     Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from coopsim.capture.errors import CaptureError
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND, NUMBER
+from coopsim.observe.errors import CaptureError
 from coopsim.requests.of_trace import of_trace
 from coopsim.trace import Trace
 

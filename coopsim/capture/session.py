@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
-import coopsim
 from coopsim import trace
-from coopsim.capture import assemble, inductor, models, target
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import Device, PhantomDevice, RealDevice
-from coopsim.capture.errors import CaptureError
+from coopsim.capture import models, target
 from coopsim.capture.job import Job
 from coopsim.capture.measured import MeasuredCosts
-from coopsim.capture.recorder import Op, Recorder, Recording
-from coopsim.capture.steady import Steady
-from coopsim.capture.temporary_table import TemporaryTable
-from coopsim.capture.timing import Timer
+from coopsim.observe import assemble, inductor
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import Device, PhantomDevice, RealDevice
+from coopsim.observe.errors import CaptureError
+from coopsim.observe.recorder import Op, Recorder, Recording
+from coopsim.observe.steady import Steady
+from coopsim.observe.temporary_table import TemporaryTable
+from coopsim.observe.timing import Timer
 from coopsim.phantom import profiles
+from coopsim.version import __version__
 
 Say = Callable[[str], None]
 
@@ -117,7 +118,7 @@ def _program(job: Job, cost_model: CostModel) -> tuple[target.Step, dict[str, An
 
 def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, Any]:
     """The provenance of the trace: nothing in it differs between two runs."""
-    versions = {"coopsim": coopsim.__version__, "torch": torch.__version__}
+    versions = {"coopsim": __version__, "torch": torch.__version__}
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__
     return about | {

@@ -6,8 +6,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from coopsim.capture.errors import CaptureError
 from coopsim.errors import nearest
+from coopsim.observe.errors import CaptureError
 
 Step = Callable[[], object]
 

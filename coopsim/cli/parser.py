@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from coopsim import __version__
 from coopsim.cli import grid
 from coopsim.cli.flags import files, replays, scripts
 from coopsim.errors import unknown
+from coopsim.version import __version__
 
 _ALLOCATORS_HELP = (
     "For a trace: cuda-caching is PyTorch's allocator; gmlake stitches free chunks into large blocks by remapping them "

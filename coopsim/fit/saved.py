@@ -15,6 +15,7 @@ from coopsim.fit.remedy import Remedy
 from coopsim.phantom import build
 from coopsim.script import Script
 from coopsim.types import CoopsimError
+from coopsim.version import __version__
 
 
 def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
@@ -47,7 +48,7 @@ def versions() -> tuple[object, ...]:
     for file in sorted(Path(coopsim.__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
     found = [version(name) for name in ("torch", "transformers") if util.find_spec(name)]
-    return coopsim.__version__, digest.hexdigest(), *found
+    return __version__, digest.hexdigest(), *found
 
 
 def _path(script: Script) -> Path:

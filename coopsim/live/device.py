@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import Device, RealDevice
-from coopsim.capture.temporaries import History
 from coopsim.live.ledger import LiveLedger
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import Device, RealDevice
+from coopsim.observe.temporaries import History
 from coopsim.phantom import profiles
 from coopsim.trace.measure import round_up
 

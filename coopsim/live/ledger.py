@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from coopsim.capture.storages import Ledger, Storage, _Slot
 from coopsim.live.observer import Observer
+from coopsim.observe.storages import Ledger, Storage, _Slot
 from coopsim.types import Role
 
 

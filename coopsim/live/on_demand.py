@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from coopsim.capture import effects
 from coopsim.live import device, need, refused
 from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.hole import Hole
@@ -15,6 +14,7 @@ from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
+from coopsim.observe import effects
 from coopsim.text import human
 
 _SMALL = 1 / 20_000  #: of the budget: what is smaller is not worth evicting

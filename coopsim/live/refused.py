@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from coopsim.capture.roles import Objects
 from coopsim.live.errors import LiveError
+from coopsim.observe.roles import Objects
 
 _TRACED = {"FakeTensor", "FunctionalTensor"}
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 
 from coopsim import budget as amounts
-from coopsim.capture import effects, roles
 from coopsim.live import device, hollow, observer, refused, stored
 from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.library import Arena
@@ -21,6 +20,7 @@ from coopsim.live.planning import Planning
 from coopsim.live.step import Step
 from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.live.values import Values
+from coopsim.observe import effects, roles
 from coopsim.policies import Policy
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes

@@ -7,7 +7,6 @@ from typing import Any, Self
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from coopsim.capture import accumulation
 from coopsim.live.cells import Cell, can_start_again, on_device
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.follow import Deviation, Follow, Outgrown
@@ -18,6 +17,7 @@ from coopsim.live.on_demand import OnDemand
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
 from coopsim.live.values import Values
+from coopsim.observe import accumulation
 
 #: Marks for PyTorch's profiler, which read and make no data. A DataLoader makes some, and not at every step.
 _MARKS = {

@@ -7,11 +7,6 @@ from typing import Any
 
 import torch
 
-from coopsim.capture import assemble, roles
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import Device
-from coopsim.capture.recorder import Free, Op, Recorder, Recording
-from coopsim.capture.storages import Storage
 from coopsim.live import refused
 from coopsim.live.arena import recorded
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
@@ -20,6 +15,11 @@ from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import State
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.plan import HOLD
+from coopsim.observe import assemble, roles
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import Device
+from coopsim.observe.recorder import Free, Op, Recorder, Recording
+from coopsim.observe.storages import Storage
 from coopsim.trace import Trace
 from coopsim.trace.table import Ragged
 from coopsim.types import Phase, Role

@@ -34,7 +34,7 @@ def _run(environment: Mapping[str, str], conf: str, total: int, requests: list[s
     env = {k: v for k, v in environment.items() if k not in gone}
     env |= {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}
     run = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "coopsim.capture.on_device", str(total)],
+        [sys.executable, "-m", "coopsim.oracle.on_device", str(total)],
         input="".join(f"{line}\n" for line in requests),
         env=env,
         capture_output=True,

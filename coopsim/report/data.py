@@ -63,7 +63,7 @@ def collect(traces: "Sequence[Trace]", ask: Ask, tick: Callable[[], None]) -> di
 
     CoopsimError for an unknown policy, a bad budget or option, or a trace that cannot be repeated.
     """
-    from coopsim import __version__
+    from coopsim.version import __version__
 
     for name in ask.policies:
         policies.find(name)

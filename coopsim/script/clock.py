@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from coopsim.capture import costs, effects
-from coopsim.capture.costs import CostModel
+from coopsim.observe import costs, effects
+from coopsim.observe.costs import CostModel
 from coopsim.phantom.control import Control, expect_watchdogs
 from coopsim.script.imports import AfterImport
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch.optim import optimizer as hooks
 
-from coopsim.capture import roles
-from coopsim.capture.effects import tensors
-from coopsim.capture.storages import Storage
+from coopsim.observe import roles
+from coopsim.observe.effects import tensors
+from coopsim.observe.storages import Storage
 from coopsim.types import Phase, Role
 
 GATHERED, BUCKETS = "gathered_layers", "buckets"

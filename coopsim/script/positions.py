@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from coopsim.capture.effects import tensors
-from coopsim.capture.storages import Ledger, Storage
+from coopsim.observe.effects import tensors
+from coopsim.observe.storages import Ledger, Storage
 
 _MOST = 1 << 16  #: elements
 

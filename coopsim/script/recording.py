@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 
-import coopsim
 from coopsim import trace
-from coopsim.capture import assemble, graphs
-from coopsim.capture.recorder import Recorder
-from coopsim.capture.steady import Steady
+from coopsim.observe import assemble, graphs
+from coopsim.observe.recorder import Recorder
+from coopsim.observe.steady import Steady
 from coopsim.script.task import Task
+from coopsim.version import __version__
 
 
 class TraceOfSteps:
@@ -57,7 +57,7 @@ class TraceOfSteps:
             "model": _name(task.command),
             "title": task.command,
             "command": f"coopsim phantom run --gpu {task.card} -- {task.command}",
-            "versions": {"coopsim": coopsim.__version__, "torch": torch.__version__},
+            "versions": {"coopsim": __version__, "torch": torch.__version__},
             **self._recorder.device.header,
             "precision": model.precision,
             "cost_source": model.source,

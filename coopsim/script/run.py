@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 from coopsim.script import start
 from coopsim.script.report import OutOfMemory, Report
 from coopsim.script.script import Script

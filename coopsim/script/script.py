@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coopsim import phantom
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 from coopsim.script.ranks import launcher
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-#: The packages that watch: this one, and the recorder's.
-_OWN = tuple(f"{Path(__file__).parents[1] / room}/" for room in ("script", "capture"))
+#: The packages that watch: this one, and the one it watches with.
+_OWN = tuple(f"{Path(__file__).parents[1] / room}/" for room in ("script", "observe"))
 #: PyTorch's wrappers around a dispatch mode's function.
 _WRAPPERS = ("torch/_compile.py", "torch/_dynamo/eval_frame.py")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import phantom
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 from coopsim.progress import note
 from coopsim.script.ranks import buffers, launcher, needs, processes, stages, world
 from coopsim.script.script import Script, command_path

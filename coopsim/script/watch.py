@@ -14,12 +14,12 @@ from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import optimizer as optimizers
 
-from coopsim.capture import inductor, roles
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import Device, PhantomDevice
-from coopsim.capture.effects import tensors
-from coopsim.capture.recorder import Recorder
-from coopsim.capture.storages import Storage
+from coopsim.observe import inductor, roles
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import Device, PhantomDevice
+from coopsim.observe.effects import tensors
+from coopsim.observe.recorder import Recorder
+from coopsim.observe.storages import Storage
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import clock, history, places, stacks

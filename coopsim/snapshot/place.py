@@ -8,7 +8,7 @@ from coopsim.snapshot.model import Frame
 
 #: What the paths of libraries' files have in them, and those of a user's own do not.
 _LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python")
-_OURS = ("/coopsim/capture/", "/coopsim/script/")
+_OURS = ("/coopsim/capture/", "/coopsim/observe/", "/coopsim/script/")
 #: Frames of C++, which PyTorch's snapshots have unless they are asked not to: a node of a backward pass, and an op.
 _NODE = re.compile(r"(?:^|::)(\w+Backward\w*)::apply\(")
 _OP = re.compile(r"(?:^| )at::_ops::(\w+)::")

@@ -9,10 +9,10 @@ from typing import Any
 
 from distributed import Client, WorkerPlugin
 
-from coopsim import __version__
 from coopsim.sweep.worker import hold, let_go
 from coopsim.trace import Trace
 from coopsim.types import CoopsimError
+from coopsim.version import __version__
 
 _PATIENCE = 30  # seconds for a scheduler to answer, and for its first worker
 _NAME = "coopsim-traces"

@@ -15,9 +15,9 @@ def key(*what: Any) -> str:
 
     what: settings, points, or whatever JSON can hold.
     """
-    from coopsim import __version__
     from coopsim.kernel.jit import SOURCES_HASH
     from coopsim.policies._foreign import fingerprint
+    from coopsim.version import __version__
 
     def plain(value: Any) -> Any:
         if isinstance(value, Setting):

@@ -6,11 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from coopsim import __version__, policies
+from coopsim import policies
 from coopsim.metrics import SUMMARY_KEYS
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import Row
 from coopsim.sweep.key import SWEEP_VERSION
+from coopsim.version import __version__
 
 # Columns that may be empty throughout, which must not lose their type for that.
 _TYPES = dict.fromkeys(

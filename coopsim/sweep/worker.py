@@ -31,8 +31,8 @@ class Job:
 
 def core() -> str:
     """This version of coopsim and of its kernels."""
-    from coopsim import __version__
     from coopsim.kernel.jit import SOURCES_HASH
+    from coopsim.version import __version__
 
     return f"{__version__}, kernels {SOURCES_HASH}"
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from coopsim.capture import assemble
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import Device
-from coopsim.capture.recorder import Op, Recorder, Recording
-from coopsim.capture.steady import Steady
-from coopsim.capture.storages import Storage
+from coopsim.observe import assemble
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import Device
+from coopsim.observe.recorder import Op, Recorder, Recording
+from coopsim.observe.steady import Steady
+from coopsim.observe.storages import Storage
 from coopsim.trace import Trace
 from coopsim.types import CoopsimError
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.capture.efficiency import EFFICIENCY
+from coopsim.observe.efficiency import EFFICIENCY
 from coopsim.phantom.profiles import Profile
 from coopsim.trace import Trace
 

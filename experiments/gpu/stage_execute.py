@@ -22,9 +22,9 @@ import torch
 from coopsim import schedule as schedules
 from coopsim import trace as traces
 from coopsim.capture import models
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import RealDevice
 from coopsim.metrics import summary
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import RealDevice
 from coopsim.phantom import profiles
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace

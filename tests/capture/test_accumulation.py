@@ -9,9 +9,9 @@ from .conftest import Runner
 
 PROGRAM = """
 import torch
-from coopsim.capture.costs import CostModel
-from coopsim.capture.device import PhantomDevice
-from coopsim.capture.recorder import Recorder
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import PhantomDevice
+from coopsim.observe.recorder import Recorder
 from coopsim.phantom import profiles
 
 card = profiles.get("a100-80gb")

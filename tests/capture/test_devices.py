@@ -11,7 +11,7 @@ import pytest
 
 from coopsim import phantom, trace
 from coopsim.capture import CaptureError, capture, fake
-from coopsim.capture.cost_table import read
+from coopsim.observe.cost_table import read
 from tests.conftest import ROOT
 
 STEP = """

@@ -2,7 +2,7 @@
 
 EFFECTS = """
 import torch
-from coopsim.capture import effects
+from coopsim.observe import effects
 A = torch.ops.aten
 x, s = torch.empty(2, 3, device="cuda"), torch.empty(3, device="cuda")
 def mutated(func, *args, **kwargs): return sorted(effects.mutated(func, effects.arguments(func, args, kwargs)))
@@ -49,7 +49,7 @@ def test_effects(on_phantom) -> None:
 
 LEDGER = """
 import torch
-from coopsim.capture.storages import Ledger
+from coopsim.observe.storages import Ledger
 ledger, freed = Ledger(), []
 ledger.on_free = lambda storage: freed.append(storage.serial)
 x = torch.ones(100, device="cuda", requires_grad=True)
@@ -78,7 +78,7 @@ def test_ledger(on_phantom) -> None:
 
 
 HIGH_WATER = """
-from coopsim.capture.temporaries import high_water
+from coopsim.observe.temporaries import high_water
 def event(action, addr, size, op): return {"action": action, "addr": addr, "size": size, "user_metadata": op}
 answer(high_water([
     event("alloc", 1, 100, "7"), event("alloc", 2, 10, "7"), event("free_requested", 1, 100, "7"),
@@ -96,9 +96,9 @@ def test_temporaries_at_their_most(on_phantom) -> None:
 
 REQUESTS = """
 from dataclasses import dataclass
-from coopsim.capture import request_order
-from coopsim.capture.recorder import Free, Op, Recording
-from coopsim.capture.storages import Storage
+from coopsim.observe import request_order
+from coopsim.observe.recorder import Free, Op, Recording
+from coopsim.observe.storages import Storage
 from coopsim.types import Phase
 def event(action, addr, tag, size=100): return {"action": action, "addr": addr, "size": size, "user_metadata": tag}
 entries = [
@@ -129,7 +129,7 @@ def test_requests_and_frees_of_a_history(on_phantom) -> None:
 
 COSTS = """
 import torch
-from coopsim.capture import costs, effects
+from coopsim.observe import costs, effects
 from coopsim.phantom import profiles
 A = torch.ops.aten
 def cost(card, precision, dtype, nbytes=0, flops=10**12, func=A.mm.default):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn import functional as F
-from coopsim.capture import costs, device, effects, recorder
+from coopsim.observe import costs, device, effects, recorder
 from coopsim.phantom import profiles
 
 def tensors(value):

@@ -119,7 +119,7 @@ import importlib
 import pathlib
 import sys
 from coopsim.capture import models
-from coopsim.capture.roles import Objects
+from coopsim.observe.roles import Objects
 folder = pathlib.Path("{experiments}")
 sys.path.insert(0, str(folder))
 known = [models.get(name) for name in models.names()]

@@ -51,7 +51,7 @@ def test_the_eight(file: str, on_phantom) -> None:
 
 def test_no_layout(on_phantom) -> None:
     text = """
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 from coopsim.capture.perform import perform
 from coopsim.trace.synth import make
 try:

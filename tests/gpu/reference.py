@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from coopsim.capture import costs, effects, recorder, roles
-from coopsim.capture.temporaries import History
+from coopsim.observe import costs, effects, recorder, roles
+from coopsim.observe.temporaries import History
 from coopsim.phantom import profiles
 from coopsim.replay import replay
 from coopsim.trace.measure import peak_bytes
@@ -40,7 +40,7 @@ effects.tensors = recorder.tensors = roles.tensors = tensors  # the recorder loo
 
 
 class Cpu:
-    """Stands for the device (coopsim/capture/device.py)."""
+    """Stands for the device (coopsim/observe/device.py)."""
 
     def __init__(self) -> None:
         self.history = History(available=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 from coopsim.script.ranks import launcher, world
 from tests.ranks.conftest import SCRIPTS, Command
 

@@ -14,7 +14,7 @@ import tempfile
 from importlib import resources
 from pathlib import Path
 
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 from coopsim.phantom import compilers
 from coopsim.phantom.build import cache_folder
 from coopsim.phantom.wheel import find_any

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from coopsim.capture.fake import APPROXIMATIONS
-from coopsim.capture.temporaries import History
+from coopsim.observe.temporaries import History
 
 
 class _Mode(FakeTensorMode):  # type: ignore[no-untyped-call]
@@ -20,7 +20,7 @@ class _Mode(FakeTensorMode):  # type: ignore[no-untyped-call]
 
 
 class FakeDevice:
-    """A place to run (capture/device.py): tensors on "cuda" that are not there, in a `with` statement."""
+    """A place to run (observe/device.py): tensors on "cuda" that are not there, in a `with` statement."""
 
     def __init__(self, card: str) -> None:
         self.history = History(available=False)

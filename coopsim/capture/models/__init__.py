@@ -4,9 +4,9 @@ import importlib
 import pkgutil
 from functools import cache
 
-from coopsim.capture.errors import CaptureError
 from coopsim.capture.models._model import Amp, Attention, Model, Optimizer, Setting
 from coopsim.errors import nearest
+from coopsim.observe.errors import CaptureError
 
 __all__ = ["Amp", "Attention", "Model", "Optimizer", "Setting", "get", "names"]
 

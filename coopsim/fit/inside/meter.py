@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.optim import optimizer as hooks
 
-from coopsim.capture import costs, effects
+from coopsim.observe import costs, effects
 from coopsim.phantom.control import Control
 from coopsim.script import clock
 from coopsim.script.imports import AfterImport

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from coopsim.capture.request_order import encode
-from coopsim.capture.storages import Storage
+from coopsim.observe.request_order import encode
+from coopsim.observe.storages import Storage
 
 Log = Sequence[tuple[int, int]]  #: library.Arena.logged
 

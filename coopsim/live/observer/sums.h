@@ -1,4 +1,4 @@
-// Gradients that meet are added up in place, as they are when nobody watches: capture/accumulation.py says when.
+// Gradients that meet are added up in place, as they are when nobody watches: observe/accumulation.py says when.
 #pragma once
 
 #include <c10/core/GradMode.h>

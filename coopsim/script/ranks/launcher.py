@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 from coopsim.script.ranks.world import PER_NODE, World
 
 _MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")

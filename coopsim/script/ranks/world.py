@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 
 #: A world of more ranks has not been seen to start: PyTorch's own bookkeeping grows with it.
 LARGEST = 4096

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import torch
 
-from coopsim.capture import layout
-from coopsim.capture.temporaries import History
+from coopsim.observe import layout
+from coopsim.observe.temporaries import History
 from coopsim.phantom.control import Collective, Control
 from coopsim.phantom.profiles import Profile
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 
 _Key = tuple[str, int, int, tuple[int, ...]]  #: op, flops, bytes_moved, bytes of what it creates
 _COLUMNS = ("op", "flops", "bytes_moved", "creates", "gpu", "requests", "count")

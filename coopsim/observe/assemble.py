@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coopsim.capture import layout, request_order
-from coopsim.capture.recorder import Free, NextStep, Op, Recording
-from coopsim.capture.storages import Storage
-from coopsim.capture.temporaries import Entry, high_water
-from coopsim.capture.temporary_table import TemporaryTable
+from coopsim.observe import layout, request_order
+from coopsim.observe.recorder import Free, NextStep, Op, Recording
+from coopsim.observe.storages import Storage
+from coopsim.observe.temporaries import Entry, high_water
+from coopsim.observe.temporary_table import TemporaryTable
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Phase, Role
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from coopsim import trace
-from coopsim.capture.errors import CaptureError
+from coopsim.observe.errors import CaptureError
 
 _COLUMNS = ("op", "flops", "bytes_moved", "cost_ns")
 

@@ -10,8 +10,8 @@ from torch import nn
 from torch._guards import active_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor
 
-from coopsim.capture.effects import tensors
-from coopsim.capture.storages import Ledger
+from coopsim.observe.effects import tensors
+from coopsim.observe.storages import Ledger
 from coopsim.types import Role
 
 

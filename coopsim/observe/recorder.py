@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from coopsim.capture import accumulation, costs, effects
-from coopsim.capture.device import Device
-from coopsim.capture.effects import tensors
-from coopsim.capture.storages import Ledger, Storage
-from coopsim.capture.timing import Timer
-from coopsim.capture.where import Where
+from coopsim.observe import accumulation, costs, effects
+from coopsim.observe.device import Device
+from coopsim.observe.effects import tensors
+from coopsim.observe.storages import Ledger, Storage
+from coopsim.observe.timing import Timer
+from coopsim.observe.where import Where
 from coopsim.types import Phase, Role
 
 

@@ -14,7 +14,7 @@ logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
 
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
-from coopsim.capture.efficiency import EFFICIENCY  # noqa: E402
+from coopsim.observe.efficiency import EFFICIENCY  # noqa: E402
 from coopsim.phantom.profiles import Profile  # noqa: E402
 
 #: Allocate only: no kernel is launched.

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from coopsim.capture import graphs
-from coopsim.capture.errors import CaptureError
-from coopsim.capture.recorder import Recorder
+from coopsim.observe import graphs
+from coopsim.observe.errors import CaptureError
+from coopsim.observe.recorder import Recorder
 
 _WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from coopsim.capture.storages import Storage
+from coopsim.observe.storages import Storage
 
 #: What a block holds that holds no storage: nothing, or memory of a library's (cuBLAS keeps workspaces for good).
 UNUSED, FOREIGN = -1, -2

@@ -9,9 +9,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from coopsim.capture.recorder import Free, Op, Recording
-from coopsim.capture.storages import Storage
-from coopsim.capture.temporaries import Entry, inside, since
+from coopsim.observe.recorder import Free, Op, Recording
+from coopsim.observe.storages import Storage
+from coopsim.observe.temporaries import Entry, inside, since
 
 
 def by_op(entries: Iterable[Entry]) -> dict[int, list[tuple[int, int]]]:

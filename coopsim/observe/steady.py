@@ -3,9 +3,9 @@
 import gc
 from typing import Any
 
-from coopsim.capture import roles
-from coopsim.capture.effects import tensors
-from coopsim.capture.recorder import NextStep, Recorder, Recording
+from coopsim.observe import roles
+from coopsim.observe.effects import tensors
+from coopsim.observe.recorder import NextStep, Recorder, Recording
 
 
 class Steady:
