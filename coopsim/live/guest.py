@@ -16,7 +16,7 @@ from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.extension import NoExtensionError
+from coopsim.observe.extension import NoExtensionError
 from coopsim.live.session import Session
 
 _ENOUGH = 16  #: steps, if no kind of step occurs twice

@@ -11,6 +11,7 @@ from torch._guards import active_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor
 
 from coopsim.observe.effects import tensors
+from coopsim.observe.native import memory
 from coopsim.observe.storages import Ledger
 from coopsim.types import Role
 
@@ -76,11 +77,8 @@ class Objects:
 
 def _has_address(tensor: torch.Tensor) -> bool:
     """Not what Dynamo keeps of an autograd.Function around a Triton kernel: storages that PyTorch calls invalid."""
-    try:
-        tensor.untyped_storage().data_ptr()
-    except RuntimeError:
-        return False
-    return True
+    address, nbytes = memory(tensor)
+    return bool(address) or not nbytes or isinstance(tensor, FakeTensor)
 
 
 def _is_leaf(tensor: torch.Tensor) -> bool:

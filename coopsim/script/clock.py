@@ -20,6 +20,7 @@ import torch
 
 from coopsim.observe import costs, effects
 from coopsim.observe.costs import CostModel
+from coopsim.observe.native import memory
 from coopsim.phantom.control import Control, expect_watchdogs
 from coopsim.script.imports import AfterImport
 
@@ -104,7 +105,7 @@ def stream() -> int:
 
 
 def _bytes(value: Any) -> int:
-    return sum(min(t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in effects.tensors(value))
+    return sum(min(t.numel() * t.element_size(), memory(t)[1]) for t in effects.tensors(value))
 
 
 def _has_nccl(group: Any) -> bool:

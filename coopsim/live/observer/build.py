@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from coopsim.live.extension import Extension
+from coopsim.observe.extension import Extension
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),

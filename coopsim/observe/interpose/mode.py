@@ -9,17 +9,44 @@ from coopsim.observe.interpose.library import load
 
 
 class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees, from `enter` to `exit`, what a mode would see that was entered first; the program goes as if unwatched."""
+    """Sees every op that reaches the device but views, from `__enter__` to `__exit__`, and changes nothing by that.
+
+    `native`: only those ops that the library does not watch itself. Where the library cannot be had it is `active`, as
+    all modes are.
+    """
+
+    active = False
+    native = False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let torch.compile compile: else it runs everything eagerly while a mode is active, and says nothing."""
+        return True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """The same, before PyTorch asked the method above."""
+        return True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._library = None if self.active else load()
+        self.active = self._library is None
 
     def __enter__(self) -> Self:
-        library = load()
+        library = self._library
+        if library is None:
+            super().__enter__()  # type: ignore[no-untyped-call]
+            return self
         _python_dispatch._push_mode(self)
-        try:
-            library.coopsim_enter()
-        finally:
-            _python_dispatch._pop_mode()
-        library.coopsim_include(1)
+        library.enter(self.native)
+        library.tell()
+        _python_dispatch._pop_mode()
+        library.include(1)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        load().coopsim_leave()
+    def __exit__(self, *error: Any) -> None:
+        if self._library is None:
+            super().__exit__(*error)  # type: ignore[no-untyped-call]
+        else:
+            self._library.leave()

@@ -1,7 +1,6 @@
 // Who watches, in the order of entry, and how one of them is asked.
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/PyInterpreter.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
@@ -10,38 +9,54 @@
 #include <atomic>
 #include <memory>
 
+#include "native.h"
+
 namespace coopsim {
 
-using c10::OperatorHandle;
 using c10::impl::TorchDispatchModeTLS;
-using torch::jit::Stack;
+using Mode = std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>;
 
 constexpr c10::DispatchKey KEY = c10::DispatchKey::Fake;
-// The key and those above, but for the key of dispatch modes.
+// The keys above it, but for that of dispatch modes.
 inline const auto above = (c10::DispatchKeySet(c10::DispatchKeySet::FULL) ^
                            c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY))
                               .remove(KEY)
                               .remove(c10::DispatchKey::Python);
 
-using Mode = std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>;
+struct Watcher {
+  Mode mode;
+  Native* native = nullptr;  // null: every op is for Python
+};
 
-inline std::array<Mode, 8> watchers;
+inline std::array<Watcher, 8> watchers;
 inline std::atomic<int> n_watchers{0};
-inline thread_local int asked = -1;  // the watcher that runs on this thread; -1: none
+inline thread_local int asked = -1;  // the number of the watcher that runs on this thread; -1: none does
 
 // How many are to be asked of an op that is called here and now.
 inline int watchers_left() { return asked < 0 ? n_watchers.load() : std::min(asked, n_watchers.load()); }
 
-inline int enter_mode_on_top() {
+inline int enter_mode_on_top(Native* native) {
   const int n = n_watchers;
   if (n == static_cast<int>(watchers.size())) return 0;
-  watchers[static_cast<size_t>(n)] = TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1);
+  watchers[static_cast<size_t>(n)] = {TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1), native};
   n_watchers = n + 1;
   return 1;
 }
 inline void leave() { n_watchers--; }
 
-// The mode alone is on the stack, as PyTorch calls modes.
+// What a watcher calls goes to the one before it.
+class Asked {
+ public:
+  explicit Asked(int watcher) : before_(asked) { asked = watcher; }
+  ~Asked() { asked = before_; }
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+
+ private:
+  int before_;
+};
+
+// The mode alone is on the stack of modes.
 class OnStack {
  public:
   explicit OnStack(const Mode& mode) : before_(TorchDispatchModeTLS::get_state()) {
@@ -56,31 +71,29 @@ class OnStack {
   TorchDispatchModeTLS before_;
 };
 
-// What a watcher calls goes to the one before it; of the first, unseen to the kernels.
-class Asked {
- public:
-  explicit Asked(int watcher) : before_(asked) { asked = watcher; }
-  ~Asked() { asked = before_; }
-  Asked(const Asked&) = delete;
-  Asked& operator=(const Asked&) = delete;
-
- private:
-  int before_;
-};
-
-inline c10::impl::LocalDispatchKeySet keys_inside(bool first) {
+inline c10::impl::LocalDispatchKeySet keys_for_python(bool last) {
   auto keys = c10::impl::tls_local_dispatch_key_set();
   keys.excluded_ = (keys.excluded_ | above).remove(c10::DispatchKey::Python);
-  if (first) keys.excluded_ = keys.excluded_.add(KEY);
+  if (last) keys.excluded_ = keys.excluded_.add(KEY);
   return keys;
 }
 
-inline void ask(int left, const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-  const Mode mode = watchers[static_cast<size_t>(left - 1)];
+// left: how many watchers see the op. The last of them calls the kernels, unseen.
+inline void ask(int left, const Schema& schema, c10::DispatchKeySet below, Stack* stack) {
+  if (!left) {
+    const c10::impl::ExcludeDispatchKeyGuard unseen(KEY);
+    return schema.op.redispatchBoxed(below, stack);
+  }
+  const Watcher& watcher = watchers[static_cast<size_t>(left - 1)];
   const Asked one(left - 1);
-  const c10::impl::ForceDispatchKeyGuard inside(keys_inside(left == 1));
-  const OnStack on_stack(mode);
-  mode->pyinterpreter()->dispatch(op, stack);
+  const auto to_python = [&] {
+    const Mode mode = watcher.mode;
+    const c10::impl::ForceDispatchKeyGuard inside(keys_for_python(left == 1));
+    const OnStack on_stack(mode);
+    mode->pyinterpreter()->dispatch(schema.op, stack);
+  };
+  if (!watcher.native) return to_python();
+  Watched(*watcher.native, schema, *stack).run([&] { ask(left - 1, schema, below, stack); }, to_python);
 }
 
 }  // namespace coopsim
