@@ -12,15 +12,19 @@ from types import FrameType
 from typing import Any
 
 from torch import fx
-from torch._functorch import partitioners
-from torch._functorch.compile_utils import raise_getitems
 from torch.fx.experimental.proxy_tensor import is_sym_node
-from torch.utils._ordered_set import OrderedSet
 from torch.utils.checkpoint import CheckpointPolicy
 
 from coopsim.compile import liveness
 from coopsim.compile.liveness import Fusion
+from coopsim.observe import torch_private
 from coopsim.types import CoopsimError
+
+_solve_min_cut = torch_private.get("torch._functorch.partitioners.solve_min_cut")
+_extract_modules = torch_private.get("torch._functorch.partitioners._extract_fwd_bwd_modules")
+_reorder_backward = torch_private.get("torch._functorch.partitioners.reordering_to_mimic_autograd_engine")
+_raise_getitems = torch_private.get("torch._functorch.compile_utils.raise_getitems")
+_OrderedSet = torch_private.get("torch.utils._ordered_set.OrderedSet")
 
 
 @dataclass(frozen=True)
@@ -76,22 +80,22 @@ class Problem:
     def _figures(self, choice: Choice) -> Figures:
         unmark = mark(choice)
         try:
-            saved, _ = partitioners.solve_min_cut(
-                self._graph, self._info, self._options, OrderedSet(n for n in self.nodes if n in choice.recomputed)
+            saved, _ = _solve_min_cut(
+                self._graph, self._info, self._options, _OrderedSet(n for n in self.nodes if n in choice.recomputed)
             )
         finally:
             unmark()
         symbols = [n for n in saved if is_sym_node(n)]
         values = [n for n in saved if not is_sym_node(n)]
-        forward, backward = partitioners._extract_fwd_bwd_modules(
+        forward, backward = _extract_modules(
             self._module,
             values,
             saved_sym_nodes=symbols,
             num_fwd_outputs=self._outputs,
             static_lifetime_input_nodes=self._info.static_lifetime_input_nodes,
         )
-        backward = partitioners.reordering_to_mimic_autograd_engine(backward)
-        forward, backward = raise_getitems(forward), raise_getitems(backward)
+        backward = _reorder_backward(backward)
+        forward, backward = _raise_getitems(forward), _raise_getitems(backward)
         by_name = {node.name: node for node in self._graph.nodes}
         held = {key for node in self._info.inputs for key in liveness.storages(node)}
         results = [node for node in _results(forward)[: self._outputs] if isinstance(node, fx.Node)]

@@ -7,20 +7,19 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch import config
-from torch._functorch._activation_checkpointing.knapsack import dp_knapsack
 
 from coopsim.compile.candidates import Choice, Figures, Frontier, Problem, mark
 from coopsim.compile.resident import resident_bytes
+from coopsim.observe import torch_private
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-try:
-    from torch._inductor.custom_graph_pass import CustomKnapsackSolver
-except ImportError:
-    raise CoopsimError(
-        f"coopsim.compile needs a PyTorch with CustomKnapsackSolver; this is {torch.__version__}"
-    ) from None
+_SOLVER = "torch._inductor.custom_graph_pass.CustomKnapsackSolver"
+if not torch_private.has(_SOLVER):
+    raise CoopsimError(f"coopsim.compile needs a PyTorch with CustomKnapsackSolver; this is {torch.__version__}")
+_CustomKnapsackSolver: Any = torch_private.get(_SOLVER)
+_config: Any = torch_private.get("torch._functorch.config")
+_dp_knapsack = torch_private.get("torch._functorch._activation_checkpointing.knapsack.dp_knapsack")
 
 #: An activation_memory_budget with which PyTorch asks the solver, whatever the graph.
 ASK = 1e-6
@@ -37,7 +36,7 @@ _FILLED = 2
 _PARTS = (4, 8, 16, 32, 64)
 
 
-class Solver(CustomKnapsackSolver):
+class Solver(_CustomKnapsackSolver):  # type: ignore[misc]
     """See coopsim.compile.solver. `chosen`: of every graph that was partitioned, what was found, in order."""
 
     def __init__(self, memory_bytes: int, outside_bytes: int) -> None:
@@ -78,8 +77,8 @@ class Solver(CustomKnapsackSolver):
 
 def ask(memory_bytes: int, outside_bytes: int) -> Solver:
     """A solver, and PyTorch set so that it asks one."""
-    if config.activation_memory_budget == 1:
-        config.activation_memory_budget = ASK
+    if _config.activation_memory_budget == 1:
+        _config.activation_memory_budget = ASK
     return Solver(memory_bytes, outside_bytes)
 
 
@@ -96,7 +95,7 @@ def choose(problem: Problem, memory: list[float], room: int) -> tuple[Choice, Fi
         runtimes = [problem.flops[node] for node in problem.nodes]
 
         def at(share: float, saved: frozenset[fx.Node]) -> Choice:
-            _, _, again = dp_knapsack(memory, runtimes, share * sum(memory))
+            _, _, again = _dp_knapsack(memory, runtimes, share * sum(memory))
             return Choice(frozenset(problem.nodes[i] for i in again), saved)
 
         # Saving little else, where recomputation ends decides the peak. The best two are filled up.

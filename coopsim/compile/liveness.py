@@ -8,6 +8,9 @@ import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import optimization_hint
 
+from coopsim.observe import torch_private
+from coopsim.observe.torch_private import has_storage
+
 #: The allocator hands out multiples of this.
 GRAIN = 512
 
@@ -23,7 +26,7 @@ def storages(node: fx.Node) -> dict[int, int]:
 
 
 def _tensors(value: Any) -> Iterable[torch.Tensor]:
-    if isinstance(value, torch.Tensor) and value.device.type != "cpu" and torch._C._has_storage(value):
+    if isinstance(value, torch.Tensor) and value.device.type != "cpu" and has_storage(value):
         yield value
     elif isinstance(value, list | tuple):
         for one in value:
@@ -39,9 +42,7 @@ class Fusion:
     """
 
     def __init__(self, graph: fx.Graph, *, fuses: bool) -> None:
-        from torch._functorch import partitioners
-
-        kinds = partitioners.get_default_op_list()
+        kinds = torch_private.get("torch._functorch.partitioners.get_default_op_list")()
         self._fusible = {n for n in graph.nodes if fuses and n.op == "call_function" and kinds.is_fusible(n)}
         self._views = {n for n in graph.nodes if n.op == "call_function" and kinds.is_view(n)}
         self._kernel: dict[fx.Node, int] = {}

@@ -4,13 +4,15 @@ import gc
 
 import torch
 
+from coopsim.observe.torch_private import clear_workspaces
+
 #: States of PyTorch's optimizers that come with their first step: numbers per number of a parameter.
 STATES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "Adadelta": 2, "RMSprop": 1, "Muon": 1}
 
 
 def resident_bytes() -> int:
     """Allocated now, cuBLAS's workspaces for the forward and the backward thread, and states of optimizers to come."""
-    torch._C._cuda_clearCublasWorkspaces()
+    clear_workspaces()
     bare = torch.cuda.memory_allocated()
     torch.cuda.current_blas_handle()  # type: ignore[no-untyped-call]
     workspace = torch.cuda.memory_allocated() - bare

@@ -1,12 +1,11 @@
 """Compile kernels once and keep their machine code, in a cache that notices an edit in any kernel file.
 
-The cache folder is named after a hash of all kernel sources: Numba's own cache watches only the file of the function
-itself, and a caller would go on using an edited callee's old code. A process that finds all its kernels there does not
-import Numba at all, a quarter of a second (`machine_code`). With NUMBA_DISABLE_JIT=1 kernels stay plain Python: the
-same code, slowly, which the tests hold against the compiled one.
+The cache folder is named after a hash of the kernels' sources (`sources.py`): Numba's own cache watches only the file
+of the function itself, and a caller would go on using an edited callee's old code. A process that finds all its kernels
+there does not import Numba at all, a quarter of a second (`machine_code`). With NUMBA_DISABLE_JIT=1 kernels stay plain
+Python: the same code, slowly, which the tests hold against the compiled one.
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from coopsim.kernel import sources
 from coopsim.kernel.reference import Bundle
 
 if TYPE_CHECKING:
     from coopsim.kernel.machine_code import MachineCode
 
 F = TypeVar("F", bound=Callable[..., Any])
-_KERNEL_ROOMS = ("kernel", "planner", "allocators", "replay", "simrd")
 DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  #: kernels stay Python
 
 
@@ -33,18 +32,7 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coopsim"
 
 
-def _hash_sources() -> str:
-    package = Path(__file__).parent.parent
-    h = hashlib.sha256()
-    h.update((package / "types.py").read_bytes())  # whose order kernel/codes.py takes
-    for room in _KERNEL_ROOMS:
-        for source in sorted((package / room).rglob("*.py")):
-            h.update(source.read_bytes())
-    return h.hexdigest()[:16]
-
-
-SOURCES_HASH = _hash_sources()  #: changes with any edit of any kernel
-CACHE = cache_dir() / f"kernels-{SOURCES_HASH}"
+CACHE = cache_dir() / f"kernels-{sources.of_kernels()}"
 
 
 def is_cold() -> bool:

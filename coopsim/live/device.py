@@ -10,6 +10,7 @@ from coopsim.live.ledger import LiveLedger
 from coopsim.observe.costs import CostModel
 from coopsim.observe.device import Device, RealDevice
 from coopsim.observe.temporaries import History
+from coopsim.observe.torch_private import memory_stats, reset_peak_stats
 from coopsim.phantom import profiles
 from coopsim.trace.measure import round_up
 
@@ -95,7 +96,7 @@ class Meter:
     def start(self) -> int:
         """An op is about to run: what there is before it."""
         now = self._read()["allocated_bytes"]["all"]["current"]
-        torch._C._cuda_resetPeakMemoryStats(torch.cuda.current_device())
+        reset_peak_stats(torch.cuda.current_device())
         return int(now)
 
     def peak(self) -> int:
@@ -113,7 +114,7 @@ class Meter:
         return max(self.now() - known, 0)
 
     def _read(self) -> dict[str, Any]:
-        stats: dict[str, Any] = torch._C._cuda_memoryStats(torch.cuda.current_device())
+        stats: dict[str, Any] = memory_stats(torch.cuda.current_device())
         self._allocated = max(self._allocated, stats["allocated_bytes"]["all"]["peak"])
         self._reserved = max(self._reserved, stats["reserved_bytes"]["all"]["peak"])
         return stats
@@ -121,7 +122,7 @@ class Meter:
 
 def reserved() -> int:
     """Bytes that the allocator has taken from the GPU: torch.cuda.memory_reserved() makes all its statistics first."""
-    stats: dict[str, Any] = torch._C._cuda_memoryStats(torch.cuda.current_device())
+    stats: dict[str, Any] = memory_stats(torch.cuda.current_device())
     return int(stats["reserved_bytes"]["all"]["current"])
 
 

@@ -18,7 +18,10 @@ from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
 from coopsim.observe.extension import NoExtensionError
 from coopsim.live.session import Session
+from coopsim.observe import torch_private
 
+#: What PyTorch does to the class of an optimizer when the first one is made.
+_OPTIMIZER_MADE = "torch.optim.Optimizer._patch_step_function"
 _ENOUGH = 16  #: steps, if no kind of step occurs twice
 
 
@@ -51,9 +54,9 @@ class Guest:
         self._depth = 0
         self._gone = self._saved = False
         self._call_module = torch.nn.Module.__call__
-        self._make_optimizer = torch.optim.Optimizer._patch_step_function
+        self._make_optimizer = torch_private.get(_OPTIMIZER_MADE)
         torch.nn.Module.__call__ = self._first_call()  # type: ignore[method-assign]
-        torch.optim.Optimizer._patch_step_function = self._optimizer_made()  # type: ignore[method-assign]
+        torch_private.replace(_OPTIMIZER_MADE, self._optimizer_made())
         budget.hosts.append(self._give_way)
 
     def _give_way(self) -> Session:

@@ -7,6 +7,8 @@ on referring to it, and views of it can be made. Reading its data raises an erro
 import torch
 
 from coopsim.live.errors import LiveError
+from coopsim.observe import torch_private
+from coopsim.observe.torch_private import set_error_of_reading, storage_at
 
 TRAP = "coopsim: evicted"
 TEXT = f"{TRAP}: something reads a tensor that was evicted, and did not ask for it"
@@ -14,17 +16,19 @@ TEXT = f"{TRAP}: something reads a tensor that was evicted, and did not ask for 
 
 def check() -> None:
     """LiveError if this torch cannot do it."""
-    if not hasattr(torch.UntypedStorage, "_swap_data_ptr_"):
+    if not torch_private.has("torch.UntypedStorage._swap_data_ptr_"):
         raise LiveError(
             f"coopsim.live needs torch 2.12 or later, not {torch.__version__}: its storages cannot be emptied"
         )
+    if not torch_private.has("torch._C._set_storage_data_ptr_access_error_msg"):
+        raise LiveError(f"coopsim.live needs a build of torch with CUDA (also on the CPU), not {torch.__version__}")
 
 
 def empty(storage: torch.UntypedStorage) -> None:
     """Give back a storage's memory."""
-    hole = torch._C._construct_storage_from_data_pointer(0, storage.device, storage.nbytes())
+    hole = storage_at(0, storage.device, storage.nbytes())
     storage._swap_data_ptr_(hole)  # type: ignore[attr-defined]
-    torch._C._set_storage_data_ptr_access_error_msg(storage._cdata, TEXT)
+    set_error_of_reading(storage._cdata, TEXT)
 
 
 def fill(storage: torch.UntypedStorage, source: torch.UntypedStorage) -> None:

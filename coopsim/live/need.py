@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from coopsim.live.cells import change, on_device
+from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 
 def of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, given: Sequence[torch.Tensor]) -> int:
@@ -20,7 +21,7 @@ def of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, give
         return torch.device("meta") if device.type == kind else device
 
     try:
-        with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd(), torch._C._DisableAutocast():
+        with DisableTorchDispatch(), DispatchBelowAutograd(), DisableAutocast():
             plain = change(args, torch.Tensor, bare), change(kwargs, torch.Tensor, bare)
             named = change(plain[1], torch.device, there)
             if not given:

@@ -7,6 +7,7 @@ import torch
 
 from coopsim.live.errors import LiveError
 from coopsim.observe.roles import Objects
+from coopsim.observe.torch_private import disabled_torch_dispatch
 
 _TRACED = {"FakeTensor", "FunctionalTensor"}
 
@@ -57,5 +58,5 @@ def _compiled() -> None:
 
 def _subclass(tensor: torch.Tensor) -> None:
     own = getattr(type(tensor), "__torch_dispatch__", None)
-    if own is not None and own not in (torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_dispatch_impl):
+    if own is not None and own not in (torch.Tensor.__torch_dispatch__, disabled_torch_dispatch):
         raise LiveError(f"{type(tensor).__name__} dispatches its ops itself: coopsim.live cannot follow such tensors")

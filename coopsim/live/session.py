@@ -4,8 +4,6 @@ import os
 import weakref
 from collections.abc import Callable
 
-import torch
-
 from coopsim import budget as amounts
 from coopsim.live import device, hollow, observer, refused, stored
 from coopsim.live.arena.cap import ArenaCap
@@ -21,6 +19,7 @@ from coopsim.live.step import Step
 from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.live.values import Values
 from coopsim.observe import effects, roles
+from coopsim.observe.torch_private import dispatch_modes
 from coopsim.policies import Policy
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
@@ -100,7 +99,7 @@ class Session:
         self._meter = device.Meter() if self._kind == "cuda" else None  # of what is there once the cap is set
         on_demand = OnDemand(values, self.limit, self._meter, self._cap, hard=not self.share)
         follows = self._observer
-        if torch._C._len_torch_dispatch_stack():  # it would run ops unseen by these
+        if dispatch_modes():  # it would run ops unseen by these
             follows, self.no_observer = None, "other dispatch modes see every op"
         if self._last is not None and self._stable >= _STABLE and not self._grows:
             self._step = Step(values, on_demand, None, self._last, [], self.kinds, follows)

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from coopsim.live.cells import Cell, can_start_again, on_device
 from coopsim.live.errors import DoesNotFit, LiveError
@@ -18,6 +17,7 @@ from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
 from coopsim.live.values import Values
 from coopsim.observe import accumulation
+from coopsim.observe.torch_private import DisableTorchDispatch, TorchDispatchMode, dispatch_modes, pop_dispatch_mode
 
 #: Marks for PyTorch's profiler, which read and make no data. A DataLoader makes some, and not at every step.
 _MARKS = {
@@ -90,8 +90,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """This process is a fork of the one in which the step runs: leave it, and touch no device."""
         if self._observer is not None:
             self._observer.leave()
-        while torch._C._len_torch_dispatch_stack():  # none, if another thread has forked
-            if torch._C._pop_torch_dispatch_stack(None) is self:
+        while dispatch_modes():  # none, if another thread has forked
+            if pop_dispatch_mode(None) is self:
                 break
         if self.recorder is not None:
             self.recorder.end(learn=False)
@@ -246,7 +246,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         cell = self.values.gone.get(storage._cdata)
         if cell is not None and cell.ref() is storage:
-            with torch._C._DisableTorchDispatch():
+            with DisableTorchDispatch():
                 self.values.bring([(cell, cell.version)])
 
 

@@ -11,6 +11,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.kinds import Kind
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
 from coopsim.live.tape import Shapes, Taped
+from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
 from coopsim.text import human
 from coopsim.trace.measure import peak_bytes
@@ -108,7 +109,7 @@ def _op(name: str, file: str) -> Any:
     try:
         namespace, packet, overload = name.split(".")
         found = getattr(getattr(getattr(torch.ops, namespace), packet), overload)
-        if isinstance(found, torch._ops.OpOverload):
+        if isinstance(found, OpOverload):
             return found
     except (AttributeError, RuntimeError, ValueError):
         pass

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from coopsim.live.cells import Cell
+from coopsim.observe.torch_private import current_autograd_node
 
 
 class Streams:
@@ -35,7 +36,7 @@ class Streams:
 
     def made(self, cells: Iterable[Cell]) -> None:
         """The op has made these."""
-        node = torch._C._current_autograd_node() if len(self._seen) > 1 else None
+        node = current_autograd_node() if len(self._seen) > 1 else None
         if node is not self._node:
             self._node = node
             self._of_node.clear()
@@ -44,7 +45,7 @@ class Streams:
 
     def needs(self, cell: Cell) -> bool:
         """Must it stay? Where a node of autograd ends, its gradients' addresses are asked for, past any dispatcher."""
-        return cell in self._of_node and torch._C._current_autograd_node() is self._node
+        return cell in self._of_node and current_autograd_node() is self._node
 
     def before_again(self) -> None:
         """An op is about to be run again on the current stream."""

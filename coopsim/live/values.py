@@ -14,6 +14,7 @@ from coopsim.live.cells import Call, Cell, Spec, Value, can_start_again, change,
 from coopsim.live.errors import LiveError
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams, guard
+from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 Room = Callable[[int, Collection[Cell]], None]  #: make room for so many bytes, and leave these cells alone
 
@@ -176,9 +177,9 @@ class Values:
             return spec.on(where[spec.cell])
 
         with (
-            torch._C._DisableTorchDispatch(),
-            torch._C._AutoDispatchBelowAutograd(),
-            torch._C._DisableAutocast(),
+            DisableTorchDispatch(),
+            DispatchBelowAutograd(),
+            DisableAutocast(),
             torch.set_grad_enabled(call.gradients),
         ):
             args, kwargs = change(call.args, Spec, lay), change(call.kwargs, Spec, lay)
@@ -209,14 +210,14 @@ class Values:
 
     def copy(self, storage: torch.UntypedStorage, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
         """A copy of ours. leave: cells that must not be evicted for it."""
-        with torch._C._DisableTorchDispatch():
+        with DisableTorchDispatch():
             copied: torch.UntypedStorage = self.attempt(_CLONE, storage.clone, leave)
         self._enter(copied)
         return copied
 
     def move(self, storage: torch.UntypedStorage) -> None:
         """Its bytes go to other memory."""
-        with torch._C._DisableTorchDispatch():
+        with DisableTorchDispatch():
             copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
             hollow.fill(storage, copied)
 

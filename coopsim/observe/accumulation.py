@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from coopsim.observe.torch_private import current_autograd_node, current_graph_task_id, storage_use_count
+
 ADD, ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 
 #: References to a tensor that only autograd's buffer holds, as seen from a dispatch mode: the buffer's, the call's two
@@ -24,7 +26,7 @@ _SOLE_HOLDER = 4
 
 
 def _storage_references(tensor: torch.Tensor) -> int:
-    return int(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata))
+    return storage_use_count(tensor.untyped_storage()._cdata)
 
 
 #: Modules of torch that may call __torch_dispatch__ in an op's stead.
@@ -46,9 +48,9 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 def node() -> int | None:
     """Names the autograd node that is running on this thread; None outside of backward."""
-    if torch._C._current_graph_task_id() == -1:
+    if current_graph_task_id() == -1:
         return None
-    current = torch._C._current_autograd_node()
+    current = current_autograd_node()
     return None if current is None else int(current._sequence_nr())
 
 
@@ -67,7 +69,7 @@ def adds_up(args: tuple[Any, ...], born_in: int | None) -> bool:
 
     Asked from within __torch_dispatch__, of its arguments. `born_in`: the node that made args[0].
     """
-    if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled():
+    if current_graph_task_id() == -1 or torch.is_grad_enabled():
         return False
     if _called_from_python():
         return False

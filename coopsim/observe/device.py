@@ -10,6 +10,7 @@ import torch
 from coopsim.observe import layout
 from coopsim.observe.native import memory
 from coopsim.observe.temporaries import History
+from coopsim.observe.torch_private import raw_stream
 from coopsim.phantom.control import Collective, Control
 from coopsim.phantom.profiles import Profile
 
@@ -71,7 +72,7 @@ class RealDevice:
 
     def stream(self) -> int:
         """A handle of the current stream; 0 is the default one."""
-        return int(torch._C._cuda_getCurrentRawStream(torch.cuda.current_device()))
+        return raw_stream(torch.cuda.current_device())
 
     def clear(self, _: torch.Tensor) -> None:
         """The data are what a kernel made."""

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from coopsim.observe.torch_private import is_traceable_wrapper_subclass
 
 #: Declared as mutating, but the data stay as they are.
 _HARMLESS = {"aten::record_stream"}

@@ -66,7 +66,8 @@ class Extension:
         asked = subprocess.run([cxx, "--version"], check=False, capture_output=True, text=True, env=_plain())  # noqa: S603
         h = hashlib.blake2b(digest_size=8)
         how = Path(__file__).read_text(encoding="utf-8")
-        texts = (*map(self.source, self.sources), self.source("build.py"), how, torch.__version__)
+        headers = self.headers(Path(torch.__file__).parent / "include").values()
+        texts = (*map(self.source, self.sources), self.source("build.py"), *headers, how, torch.__version__)
         for text in (*texts, torch.version.git_version, asked.stdout):
             h.update(str(text).encode() + b"\0")
         return h.hexdigest()

@@ -6,36 +6,36 @@ Matrix products and the like are calls of aten ops with `out=`, which the dispat
 """
 
 import sys
-from types import ModuleType
 from typing import Any
 
 import torch
 
-from coopsim.observe import graphs
+from coopsim.observe import graphs, torch_private
 from coopsim.observe.errors import CaptureError
 from coopsim.observe.recorder import Recorder
 
 _WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")
+_LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
+_ALLOCATE = "torch._C._dynamo.guards._empty_strided_cuda"
 
 
 def watch_buffers(recorder: Recorder) -> None:
     """To be called before Inductor's first wrapper is loaded, which binds the function."""
-    guards: Any = torch._C._dynamo.guards
-    if not hasattr(guards, "_empty_strided_cuda"):
+    if not torch_private.has(_ALLOCATE):
         return  # a PyTorch without CUDA
-    allocate = guards._empty_strided_cuda
+    allocate = torch_private.get(_ALLOCATE)
 
     def empty_strided_cuda(*args: Any) -> torch.Tensor:
         tensor: torch.Tensor = allocate(*args)
         recorder.made(tensor)
         return tensor
 
-    guards._empty_strided_cuda = empty_strided_cuda
+    torch_private.replace(_ALLOCATE, empty_strided_cuda)
 
 
-def watch_kernels(heuristics: ModuleType, recorder: Recorder) -> None:
-    """`heuristics` is torch._inductor.runtime.triton_heuristics."""
-    launch = heuristics.CachingAutotuner.run
+def watch_kernels(recorder: Recorder) -> None:
+    """To be called once Inductor's launcher of kernels has been imported."""
+    launch = torch_private.get(_LAUNCH)
 
     def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
         if not recorder.records or kwargs.get("benchmark_run"):
@@ -49,15 +49,14 @@ def watch_kernels(heuristics: ModuleType, recorder: Recorder) -> None:
         name = kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__
         return recorder.kernel(f"triton.{name}", reads, writes, lambda: launch(kernel, *args, **kwargs))
 
-    heuristics.CachingAutotuner.run = run
+    torch_private.replace(_LAUNCH, run)
 
 
 def watch_kernels_if_any(recorder: Recorder) -> None:
     """Of a program that has run: if Inductor has compiled it. CaptureError if what is recorded replays CUDA graphs."""
-    heuristics = sys.modules.get("torch._inductor.runtime.triton_heuristics")
-    if heuristics is None:
+    if "torch._inductor.runtime.triton_heuristics" not in sys.modules:
         return
-    watch_kernels(heuristics, recorder)
+    watch_kernels(recorder)
 
     def refuse() -> None:
         if recorder.records:

@@ -7,9 +7,8 @@ Only PyTorch's plain segments on the default stream are described: no expandable
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-import torch
-
 from coopsim.observe.storages import Storage
+from coopsim.observe.torch_private import memory_snapshot
 
 #: What a block holds that holds no storage: nothing, or memory of a library's (cuBLAS keeps workspaces for good).
 UNUSED, FOREIGN = -1, -2
@@ -20,7 +19,7 @@ Layout: TypeAlias = list[tuple[int, list[tuple[int, int]]]]
 
 def snapshot() -> list[dict[str, Any]]:
     """The allocator's segments in order of address, which is that of their age where none was given back between."""
-    found = torch.cuda.memory._snapshot()["segments"]
+    found = memory_snapshot()["segments"]
     return sorted(found, key=lambda segment: int(segment["address"]))
 
 

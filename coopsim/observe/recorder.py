@@ -13,6 +13,7 @@ from coopsim.observe.interpose.mode import Interposed
 from coopsim.observe.native import NativeLedger, ledger
 from coopsim.observe.storages import Ledger, Storage
 from coopsim.observe.timing import Timer
+from coopsim.observe.torch_private import TorchDispatchMode
 from coopsim.observe.where import Where
 from coopsim.types import Phase, Role
 

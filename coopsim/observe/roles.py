@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._guards import active_fake_mode
-from torch._subclasses.fake_tensor import FakeTensor
 
 from coopsim.observe.effects import tensors
 from coopsim.observe.native import memory
 from coopsim.observe.storages import Ledger
+from coopsim.observe.torch_private import FakeTensor, active_fake_mode
 from coopsim.types import Role
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from coopsim.observe import torch_private
+from coopsim.observe.torch_private import memory_snapshot, record_history, set_memory_metadata
+
 Entry = dict[str, Any]  #: of the allocator's history: action, addr, size, user_metadata
 
 _AFTER = "+"
@@ -17,29 +20,29 @@ class History:
     """The allocator's history, between `start` and `stop`. Off where this torch cannot tag its entries."""
 
     def __init__(self, *, available: bool = True) -> None:
-        self.available = available and hasattr(torch.cuda.memory, "_set_memory_metadata")
+        self.available = available and torch_private.has("torch.cuda.memory._set_memory_metadata")
 
     def start(self) -> None:
         """Begin, and forget what was."""
         if self.available:
-            torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=2**31)
+            record_history(enabled="all", context=None, max_entries=2**31)
 
     def enter(self, op: int) -> None:
         """From here on this op runs on this thread."""
         if self.available:
-            torch.cuda.memory._set_memory_metadata(str(op))
+            set_memory_metadata(str(op))
 
     def leave(self, op: int) -> None:
         """This op has run, and no other runs yet on this thread."""
         if self.available:
-            torch.cuda.memory._set_memory_metadata(f"{op}{_AFTER}")
+            set_memory_metadata(f"{op}{_AFTER}")
 
     def stop(self) -> list[Entry]:
         """End it all, and give what happened."""
         if not self.available:
             return []
-        entries: list[Entry] = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
-        torch.cuda.memory._record_memory_history(enabled=None)
+        entries: list[Entry] = memory_snapshot()["device_traces"][torch.cuda.current_device()]
+        record_history(enabled=None)
         return entries
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from coopsim.observe.torch_private import sleep_on_device
+
 _CYCLES = 400_000  # some 0.2 ms: longer than it takes the host to launch an op
 _EMPTY_PAIRS = 50
 
@@ -31,7 +33,7 @@ class Timer:
     def run(self, name: str, call: Callable[[], Any]) -> Any:
         """Call an op and take its time."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        torch.cuda._sleep(_CYCLES)  # type: ignore[no-untyped-call]
+        sleep_on_device(_CYCLES)
         start.record()
         out = call()
         end.record()

@@ -20,20 +20,23 @@ from torch import nn
 from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizer_hooks
 
+from coopsim.observe import torch_private
+from coopsim.observe.torch_private import current_autograd_node, current_graph_task_id, next_sequence_nr
 from coopsim.types import Phase
 
 
 class _Replaced:
-    """A module's function with another around it, until `remove`; nothing where this torch has no such function."""
+    """A private function of PyTorch's with another around it, until `remove`; nothing where there is none."""
 
-    def __init__(self, module: Any, name: str, around: Callable[..., Any]) -> None:
-        self._module, self._name, self._original = module, name, getattr(module, name, None)
+    def __init__(self, path: str, around: Callable[..., Any]) -> None:
+        self._path = path
+        self._original = torch_private.get(path) if torch_private.has(path) else None
         if self._original is not None:
-            setattr(module, name, functools.partial(around, self._original))
+            torch_private.replace(path, functools.partial(around, self._original))
 
     def remove(self) -> None:
         if self._original is not None:
-            setattr(self._module, self._name, self._original)
+            torch_private.replace(self._path, self._original)
 
 
 class Where:
@@ -59,7 +62,7 @@ class Where:
             hooks.register_module_forward_hook(self._leave, always_call=True),
             optimizer_hooks.register_optimizer_step_pre_hook(self._optimizer(+1)),
             optimizer_hooks.register_optimizer_step_post_hook(self._optimizer(-1)),
-            _Replaced(torch.autograd, "_make_grads", self._seed),
+            _Replaced("torch.autograd._make_grads", self._seed),
         ]
 
     def remove(self) -> None:
@@ -73,7 +76,7 @@ class Where:
 
     def enter(self) -> None:
         """A function is called that begins a forward pass, unless one is under way or the backward pass calls it."""
-        if not self._stack() and torch._C._current_graph_task_id() == -1:
+        if not self._stack() and current_graph_task_id() == -1:
             self.next_step()
 
     @contextlib.contextmanager
@@ -92,7 +95,7 @@ class Where:
 
     def phase(self, *, mutates_gradient: bool) -> Phase:
         """The phase of an op that is being dispatched."""
-        if torch._C._current_graph_task_id() != -1:
+        if current_graph_task_id() != -1:
             self._backward_done = True
             return Phase.BACKWARD
         if self._in_seed:
@@ -105,7 +108,7 @@ class Where:
         stack = self._stack()
         if stack:
             return stack[-1]
-        node = torch._C._current_autograd_node() if torch._C._current_graph_task_id() != -1 else None
+        node = current_autograd_node() if current_graph_task_id() != -1 else None
         if node is None:
             return ""
         at = bisect.bisect_right(self._starts, node._sequence_nr()) - 1
@@ -148,7 +151,7 @@ class Where:
     def _mark(self, stack: list[str]) -> None:
         """From the next autograd node on, we are in another module. Numbers count per thread: only ours is kept."""
         if threading.get_ident() == self._thread:
-            self._starts.append(torch._C._autograd._get_sequence_nr())
+            self._starts.append(next_sequence_nr())
             self._modules.append(stack[-1] if stack else "")
 
     def _seed(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -6,7 +6,6 @@ which take the least there is.
 """
 
 import functools
-import importlib
 import os
 import sys
 import threading
@@ -18,14 +17,17 @@ from typing import Any
 
 import torch
 
-from coopsim.observe import costs, effects
+from coopsim.observe import costs, effects, torch_private
 from coopsim.observe.costs import CostModel
 from coopsim.observe.native import memory
+from coopsim.observe.torch_private import current_device, raw_stream
 from coopsim.phantom.control import Control, expect_watchdogs
 from coopsim.script.imports import AfterImport
 
 #: NCCL's own work, whose time the stand-in NCCL knows.
 _COLLECTIVES = ("c10d::", "_c10d_functional::")
+_LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"  #: of kernels that Inductor made
+_MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
 
 
 class Clock:
@@ -37,7 +39,7 @@ class Clock:
         self.begin: Callable[[], None] = control.op_begins
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
         if torch.distributed.is_available():
-            self._distributed(importlib.import_module("torch.distributed.distributed_c10d"))
+            self._distributed()
         _counted_sleep(control)
 
     def end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, *, made: bool) -> None:
@@ -58,8 +60,8 @@ class Clock:
         flops = costs.flops(func, args, kwargs, named, out)
         return self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
 
-    def _inductor(self, module: ModuleType) -> None:
-        launch = module.CachingAutotuner.run
+    def _inductor(self, _: ModuleType) -> None:
+        launch = torch_private.get(_LAUNCH)
 
         @functools.wraps(launch)
         def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
@@ -70,11 +72,11 @@ class Clock:
             self._control.op_ends(stream(), self._model.moving(sum(map(_bytes, args))))
             return out
 
-        module.CachingAutotuner.run = run
+        torch_private.replace(_LAUNCH, run)
 
-    def _distributed(self, module: Any) -> None:
+    def _distributed(self) -> None:
         """Each group of ranks that NCCL serves has a watchdog."""
-        make = module._new_process_group_helper
+        make = torch_private.get(_MAKE_GROUP)
 
         @functools.wraps(make)
         def made(*args: Any, **kwargs: Any) -> Any:
@@ -83,7 +85,7 @@ class Clock:
             expect_watchdogs(self._groups)
             return group, store
 
-        module._new_process_group_helper = made
+        torch_private.replace(_MAKE_GROUP, made)
 
 
 def is_view(func: Any) -> bool:
@@ -101,7 +103,7 @@ def stream() -> int:
     """The handle of the current stream."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return 0
-    return int(torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()))
+    return raw_stream(current_device())
 
 
 def _bytes(value: Any) -> int:

@@ -15,10 +15,9 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch.nn.modules import module as modules
-from torch.optim import optimizer as optimizers
-from torch.utils import _python_dispatch
 
+from coopsim.observe import torch_private
+from coopsim.observe.torch_private import TorchDispatchMode, mode_stack, modes_disabled, pop_mode, push_mode
 from coopsim.script import places, toolchain
 
 #: A line of a stack that is in an optimizer's step, of PyTorch's or of the user's.
@@ -28,6 +27,14 @@ _IN_STEP = re.compile(
 #: Settings of Inductor that choose by measured times.
 _MEASURED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 _GRAPHS = "triton.cudagraphs"
+#: Hooks for all modules and optimizers.
+_HOOKS = (
+    "torch.nn.modules.module._global_forward_pre_hooks",
+    "torch.nn.modules.module._global_forward_hooks",
+    "torch.nn.modules.module._global_forward_hooks_always_called",
+    "torch.optim.optimizer._global_optimizer_pre_hooks",
+    "torch.optim.optimizer._global_optimizer_post_hooks",
+)
 #: From 2.10 on a mode can let Dynamo compile. Older releases run everything eagerly while one is active, and say
 #: nothing; 2.9 compiles, and does so again at every call. With 2.7 and 2.8, `_guard` lets it compile.
 _RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
@@ -74,18 +81,16 @@ class Compilation:
 
     def watch(self) -> None:
         """torch._dynamo is there."""
-        from torch._dynamo import convert_frame, eval_frame, guards, output_graph, trace_rules
-
-        trace_rules.add("coopsim")  # not to be compiled
+        torch_private.get("torch._dynamo.trace_rules.add")("coopsim")  # not to be compiled
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
-        _wrap(eval_frame, "_maybe_set_eval_frame", self._callback_is_set)
-        _wrap(convert_frame.ConvertFrameAssert, "__call__", self._convert)
-        if not hasattr(_python_dispatch.TorchDispatchMode, "ignore_compile_internals"):  # before PyTorch 2.10
-            _wrap(convert_frame.CatchErrorsWrapper, "__call__", self._called)
-            _wrap(guards.CheckFunctionManager, "__init__", self._guard)
-        _wrap(output_graph.GraphCompileReason, "__post_init__", self._graph_ends)
-        _wrap(output_graph.OutputGraph, "call_user_compiler", self._compile)
-        _wrap(torch._TorchCompileInductorWrapper, "__call__", self._inductor)
+        _wrap("torch._dynamo.eval_frame._maybe_set_eval_frame", self._callback_is_set)
+        _wrap("torch._dynamo.convert_frame.ConvertFrameAssert.__call__", self._convert)
+        if not hasattr(TorchDispatchMode, "ignore_compile_internals"):  # before PyTorch 2.10
+            _wrap("torch._dynamo.convert_frame.CatchErrorsWrapper.__call__", self._called)
+            _wrap("torch._dynamo.guards.CheckFunctionManager.__init__", self._guard)
+        _wrap("torch._dynamo.output_graph.GraphCompileReason.__post_init__", self._graph_ends)
+        _wrap("torch._dynamo.output_graph.OutputGraph.call_user_compiler", self._compile)
+        _wrap("torch._TorchCompileInductorWrapper.__call__", self._inductor)
 
     def _callback_is_set(self, original: Callable[..., Any], callback: Any) -> Any:
         """A callback: what is called next is compiled. None: it is not.
@@ -105,21 +110,14 @@ class Compilation:
                 self.unmet = f"torch.compile can be watched in torch 2.7, 2.8 and from 2.10, not {torch.__version__}"
                 raise RuntimeError(self.unmet)
             self._entered()
-            tables: list[dict[int, Any]] = [
-                modules._global_forward_pre_hooks,
-                modules._global_forward_hooks,
-                modules._global_forward_hooks_always_called,
-                optimizers._global_optimizer_pre_hooks,
-                optimizers._global_optimizer_post_hooks,
-            ]
-            for table in tables:
+            for table in map(torch_private.get, _HOOKS):
                 for key in [key for key, hook in table.items() if _is_ours(hook)]:
                     self._hidden.append((table, key, table.pop(key)))
         return original(callback)
 
     def _convert(self, original: Callable[..., Any], converter: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         """Dynamo compiles a function. What it raises means that the function stays as it is, or ends the script."""
-        with _python_dispatch._disable_current_modes():
+        with modes_disabled():
             within, self._tracing = self._tracing, True
             try:
                 return original(converter, frame, *args, **kwargs)
@@ -131,18 +129,18 @@ class Compilation:
                 self._tracing = within
 
     def _called(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        self._modes = _python_dispatch._get_current_dispatch_mode_stack() or self._modes
+        self._modes = mode_stack() or self._modes
         return original(*args, **kwargs)
 
     def _guard(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Guards on tensors compare whether a mode is active, too; one will be when they are checked."""
         for mode in self._modes:
-            _python_dispatch._push_mode(mode)
+            push_mode(mode)
         try:
             original(*args, **kwargs)
         finally:
             for _ in self._modes:
-                _python_dispatch._pop_mode()
+                pop_mode()
 
     def _graph_ends(self, original: Callable[..., Any], reason: Any) -> None:
         if reason.graph_break:
@@ -168,8 +166,7 @@ class Compilation:
         if on_device and (lack := toolchain.missing()):
             self.unmet = f"torch.compile {lack}"
             raise RuntimeError(self.unmet)
-        from torch._inductor import config
-
+        config: Any = torch_private.get("torch._inductor.config")
         if not self._cuda_graphs:
             self.graphs_off |= bool(backend.config.pop(_GRAPHS, False)) or config.triton.cudagraphs
             config.triton.cudagraphs = False
@@ -179,13 +176,13 @@ class Compilation:
         return original(backend, module, inputs)
 
 
-def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
-    original = getattr(owner, name)
+def _wrap(path: str, around: Callable[..., Any]) -> None:
+    original = torch_private.get(path)
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return around(original, *args, **kwargs)
 
-    setattr(owner, name, wrapped)
+    torch_private.replace(path, wrapped)
 
 
 def _is_ours(hook: Any) -> bool:
@@ -194,9 +191,7 @@ def _is_ours(hook: Any) -> bool:
 
 def _is_switched_off() -> bool:
     """By TORCH_COMPILE_DISABLE: Dynamo is called all the same, and compiles nothing."""
-    from torch._dynamo import config
-
-    return bool(config.disable)
+    return bool(torch_private.get("torch._dynamo.config").disable)
 
 
 def _place(code: CodeType) -> str:

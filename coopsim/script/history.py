@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from coopsim.observe.torch_private import memory_snapshot
+
 #: The allocator's history keeps this many entries (about 1 GiB of host memory), and forgets the oldest.
 LIMIT = 2**22
 
@@ -15,7 +17,7 @@ def save(path: str) -> None:
 
     Nothing is written if the history does not reach back to the first.
     """
-    events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+    events = memory_snapshot()["device_traces"][torch.cuda.current_device()]
     if len(events) >= LIMIT:
         return
     part = f"{path}.{os.getpid()}.part"

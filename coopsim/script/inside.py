@@ -88,10 +88,10 @@ class _Session:
         if self._watch is not None:
             self._watch.dynamo()
 
-    def kernels(self, heuristics: ModuleType) -> None:
+    def kernels(self, _: ModuleType) -> None:
         """torch._inductor.runtime.triton_heuristics is there."""
         if self._watch is not None:
-            self._watch.kernels(heuristics)
+            self._watch.kernels()
 
     def uncaught(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
         """In place of sys.excepthook: remember what ended the script."""

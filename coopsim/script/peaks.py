@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from coopsim.observe import torch_private
+
 _KINDS = ("allocated", "reserved", "requested")
 Peaks = dict[str, int]
 
@@ -25,15 +27,15 @@ class PeakWatch:
         self.last: Peaks | None = None
         self._step: Peaks = dict.fromkeys(_KINDS, 0)
         self._hidden: dict[tuple[int, str, str], int] = {}  # what the script would still see, had we not reset it
-        self._stats: Callable[[int], Any] = torch._C._cuda_memoryStats
-        self._reset: Callable[[int], None] = torch._C._cuda_resetPeakMemoryStats
+        self._stats: Callable[[int], Any] = torch_private.get("torch._C._cuda_memoryStats")
+        self._reset: Callable[[int], None] = torch_private.get("torch._C._cuda_resetPeakMemoryStats")
         for stats, reset in (
             ("_cuda_memoryStats", "_cuda_resetPeakMemoryStats"),
             ("_accelerator_getDeviceStats", "_accelerator_resetPeakStats"),
         ):
-            if hasattr(torch._C, stats):
-                setattr(torch._C, stats, self._told)
-                setattr(torch._C, reset, self._asked_to_reset)
+            if torch_private.has(f"torch._C.{stats}"):
+                torch_private.replace(f"torch._C.{stats}", self._told)
+                torch_private.replace(f"torch._C.{reset}", self._asked_to_reset)
 
     def step_ended(self) -> None:
         """A step is over: what comes belongs to the next."""

@@ -10,10 +10,10 @@ import weakref
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from coopsim.observe.effects import tensors
 from coopsim.observe.storages import Ledger, Storage
+from coopsim.observe.torch_private import tree_leaves, tree_map
 
 _MOST = 1 << 16  #: elements
 
@@ -35,7 +35,7 @@ class Positions:
         begins = func._schema.name == "aten::arange"
         if not begins and not self._known:
             return
-        operands = list(tensors(_pytree.tree_leaves((args, kwargs))))
+        operands = list(tensors(tree_leaves((args, kwargs))))
         if func._schema.is_mutable:
             for storage in map(self._ledger.of, operands):
                 self._known -= {storage}
@@ -54,8 +54,8 @@ class Positions:
         )
 
     def _compute(self, func: Any, args: Any, kwargs: dict[str, Any], results: list[torch.Tensor]) -> None:
-        args, kwargs = _pytree.tree_map(_on_host, (args, kwargs))
-        values = [v for v in _pytree.tree_leaves(func(*args, **kwargs)) if isinstance(v, torch.Tensor)]
+        args, kwargs = tree_map(_on_host, (args, kwargs))
+        values = [v for v in tree_leaves(func(*args, **kwargs)) if isinstance(v, torch.Tensor)]
         if [(v.shape, v.dtype) for v in values] != [(r.shape, r.dtype) for r in results]:
             return
         for value, result in zip(values, results, strict=True):

@@ -6,12 +6,9 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import optimizer as optimizers
 
 from coopsim.observe import inductor, roles
@@ -20,6 +17,17 @@ from coopsim.observe.device import Device, PhantomDevice
 from coopsim.observe.effects import tensors
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.storages import Storage
+from coopsim.observe.torch_private import (
+    FAKE_MODE,
+    FakeTensor,
+    HigherOrderOperator,
+    attach_oom_observer,
+    call_when_initialized,
+    disabled_torch_dispatch,
+    get_dispatch_mode,
+    memory_snapshot,
+    record_history,
+)
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import clock, history, places, stacks
@@ -62,7 +70,7 @@ class Watch:
 
             self._recording = TraceOfSteps(task, self._recorder)
         optimizers.register_optimizer_step_post_hook(self._stepped)
-        torch.cuda._lazy_call(self._device_is_up)  # type: ignore[no-untyped-call]
+        call_when_initialized(self._device_is_up)
 
     def dynamo(self) -> None:
         """torch._dynamo is there."""
@@ -70,10 +78,10 @@ class Watch:
         if self._recording is not None:
             inductor.watch_buffers(self._recorder)
 
-    def kernels(self, heuristics: ModuleType) -> None:
+    def kernels(self) -> None:
         """torch._inductor.runtime.triton_heuristics is there."""
         if self._recording is not None:
-            inductor.watch_kernels(heuristics, self._recorder)
+            inductor.watch_kernels(self._recorder)
 
     @property
     def recorder(self) -> "_Watcher":
@@ -126,13 +134,11 @@ class Watch:
 
     def _device_is_up(self) -> None:
         if self._task.explains:
-            torch._C._cuda_attach_out_of_memory_observer(  # type: ignore[attr-defined]
-                self._out_of_memory
-            )
+            attach_oom_observer(self._out_of_memory)
         if self._task.snapshot:
-            torch.cuda.memory._record_memory_history(stacks="python")
+            record_history(stacks="python")
         elif self._task.requests:
-            torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=history.LIMIT)
+            record_history(enabled="all", context=None, max_entries=history.LIMIT)
 
     def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """After Optimizer.step. The first optimizer that is seen beats the time."""
@@ -204,7 +210,7 @@ class Watch:
     def _snapshot(self) -> None:
         part = f"{self._task.snapshot}.{os.getpid()}.part"
         with open(part, "wb") as file:  # protocol 4: the memory_viz page reads no later one
-            pickle.dump(stacks.unwatched(torch.cuda.memory._snapshot()), file, protocol=4)
+            pickle.dump(stacks.unwatched(memory_snapshot()), file, protocol=4)
         os.replace(part, self._task.snapshot)
 
 
@@ -229,7 +235,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
     ) -> Any:
         if isinstance(func, HigherOrderOperator) or _is_fake(types):
             return func(*args, **kwargs or {})
-        if any(t.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl for t in types):
+        if any(t.__torch_dispatch__ is not disabled_torch_dispatch for t in types):
             return NotImplemented  # a DTensor and its like: what it does with the tensors within comes here again
         maker = self.running = str(func), self.where.module()
         newest = self.ledger.newest
@@ -274,7 +280,7 @@ def _watch_resizes(recorder: Recorder) -> None:
 
 def _is_fake(types: Any) -> bool:
     """Is it an op of fake tensors? DTensor asks them for the shapes of its results."""
-    mode = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    mode = get_dispatch_mode(FAKE_MODE)
     return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
 
 

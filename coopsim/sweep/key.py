@@ -15,7 +15,7 @@ def key(*what: Any) -> str:
 
     what: settings, points, or whatever JSON can hold.
     """
-    from coopsim.kernel.jit import SOURCES_HASH
+    from coopsim.kernel import sources
     from coopsim.policies._foreign import fingerprint
     from coopsim.version import __version__
 
@@ -24,5 +24,5 @@ def key(*what: Any) -> str:
             return asdict(value) | {"fingerprint": fingerprint(value.policy)}
         return asdict(value)
 
-    text = json.dumps([__version__, SOURCES_HASH, SWEEP_VERSION, *what], default=plain)
+    text = json.dumps([__version__, sources.of_replays(), SWEEP_VERSION, *what], default=plain)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -31,10 +31,10 @@ class Job:
 
 def core() -> str:
     """This version of coopsim and of its kernels."""
-    from coopsim.kernel.jit import SOURCES_HASH
+    from coopsim.kernel import sources
     from coopsim.version import __version__
 
-    return f"{__version__}, kernels {SOURCES_HASH}"
+    return f"{__version__}, kernels {sources.of_replays()}"
 
 
 def hold(traces: Mapping[str, Trace]) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-
-from . import test_accumulation
+from tests.observe import test_accumulation
 
 PYTHON = os.environ.get("COOPSIM_CUDA12_PYTHON")
 pytestmark = pytest.mark.skipif(not PYTHON, reason="COOPSIM_CUDA12_PYTHON names no Python with torch for CUDA 12")

@@ -1,12 +1,13 @@
 """The compiled core: its cache notices edits, and what it costs to start."""
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from coopsim.kernel import jit
+from coopsim.kernel import jit, sources
 from coopsim.trace import Trace
 from tests.conftest import BERT, ROOT
 
@@ -15,8 +16,8 @@ def test_an_edit_in_any_kernel_file_gives_another_cache(tmp_path: Path) -> None:
     copy = tmp_path / "coopsim"
     shutil.copytree(ROOT / "coopsim", copy, ignore=shutil.ignore_patterns("__pycache__"))
 
-    def hash_now() -> str:
-        code = "from coopsim.kernel.jit import SOURCES_HASH; print(SOURCES_HASH)"
+    def hashes_now() -> list[str]:
+        code = "from coopsim.kernel import sources; print(sources.of_kernels(), sources.of_replays())"
         return subprocess.run(
             [sys.executable, "-c", code],
             cwd=tmp_path,
@@ -24,15 +25,45 @@ def test_an_edit_in_any_kernel_file_gives_another_cache(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-        ).stdout.strip()
+        ).stdout.split()
 
-    assert hash_now() == jit.SOURCES_HASH
-    for name in ("replay/score.py", "allocators/arena.py", "kernel/state.py", "types.py"):
+    here = [sources.of_kernels(), sources.of_replays()]
+    assert hashes_now() == here
+    assert jit.CACHE.name == f"kernels-{here[0]}"
+    for name in (
+        "replay/score.py",
+        "allocators/arena.py",
+        "kernel/state.py",
+        "types.py",
+        "allocators/caching/state.py",
+    ):
         file = copy / name
         file.write_text(file.read_text() + "\n# edited\n")
-        assert hash_now() != jit.SOURCES_HASH
+        assert not set(hashes_now()) & set(here)
         shutil.copy(ROOT / "coopsim" / name, file)
-    assert hash_now() == jit.SOURCES_HASH
+    for name in ("allocators/serving/gmlake.py", "replay/result.py"):  # no kernels, but replays
+        file = copy / name
+        file.write_text(file.read_text() + "\n# edited\n")
+        kernels, replays = hashes_now()
+        assert kernels == here[0]
+        assert replays != here[1]
+        shutil.copy(ROOT / "coopsim" / name, file)
+    assert hashes_now() == here
+
+
+def test_the_hash_of_kernels_is_of_all_that_they_import() -> None:
+    """Against Python's own parser: every import of a hashed file, in these packages, is of a hashed file."""
+    texts = sources.texts()
+    hashed = sources.files_of_kernels(texts)
+    assert {"replay/score.py", "simrd/pool.py", "planner/exact.py", "kernel/compiler/entry.py"} <= hashed < texts.keys()
+    for name in hashed:
+        for node in ast.walk(ast.parse(texts[name])):
+            assert not (isinstance(node, ast.Import) and any(a.name.startswith("coopsim") for a in node.names)), name
+            if isinstance(node, ast.ImportFrom):
+                assert not node.level, name
+                path = (node.module or "").removeprefix("coopsim.").replace(".", "/")
+                wanted = {f"{path}.py", f"{path}/__init__.py", *(f"{path}/{alias.name}.py" for alias in node.names)}
+                assert wanted & texts.keys() <= hashed, name
 
 
 MINE = """

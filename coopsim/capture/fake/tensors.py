@@ -5,11 +5,11 @@ from typing import Any, Self
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from coopsim.capture.fake import APPROXIMATIONS
 from coopsim.observe.temporaries import History
+from coopsim.observe.torch_private import FakeTensorMode
 
 
 class _Mode(FakeTensorMode):  # type: ignore[no-untyped-call]

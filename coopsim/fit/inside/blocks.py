@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.modules import module as hooks
 
 from coopsim.fit.inside.models import Models
+from coopsim.observe.torch_private import current_graph_task_id
 
 _LISTS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 #: What transformers calls its cache of keys and values.
@@ -52,7 +53,7 @@ class Blocks:
 
     def op(self, name: str, cost: int, nbytes: int) -> None:
         """An op has run: is it part of a block's forward pass?"""
-        if self._inside and torch._C._current_graph_task_id() == -1:
+        if self._inside and current_graph_task_id() == -1:
             tally = self._ops[self._inside[0]].setdefault(name, [0, 0])
             tally[0] += cost
             tally[1] += nbytes
@@ -61,7 +62,7 @@ class Blocks:
         before = self._before.pop(id(module), None)
         if before is not None:
             self._inside.remove(id(module))
-        if before is not None and torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1:
+        if before is not None and torch.is_grad_enabled() and current_graph_task_id() == -1:
             kept = torch.cuda.memory_allocated() - before - _nbytes(result)
             self._kept[id(module)] = max(self._kept[id(module)], kept)
 

@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from coopsim.fit.changes import Changes
+from coopsim.observe import torch_private
 
 
 def install(changes: Changes, number: int, model: nn.Module) -> None:
@@ -37,16 +38,12 @@ def apply(
             if getattr(module, "gradient_checkpointing", False) and module not in chosen:
                 module.gradient_checkpointing = False  # type: ignore[assignment]
         return
-    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
-        apply_activation_checkpointing,
-        checkpoint_wrapper,
-    )
-
     wholly = {model.get_submodule(name) for name in plain}
-    wrapper = functools.partial(checkpoint_wrapper, **options)
+    wrapping = torch_private.get("torch.distributed.algorithms._checkpoint.checkpoint_wrapper")
+    wrapper = functools.partial(wrapping.checkpoint_wrapper, **options)
     if wholly:
-        apply_activation_checkpointing(model, check_fn=lambda module: module in wholly)
-    apply_activation_checkpointing(model, wrapper, check_fn=lambda module: module in chosen - wholly)
+        wrapping.apply_activation_checkpointing(model, check_fn=lambda module: module in wholly)
+    wrapping.apply_activation_checkpointing(model, wrapper, check_fn=lambda module: module in chosen - wholly)
 
 
 def without_cache(model: nn.Module) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch.optim import optimizer as hooks
 
-from coopsim.observe import costs, effects
+from coopsim.observe import costs, effects, torch_private
 from coopsim.observe.native import memory
 from coopsim.phantom.control import Control
 from coopsim.script import clock
 from coopsim.script.imports import AfterImport
+
+_LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
 
 
 class Meter:
@@ -38,9 +40,9 @@ class Meter:
         hooks.register_optimizer_step_post_hook(self._ends)
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
 
-    def _inductor(self, module: ModuleType) -> None:
+    def _inductor(self, _: ModuleType) -> None:
         """Kernels that Inductor made, which no dispatcher sees, are known by the bytes of their operands."""
-        launch = module.CachingAutotuner.run
+        launch = torch_private.get(_LAUNCH)
 
         @functools.wraps(launch)
         def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
@@ -48,7 +50,7 @@ class Meter:
                 self._add(self._model.moving(sum(map(_bytes, args))))
             return launch(kernel, *args, **kwargs)
 
-        module.CachingAutotuner.run = run
+        torch_private.replace(_LAUNCH, run)
 
     def _add(self, cost: int) -> None:
         self._total += cost

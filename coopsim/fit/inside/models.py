@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
+from coopsim.observe.torch_private import current_graph_task_id
 from coopsim.script.places import is_own
 
 
@@ -29,7 +30,7 @@ class Models:
         hooks.register_module_forward_hook(self._leave, always_call=True)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if torch._C._current_graph_task_id() != -1:  # recomputed by a backward pass
+        if current_graph_task_id() != -1:  # recomputed by a backward pass
             return
         self._depth += 1
         if self._depth == 1 and self._is_model(module):
@@ -46,7 +47,7 @@ class Models:
             self._found[-1]["batch"] = tensor.size(0) if tensor is not None else None
 
     def _leave(self, module: nn.Module, *_: Any) -> None:
-        if torch._C._current_graph_task_id() != -1:
+        if current_graph_task_id() != -1:
             return
         self._depth -= 1
         if self._depth == 0 and id(module) in self._known:

@@ -1,6 +1,10 @@
 """What AOTAutograd's partitioner may save for the backward pass."""
 
-from torch._functorch import config
+from typing import Any
+
+from coopsim.observe import torch_private
+
+_config: Any = torch_private.get("torch._functorch.config")
 
 
 class Partitioner:
@@ -15,8 +19,8 @@ class Partitioner:
 
     def set(self) -> None:
         """A graph is about to be compiled."""
-        found = config.activation_memory_budget
+        found = _config.activation_memory_budget
         if found not in (1.0, self._budget, *self.own):
             self.own.append(found)
         if self._budget is not None:
-            config.activation_memory_budget = self._budget
+            _config.activation_memory_budget = self._budget

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 
 from coopsim.live.arena.library import Arena
+from coopsim.observe import torch_private
+from coopsim.observe.torch_private import device_index
 
 _BYTES = ("allocated", "reserved", "active", "requested", "inactive_split")
 _COUNTS = ("allocation", "segment", "active", "inactive_split")
@@ -24,8 +26,8 @@ def install() -> None:
         "_accelerator_resetAccumulatedStats": lambda _device: None,
     }
     for name, answer in answers.items():
-        if hasattr(torch._C, name):
-            setattr(torch._C, name, answer)
+        if torch_private.has(f"torch._C.{name}"):
+            torch_private.replace(f"torch._C.{name}", answer)
     torch.cuda.mem_get_info = torch.cuda.memory.mem_get_info = mem_get_info
 
 
@@ -67,6 +69,6 @@ def _of(current: int, peak: int) -> dict[str, int]:
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """Free bytes and all bytes of the arena: what the program can have, on a card that may have more."""
-    index = torch.cuda._utils._get_device_index(device, optional=True)
+    index = device_index(device, optional=True)
     s = Arena(index).stats
     return s.size - (s.allocated - s.outside), s.size

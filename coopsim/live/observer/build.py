@@ -4,23 +4,23 @@ import re
 from pathlib import Path
 
 from coopsim.observe.extension import Extension
+from coopsim.observe.torch_private import INTERPRETER_FUNCTION, INTERPRETER_HEADER
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
     *("storages.h", "sums.h", "table.h"),
     "observer.cpp",
 )
-_VIRTUAL = re.compile(r"virtual\s+([\w:<>*&\s]+?)\s*\b(\w+)\(([^;{]*?)\)\s*const\s*=\s*0\s*;")
 
 
 def _headers(include: Path) -> dict[str, str]:
-    return {"delegates.h": _delegates(include / "c10/core/impl/PyInterpreter.h")}
+    return {"delegates.h": _delegates(include / INTERPRETER_HEADER)}
 
 
 def _delegates(header: Path) -> str:
     """C++ that hands each virtual function of PyInterpreterVTable, but `dispatch` and `detach`, to `real`."""
     lines = []
-    for kind, name, given in _VIRTUAL.findall(re.sub(r"//[^\n]*", "", header.read_text(encoding="utf-8"))):
+    for kind, name, given in INTERPRETER_FUNCTION.findall(re.sub(r"//[^\n]*", "", header.read_text(encoding="utf-8"))):
         if name in ("dispatch", "detach"):
             continue
         types = [_type(" ".join(one.split())) for one in given.split(",") if one.strip()]

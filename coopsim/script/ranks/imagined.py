@@ -20,11 +20,16 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from coopsim.observe import torch_private
 from coopsim.script.imports import AfterImport
 from coopsim.script.ranks import needs
 from coopsim.script.ranks.messages import Messages
 from coopsim.script.task import Task
 
+_FAKE_BACKEND = "torch.testing._internal.distributed.fake_pg"
+_MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
+_OBJECTS_DEVICE = "torch.distributed.distributed_c10d._get_object_coll_device"
+_VALIDATE = "torch.distributed.checkpoint.default_planner._validate_global_plan"
 _OBJECTS = ("broadcast_object_list", "send_object_list", "recv_object_list")
 
 
@@ -60,8 +65,8 @@ def _objects_through_cpu(backend: str) -> None:
             self.device_backend_map.setdefault("cpu", c10d.Backend(backend))
 
     c10d.BackendConfig.__init__ = with_cpu  # type: ignore[method-assign, assignment]
-    choose = c10d._get_object_coll_device
-    c10d._get_object_coll_device = lambda group=None: "cpu" if choose(group) == "cuda" else choose(group)
+    choose = torch_private.get(_OBJECTS_DEVICE)
+    torch_private.replace(_OBJECTS_DEVICE, lambda group=None: "cpu" if choose(group) == "cuda" else choose(group))
     for name in _OBJECTS:
         _replace(name, _on_cpu(getattr(c10d, name)))
 
@@ -79,9 +84,9 @@ def _on_cpu(call: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _no_stage_alone(stages: ModuleType) -> None:
+def _no_stage_alone(_: ModuleType) -> None:
     """Stages of a pipeline differ, and tell each other the shapes of what they send."""
-    base: Any = stages._PipelineStageBase
+    base = torch_private.get("torch.distributed.pipelining.stage._PipelineStageBase")
     make = base.__init__
 
     @functools.wraps(make)
@@ -96,8 +101,8 @@ def _no_stage_alone(stages: ModuleType) -> None:
 
 def _save_by_this_rank(planner: ModuleType) -> None:
     """Plans of a checkpoint are this rank's, as often as there are ranks: none is whole, and nobody else writes."""
-    faults = planner._validate_global_plan([], planner.Metadata({}))  # none: [], or True before torch 2.14
-    planner._validate_global_plan = lambda *_: faults  # type: ignore[attr-defined]
+    faults = torch_private.get(_VALIDATE)([], planner.Metadata({}))  # none: [], or True before torch 2.14
+    torch_private.replace(_VALIDATE, lambda *_: faults)
     dedup = planner.dedup_save_plans
     planner.dedup_save_plans = lambda plans, *_, **__: dedup(plans, True)  # type: ignore[attr-defined]
 
@@ -119,7 +124,7 @@ def _end_groups() -> None:
 
 
 def _imagine_the_others() -> None:
-    importlib.import_module("torch.testing._internal.distributed.fake_pg")  # registers the back end "fake"
+    importlib.import_module(_FAKE_BACKEND)  # registers the back end "fake"
 
     from coopsim.script.ranks.store import Everyone
 
@@ -128,7 +133,7 @@ def _imagine_the_others() -> None:
     rendezvous: Any = sys.modules["torch.distributed.rendezvous"]
     package: Any = dist
     rendezvous.TCPStore = rendezvous.FileStore = package.TCPStore = package.FileStore = Everyone
-    init, make = c10d.init_process_group, c10d._new_process_group_helper
+    init, make = c10d.init_process_group, torch_private.get(_MAKE_GROUP)
     broadcast, scatter = c10d.broadcast_object_list, c10d.scatter_object_list
 
     @functools.wraps(init)
@@ -154,6 +159,6 @@ def _imagine_the_others() -> None:
 
     sys.meta_path.insert(0, AfterImport("torch.distributed.checkpoint.default_planner", _save_by_this_rank))
     _replace("init_process_group", without_device)
-    _replace("_new_process_group_helper", without_gloo)
+    torch_private.replace(_MAKE_GROUP, without_gloo)
     _replace("broadcast_object_list", keep)
     _replace("scatter_object_list", own)

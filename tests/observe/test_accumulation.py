@@ -5,7 +5,7 @@ Held against the unwatched program: the events of PyTorch's own allocator, in or
 
 import pytest
 
-from .conftest import Runner
+from tests.capture.conftest import Runner
 
 PROGRAM = """
 import torch
