@@ -74,6 +74,10 @@ class NativeLedger:
         """What was alive when bytes were at their most after an op."""
         return list(self._all(self._library.at_most))
 
+    def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
+        """Are the values of a tensor's storage known? Then ops on it go by way of Python."""
+        self._library.values(tensor._cdata, known)  # type: ignore[attr-defined]
+
     def look_at_peak(self) -> None:
         """An op has run: the library has looked."""
 
@@ -126,6 +130,30 @@ class NativeLedger:
         module = ctypes.c_int64()
         op = self._library.running(module)
         return (self.op(op), self.module(module.value)) if op >= 0 else ("", "")
+
+
+class NativeModules:
+    """Tells the library in which module the program is (where.py)."""
+
+    def __init__(self, library: Any, names: list[str]) -> None:
+        self._library, self._names = library, names
+        self._number = {"": -1}
+
+    def enter(self, name: str, sequence: int) -> None:
+        """This thread is in a module from here on, "" for none. sequence: of the next node; -1: another thread's."""
+        number = self._number.get(name)
+        if number is None:
+            number = self._number[name] = len(self._names)
+            self._names.append(name)
+        self._library.module(number, sequence)
+
+    def forget(self) -> None:
+        """The autograd graph is gone."""
+        self._library.forget_modules()
+
+    def backward_done(self, *, reset: bool = False) -> bool:
+        """Has an op run in a backward pass since the last reset?"""
+        return bool(self._library.backward_done(reset))
 
 
 @cache

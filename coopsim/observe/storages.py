@@ -94,6 +94,9 @@ class Ledger:
             self.most_bytes, self.newest_at_most = self.live_bytes, self.newest
             self._past.clear()
 
+    def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
+        """Are the values of a tensor's storage known? Whoever sees every op need not be told."""
+
     def at_most(self) -> list[Storage]:
         """What was alive when bytes were at their most after an op."""
         return [s for s in (*self.alive(), *self._past) if s.serial <= self.newest_at_most]

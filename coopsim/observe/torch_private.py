@@ -34,6 +34,16 @@ else:
     FakeTensor = now("torch._subclasses.fake_tensor.FakeTensor", "fake tensors are taken for the program's own")
     FakeTensorMode = now("torch._subclasses.fake_tensor.FakeTensorMode", "`capture --device fake` has no tensors")
 
+
+def op_overload(name: str, overload: str) -> Any:
+    """The op of that name, as aten::add and Tensor; None if Python has none of it."""
+    namespace, _, packet = name.partition("::")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+    except (AttributeError, RuntimeError):
+        return None
+
+
 # What autograd is doing.
 current_graph_task_id: Callable[[], int] = now(
     "torch._C._current_graph_task_id", "ops of a backward pass are not told from others; -1: none runs on this thread"

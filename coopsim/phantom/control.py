@@ -1,7 +1,7 @@
 """The stand-in runtime from the inside: for a process that runs on the phantom GPU."""
 
 import ctypes
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
@@ -41,6 +41,11 @@ class Control:
         self._now.restype = ctypes.c_uint64
         self._stream_end.argtypes, self._stream_end.restype = [ctypes.c_void_p], ctypes.c_uint64
         self._used.restype = self._peak.restype = self._nccl.restype = ctypes.c_uint64
+
+    @property
+    def functions(self) -> tuple[Any, Any, Any]:
+        """`op_begins`, `op_ends` and `clear`, for whoever calls them from C."""
+        return self.op_begins, self._op_ends, self._clear
 
     def clear(self, address: int, nbytes: int) -> None:
         """Make device memory read as zeros again."""

@@ -37,6 +37,7 @@ _BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
     "fsdp::chunk_cat": ((0, "gradients"), ("out", BUCKETS)),
 }
 _ALL_REDUCES = ("c10d::allreduce_", "c10d::allreduce_coalesced_")
+OPS = frozenset((*_BY_OP, *_ALL_REDUCES))  #: those that `after` must see
 
 
 class Kinds:

@@ -30,7 +30,7 @@ from coopsim.observe.torch_private import (
 )
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import clock, history, places, stacks
+from coopsim.script import clock, history, kinds, native, places, positions, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
@@ -40,6 +40,7 @@ from coopsim.types import Role
 
 #: What an op may want of the device's data, which the phantom does not have.
 _SIZES, _VALUES = "sizes", "values"
+Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
 _LARGEST = 8
 
 
@@ -54,12 +55,16 @@ class Watch:
         self._ooms: list[dict[str, Any]] = []
         self._clock: int | None = None
         model = CostModel(card, task.precision)
-        self._recorder = _Watcher(PhantomDevice(card), model, clock.Clock(self._device, model))
+        time = clock.Clock(self._device, model)
+        self._recorder = _Watcher(PhantomDevice(card), model, time)
         where = self._recorder.where
         where.install()
         _watch_resizes(self._recorder)
         self._peaks = PeakWatch()
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
+        if not self._recorder.active and not task.trace:
+            native.install(self._device, model, time, where, kinds.OPS | {positions.BEGINS})
+            self._recorder.native = True
         self._recorder.__enter__()  # type: ignore[no-untyped-call]
         self._recording = None
         self._kinds = None if task.trace else Kinds(self._recorder)
@@ -222,13 +227,27 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
     def __init__(self, device: Device, model: CostModel, clock_: clock.Clock) -> None:
         super().__init__(device, model)
         self._time = clock_
-        self.running = "", ""
+        self._running = "", ""
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None
         self.positions = Positions(self.ledger)
-        #: Called after every op with it, its arguments, its result, and whether it made a storage.
-        self.seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None] | None = None
+        self._seen: Seen | None = None
         self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: as `seen`
+
+    @property
+    def running(self) -> tuple[str, str]:
+        """The op that began last, and its module."""
+        return self.ledger.running() if self.native else self._running
+
+    @property
+    def seen(self) -> "Seen | None":
+        """Called after every op with it, its arguments, its result, and whether it made a storage."""
+        return self._seen
+
+    @seen.setter
+    def seen(self, seen: "Seen | None") -> None:
+        self._seen = seen
+        native.all_to_python(seen is not None)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -237,7 +256,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs or {})
         if any(t.__torch_dispatch__ is not disabled_torch_dispatch for t in types):
             return NotImplemented  # a DTensor and its like: what it does with the tensors within comes here again
-        maker = self.running = str(func), self.where.module()
+        maker = self._running = str(func), self.where.module()
         newest = self.ledger.newest
         takes_time = not clock.is_view(func)
         if takes_time:
@@ -248,8 +267,8 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.positions.after(func, args, kwargs or {}, out, newest)
         if self.kinds is not None:
             self.kinds(func, args, kwargs or {})
-        if self.seen is not None:
-            self.seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
+        if self._seen is not None:
+            self._seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
         if self.ledger.newest > newest:
             for tensor in tensors(out):
                 storage: Storage | None = self.ledger.of(tensor)

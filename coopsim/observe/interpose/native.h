@@ -52,6 +52,7 @@ class Watched {
   bool for_python(int64_t* flops) const {
     if (native_.all_to_python || schema_.is(FOR_PYTHON)) return true;
     if (schema_.is(COPIES) && gives_to_host()) return true;
+    if (schema_.is(SELECTS) && selects_by_mask()) return true;
     if (native_.knows_values && works_on_known_values()) return true;
     if (!schema_.is(HAS_FLOPS)) return false;
     Signature signature(schema_);
@@ -63,16 +64,20 @@ class Watched {
 
   // Of copy_ and _to_copy: do its data go from the device to the host?
   bool gives_to_host() const {
-    bool any = false, first = false;
-    for (const uint16_t i : schema_.tensors)
-      each_tensor(arg(i), [&](const at::Tensor& tensor) {
-        any |= tensor.is_cuda();
-        if (&arg(i) == &arg(0)) first = tensor.is_cuda();
-      });
-    if (schema_.tensors.size() > 1) return any && !first;
+    const auto is_cuda = [&](const IValue& value) { return value.isTensor() && value.toTensor().defined() && value.toTensor().is_cuda(); };
+    if (schema_.tensors.size() > 1) return is_cuda(arg(1)) && !is_cuda(arg(0));  // from the second to the first
     for (const IValue& value : args())
-      if (value.isDevice()) return first && !value.toDevice().is_cuda();
+      if (value.isDevice()) return is_cuda(arg(0)) && !value.toDevice().is_cuda();
     return false;
+  }
+
+  // Of index: by truth values, whose number is the size of the result.
+  bool selects_by_mask() const {
+    bool any = false;
+    each_tensor(arg(1), [&](const at::Tensor& index) {
+      any |= index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
+    });
+    return any;
   }
 
   bool works_on_known_values() const {

@@ -61,7 +61,7 @@ class Signature {
  private:
   void add(const at::Tensor& tensor) {
     if (!tensor.defined()) return;
-    mix(static_cast<uint64_t>(tensor.dim()) + 8);
+    mix(static_cast<uint64_t>(tensor.dim()) + (tensor.is_cuda() ? 8 : 72));
     for (const int64_t size : tensor.sizes()) mix(static_cast<uint64_t>(size));
   }
   void mix(uint64_t part) {

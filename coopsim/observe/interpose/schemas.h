@@ -18,7 +18,7 @@ using c10::IValue;
 using c10::OperatorHandle;
 
 // Bits of Description.flags.
-enum Flag : int64_t { FOR_PYTHON = 1, HAS_FLOPS = 2, NO_KERNEL = 4, OTHERS_TIME = 8, COPIES = 16 };
+enum Flag : int64_t { FOR_PYTHON = 1, HAS_FLOPS = 2, NO_KERNEL = 4, OTHERS_TIME = 8, COPIES = 16, SELECTS = 32 };
 
 // changes: the arguments whose data the op changes, a bit for each. Of them, `if_given` are changed only where argument
 // number `given` is not None, `if_true` only where the flags among the arguments are all true.
