@@ -41,7 +41,7 @@ demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coo
 	$(BIN)/python experiments/live/demo.py $(OUT)/live.png
 	@echo && echo "Figures:" && ls $(OUT)/*.png
 
-test: setup ## the tests (some minutes)
+test: setup ## the tests (some ten minutes on two cores)
 	$(BIN)/pytest -n auto -m "not slow"
 
 test-all: setup ## the tests and the slow proofs

@@ -19,9 +19,9 @@ def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Coops
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.5) -> list[str]:
     """The known names most like this one, up to three, if any is so much like it (1: the same)."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=likeness)
-    return [n for n in near if _likeness(n, name) > _likeness(near[0], name) - _NEARLY]
+    return [n for n in near if alike(n, name) > alike(near[0], name) - _NEARLY]
 
 
-def _likeness(a: str, b: str) -> float:
+def alike(a: str, b: str) -> float:
     """1 if they are the same, 0 if they have nothing in common; as get_close_matches has it."""
     return difflib.SequenceMatcher(None, a, b).ratio()

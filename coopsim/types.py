@@ -15,6 +15,13 @@ OpId = NewType("OpId", int)
 Address = NewType("Address", int)
 
 
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30  #: bytes
+
+#: Releases of PyTorch whose caching allocator is simulated, from and to.
+OLDEST_TORCH, NEWEST_TORCH = "2.6.0", "2.15.0"
+SIMULATED_TORCH = " to ".join(name.rpartition(".")[0] for name in (OLDEST_TORCH, NEWEST_TORCH))  #: for people
+
+
 class Role(StrEnum):
     """What a storage is to the training step."""
 
@@ -102,14 +109,31 @@ class Placement(StrEnum):
 
     LOW = "low"
     TWO_ENDED = "two_ended"  #: outputs of expensive ops low, all else high (Coop's cheap tensor partitioning)
+    TWO_ENDED_OPS = "two_ended_ops"  #: the same, with the workspace of an expensive op low, too (OneFlow)
     PREFERRED = "preferred"  #: beside what costs alike per byte to lose, as searches have seen; the cheapest highest
 
 
 class InPlace(StrEnum):
     """What an op does that mutates a storage."""
 
-    COPY = "copy"  #: copy on write: the new version gets bytes of its own, the old is dropped
+    COPY = "copy"  #: copy on write: the new version gets bytes of its own, the old is dropped (DTR's paper)
+    COPY_OUTPUTS = "copy_outputs"  #: the same, but parameters, buffers and optimizer state stay (OneFlow's baselines)
     RECOMPUTABLE = "recomputable"  #: the new version takes over the address; the old one counts as evicted
+    FIRST_RUN = "first_run"  #: the same when an op runs first; run again, its result gets new bytes (OneFlow)
+
+
+class Node(StrEnum):
+    """Whose a node of the union-find forest is (cost `set`)."""
+
+    VALUE = "value"  #: each version of a storage has its own
+    STORAGE = "storage"  #: an update in place hands it on, and the old version gets a new one of cost 0 (OneFlow)
+
+
+class SmallArea(StrEnum):
+    """Where requests of up to 10 KiB go."""
+
+    OFF = "off"  #: where all others go
+    TOP = "top"  #: to the highest 10 MiB of the arena, which no search looks at (OneFlow's default; off in 2023's runs)
 
 
 class Release(StrEnum):
@@ -119,12 +143,14 @@ class Release(StrEnum):
     KEEP = "keep"  #: left for the search to find
     BANISH = "banish"  #: dropped for good unless something evicted depends on it; its dependents stay (DTR's appendix)
     NEEDED = "needed"  #: left for the search to find as long as something evicted would be made from it, then dropped
+    COUNTED = "counted"  #: dropped at once; all goes for good when no op that could run again reads it (OneFlow)
 
 
 class Dead(StrEnum):
     """What happens to a recomputed value that the program no longer holds, once unpinned."""
 
-    RELEASE = "release"  #: dropped at once (OneFlow)
+    RELEASE = "release"  #: dropped at once
+    UNSAVED = "unsaved"  #: inputs that were missing go again, unless saved for backward; the rest stays (OneFlow)
     KEEP = "keep"  #: left for the search to find (DTR on PyTorch, MegEngine)
     NEEDED = "needed"  #: left for the search to find as long as something evicted would be made from it, then dropped
 

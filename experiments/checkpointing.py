@@ -26,7 +26,7 @@ from results import table
 
 from coopsim import tables
 from coopsim.allocators.caching.trial import smallest
-from coopsim.capture import capture
+from coopsim.capture import Job, capture
 from coopsim.options import ReplayOptions
 from coopsim.progress import note
 from coopsim.replay import measure, warm_up
@@ -50,7 +50,7 @@ def recorded(model: str, blocks: int) -> Path:
     path = OUT / f"{model}-{blocks}.parquet"
     if not path.exists():
         os.environ |= {"MODEL": model, "BLOCKS": str(blocks)}
-        capture(str(Path(__file__).with_name("checkpointed.py")) + ":step", path)
+        capture(Job(str(Path(__file__).with_name("checkpointed.py")) + ":step", path))
         note(f"recorded {path.name}")
     return path
 

@@ -24,7 +24,7 @@ COLUMNS = ("policy", "outcome", "overhead", "arena_outcome", "arena_overhead")
 RATIOS = (0.8, 0.6)
 SECONDS = 40
 #: beside all policies: Coop without each of its parts
-PARTS = ("coop:in_place=copy", "coop:search=greedy,divisor=hole", "coop:placement=low")
+PARTS = ("coop:in_place=copy_outputs", "coop:search=greedy,divisor=hole", "coop:placement=low")
 
 
 def measure(name: str, ratio: float, names: list[str], seconds: float = SECONDS) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import beside_accuracy
 import beside_bounds
 import beside_checkpointing
+import beside_published
 import beside_recomputed
 import beside_steps
 import beside_summary
@@ -26,7 +27,7 @@ OVERHEAD = "overhead (%)"
 IN_WORDS = {
     "dead=keep": "dead values kept",
     "in_place=recomputable": "in-place rule switched",
-    "in_place=copy": "in-place rule switched",
+    "in_place=copy_outputs": "in-place rule switched",
     "placement=two_ended": "placement switched",
     "placement=low": "placement switched",
 }
@@ -130,6 +131,7 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "checkpointing": beside_checkpointing.draw,
     "accuracy": beside_accuracy.draw,
     "bounds": beside_bounds.draw,
+    "published": beside_published.draw,
     "recomputed": beside_recomputed.draw,
     "steps": beside_steps.draw,
     "summary": beside_summary.draw,

@@ -129,7 +129,7 @@ def smallest() -> str:
 def ablation() -> str:
     """Coop without each part: overhead and fragmentation at half memory."""
     df = expected("ablation")
-    names = ("coop", "coop:search=greedy,divisor=hole", "coop:placement=low", "coop:in_place=copy")
+    names = ("coop", "coop:search=greedy,divisor=hole", "coop:placement=low", "coop:in_place=copy_outputs")
     head = ["Coop", "without its window", "without two ends", "without in-place"]
     overheads, rates = [], []
     for m in MODELS:

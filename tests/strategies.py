@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from coopsim.policies import Policy
 from coopsim.trace import Trace, TraceBuilder, check
 from coopsim.trace.synth import make as synth
-from coopsim.types import Cost, Dead, Divisor, InPlace, Pinning, Placement, Recency, Release, Role, Search
+from coopsim.types import (
+    Cost,
+    Dead,
+    Divisor,
+    InPlace,
+    Node,
+    Phase,
+    Pinning,
+    Placement,
+    Recency,
+    Release,
+    Role,
+    Search,
+)
 
 SIZES = [512, 700, 1000, 1024, 1536, 2000, 3000, 4096]
 COSTS = [0, 1, 2, 3, 5, 7, 11, 30]
@@ -62,9 +75,10 @@ def policies() -> st.SearchStrategy[Policy]:
             release=dice.pick([*[Release.EAGER] * 3, *Release]),
             dead=dice.pick(list(Dead)),
             pinning=dice.pick(list(Pinning)),
+            node=dice.pick(list(Node)),
         )
 
-    return dice(9).map(build)
+    return dice(10).map(build)
 
 
 @st.composite
@@ -146,7 +160,10 @@ class _Writer:
         for dice in self.dice:
             self.op(dice)
         for parameter in self.of_roles(Role.PARAMETER):
-            self.add(self.shape, {"reads": self.of_roles(Role.GRADIENT)[-1:], "mutates": [parameter]})
+            self.add(
+                self.shape,
+                {"reads": self.of_roles(Role.GRADIENT)[-1:], "mutates": [parameter], "phase": Phase.OPTIMIZER},
+            )
         return self.build()
 
     def storage(self, dice: Dice, role: Role, at_start: bool = False) -> int:
@@ -178,6 +195,7 @@ class _Writer:
             what["creates"] = [self.storage(dice, Role.GRADIENT)]
         if kind == "count":
             what["reads"] = what["reads"][:1]
+        what["phase"] = Phase.BACKWARD if i >= n // 2 else Phase.FORWARD
         what["random"] = dice.one_in(6)
         what["peers"] = 2 * (self.parallel and dice.one_in(6))
         self.add(dice, what)

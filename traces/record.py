@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from coopsim import trace
-from coopsim.capture import capture, models
+from coopsim.capture import Job, capture, models
 
 #: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
 #: tuned, four that were until Thrift was changed, four until Foresight was, four until Thrift was changed again, and
@@ -83,7 +83,7 @@ def main(names: list[str]) -> None:
         def say(line: str, name: str = name) -> None:
             print(f"{name}: {line}", file=sys.stderr)
 
-        capture(target(name), HERE / f"{name}.parquet", steps=RECORDED[name], progress=say)
+        capture(Job(target(name), HERE / f"{name}.parquet", steps=RECORDED[name]), say)
         known[f"{name}.parquet"] = entry(name)
     blocks = []
     for file, fields in sorted(known.items()):

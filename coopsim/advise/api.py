@@ -11,6 +11,7 @@ from coopsim.advise.failure import Failure, at_request, peak_row
 from coopsim.allocators.caching.trial import Trial, attempt, smallest
 from coopsim.allocators.caching.version import VERSIONS
 from coopsim.requests import Requests
+from coopsim.snapshot.model import Snapshot
 
 Verdict = Literal["fits", "fits with other settings", "does not fit"]
 
@@ -51,9 +52,17 @@ class Advice:
 
 
 def advise(
-    requests: Requests, *, torch: str, conf: str, total_bytes: int, tick: Callable[[], None] = lambda: None
+    requests: Requests,
+    *,
+    torch: str,
+    conf: str,
+    total_bytes: int,
+    snapshot: Snapshot | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> Advice:
     """Try everything. `torch` and `conf`: as it was recorded. `tick` is called for every one of `count` trials.
+
+    snapshot: what the requests are of; its stacks tell what a loop keeps.
 
     A candidate is better if it fits; then if it never had to give memory back to make room; then if it makes the
     device's memory calls fewer, by half or more, because those are what settings cost; then if it reserves less. Of
@@ -81,7 +90,15 @@ def advise(
     return Advice(
         total_bytes=total_bytes,
         as_recorded=first,
-        failure=at_request(requests, at, torch=torch, conf=conf, total_bytes=total_bytes, failed=row is not None),
+        failure=at_request(
+            requests,
+            at,
+            torch=torch,
+            conf=conf,
+            total_bytes=total_bytes,
+            failed=row is not None,
+            snapshot=snapshot,
+        ),
         trials=tuple(best),
         versions=tuple(sorted([*versions, first], key=lambda t: list(VERSIONS).index(t.torch))),
         recommended=recommended,

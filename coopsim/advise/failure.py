@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.advise.growth import Growth, growth
 from coopsim.allocators.caching.api import CachingAllocator, Segment
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, BEGIN, CAPTURE, END, FREE, KIND, NUMBER, STREAM
 from coopsim.requests import Requests
+from coopsim.snapshot.model import Snapshot
 
 _SMALL = 1 << 20  #: bytes; larger requests never come from a segment of small blocks
 
@@ -46,6 +48,7 @@ class Failure:
     where the request is large, or the other way round, and those of other private pools. pool: the request's private
     pool, 0 if none. unused_device: of the device, in no segment. floor: what all
     requests hold at once at most, whatever the allocator. labels: what holds each block, by segment; "" if it is free.
+    growth: what earlier iterations of a loop keep, None if nothing much or not known.
     """
 
     row: int
@@ -66,6 +69,7 @@ class Failure:
     labels: tuple[tuple[str, ...], ...]
     pinned: tuple[Pinned, ...]
     pool: int = 0
+    growth: Growth | None = None
 
     @property
     def reserved_bytes(self) -> int:
@@ -90,9 +94,14 @@ class Failure:
 
     @property
     def cause(self) -> str:
-        """What stands in the way most: size, fragmentation, other-streams, pending, rounding or other-pool."""
+        """What stands in the way most: growth, size, fragmentation, other-streams, pending, rounding or other-pool.
+
+        It is growth if there would be room without it.
+        """
         if not self.failed:
             return ""
+        if self.growth and self.growth.nbytes >= self.requested_bytes:
+            return "growth"
         if self.floor_bytes > self.reserved_bytes + self.unused_device_bytes:
             return "size"
         parts = {
@@ -105,8 +114,17 @@ class Failure:
         return max(parts, key=lambda name: parts[name])
 
 
-def at_request(requests: Requests, row: int, *, torch: str, conf: str, total_bytes: int, failed: bool) -> Failure:
-    """The state after the requests up to this row, which allocates."""
+def at_request(
+    requests: Requests,
+    row: int,
+    *,
+    torch: str,
+    conf: str,
+    total_bytes: int,
+    failed: bool,
+    snapshot: Snapshot | None = None,
+) -> Failure:
+    """The state after the requests up to this row, which allocates. `snapshot`: what they are of, to find growth."""
     allocator = CachingAllocator(torch, conf, total_bytes)
     addresses, _ = allocator.run(requests.rows[: row + 1])
     held = _held(requests, row, addresses)
@@ -157,6 +175,7 @@ def at_request(requests: Requests, row: int, *, torch: str, conf: str, total_byt
         labels=tuple(labels),
         pinned=tuple(sorted(pinned, key=lambda p: (-p.free_bytes, p.address))),
         pool=pool,
+        growth=growth(snapshot, requests, row) if snapshot else None,
     )
 
 

@@ -5,9 +5,13 @@ which frees a block. `replay/memory.py` calls them.
 """
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from coopsim.kernel import codes
 from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.allocators.caching.memory import CachingMemory
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,10 @@ class Allocator:
         if nbytes < self.granule:
             raise CoopsimError(f"{budget} is less than one block of {self.name} ({self.granule} B)")
 
+    def memory(self, total_bytes: int, values: int) -> "CachingMemory | None":  # noqa: ARG002 (of those that keep some)
+        """What it keeps beside the state of a replay of a program with so many values; None: nothing."""
+        return None
+
 
 @dataclass(frozen=True)
 class CudaCaching(Allocator):
@@ -32,6 +40,12 @@ class CudaCaching(Allocator):
 
     torch: str = ""
     conf: str = ""
+
+    def memory(self, total_bytes: int, values: int) -> "CachingMemory":
+        """Segments and blocks of its own."""
+        from coopsim.allocators.caching.memory import CachingMemory
+
+        return CachingMemory(self.torch, self.conf, total_bytes, values)
 
 
 def cuda_caching(torch: str = "", conf: str = "") -> CudaCaching:

@@ -23,7 +23,7 @@ def reset(S: s.State) -> None:
 @kernel
 def carve(S: s.State, need: int, high: bool, v: int) -> int:
     """`need` bytes for value v at the low or high end of the best-fitting hole, or -1 if none is large enough."""
-    at = _first_hole(S, need, -1)
+    at = first_hole(S, need, -1)
     if at == S.K[s.K_HOLES]:
         return -1
     hole = S.H[s.HOLE_BLOCK, at]
@@ -51,13 +51,13 @@ def uncarve(S: s.State, block: int) -> None:
     following, prev = S.P[block, s.NEXT], S.P[block, s.PREV]
     at = -1  # of the hole that grows
     if following >= 0 and S.P[following, s.VALUE] < 0:
-        at = _first_hole(S, S.P[following, s.LENGTH], S.P[following, s.ADDRESS])
+        at = first_hole(S, S.P[following, s.LENGTH], S.P[following, s.ADDRESS])
         S.P[block, s.LENGTH] += S.P[following, s.LENGTH]
         unlink(S, following)
     if prev >= 0 and S.P[prev, s.VALUE] < 0:
         if at >= 0:
             remove_hole(S, at)
-        at = _first_hole(S, S.P[prev, s.LENGTH], S.P[prev, s.ADDRESS])
+        at = first_hole(S, S.P[prev, s.LENGTH], S.P[prev, s.ADDRESS])
         S.P[prev, s.LENGTH] += S.P[block, s.LENGTH]
         unlink(S, block)
         block = prev
@@ -75,7 +75,7 @@ def largest_hole(S: s.State) -> int:
 
 
 @inlined
-def _first_hole(S: s.State, nbytes: int, address: int) -> int:
+def first_hole(S: s.State, nbytes: int, address: int) -> int:
     """Position of the first hole that is not before (nbytes, address) in order.
 
     A binary search without branches, which would be guessed wrong every other time.
@@ -104,7 +104,7 @@ def _change_hole(S: s.State, at: int, block: int) -> None:
     """The hole at position `at` is now `block`: it moves to where that belongs in the order."""
     H = S.H
     nbytes, address = S.P[block, s.LENGTH], S.P[block, s.ADDRESS]
-    to = _first_hole(S, nbytes, address)
+    to = first_hole(S, nbytes, address)
     if to > at:
         to -= 1
         for row in range(s.H_ROWS):

@@ -3,7 +3,8 @@
 Importing this package imports no torch; only the child (worker.py) does.
 """
 
+from coopsim.capture.job import Job
 from coopsim.capture.parent import capture
 from coopsim.observe.errors import CaptureError, OutOfMemory
 
-__all__ = ["CaptureError", "OutOfMemory", "capture"]
+__all__ = ["CaptureError", "Job", "OutOfMemory", "capture"]

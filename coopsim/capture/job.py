@@ -1,10 +1,12 @@
 """A job: what is to be captured; the message from the parent to the child."""
 
 import json
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Literal
 
-from coopsim.capture.models import Amp, Attention, Optimizer
+from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
 
 Precision = Literal["tf32", "fp32"]
 
@@ -12,20 +14,28 @@ Precision = Literal["tf32", "fp32"]
 Where = Literal["phantom", "cuda", "fake"]
 
 #: Fields that are options of the command line by the same name.
-OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "steps", "warmup")
+OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "gradients", "steps", "warmup")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A capture. `target` is a reference model's name or file.py:function.
+    """What to record, and where to write it.
 
-    `batch`, `optimizer`, `amp` and `attention` choose for a reference model; None means the model's own. `passes` is
-    how often a real GPU runs the steps for their costs. `cost_from` is a file of measured costs,
-    `temporaries_from` one of temporaries, "" for none.
+    target: the name of a reference model (models.names()), or path/to/file.py:function, where the function takes no
+    arguments and does one training step on the device "cuda". out: the trace file. card: the GPU (`coopsim list
+    hardware`) that is imitated and whose rates give the costs. precision: of float32 matrix products.
+
+    batch, optimizer, amp (bf16: under autocast), attention and gradients (dropped or zeroed) are choices for a
+    reference model, None being its own; a file makes its own. steps are recorded after `warmup` others, so that what is
+    recorded is the steady state.
+
+    device: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated `passes` times for
+    it); "fake", with fake tensors, for a PyTorch without CUDA. cost_from: a table of measured costs
+    (capture/measured.py), temporaries_from: one of temporaries (observe/temporary_table.py); "" for none.
     """
 
     target: str
-    out: str
+    out: str | os.PathLike[str]
     card: str = "a100-80gb"
     precision: Precision = "tf32"
     batch: int | None = None
@@ -34,13 +44,19 @@ class Job:
     optimizer: Optimizer | None = None
     amp: Amp | None = None
     attention: Attention | None = None
+    gradients: Gradients | None = None
     device: Where = "phantom"
-    cost_from: str = ""
+    cost_from: str | os.PathLike[str] = ""
     passes: int = 5
-    temporaries_from: str = ""
+    temporaries_from: str | os.PathLike[str] = ""
+
+    def absolute(self) -> "Job":
+        """The same for a process in another folder."""
+        costs, temporaries = (str(Path(p).absolute()) if p else "" for p in (self.cost_from, self.temporaries_from))
+        return replace(self, out=str(Path(self.out).absolute()), cost_from=costs, temporaries_from=temporaries)
 
     def to_json(self) -> str:
-        """As one line of JSON."""
+        """As one line of JSON; of an absolute job."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -63,7 +79,7 @@ class Job:
             if value != getattr(plain, field):
                 words.append(f"--{option} {value}")
         if self.cost_from:
-            words.append(f"--cost-from {self.cost_from.rpartition('/')[2]}")
+            words.append(f"--cost-from {Path(self.cost_from).name}")
         if self.temporaries_from:
-            words.append(f"--temporaries-from {self.temporaries_from.rpartition('/')[2]}")
+            words.append(f"--temporaries-from {Path(self.temporaries_from).name}")
         return " ".join(words)

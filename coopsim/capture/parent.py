@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, get_args
 
@@ -23,49 +22,21 @@ _CHOICES = {
     "optimizer": models.Optimizer,
     "amp": models.Amp,
     "attention": models.Attention,
+    "gradients": models.Gradients,
     "device": Where,
 }
 _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
 
 
-def capture(
-    target: str,
-    out: Path,
-    *,
-    card: str = "a100-80gb",
-    precision: Precision = "tf32",
-    batch: int | None = None,
-    steps: int = 1,
-    warmup: int = 2,
-    optimizer: models.Optimizer | None = None,
-    amp: models.Amp | None = None,
-    attention: models.Attention | None = None,
-    device: Where = "phantom",
-    cost_from: Path | None = None,
-    temporaries_from: Path | None = None,
-    passes: int = 5,
-    progress: Callable[[str], None] | None = None,
-) -> None:
-    """Record `steps` consecutive training steps of `target` and write them to `out` as a trace.
+def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
+    """Record consecutive training steps and write them as a trace, as the job says.
 
-    `target` is the name of a reference model (models.names()), or path/to/file.py:function, where the function takes no
-    arguments and does one training step on the device "cuda". `warmup` steps run first, so that what is recorded is
-    the steady state. `card` (phantom.profiles.names()) is the GPU that is imitated and whose rates give the costs;
-    `precision` is that of float32 matrix products. `batch`, `optimizer` (sgd, momentum, adam, adamw), `amp` (bf16:
-    under autocast) and `attention` (eager, sdpa) are choices for a reference model, None being its own; a file makes
-    its own.
-    `device` is where it runs: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated
-    `passes` times for it); "fake", with fake tensors, for a PyTorch without CUDA. `cost_from` is a table of measured
-    costs (capture/measured.py), `temporaries_from` one of temporaries (observe/temporary_table.py).
-    `progress` is called with short lines of text. Nothing is written unless all went well.
+    progress is called with short lines of text. Nothing is written unless all went well.
 
     Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
     if torch, its CUDA build or a C compiler is missing.
     """
-    where = str(Path(out).absolute())
-    job = Job(target, where, card, precision, batch, steps, warmup, optimizer, amp, attention, device)
-    costs, temporaries = (str(path.absolute()) if path else "" for path in (cost_from, temporaries_from))
-    job = replace(job, cost_from=costs, temporaries_from=temporaries, passes=passes)
+    job = job.absolute()
     _check(job)
     say = progress or (lambda _: None)
     variables = os.environ | _place(job, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
@@ -107,7 +78,7 @@ def _check(job: Job) -> None:
     if job.batch is not None and job.batch < 1:
         raise CaptureError("batch must be at least 1")
     if job.is_file:
-        for what in ("batch", "optimizer", "amp", "attention"):
+        for what in ("batch", "optimizer", "amp", "attention", "gradients"):
             if getattr(job, what) is not None:
                 raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
         target.split(job.target)
@@ -121,7 +92,7 @@ def _check(job: Job) -> None:
         cost_table.read(Path(job.cost_from))
     if job.temporaries_from:
         temporary_table.read(Path(job.temporaries_from))
-    files.target(job.out)
+    files.target(str(job.out))
 
 
 def _run(

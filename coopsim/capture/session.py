@@ -107,7 +107,7 @@ def _program(job: Job, cost_model: CostModel) -> tuple[target.Step, dict[str, An
     if job.is_file:
         return target.load(job.target), {"model": target.label(job.target), "title": job.target.rpartition("/")[2]}
     model = models.get(job.target)
-    setting = model.setting(job.batch, job.optimizer, job.amp, job.attention)
+    setting = model.setting(job.batch, job.optimizer, job.amp, job.attention, job.gradients)
     torch.backends.cuda.matmul.allow_tf32 = cost_model.precision == "tf32"
     about = {"model": model.name, "title": model.title, "source": model.source, **model.details, **setting.header}
     gc.disable()  # as the worker: it imports a library

@@ -19,6 +19,7 @@ _NOT_RUN = """\
 verified: no, as advise runs no script: it was the recorded requests that were served, or the recorded step that was
 replayed. `coopsim fit` runs the script"""
 _WHY = {
+    "growth": "growth: a loop keeps memory from iteration to iteration (a leak, unless all of it is needed)",
     "size": "size: more is needed at once than there is, whatever the allocator does",
     "fragmentation": "fragmentation: there is room, but in blocks that live tensors keep apart",
     "other-streams": "other streams: the room is in segments of other streams, which keep what they once had",
@@ -58,6 +59,7 @@ def title(f: "Failure") -> str:
     if not f.failed:
         return f"{human(f.reserved_bytes)} reserved, at the peak"
     lies = {
+        "growth": f"{human(f.growth.nbytes if f.growth else 0)} are kept by earlier iterations of a loop",
         "size": "more than there is",
         "fragmentation": f"{human(f.free_bytes)} are free, no block is larger than {human(f.largest_free_block_bytes)}",
         "other-streams": f"{human(f.other_streams_bytes)} are free, but for other streams",
@@ -97,6 +99,7 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
         ("torch", f"{found['torch']}, settings {first.conf or 'none'}"),
     ]
     if found["check"]:
+        lines[-1] = ("torch", f"{found['check'].written_by.text()}; simulated: {lines[-1][1]}")
         lines.append(("", found["check"].text()))
     state = [
         f"{human(f.live_bytes)} live",
@@ -116,7 +119,9 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
         lines.append(("at the peak", ", ".join(part for part in state if not part.startswith("0 B"))))
     if len(f.streams) > 1:
         lines.append(("by stream", _by_stream(f)))
-    if f.cause == "size":
+    if f.growth:
+        lines.append(("grows", f"{human(f.growth.nbytes)}: {f.growth.text()}"))
+    if f.cause in ("size", "growth"):
         return lines
     return lines + [
         ("in the way", f"{human(p.free_bytes)} of {human(p.nbytes)} free, held by {', '.join(p.holders)}")

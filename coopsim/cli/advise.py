@@ -11,6 +11,7 @@ from coopsim.progress import note, progress
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
+    from coopsim.advise.selfcheck import Agreement
     from coopsim.fit import Remedy
     from coopsim.sweep.recompute import Recomputed
 
@@ -21,13 +22,17 @@ def run(args: argparse.Namespace) -> int:
 
     found = _of_trace(args) if is_trace(args.file) else _of_snapshot(args)
     picture = _picture(args) if args.output else None
-    from coopsim.kernel.jit import is_cold
+    from coopsim.kernel.jit import note_if_cold
 
-    if is_cold():
-        note("compiling the allocator: some seconds, once")
+    note_if_cold("the allocator")
     with progress("trials", count(found["torch"])) as tick:
         advice = advise(
-            found["requests"], torch=found["torch"], conf=found["conf"], total_bytes=found["total"], tick=tick
+            found["requests"],
+            torch=found["torch"],
+            conf=found["conf"],
+            total_bytes=found["total"],
+            snapshot=found["snapshot"],
+            tick=tick,
         )
     policies = []
     if found["trace"]:
@@ -56,9 +61,10 @@ def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
     from coopsim.advise.selfcheck import best, check
     from coopsim.requests.of_snapshot import device_bytes, of_snapshot
-    from coopsim.snapshot import read
+    from coopsim.snapshot import read, require_history
 
     snapshot = read(args.file, device=args.device)
+    require_history(snapshot)
     had = device_bytes(snapshot)
     total = _memory(args) or had
     if total is None:
@@ -66,10 +72,6 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
             f"{args.file} never ran out of memory, so it does not say how much there was; give --memory or --gpu"
         )
     requests = of_snapshot(snapshot, total_bytes=had)
-    if not len(requests):
-        raise CoopsimError(
-            f"{args.file} has no history of requests: call torch.cuda.memory._record_memory_history() at the start"
-        )
     if args.torch is not None:
         agreement = check(snapshot, requests, torch=_known(args.torch), total_bytes=had)
     else:
@@ -80,6 +82,7 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
         "conf": snapshot.conf if args.alloc_conf is None else args.alloc_conf,
         "total": total,
         "check": agreement,
+        "snapshot": snapshot,
         "trace": None,
         "gpu": args.gpu,
         "ends": any(event.action == "oom" for event in snapshot.events),
@@ -105,6 +108,7 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
         "conf": conf,
         "total": total,
         "check": None,
+        "snapshot": None,
         "trace": plan,
         "gpu": args.gpu,
         "ends": False,
@@ -122,7 +126,10 @@ def _memory(args: argparse.Namespace) -> int | None:
     if args.gpu is not None:
         from coopsim.phantom import profiles
 
-        card = profiles.get(args.gpu)
+        try:
+            card = profiles.get(args.gpu)
+        except CoopsimError as e:  # advise takes one of the two options
+            raise CoopsimError(f"{e}; here --memory alone will do: what PyTorch may reserve") from None
         return card.memory_bytes - (card.context_mib << 20)
     if args.memory is None:
         return None
@@ -165,17 +172,19 @@ def _draw(advice: Any, file: str, path: Path) -> None:
 
 def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"], remedies: list["Remedy"]) -> dict[str, Any]:
     f, check = advice.failure, found["check"]
-    state = {k: v for k, v in vars(f).items() if k not in ("segments", "labels", "pinned")}
+    state = {k: v for k, v in vars(f).items() if k not in ("segments", "labels", "pinned", "growth")}
     return {
         "memory_bytes": advice.total_bytes,
         "gpu": found["gpu"],
         "floor_bytes": f.floor_bytes,
         "torch": found["torch"],
         "conf": advice.as_recorded.conf,
-        "self_check": None if check is None else vars(check) | {"whole": check.whole},
+        "written_by": None if check is None else vars(check.written_by),
+        "self_check": None if check is None else _checked(check),
         "verdict": advice.verdict,
         "fits": advice.as_recorded.fits,
         "cause": f.cause,
+        "growth": f.growth and vars(f.growth),
         "state": state
         | {
             "reserved_bytes": f.reserved_bytes,
@@ -194,6 +203,10 @@ def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"], reme
         "policies": [_row(p) for p in policies],
         "remedies": [remedy.row() for remedy in remedies],
     }
+
+
+def _checked(check: "Agreement") -> dict[str, Any]:
+    return {k: v for k, v in vars(check).items() if k != "written_by"} | {"whole": check.whole}
 
 
 def _row(p: "Recomputed") -> dict[str, Any]:

@@ -1,30 +1,30 @@
 """coopsim capture MODEL|FILE.py:FUNCTION -o T: record a steady training step."""
 
 import argparse
-from pathlib import Path
 
 from coopsim.progress import note
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.capture import capture
+    from coopsim.capture import Job, capture
 
-    capture(
+    job = Job(
         args.target,
-        Path(args.output),
+        args.output,
         card=args.gpu,
         precision=args.precision,
         batch=args.batch,
         optimizer=args.optimizer,
         amp=args.amp,
         attention=args.attention,
+        gradients=args.gradients,
         steps=args.steps,
         warmup=args.warmup,
         device=args.device,
-        cost_from=Path(args.cost_from) if args.cost_from else None,
-        temporaries_from=Path(args.temporaries_from) if args.temporaries_from else None,
+        cost_from=args.cost_from or "",
+        temporaries_from=args.temporaries_from or "",
         passes=args.passes,
-        progress=note,
     )
+    capture(job, note)
     note(f"wrote {args.output}")
     return 0

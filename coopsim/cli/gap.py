@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.progress import note, progress
+from coopsim.progress import progress
 from coopsim.text import human, table
 from coopsim.trace import load_trace
 
@@ -25,7 +25,7 @@ _BOUND = {
 
 def run(args: argparse.Namespace) -> int:
     from coopsim import budget, optimum, policies
-    from coopsim.kernel.jit import is_cold
+    from coopsim.kernel.jit import note_if_cold
     from coopsim.optimum import highs
     from coopsim.trace.measure import peak_bytes
 
@@ -38,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
         policies.find(name)
     keep_random = args.random == "keep"
     problem = optimum.problem_of(trace, keep_random=keep_random)
-    if is_cold():
-        note("compiling the replay core: some seconds, once")
+    note_if_cold()
     with progress("replays and optima", len(budgets) * (len(names) + 1)) as tick:
         options = {"seconds": args.time_limit, "keep_random": keep_random, "problem": problem, "tick": tick}
         gaps = [optimum.gap(trace, nbytes, peak, names, **options) for nbytes in budgets]

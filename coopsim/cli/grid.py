@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from coopsim.cli.values import Renamed, percent, positive, positives
+from coopsim.cli.values import OF_TORCH, Renamed, percent, positive, positives
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
     p.add_argument("-o", "--output", metavar=output, help="table to write (Parquet); an interrupted one is resumed")
     p.add_argument("--policy", "--policies", metavar="P,P", help=f"policies (default: {POLICIES})")
     p.add_argument("--allocator", "--allocators", metavar="A,A", help="memories to replay in (default: arena)")
-    p.add_argument("--torch", metavar="V,V", help="for cuda-caching: version of PyTorch, 2.6 to 2.15 (default: 2.15.0)")
+    p.add_argument("--torch", metavar="V,V", help=f"for cuda-caching: {OF_TORCH}")
     p.add_argument(
         "--alloc-conf",
         action="append",
@@ -159,8 +159,7 @@ def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | N
     """Where replays are to run; compiles the core first, so that processes find the machine code."""
     import os
 
-    from coopsim.kernel.jit import is_cold
-    from coopsim.progress import note
+    from coopsim.kernel.jit import is_cold, note_if_cold
     from coopsim.replay import warm_up
     from coopsim.sweep import workers as known
 
@@ -168,7 +167,7 @@ def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | N
     if args.jobs and args.executor != "processes":
         raise CoopsimError("--jobs is of processes on this machine; a cluster has as many workers as it has")
     if is_cold() and args.executor == "processes":
-        note("compiling the replay core: some seconds, once")
+        note_if_cold()
         for allocator in grid.allocators:
             warm_up(allocator)
     return found

@@ -28,11 +28,12 @@ def _simrd(args: argparse.Namespace) -> Any:
 
 def _snapshot(args: argparse.Namespace) -> Any:
     from coopsim.advise.selfcheck import best
-    from coopsim.requests.of_snapshot import device_bytes, of_snapshot
-    from coopsim.snapshot import read
+    from coopsim.requests.of_snapshot import device_bytes, empties, of_snapshot
+    from coopsim.snapshot import read, require_history
     from coopsim.snapshot.to_trace import to_trace
 
     snapshot = read(args.log, device=args.device)
+    require_history(snapshot)
     total = device_bytes(snapshot)
     note(best(snapshot, of_snapshot(snapshot, total_bytes=total), total_bytes=total).text())
-    return to_trace(snapshot)
+    return to_trace(snapshot, empties(snapshot, total_bytes=total))

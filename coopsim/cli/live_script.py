@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None = None, **told: Any) -> "Script":
-    """The script, with what its guest is told (live.guest.Told). memory_bytes: of the card, if not what it has."""
+    """The script, with what its guest is told (live.guest.Request). memory_bytes: of the card, if not what it has."""
     from coopsim import policies
     from coopsim.phantom import profiles
     from coopsim.script import Script, memory
@@ -47,7 +47,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
 
 
 def _arena_bytes(told: dict[str, Any], planned_bytes: int) -> int:
-    """Of the arena: the budget, if not said the plan's; 0: all that is free. told: live.guest.Told."""
+    """Of the arena: the budget, if not said the plan's; 0: all that is free. told: live.guest.Request."""
     return budget.parse(told["memory"], None, "--memory") if told.get("memory") else planned_bytes
 
 

@@ -12,6 +12,7 @@ from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.phantom import profiles
 from coopsim.progress import note
+from coopsim.script import margin
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def text_of(report: "Report") -> str:
         ("unallocated", f"{100 * report.reserved_but_unallocated:.1f} % of the reserved memory, at the peaks"),
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
+    rows += _apart(report)
     if report.compiled_graphs:
         rows += _compiled(report)
     if report.retries or report.ooms:
@@ -133,8 +135,11 @@ def text_of(report: "Report") -> str:
                 f"included, and 2 MiB less does not ({report.fit_runs} run{'s' * (report.fit_runs != 1)})",
             )
         )
+    if report.too_close_to_call:
+        why = margin.text(report.needs_bytes, report.memory_bytes)
+        rows.append(("too close", f"to call: needs {human(report.needs_bytes)}, {why}"))
     if failed:
-        rows += _memory(failed)
+        rows += _memory(failed, report.memory_bytes)
     lines = [f"{name:<16}{value}" for name, value in rows]
     lines += [
         f"{'uncompiled' if end['uncompiled'] else 'graph break'} at {end['place']}: {end['reason']}"
@@ -151,6 +156,19 @@ def text_of(report: "Report") -> str:
         for need in report.needs_data
     ]
     return "\n".join(lines)
+
+
+def _apart(report: "Report") -> list[tuple[str, str]]:
+    """Managed memory, and the limit that the script sets."""
+    rows = []
+    if report.managed_bytes:
+        rows.append(
+            ("managed memory", f"{text.human(report.managed_bytes)} moves between host and card, not counted above")
+        )
+    if report.limit_bytes is not None:
+        limit = f"{report.memory_fraction:.4g} of the card's memory, {text.human(report.limit_bytes)}"
+        rows.append(("limit", f"{limit}, by set_per_process_memory_fraction"))
+    return rows
 
 
 def _beside_pytorch(report: "Report") -> str:
@@ -175,13 +193,24 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def _memory(failed: "OutOfMemory") -> list[tuple[str, str]]:
+def _left(failed: "OutOfMemory", memory_bytes: int) -> str:
+    """What there was when memory ran out: of the card, or of the part of it to which the script limits PyTorch."""
+    free = f"the card had {text.human(failed.device_free_bytes)} left"
+    if failed.memory_fraction is None:
+        return free
+    left = max(int(failed.memory_fraction * memory_bytes) - failed.reserved_bytes, 0)
+    if left >= failed.device_free_bytes:
+        return free
+    return f"the limit of {failed.memory_fraction:.4g} of the card left {text.human(left)}; {free}"
+
+
+def _memory(failed: "OutOfMemory", memory_bytes: int) -> list[tuple[str, str]]:
     """What failed, and what held the memory then."""
     human = text.human
     cached = failed.reserved_bytes - failed.allocated_bytes
     rows = [
         ("failed", f"{failed.op}{f' in {failed.module}' if failed.module else ''}"),
-        ("asked for", f"{human(failed.requested_bytes)}; the card had {human(failed.device_free_bytes)} left"),
+        ("asked for", f"{human(failed.requested_bytes)}; {_left(failed, memory_bytes)}"),
         ("allocated", human(failed.allocated_bytes)),
         ("cached", f"{human(cached)}, the largest block {human(failed.largest_free_block_bytes)}"),
         ("held by", failed.held),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coopsim.cli import phantom_ranks
 from coopsim.progress import note
+from coopsim.script import margin
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -94,6 +95,12 @@ def _text(script: "Script", found: "Largest") -> str:
         report = found.tried[found.value]
         peaks = f"{human(report.peak_allocated_bytes)} allocated, {human(report.peak_reserved_bytes)} reserved"
         rows.append((f"with {found.value}", f"{peaks}, {human(report.peak_device_bytes)} of the card, at the peaks"))
+    near = sorted(n for n, report in found.tried.items() if report.too_close_to_call)
+    if near:
+        sure = max((n for n, r in found.tried.items() if r.outcome == "ok" and n not in near), default=None)
+        certain = f"; {sure} trains with that to spare" if sure is not None else ""
+        within = f"{margin.TOO_CLOSE:.0%} of the card, by which a real one differs{certain}"
+        rows.append(("too close", f"to call: {', '.join(map(str, near))} within {within}"))
     if found.fails is not None and (failed := found.tried[found.fails].out_of_memory):
         rows.append((f"with {found.fails}", failed.title))
     rows.append(("runs", f"{len(found.tried)}; assumed: a number that trains, trains below, too"))
@@ -111,6 +118,7 @@ def _json(script: "Script", found: "Largest") -> dict[str, object]:
         "largest": found.value,
         "fails": found.fails,
         "refused": found.refused or None,
+        "too_close_to_call": sorted(n for n, report in found.tried.items() if report.too_close_to_call),
         "runs": [
             {"number": n, "outcome": report.outcome, "peak_device_bytes": report.peak_device_bytes}
             for n, report in found.tried.items()

@@ -66,12 +66,11 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     peak = peak_bytes(trace, allocator.granule)
     nbytes = budget.parse(args.budget, peak, "--budget")
 
-    from coopsim.kernel.jit import is_cold
+    from coopsim.kernel.jit import note_if_cold
     from coopsim.options import ReplayOptions
     from coopsim.replay import record
 
-    if is_cold():
-        note("compiling the replay core: some seconds, once")
+    note_if_cold()
     options = ReplayOptions(args.steps or 10, args.cost_model, args.random, args.overhead_limit)
     return record(trace, policy, nbytes, allocator, options), peak
 

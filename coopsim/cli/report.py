@@ -10,7 +10,7 @@ from coopsim.trace import load_trace
 
 def run(args: argparse.Namespace) -> int:
     from coopsim import budget, files, policies, report
-    from coopsim.kernel.jit import is_cold
+    from coopsim.kernel.jit import note_if_cold
     from coopsim.options import ReplayOptions
 
     files.target(args.output)
@@ -26,8 +26,7 @@ def run(args: argparse.Namespace) -> int:
     )
     traces = [load_trace(name) for name in args.traces]
     total = sum(ask.replays(trace) for trace in traces)
-    if is_cold():
-        note("compiling the replay core: some seconds, once")
+    note_if_cold()
     with progress("replays", total) as tick, redirect_stdout(sys.stderr):  # of policies that print
         data = report.collect(traces, ask, tick)
     report.write(data, args.output)

@@ -17,7 +17,7 @@ _UNALLOCATED = "reserved_but_unallocated"
 def run(args: argparse.Namespace) -> int:
     from coopsim.allocators.caching import case, version
     from coopsim.allocators.caching.conf import parse
-    from coopsim.kernel.jit import is_cold
+    from coopsim.kernel.jit import note_if_cold
 
     rules = version.find(args.torch)
     if rules.name.split(".")[:2] != args.torch.split("+")[0].split(".")[:2]:
@@ -34,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
         answer, settings = case.answer(asked, args.torch), (asked.conf,)
     for conf in settings:
         parse(conf, rules)  # what is wrong is said before the wait
-    if is_cold():
-        note("compiling the allocator: some seconds, once")
+    note_if_cold("the allocator")
     for line in answer:
         print(line)
     return 0
@@ -52,11 +51,15 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
     from coopsim.allocators.serving import GRANULE, caching, gmlake, planned
     from coopsim.requests import of_trace
 
-    requests = of_trace(trace, iterations=max(1, -(-(args.steps or 1) // trace.n_steps)), layout=False)
+    iterations = max(1, -(-(args.steps or 1) // trace.n_steps))
+    requests = of_trace(trace, iterations=iterations, layout=False)
+    # What PyTorch's allocator did in an imported history depends on the segments with which that begins; a recorded
+    # step is compared from empty memory on, where all allocators begin.
+    began = of_trace(trace, iterations=iterations) if trace.header.get("dependencies") == "unknown" else requests
     bound = requests.peak_bytes(GRANULE)
     settings = dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ())))
     results = (
-        *(caching.run(requests, caching.Options(args.torch, conf)) for conf in settings),
+        *(caching.run(began, caching.Options(args.torch, conf)) for conf in settings),
         gmlake.run(requests),
         planned.run(requests),
     )

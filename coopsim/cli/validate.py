@@ -7,7 +7,7 @@ from typing import Any
 from coopsim.cli.traces import trace_of
 from coopsim.progress import note
 from coopsim.text import human, table
-from coopsim.types import CoopsimError
+from coopsim.types import NEWEST_TORCH, CoopsimError
 
 _SETTINGS = ("", "expandable_segments:True")
 
@@ -62,7 +62,7 @@ def _real(against: str) -> Any:
         return gpu()
     name, _, version = against.partition("==")
     if name != "torch" or not version:
-        raise CoopsimError(f"--against {against}: write torch==VERSION, such as torch==2.15.0, or cuda")
+        raise CoopsimError(f"--against {against}: write torch==VERSION, such as torch=={NEWEST_TORCH}, or cuda")
     find(version)  # refuses one that is not simulated
     note(f"preparing the allocator of torch {version}")
     return oracle(version, fetch=True)

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from coopsim import renamed
+from coopsim.types import NEWEST_TORCH, SIMULATED_TORCH
 
+#: What --torch is, for help.
+OF_TORCH = f"version of PyTorch, {SIMULATED_TORCH} (default: {NEWEST_TORCH})"
 _MOST = 1_000_000  #: steps, neighbours, processes
 
 

@@ -3,13 +3,12 @@
 from typing import TYPE_CHECKING
 
 from coopsim.figures import style
+from coopsim.types import GIB
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from coopsim.trace import Trace
-
-GIB = 1 << 30
 
 
 def draw(trace: "Trace", *, size: str = "column") -> "Figure":

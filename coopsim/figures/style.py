@@ -42,8 +42,8 @@ def policies(names: Iterable[str]) -> dict[str, Look]:
     taken: set[int] = set()
     for name in sorted(set(names)):
         base, _, changes = name.partition(":")
-        if not changes and base in known:
-            found[name] = Look(**known[base])
+        if name in known:
+            found[name] = Look(**known[name])
             continue
         k = zlib.crc32(name.encode()) % len(spares)
         while k in taken and len(taken) < len(spares):

@@ -7,10 +7,10 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 from coopsim.live import settings
+from coopsim.types import MIB
 
 #: Budgets as shares of what the allocator may reserve: what lies between tensors takes the rest.
 _SHARES = (0.97, 0.9, 0.8)
-_MIB = 1 << 20
 
 
 def find(case: Case) -> Iterator[Remedy]:
@@ -23,7 +23,7 @@ def find(case: Case) -> Iterator[Remedy]:
         return
     room = case.trials.limit_bytes - report.context_bytes
     for share in _SHARES:
-        wanted = proposal(case, int(room * share) // _MIB)
+        wanted = proposal(case, int(room * share) // MIB)
         done = case.verify(wanted)
         if done is not None:
             yield done

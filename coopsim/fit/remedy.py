@@ -1,11 +1,10 @@
 """A remedy: what to change of a script so that it fits, and what came of trying it."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from coopsim.fit.changes import Changes
 
-Kind = Literal["settings", "checkpointing", "compiled", "live", "micro-batches", "precision", "cards"]
 #: The keys of --json.
 KEYS = ("kind", "text", "lines", "peak_device_bytes", "time_ratio", "same_numbers", "verified")
 

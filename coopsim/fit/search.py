@@ -13,9 +13,9 @@ from coopsim.fit import (
     checkpointing,
     combine,
     compiled,
+    executors,
     live,
     microbatches,
-    place,
     precision,
     selective,
     settings,
@@ -71,7 +71,7 @@ class Search:
     def run(self) -> Fit:
         """All of it."""
         with (
-            place.place(self._executor) as self._trials.place,
+            executors.opened(self._executor) as self._trials.execute,
             tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
         ):
             requests = Path(folder, "requests.npy")
@@ -79,6 +79,11 @@ class Search:
             if not survey.report.steps:
                 self._trials.notes.append(
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
+                )
+            if survey.report.memory_fraction is not None:
+                self._trials.notes.append(
+                    f"the script limits PyTorch to {survey.report.memory_fraction:.0%} of the card's memory "
+                    "(set_per_process_memory_fraction)"
                 )
             batch = self._batch(survey)
             self._fits = self._fits_as_it_is(survey)
@@ -120,7 +125,7 @@ class Search:
 
     def _fits_as_it_is(self, survey: Survey) -> bool:
         total = self._trials.script.total_bytes
-        if survey.report.peak_device_bytes <= total:
+        if survey.report.peak_device_bytes <= total and survey.report.memory_fraction is None:
             return True
         if survey.needs_bytes > total:
             return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.place import Here
+from coopsim.fit.executors import Local
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
@@ -29,7 +29,7 @@ class Trials:
     """`runs` says every run. `found` gets every remedy that works as soon as it is known, the best by its key.
 
     `failed` are changes with which the script fails for another reason than memory, and the reason. `notes` are said
-    with the verdict. `stopped`: no run is begun. `place` is where they are.
+    with the verdict. `stopped`: no run is begun. `execute` runs a script, here or on a cluster.
     """
 
     script: Script
@@ -37,7 +37,7 @@ class Trials:
     found: dict[str, Remedy] = field(default_factory=dict)
     failed: dict[Changes, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    place: Here = field(default_factory=Here)
+    execute: Local = field(default_factory=Local)
     stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -49,7 +49,7 @@ class Trials:
     def stop(self) -> None:
         """What runs is ended, and nothing begun."""
         self.stopped = True
-        self.place.end()
+        self.execute.end()
 
     def survey(self, requests: Path) -> Survey:
         """Run the script as it is on a card without end."""
@@ -65,11 +65,13 @@ class Trials:
         """The smallest memory that serves the requests of a run, by the allocator alone."""
         if not requests.exists():
             return report.peak_device_bytes
-        low = report.context_bytes + report.peak_allocated_bytes
+        part = report.memory_fraction or 1.0
+        low = max(report.context_bytes + report.peak_allocated_bytes, int(report.peak_allocated_bytes / part))
         nccl = -(-report.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
         variables = changes.variables if changes else ()
-        near = guess(self.script.card, requests, low, report.peak_device_bytes - nccl, variables)
-        return report.peak_device_bytes if near is None else near + nccl
+        high = max(report.peak_device_bytes, int(report.peak_reserved_bytes / part))
+        near = guess(self.script.card, requests, low, high - nccl, variables, part=part)
+        return high if near is None else near + nccl
 
     def run(
         self, what: str, changes: Changes, *, command: tuple[str, ...] = (), memory_bytes: int | None = None
@@ -86,7 +88,7 @@ class Trials:
         script = changed(script, changes)
         with self.runs.one(what) as ended:
             try:
-                report = self.place(script)
+                report = self.execute(script)
             except CoopsimError as e:
                 self.failed[changes] = str(e)
                 if not self.stopped:

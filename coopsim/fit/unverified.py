@@ -7,8 +7,7 @@ from coopsim.fit import live, settings
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 from coopsim.sweep.recompute import Recomputed
-
-_MIB = 1 << 20
+from coopsim.types import MIB
 
 
 def find(advice: Advice, policies: Sequence[Recomputed], context_bytes: int) -> list[Remedy]:
@@ -27,7 +26,7 @@ def find(advice: Advice, policies: Sequence[Recomputed], context_bytes: int) -> 
     within = [p for p in policies if p.outcome == "ok" and p.overhead is not None]
     if within:
         least = min(within, key=lambda p: p.overhead or 0.0)
-        memory = f"{advice.total_bytes // _MIB}MiB"
+        memory = f"{advice.total_bytes // MIB}MiB"
         line = f"coopsim live run --memory {memory} --policy {least.policy} -- python train.py"
         peak, cost = context_bytes + advice.total_bytes, least.overhead or 1.0
         found.append(Remedy("live", live.text(memory), (line,), peak, cost, True, False, Changes(live=memory), ()))

@@ -7,6 +7,7 @@ from coopsim.fit import rows
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.trials import MARGIN
 from coopsim.phantom import profiles
+from coopsim.script import margin
 from coopsim.script.largest import Largest
 from coopsim.text import human
 
@@ -32,6 +33,11 @@ class Fit:
     notes: tuple[str, ...] = ()
 
     @property
+    def too_close(self) -> bool:
+        """Is what it needs so near what the card has that a real card may decide otherwise?"""
+        return margin.is_close(self.needs_bytes, self.memory_bytes)
+
+    @property
     def solved(self) -> bool:
         """Does it fit, as it is or with a remedy?"""
         return self.fits or any(remedy.verified for remedy in self.remedies)
@@ -55,9 +61,11 @@ class Fit:
     def _verdict(self) -> list[str]:
         needs = human(self.needs_bytes)
         has = f"the {profiles.get(self.card).title} has {human(self.memory_bytes)}"
+        close = f"Too close to call: needs {needs}, {has}: {margin.text(self.needs_bytes, self.memory_bytes)}"
         if not self.fits:
-            return [f"Does not fit: needs {needs}, {has}"]
-        lines = [f"Fits: needs {needs}, {has}. Room: {human(self.memory_bytes - self.needs_bytes)}"]
+            return [close if self.too_close else f"Does not fit: needs {needs}, {has}"]
+        room = human(self.memory_bytes - self.needs_bytes)
+        lines = [close if self.too_close else f"Fits: needs {needs}, {has}. Room: {room}"]
         if self.larger is not None and self.larger.value is not None:
             more = "" if self.larger.fails is None else f", {self.larger.fails} does not"
             more += f"; with more the script fails: {self.larger.refused}" if self.larger.refused else ""
@@ -74,7 +82,8 @@ class Fit:
         return [
             *lines,
             "",
-            f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs)",
+            f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs); "
+            f"a real card differs by up to {margin.TOO_CLOSE:.0%}",
             f"time: of an optimizer step, against the script as it is, by the {self._roofline}{clock}",
             *self.notes,
         ]

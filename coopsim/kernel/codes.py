@@ -6,7 +6,19 @@ Each is the place of a choice in its enum, taken from there, so that the order o
 from enum import Enum
 from functools import cache
 
-from coopsim.types import Action, Cost, Dead, Divisor, InPlace, Outcome, Placement, Recency, Release, Search
+from coopsim.types import (
+    Action,
+    Cost,
+    Dead,
+    Divisor,
+    InPlace,
+    Node,
+    Outcome,
+    Placement,
+    Recency,
+    Release,
+    Search,
+)
 
 
 def code(choice: Enum) -> int:
@@ -45,16 +57,21 @@ SEARCH_WINDOW_PUBLISHED = code(Search.WINDOW_PUBLISHED)
 SEARCH_WINDOW_THRIFTY = code(Search.WINDOW_THRIFTY)
 
 PLACEMENT_LOW = code(Placement.LOW)
+PLACEMENT_TWO_ENDED_OPS = code(Placement.TWO_ENDED_OPS)
 PLACEMENT_PREFERRED = code(Placement.PREFERRED)
 
-IN_PLACE_RECOMPUTABLE = code(InPlace.RECOMPUTABLE)
+IN_PLACE_FIRST_RUN = code(InPlace.FIRST_RUN)
+
+NODE_STORAGE = code(Node.STORAGE)
 
 RELEASE_EAGER = code(Release.EAGER)
 RELEASE_BANISH = code(Release.BANISH)
 RELEASE_NEEDED = code(Release.NEEDED)
+RELEASE_COUNTED = code(Release.COUNTED)
 
 DEAD_RELEASE = code(Dead.RELEASE)
 DEAD_NEEDED = code(Dead.NEEDED)
+DEAD_UNSAVED = code(Dead.UNSAVED)
 
 OUTCOME_OK = code(Outcome.OK)
 OUTCOME_OOM = code(Outcome.OOM)

@@ -16,6 +16,7 @@ import numpy as np
 
 from coopsim.kernel import sources
 from coopsim.kernel.reference import Bundle
+from coopsim.progress import note
 
 if TYPE_CHECKING:
     from coopsim.kernel.machine_code import MachineCode
@@ -38,6 +39,12 @@ CACHE = cache_dir() / f"kernels-{sources.of_kernels()}"
 def is_cold() -> bool:
     """Whether the first replay of this process will have to compile (some seconds)."""
     return not DISABLED and not any(CACHE.rglob("*.o"))
+
+
+def note_if_cold(what: str = "the replay core") -> None:
+    """Say on stderr what is about to be compiled, if it has to be."""
+    if is_cold():
+        note(f"compiling {what}: some seconds, once")
 
 
 class Kernel:

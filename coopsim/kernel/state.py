@@ -14,12 +14,18 @@ from coopsim.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
 
-# V: a row per value (one version of one storage). The first nine columns never change in a replay. The ops that have
+# V: a row per value (one version of one storage). The first eleven columns never change in a replay. The ops that have
 # value v as input are uses[V[v, USES]:V[v, USES_END]], in program order; NEXT_AT is how far the program has got among
-# them. HELD: one of the pins is there because something that v was made from is banished.
-BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, COST_CLASS = range(9)
-BLOCK, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD = range(9, 19)
-V_STATIC, V_COLUMNS = 9, 19
+# them. OLDER: the version before it; IN_PLACE: it takes over that one's place; SAVED: its storage is, for backward.
+# HELD: one of the pins is there because something that v was made from is banished. UPDATED: an op has updated it in
+# place in this iteration. UNSAVED: 1 + the op that was served when v was last missing as it began, unless v is saved.
+# NODE: its node of the union-find forest, whose parent and cost are in row NODE of PARENT and SET.
+BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, COST_CLASS, IN_PLACE, SAVED = range(11)
+BLOCK, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD, UPDATED, UNSAVED, NODE = range(11, 24)
+V_STATIC, V_COLUMNS = 11, 24
+
+# EXPENSIVE of a value: a cheap op makes it, an expensive one does, or it is the workspace of an expensive one.
+CHEAP, COSTLY, WORKSPACE = range(3)
 
 # cost_classes: a row per cost class (replay/preferred.py). What searches have passed of it: its bytes; those that could
 # be evicted, and what losing these would have cost. And its preferred address, or NO_ADDRESS.
@@ -62,9 +68,10 @@ M_UP, M_DOWN = range(2)
 # W: what static DTR projects for an evicted value: cost to bring back, memory for that, evicted descendants.
 W_BACK, W_MEMORY, W_FORWARD = range(3)
 
-# E: the program, a row per event.
+# E: the program, a row per event. DROP: the program drops a value; DROP_ONLY: but it stays until GONE, when nothing can
+# need it any more.
 KIND, ID = range(2)
-RUN, DROP, END_STEP = range(3)
+RUN, DROP, END_STEP, DROP_ONLY, GONE = range(5)
 
 # carry: at the end of an iteration value FROM becomes value TO.
 FROM, TO = range(2)
@@ -74,8 +81,8 @@ L_ACTION, L_STEP, L_OP, L_VALUE, L_ADDRESS, L_BYTES, L_TIME, L_VISITS = range(8)
 L_COLUMNS = 8
 
 # choice: the policy and the allocator, as kernel/codes.py numbers what can be chosen.
-C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DEAD, C_ALLOCATOR = range(9)
-C_SIZE = 9
+C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DEAD, C_NODE, C_ALLOCATOR = range(10)
+C_SIZE = 10
 
 # K: counters and registers.
 (
@@ -122,8 +129,10 @@ C_SIZE = 9
     K_PLANNED_STEPS,  # steps that went by plan to their end
     K_STEP_CLOCK,  # the clock when the step began
     K_FEW,  # whether a few large values have most of the bytes, so that none has a preferred address
+    K_BORDER,  # where the area for small requests begins; NO_BORDER: there is none
     K_SIZE,
-) = range(44)
+) = range(45)
+NO_BORDER = 1 << 62
 
 # F: sums of samples, and the bytes that searches have passed of values too large for one.
 F_FREE, F_FREE_INCL, F_FRAGMENTATION, F_LARGE = range(4)
@@ -188,11 +197,11 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     values = program.values
     n_values, n_ops = len(values), len(program.ops) - 1
     n_blocks = 2 * n_values + 2 if caching is None else 2 * len(caching.B)  # and barriers between segments
-    V = np.zeros((n_values, V_COLUMNS), np.int64)
+    V = _aligned(n_values, V_COLUMNS)
     V[:, : values.shape[1]] = values
     V[:, BLOCK] = V[:, CLASS] = -1
     V[:, NEXT_AT] = V[:, USES]
-    V[:, PARENT] = np.arange(n_values)
+    V[:, PARENT] = V[:, NODE] = np.arange(n_values)
     V[:, SET] = V[:, OWN]
     P = _aligned(n_blocks, P_COLUMNS)
     P[:, PREV] = P[:, NEXT] = P[:, VALUE] = P[:, ADDRESS] = P[:, LENGTH] = -1
@@ -202,6 +211,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     K[K_TOP] = n_blocks - 1
     K[K_OUTCOME] = codes.OUTCOME_OK
     K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
+    K[K_BORDER] = NO_BORDER
     cost = choice[C_COST]
     sets = n_values if cost == codes.COST_SET else 0
     classes = n_values if cost == codes.COST_CLASSES else 0

@@ -9,8 +9,16 @@ from coopsim.live.errors import LiveError
 from coopsim.live.session import Session
 from coopsim.policies import Policy
 
-#: Under `coopsim live`: gives the command's session, once, to a budget of the script's own.
-hosts: list[Callable[[], Session]] = []
+_hosts: list[Callable[[], Session]] = []
+
+
+def host_next(give: Callable[[], Session]) -> None:
+    """The next budget of this process takes the session that `give` returns, in place of one of its own.
+
+    So `coopsim live` has its way in a script with a budget of its own: the script makes the budget, so nothing can be
+    passed to it, and the process is where both meet.
+    """
+    _hosts.append(give)
 
 
 class Budget:
@@ -38,7 +46,7 @@ class Budget:
         if memory is None and plan is None:
             raise LiveError('a budget is an amount of memory, such as "8GiB", or a plan')
         path = os.fspath(plan) if plan is not None else None
-        self.session = hosts.pop()() if hosts else Session(memory, policy, device, path)
+        self.session = _hosts.pop()() if _hosts else Session(memory, policy, device, path)
 
     @contextmanager
     def step(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from coopsim.live.cells import Call, Cell, Spec, change, given_on
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
 from coopsim.live.on_demand import generator
-from coopsim.live.plan import Again, Drop, Evict, Plan, Row
+from coopsim.live.plan import Drop, Evict, Plan, Recompute, Row
 from coopsim.live.values import Values
 
 
@@ -23,7 +23,7 @@ class Outgrown(Deviation):
 
 
 #: An entry of a step as it ran: cells of its operands and of its results, and its call if that was kept.
-Taken = tuple[list[Cell | None], list[Cell | None], Call | None]
+RanOp = tuple[list[Cell | None], list[Cell | None], Call | None]
 
 
 class Follow:
@@ -101,7 +101,7 @@ class Follow:
             if cell is not None and cell.ref() is storage:
                 cell.pinned = True
 
-    def take_over(self, before: Iterable[Taken], *, held: bool = False) -> bool:
+    def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
         """The step has begun without the plan: entry by entry, `before`. False if that is not as the plan's began.
 
         held: another plan holds values, which this one may not want.
@@ -134,7 +134,7 @@ class Follow:
                 del cell.held[version]
         return True
 
-    def taken(self) -> Iterator[Taken]:
+    def taken(self) -> Iterator[RanOp]:
         """The entries so far, for the plan of another kind of step to take over."""
         for row in self.rows[: self.at]:
             inputs, results = (
@@ -208,9 +208,9 @@ class Follow:
             if cell is not None and cell not in expected and cell.ref() is storage:
                 raise Deviation("changes other tensors")
 
-    def _act(self, action: Evict | Drop | Again) -> None:
+    def _act(self, action: Evict | Drop | Recompute) -> None:
         cells = self.cells
-        if isinstance(action, Again):
+        if isinstance(action, Recompute):
             call = self._calls.get(action.op)
             if call is None:
                 return
@@ -265,9 +265,9 @@ class Follow:
         return call
 
 
-def _note(action: Evict | Drop | Again, late: dict[tuple[int, int], None], wanted: set[tuple[int, int]]) -> None:
+def _note(action: Evict | Drop | Recompute, late: dict[tuple[int, int], None], wanted: set[tuple[int, int]]) -> None:
     """What an action that was not done means later: `late`, values to evict; `wanted`, values to hold."""
-    if isinstance(action, Again):
+    if isinstance(action, Recompute):
         wanted.update(action.targets, action.takeovers)
         for value in (*action.targets, *action.takeovers):
             late.pop(value, None)

@@ -16,9 +16,10 @@ from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
-from coopsim.observe.extension import NoExtensionError
 from coopsim.live.session import Session
 from coopsim.observe import torch_private
+from coopsim.observe.extension import NoExtensionError
+from coopsim.script.guest import MakesGuest
 
 #: What PyTorch does to the class of an optimizer when the first one is made.
 _OPTIMIZER_MADE = "torch.optim.Optimizer._patch_step_function"
@@ -26,7 +27,7 @@ _ENOUGH = 16  #: steps, if no kind of step occurs twice
 
 
 @dataclass(frozen=True)
-class Told:
+class Request:
     """What the command wants. memory and plan None: steps are to be recorded.
 
     save: write all kinds of step that are known there, and end the script after `steps` of them; 0: once nothing new is
@@ -43,12 +44,27 @@ class Told:
 
 
 class Guest:
-    """Steps of a script that does not know of them. The first begins when the first module is called."""
+    """Steps of a script that does not know of them. The first begins when the first module is called.
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
-        self._session = Session(told.memory, told.policy, plan=told.plan, arena=_arena)
-        self._session.no_arena = _no_arena
+    told: a Request, as JSON.
+    """
+
+    def __init__(self, told: str) -> None:
+        self._told = Request(**json.loads(told))
+        self._arena: Arena | None = None
+        self._no_arena = ""  #: why there is none, if there was to be one
+        if self._told.arena_bytes is not None:
+            try:
+                install(self._told.arena_bytes)
+                self._arena = Arena()
+            except NoExtensionError as why:
+                self._no_arena = str(why)
+
+    def begin(self, _watch: object) -> None:
+        """Wait for the first call of a module, with which the first step begins."""
+        told = self._told
+        self._session = Session(told.memory, told.policy, plan=told.plan, arena=self._arena)
+        self._session.no_arena = self._no_arena
         self._session.stepped = self._step_over
         self._clock: int | None = None  # the first optimizer that steps
         self._depth = 0
@@ -57,7 +73,7 @@ class Guest:
         self._make_optimizer = torch_private.get(_OPTIMIZER_MADE)
         torch.nn.Module.__call__ = self._first_call()  # type: ignore[method-assign]
         torch_private.replace(_OPTIMIZER_MADE, self._optimizer_made())
-        budget.hosts.append(self._give_way)
+        budget.host_next(self._give_way)
 
     def _give_way(self) -> Session:
         """The script has a budget of its own, which says what a step is."""
@@ -145,22 +161,4 @@ class Guest:
         }
 
 
-_arena: Arena | None = None
-_no_arena = ""  #: why there is none, if there was to be one
-
-
-def prepare(told: str) -> None:
-    """torch has just been imported, and nothing has looked at its allocator yet. told: a Told, as JSON."""
-    global _arena, _no_arena
-    nbytes = Told(**json.loads(told)).arena_bytes
-    if nbytes is not None:
-        try:
-            install(nbytes)
-            _arena = Arena()
-        except NoExtensionError as why:
-            _no_arena = str(why)
-
-
-def begin(_watch: Any, told: str) -> Guest:
-    """torch is there. told: a Told, as JSON."""
-    return Guest(Told(**json.loads(told)))
+GUEST: MakesGuest = Guest

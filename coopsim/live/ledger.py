@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from coopsim.live.observer import Observer
-from coopsim.observe.storages import Ledger, Storage, _Slot
+from coopsim.observe.storages import Ledger, Storage
 from coopsim.types import Role
 
 
@@ -38,35 +38,34 @@ class LiveLedger(Ledger):
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
         """As the recorder's."""
-        if self._observer is not None and untyped._cdata not in self._slots and untyped.device.type == "cpu":
+        if self._observer is not None and not self.knows(untyped._cdata) and untyped.device.type == "cpu":
             self._observer.uncount(untyped)
         return super().of_storage(untyped)
 
     def role(self, key: int) -> Role | None:
         """What the storage with this `_cdata` is to the step, as far as that is known."""
-        slot = self._slots.get(key)
-        return slot.holds.role if slot is not None and slot.holds is not None else None
+        held = self.held(key)
+        return held.role if held is not None else None
 
     def emptied(self, untyped: torch.UntypedStorage) -> None:
         """Its memory was given back."""
-        slot = self._slots.get(untyped._cdata)
-        if slot is not None and slot.holds is not None and slot.holds not in self._empty:
-            self._empty.add(slot.holds)
-            self.live_bytes -= slot.holds.nbytes
+        held = self.held(untyped._cdata)
+        if held is not None and held not in self._empty:
+            self._empty.add(held)
+            self.live_bytes -= held.nbytes
 
     def filled(self, untyped: torch.UntypedStorage) -> None:
         """It has memory again."""
-        slot = self._slots.get(untyped._cdata)
-        if slot is None:
+        held = self.held(untyped._cdata)
+        if not self.knows(untyped._cdata):
             self.of_storage(untyped)
-        elif slot.holds in self._empty:
-            self._empty.remove(slot.holds)
-            self.live_bytes += slot.holds.nbytes
+        elif held is not None and held in self._empty:
+            self._empty.remove(held)
+            self.live_bytes += held.nbytes
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
-    def _release(self, slot: _Slot) -> None:
-        storage = slot.holds
-        super()._release(slot)
-        if storage is not None and storage in self._empty:
+    def released(self, storage: Storage) -> None:
+        """What was empty has been taken off already."""
+        if storage in self._empty:
             self._empty.remove(storage)
             self.live_bytes += storage.nbytes

@@ -7,9 +7,7 @@ from typing import Any
 import torch
 
 from coopsim.live import device, need, refused
-from coopsim.live.arena.cap import ArenaCap
-from coopsim.live.arena.hole import Hole
-from coopsim.live.cap import Cap
+from coopsim.live.cap import AllocatorCap
 from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.values import Values
@@ -32,14 +30,14 @@ class OnDemand:
     """
 
     def __init__(
-        self, values: Values, limit: int | None, meter: device.Meter | None, cap: Cap | ArenaCap | None, *, hard: bool
+        self, values: Values, limit: int | None, meter: device.Meter | None, cap: AllocatorCap | None, *, hard: bool
     ) -> None:
         self.values, self.limit, self._meter, self._cap, self._hard = values, limit, meter, cap, hard
         values.short = self._short
-        if isinstance(cap, ArenaCap) or (cap is not None and cap.holds):
+        if cap is not None and cap.holds:
             values.roomy = self._roomy
         self._victims = Victims(values, _SMALL * (limit or 0))
-        self.hole = Hole(cap, values, self._victims, self._evict) if isinstance(cap, ArenaCap) else None
+        self.hole = cap.hole(values, self._victims, self._evict) if cap is not None else None
         self.over_cap = False  #: the allocator had to take more than the budget
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self.workspace = 0
@@ -202,7 +200,7 @@ class OnDemand:
         if self.limit is None:
             return
         over = self._allocated() + nbytes - self.limit
-        fragments = self._meter is not None and not isinstance(self._cap, ArenaCap)
+        fragments = self._meter is not None and (self._cap is None or self._cap.fragments)
         missing = over + (self.limit // _SPARE if fragments else 0)
         if missing > 0 and self.values.recomputes > self._victims.now + _PATIENCE:
             if self._hard and over > 0:

@@ -40,7 +40,7 @@ class Drop:
 
 
 @dataclass(slots=True)
-class Again:
+class Recompute:
     """An op is run again for `targets`; `takeovers` go where the version before them was."""
 
     op: int
@@ -67,7 +67,7 @@ class Row:
     look: list[tuple[int, int]]
     find: list[tuple[int, int]]
     makes: list[Value]
-    before: list[Evict | Drop | Again]
+    before: list[Evict | Drop | Recompute]
     copies: list[Value]
     keep: list[Value]
     call: bool
@@ -95,7 +95,7 @@ class Plan:
         self.mutates = [set(row) for row in trace.mutates.rows()]
         self.random: list[bool] = trace.random.tolist()
         self.several_streams = len(set(trace.stream.tolist())) > 1
-        self._before: dict[int, list[Evict | Drop | Again]] = defaultdict(list)
+        self._before: dict[int, list[Evict | Drop | Recompute]] = defaultdict(list)
         self._copies: dict[int, list[Value]] = defaultdict(list)
         self._keep: dict[int, list[Value]] = defaultdict(list)
         self._evicted: set[Value] = set()
@@ -113,9 +113,9 @@ class Plan:
         self.table: Any = None  #: the same for an observer, once one follows it
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
-        pending: list[Evict | Drop | Again] = []
+        pending: list[Evict | Drop | Recompute] = []
         targets: list[Value] = []
-        run: Again | None = None
+        run: Recompute | None = None
         at = -1
         dropped: dict[Value, list[int]] = defaultdict(list)  # by value: after which ops it goes
         older: dict[int, list[Value]] = {}
@@ -131,7 +131,7 @@ class Plan:
                     older[op] = [(s, v - 1) for s, v in targets if s not in creates[op]]
                     pending, targets, run, at = [], [], None, op
                 case Action.RECOMPUTE:
-                    run = Again(op, tuple(targets))
+                    run = Recompute(op, tuple(targets))
                     self._again.add(op)
                     pending.append(run)
                     targets = []
@@ -152,7 +152,7 @@ class Plan:
                 self._keep[op].append(value)
         ours = {value for values in (*self._keep.values(), *self._copies.values()) for value in values}
         ours |= {
-            value for actions in self._before.values() for a in actions if isinstance(a, Again) for value in a.makes
+            value for actions in self._before.values() for a in actions if isinstance(a, Recompute) for value in a.makes
         }
         for op, actions in self._before.items():  # the program lets go by itself of what it alone has
             self._before[op] = [a for a in actions if not isinstance(a, Drop) or a.value in ours]

@@ -15,7 +15,7 @@ _COPIES = ("aten::_to_copy", "aten::copy_")
 
 
 def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
-    """Write it down. for_python: names of ops that Python watches itself, beside those that look at the device's data."""
+    """Write it down. for_python: names of ops that Python watches, beside those that look at the device's data."""
     name = func._schema.name
     looks = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
     selects = func is torch.ops.aten.index.Tensor

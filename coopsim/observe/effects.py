@@ -130,13 +130,28 @@ def on(kind: str) -> Iterator[None]:
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The device's tensors in an argument or a result, in order: itself, or those in lists, tuples, DTensors."""
+    """The device's tensors in an argument or a result, in order: itself, or those in lists, tuples, DTensors,
+    sparse tensors.
+    """
     if is_traceable_wrapper_subclass(value):
         for name in value.__tensor_flatten__()[0]:
             yield from tensors(getattr(value, name))
     elif isinstance(value, torch.Tensor):
-        if value.device.type == _watched and value.layout is torch.strided:
-            yield value
+        if value.device.type == _watched:
+            yield from _parts(value)
     elif isinstance(value, list | tuple):
         for item in value:
             yield from tensors(item)
+
+
+def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """A tensor that has memory of its own, or those that a sparse one is of: it has no strides and no storage."""
+    if tensor.layout is torch.strided:
+        return (tensor,)
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return ()

@@ -35,7 +35,7 @@ class NativeLedger:
 
     def of(self, tensor: torch.Tensor) -> Storage | None:
         """The storage of a tensor, entered at first sight; None if it has no bytes."""
-        serial = self._library.of(tensor._cdata, self._entry)  # type: ignore[attr-defined]
+        serial = self._library.of(tensor._cdata, self._entry)
         return self._storage(self._entry) if serial else None
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
@@ -76,7 +76,7 @@ class NativeLedger:
 
     def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
         """Are the values of a tensor's storage known? Then ops on it go by way of Python."""
-        self._library.values(tensor._cdata, known)  # type: ignore[attr-defined]
+        self._library.values(tensor._cdata, known)
 
     def look_at_peak(self) -> None:
         """An op has run: the library has looked."""
@@ -173,5 +173,5 @@ def memory(tensor: torch.Tensor) -> tuple[int, int]:
     if library is None:
         untyped = tensor.untyped_storage()
         return untyped.data_ptr(), untyped.nbytes()
-    address = library.storage(tensor._cdata, _nbytes)  # type: ignore[attr-defined]
+    address = library.storage(tensor._cdata, _nbytes)
     return address, int(_nbytes.value)

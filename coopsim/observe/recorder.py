@@ -13,7 +13,6 @@ from coopsim.observe.interpose.mode import Interposed
 from coopsim.observe.native import NativeLedger, ledger
 from coopsim.observe.storages import Ledger, Storage
 from coopsim.observe.timing import Timer
-from coopsim.observe.torch_private import TorchDispatchMode
 from coopsim.observe.where import Where
 from coopsim.types import Phase, Role
 
@@ -60,7 +59,7 @@ class Recording:
     segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's, at the start
 
 
-class Recorder(Interposed):
+class Recorder(Interposed):  # type: ignore[no-untyped-call]
     """Runs over the whole program, so that it knows all storages; writes ops down only while it records.
 
     Views, and whatever else makes no storage and changes none, are not written down.
@@ -267,7 +266,8 @@ class Recorder(Interposed):
 
         Else a program that looks at results (GradScaler does) would see garbage. What is copied byte by byte stays.
         """
-        if not any(t.dtype is result.dtype and t.stride() == result.stride() for t in _first(args)):
+        first = [t for t in _first(args) if t.layout is torch.strided]
+        if not any(t.dtype is result.dtype and t.stride() == result.stride() for t in first):
             self.device.clear(result)
 
     def _stream(self) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from coopsim.observe.effects import tensors
-from coopsim.observe.native import memory
+from coopsim.observe.native import NativeLedger, memory
 from coopsim.observe.storages import Ledger
 from coopsim.observe.torch_private import FakeTensor, active_fake_mode
 from coopsim.types import Role
@@ -67,7 +67,7 @@ class Objects:
                 for tensor in tensors(buffer):
                     yield Role.BUFFER, tensor
         for optimizer in self.optimizers:
-            for tensor in within(list(optimizer.state.values())):
+            for tensor in within(getattr(optimizer, "state", {})):  # one that never called Optimizer.__init__ has none
                 yield Role.OPTIMIZER_STATE, tensor
         for leaf in self.leaves():
             for gradient in tensors(leaf.grad):
@@ -99,7 +99,7 @@ def within(value: Any) -> Iterator[torch.Tensor]:
         yield from tensors(value)
 
 
-def assign(objects: Objects, ledger: Ledger) -> None:
+def assign(objects: Objects, ledger: Ledger | NativeLedger) -> None:
     """Give a role to every storage that has none yet and is known by now."""
     for tensor in objects.tensors:
         ledger.of(tensor)
@@ -112,7 +112,7 @@ def assign(objects: Objects, ledger: Ledger) -> None:
 class GradientHooks:
     """Marks gradients in the moment when they come to be, for they may be gone by the end of the step."""
 
-    def __init__(self, leaves: list[torch.Tensor], ledger: Ledger) -> None:
+    def __init__(self, leaves: list[torch.Tensor], ledger: Ledger | NativeLedger) -> None:
         self._ledger = ledger
         self._handles = [leaf.register_post_accumulate_grad_hook(self._made) for leaf in leaves]  # type: ignore[no-untyped-call]
 

@@ -21,9 +21,7 @@ class Steady:
         recorder.where.know(objects.modules)
         self._about: dict[str, Any] = {
             # of a rank its shards; a layer that is taken apart has no bytes
-            "parameters": sum(
-                t.numel() for p in objects.parameters() for t in tensors(p) if memory(t)[1]
-            ),
+            "parameters": sum(t.numel() for p in objects.parameters() for t in tensors(p) if memory(t)[1]),
             # cuBLAS keeps workspaces for good: memory that the program has, and that no storage holds
             "workspace_bytes": recorder.device.requested_bytes() - recorder.ledger.live_bytes,
             "optimizer": ", ".join(type(o).__name__ for o in objects.optimizers),

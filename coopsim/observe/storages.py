@@ -75,6 +75,18 @@ class Ledger:
             slot.used = True
         return slot.holds
 
+    def held(self, key: int) -> Storage | None:
+        """What the storage of PyTorch's with this `_cdata` holds; None if it is not known, or has no bytes."""
+        slot = self._slots.get(key)
+        return slot.holds if slot is not None else None
+
+    def knows(self, key: int) -> bool:
+        """Has a storage of PyTorch's with this `_cdata` been seen that is still there?"""
+        return key in self._slots
+
+    def released(self, storage: Storage) -> None:
+        """Called when one has gone, after its bytes were taken off; for ledgers that count otherwise."""
+
     @property
     def newest(self) -> int:
         """The serial of the storage that appeared last."""
@@ -120,3 +132,4 @@ class Ledger:
             self.on_free(storage)
             if storage.serial <= self.newest_at_most:
                 self._past.append(storage)
+            self.released(storage)

@@ -59,6 +59,8 @@ known("torch.autograd.graph._engine_run_backward", "gradients are added up in pl
 storage_use_count: Callable[[int], int] = now(
     "torch._C._storage_Use_Count", "gradients are never added up in place, so that recorded peaks are too high"
 )
+known("torch.Tensor._indices", "sparse tensors are not recorded")
+known("torch.Tensor._values", "sparse tensors are not recorded")
 known("torch.Tensor._use_count", "gradients are never added up in place, so that recorded peaks are too high")
 
 # Storages and ops.

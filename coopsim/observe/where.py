@@ -21,8 +21,8 @@ from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizer_hooks
 
 from coopsim.observe import torch_private
-from coopsim.observe.torch_private import current_autograd_node, current_graph_task_id, next_sequence_nr
 from coopsim.observe.native import NativeModules
+from coopsim.observe.torch_private import current_autograd_node, current_graph_task_id, next_sequence_nr
 from coopsim.types import Phase
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from coopsim.oracle.run import Oracle
 from coopsim.phantom import PhantomError, wheel
 from coopsim.phantom.build import cache_folder, compiler
-from coopsim.types import CoopsimError
+from coopsim.types import NEWEST_TORCH, OLDEST_TORCH, CoopsimError
 
 CSRC = Path(__file__).parent / "csrc"
-VERSIONS = ("2.6.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.14.1", "2.15.0")
+VERSIONS = (OLDEST_TORCH, "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.14.1", NEWEST_TORCH)
 _LIBRARIES = ("libc10.so", "libc10_cuda.so")
 
 

@@ -1,7 +1,7 @@
 """Compile the stand-in libraries for the installed torch, once, into the user's cache folder.
 
 Every library that torch's own libraries need from NVIDIA becomes a library of the same name: the runtime and the
-driver come from csrc/, a few functions of the others answer something, and all the rest are stubs that return 0.
+driver come from csrc/, a few functions of the others answer something, and all the rest are stubs (functions.toml).
 """
 
 import hashlib
@@ -9,17 +9,20 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from coopsim.phantom import compilers, wheel
+from coopsim.phantom import compilers, functions, wheel
 from coopsim.phantom.errors import PhantomError
 
 _RUNTIME = (
     "settings",
+    "common",
+    "captures",
+    "contents",
+    "host",
     "memory",
-    "pinned",
+    "copies",
     "driver",
     "device",
     "clock",
@@ -33,14 +36,18 @@ _RUNTIME = (
 _ANSWERS = {
     "libcublas.so": ("cublas",),
     "libcublasLt.so": ("cublaslt",),
+    "libcufft.so": ("cufft",),
     "libcusparse.so": ("cusparse",),
     "libnvrtc.so": ("nvrtc",),
     "libcudnn.so": ("cudnn", "cudnn_rnn"),
     "libnccl.so": ("nccl", "nccl_data", "nccl_peers", "nccl_time"),
 }
 _NVML = "libnvidia-ml.so.1"
-#: What must be loaded before anything else.
+#: What must be loaded before anything else, and its parts.
 EXIT = "libcoopsim-exit.so"
+_PRELOADED = ("exit", "watchdog", "blocks")
+#: What decides what is made of the sources.
+_MAKERS = ("build.py", "wheel.py", "functions.py", "functions.toml")
 _C = ["-std=gnu11", "-O2", "-fPIC", "-fno-builtin", "-w"]
 
 
@@ -92,13 +99,13 @@ def _key(torch: wheel.Wheel, cc: str) -> str:
     """Names everything that the result depends on."""
     version = subprocess.run([cc, "--version"], check=False, capture_output=True, text=True).stdout  # noqa: S603
     h = hashlib.blake2b(digest_size=8)
-    for text in (*_sources().values(), *map(_own_source, ("build", "wheel")), torch.version, torch.cuda, version):
+    for text in (*_sources().values(), *map(_own_source, _MAKERS), torch.version, torch.cuda, version):
         h.update(text.encode() + b"\0")
     return h.hexdigest()
 
 
 def _own_source(module: str) -> str:
-    return resources.files("coopsim.phantom").joinpath(f"{module}.py").read_text(encoding="utf-8")
+    return resources.files("coopsim.phantom").joinpath(module).read_text(encoding="utf-8")
 
 
 class _Build:
@@ -115,10 +122,10 @@ class _Build:
             (self.sources / name).write_text(text, encoding="utf-8")
         major, minor = (int(n) for n in self.torch.cuda.split(".")[:2])
         defines = [f"-DCUDA_VERSION_NUMBER={1000 * major + 10 * minor}", f"-DCUDNN_VERSION_NUMBER={self.torch.cudnn}"]
-        for name in (*_RUNTIME, *(n for names in _ANSWERS.values() for n in names), "nvml", "exit", "watchdog"):
+        for name in (*_RUNTIME, *(n for names in _ANSWERS.values() for n in names), "nvml", *_PRELOADED):
             self.objects[name] = self.sources / f"{name}.o"
             self._cc(*_C, *defines, "-c", f"{self.sources / name}.c", "-o", str(self.objects[name]))
-        wanted = wheel.imports(self.torch.libraries)
+        wanted = {soname: _with_known(soname, of) for soname, of in wheel.imports(self.torch.libraries).items()}
         runtime = next((soname for soname in wanted if soname.startswith("libcudart.so")), None)
         if runtime is None:
             raise PhantomError(f"torch {self.torch.version} links the CUDA runtime statically; use a wheel from PyPI")
@@ -131,9 +138,9 @@ class _Build:
         (self.out / "libcuda.so").symlink_to("libcuda.so.1")  # Triton before 3.5 links by this name
         for soname, symbols in wanted.items():
             answers = next((a for start, a in _ANSWERS.items() if soname.startswith(start)), ())
-            self._link(soname, symbols, answers, needs=runtime if "nccl" in answers else "")
+            self._link(soname, symbols, answers, needs=runtime if {"nccl", "cublas"} & {*answers} else "")
         self._link(_NVML, {}, ("nvml",))
-        self._link(EXIT, {}, ("exit", "watchdog"))
+        self._link(EXIT, {}, _PRELOADED)
         shutil.rmtree(self.sources)
 
     def _link(
@@ -142,7 +149,8 @@ class _Build:
         """One library: the compiled `parts`, and a stub for each wanted symbol that they lack."""
         have = self._defined(parts)
         stubs = self.sources / f"{soname}.stubs.c"
-        stubs.write_text(_stubs(s for s in symbols if s not in have), encoding="utf-8")
+        lacking = [symbol for symbol in symbols if symbol not in have]
+        stubs.write_text(functions.stubs(lacking, functions.of(soname)), encoding="utf-8")
         arguments = ["-shared", *_C, str(stubs), *(str(self.objects[part]) for part in parts)]
         arguments += ["-o", str(self.out / soname), f"-Wl,-soname,{soname}", "-ldl", "-lpthread"]
         if needs:
@@ -167,19 +175,10 @@ class _Build:
             raise PhantomError(f"{self.cc} cannot compile the phantom GPU: {first}")
 
 
-def _stubs(symbols: Iterable[str]) -> str:
-    """C for functions that say their name once, if asked, and succeed."""
-    lines = [
-        "#include <stdio.h>",
-        "#include <stdlib.h>",
-        "static void seen(const char *name, char *said) {",
-        '  if (*said || !getenv("COOPSIM_PHANTOM_STUBS")) return;',
-        "  *said = 1;",
-        '  fprintf(stderr, "phantom: stub %s\\n", name);',
-        "}",
-    ]
-    lines += [f'long {s}(void) {{ static char said; seen("{s}", &said); return 0; }}' for s in symbols]
-    return "\n".join(lines) + "\n"
+def _with_known(soname: str, symbols: dict[str, str]) -> dict[str, str]:
+    """What torch wants of a library, and what extensions may want of it: symbol → version, the one of torch's."""
+    versions = set(symbols.values()) or {soname}
+    return dict.fromkeys(functions.of(soname), max(versions)) | symbols
 
 
 def _version_script(soname: str, symbols: dict[str, str], exports: str) -> str:

@@ -1,6 +1,8 @@
 """The stand-in runtime from the inside: for a process that runs on the phantom GPU."""
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from coopsim.phantom import wheel
@@ -23,6 +25,8 @@ class Control:
         soname = f"libcudart.so.{wheel.find().cuda.partition('.')[0]}"
         try:
             library = ctypes.CDLL(soname)
+            self._write, self._managed = library.coopsim_phantom_copy, library.coopsim_phantom_managed
+            self._answer = library.coopsim_phantom_answer
             self._clear, self._set_total = library.coopsim_phantom_clear, library.coopsim_phantom_set_total
             self._used, self._peak = library.coopsim_phantom_used, library.coopsim_phantom_peak
             self._nccl = library.coopsim_phantom_nccl
@@ -33,6 +37,8 @@ class Control:
         except (OSError, AttributeError):
             raise PhantomError(f"this process does not run on the phantom GPU ({soname} is not coopsim's)") from None
         self._clear.argtypes, self._clear.restype = [ctypes.c_void_p, ctypes.c_size_t], None
+        self._write.argtypes, self._write.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t], None
+        self._answer.argtypes, self._answer.restype = [ctypes.c_size_t, ctypes.c_uint64], None
         self._set_total.argtypes, self._set_total.restype = [ctypes.c_uint64], None
         self.op_begins.restype = None
         self._op_ends.argtypes, self._op_ends.restype = [ctypes.c_void_p, ctypes.c_uint64], None
@@ -40,7 +46,7 @@ class Control:
         self._host.argtypes, self._host.restype = [ctypes.c_uint64], None
         self._now.restype = ctypes.c_uint64
         self._stream_end.argtypes, self._stream_end.restype = [ctypes.c_void_p], ctypes.c_uint64
-        self._used.restype = self._peak.restype = self._nccl.restype = ctypes.c_uint64
+        self._used.restype = self._peak.restype = self._nccl.restype = self._managed.restype = ctypes.c_uint64
 
     @property
     def functions(self) -> tuple[Any, Any, Any]:
@@ -50,6 +56,19 @@ class Control:
     def clear(self, address: int, nbytes: int) -> None:
         """Make device memory read as zeros again."""
         self._clear(address, nbytes)
+
+    def write(self, address: int, source: int, nbytes: int) -> None:
+        """Write the host's bytes at `source` to device memory, if they are no more than a copy may be (phantom.h)."""
+        self._write(address, source, nbytes)
+
+    @contextmanager
+    def answering(self, nbytes: int, value: int) -> Iterator[None]:
+        """Inside, on this thread, the first read of so many bytes (at most 8) that nobody has written gives `value`."""
+        self._answer(nbytes, value)
+        try:
+            yield
+        finally:
+            self._answer(0, 0)
 
     def set_total(self, nbytes: int) -> None:
         """Give the card this much memory from now on. What is allocated stays."""
@@ -87,6 +106,11 @@ class Control:
     def peak_bytes(self) -> int:
         """The most that was ever taken."""
         return int(self._peak())
+
+    @property
+    def managed_bytes(self) -> int:
+        """The most managed memory (cudaMallocManaged) there was. It moves between host and card, and fills neither."""
+        return int(self._managed())
 
     @property
     def nccl_bytes(self) -> int:

@@ -3,12 +3,13 @@
 The numbers and where they come from are in profiles.toml beside this file.
 """
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from coopsim.errors import nearest
+from coopsim.errors import alike, nearest
 from coopsim.phantom.errors import PhantomError
 
 #: Bits of the memory bus that every card claims (csrc/device.c); its clock is what gives the bandwidth.
@@ -87,9 +88,35 @@ def names() -> dict[str, str]:
 
 
 def get(name: str) -> Profile:
-    """The card called `name`. Raises PhantomError, with near matches, if there is none."""
+    """The card called `name`. Raises PhantomError, with what to name instead, if there is none."""
     if name not in _all():
-        near = nearest(name.lower(), _all(), likeness=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_all())}"
-        raise PhantomError(f"unknown card {name!r}; {hint}")
+        raise PhantomError(f"unknown card {name!r}; {_instead(name)}")
     return _all()[name]
+
+
+def _instead(name: str) -> str:
+    """A known card of the architecture with the other's memory, where the other's are known; else names like it."""
+    wanted = _bare(name)
+    for other, (capability, gib) in _others().items():
+        if _bare(other) == wanted:
+            same = [p for p in _all().values() if p.compute_capability == capability]
+            if not same:
+                known = ", ".join(f"{p.name} ({p.compute_capability})" for p in _all().values())
+                return f"none of its architecture (compute capability {capability}) is known, only {known}"
+            near = min(same, key=lambda p: (abs(p.memory_mib - gib * 1024) // 2048, -alike(p.name, other)))
+            return f"of the same architecture is --gpu {near.name} --memory {gib}GiB (less what the driver keeps of it)"
+    begun = [p for p in _all() if len(wanted) > 2 and _bare(p).startswith(wanted)]  # a100 is an A100, not an A10G
+    likely = begun or nearest(name.lower(), _all(), likeness=0.4)
+    hint = f"did you mean {' or '.join(likely)}?" if likely else f"there are {', '.join(_all())};"
+    return f"{hint} for another card take one of its architecture, with --memory"
+
+
+@cache
+def _others() -> dict[str, tuple[str, int]]:
+    text = resources.files("coopsim.phantom").joinpath("others.toml").read_text(encoding="utf-8")
+    return {name: (capability, gib) for name, (capability, gib) in tomllib.loads(text).items()}
+
+
+def _bare(name: str) -> str:
+    """A name without what people put before it and between its parts: `NVIDIA GeForce RTX 3080` is 3080."""
+    return re.sub(r"nvidia|geforce|tesla|quadro|rtx|gtx|sxm\d?|hbm\d?|[^a-z0-9]", "", name.lower())

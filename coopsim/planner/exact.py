@@ -23,6 +23,7 @@ import numpy as np
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.planner import exact_state as s
 from coopsim.planner.items import Ints, Items
+from coopsim.planner.obstacles import Obstacles, clear, lowest_room, nothing
 from coopsim.planner.regions import copied, split, wait, waits
 from coopsim.planner.sections import Sections, count_pairs, most_alive
 
@@ -34,9 +35,9 @@ FAILED, FOUND, GAVE_UP = range(3)  #: nothing fits below that height; offsets ar
 class Search:
     """Searches over the same items, given in any order and below any height."""
 
-    def __init__(self, items: Items, found: Sections) -> None:
+    def __init__(self, items: Items, found: Sections, around: Obstacles | None = None) -> None:
         n = len(items)
-        self.items, self.sections = items, found
+        self.items, self.sections, self.around = items, found, around or nothing(n, found.count)
         self.left = most_alive(items.bytes, found)[0]
         ones = np.ones(n, np.int64)
         cut = Sections(found.first, found.last - 1, found.count)
@@ -53,6 +54,7 @@ class Search:
         Returns FAILED, FOUND or GAVE_UP; the placements made; the offsets (meaningless unless FOUND); the blame.
         """
         n, m = len(self.items), self.sections.count
+        walls, hurdles = self.around.of_item, self.around.of_section
         K = np.zeros(11, np.int64)
         K[s.K_CAP], K[s.K_LIMIT], K[s.K_JUMP], K[s.K_POOL] = height, limit, jump, n
         pool = np.empty(min(n * n, _MOST) + n, np.int64)
@@ -66,6 +68,7 @@ class Search:
             low=np.zeros(n, np.int64),
             blame=np.zeros(n, np.int64),
             left=self.left.copy(),
+            room=np.zeros(m, np.int64),
             crossing=self.crossing.copy(),
             low_one=np.zeros(m, np.int64),
             F=np.zeros((n + 1, 18), np.int64),
@@ -76,6 +79,11 @@ class Search:
             pool=pool,
             part=np.zeros(m, np.int64),
             part_end=np.zeros(m + 2, np.int64),
+            walls=walls.rows,
+            wall_from=walls.at[:-1][order],
+            wall_until=walls.at[1:][order],
+            hurdles=hurdles.rows,
+            hurdle_at=hurdles.at,
         )
         outcome = int(_search(state))
         offset, blame = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -87,6 +95,10 @@ class Search:
 def _search(S: s.State) -> int:
     """FAILED, FOUND or GAVE_UP; the offsets are in the state."""
     S.K[s.K_WAITING] = -1
+    for section in range(len(S.left)):
+        S.room[section] = lowest_room(S, section)
+    for i in range(len(S.low)):
+        S.low[i] = clear(S, i, 0)
     wait(S, 0, len(S.left), 0, len(S.low), 0, -1, -1)
     f = -1
     while S.K[s.K_WAITING] >= 0:
@@ -133,13 +145,11 @@ def _open(S: s.State, f: int) -> None:
     a, b, at, after = S.F[f, s.A], S.F[f, s.B], S.F[f, s.AT], S.F[f, s.AFTER]
     # the lowest of the items left lies no higher than this: the fullest section must hold the rest of it above, and
     # no other item may fit below
-    most = 0
-    for section in range(a, b):
-        most = max(most, S.left[section])
-    highest = S.K[s.K_CAP] - most
     fullest = a
-    while fullest + 1 < b and S.left[fullest] < most:
-        fullest += 1
+    for section in range(a, b):
+        if S.room[section] < S.room[fullest]:
+            fullest = section
+    highest = S.room[fullest]
     S.F[f, s.HULL_A], S.F[f, s.HULL_B] = fullest, fullest + 1
     begin, end = S.R[region, s.R_LIST], S.R[region, s.R_LIST_END]
     alive, best = 0, -1
@@ -206,6 +216,7 @@ def _advance(S: s.State, f: int) -> bool:
     first, last = S.first[i], S.last[i]
     for section in range(first, last):
         S.left[section] -= S.nbytes[i]
+        S.room[section] = lowest_room(S, section)
     for section in range(first, last - 1):
         S.crossing[section] -= 1
     if not _raise(S, f, i):
@@ -238,6 +249,7 @@ def _lift(S: s.State, f: int) -> None:
     first, last = S.first[i], S.last[i]
     for section in range(first, last):
         S.left[section] += S.nbytes[i]
+        S.room[section] = lowest_room(S, section)
     for section in range(first, last - 1):
         S.crossing[section] += 1
     S.offset[i] = -1
@@ -254,9 +266,7 @@ def _raise(S: s.State, f: int, i: int) -> bool:
         j = S.pool[k]
         if S.low[j] >= top or S.offset[j] >= 0 or S.first[j] >= last or first >= S.last[j]:
             continue
-        low = top
-        if S.alignment[j] > 1:
-            low = -(-top // S.alignment[j]) * S.alignment[j]
+        low = clear(S, j, top)
         S.T[S.K[s.K_TRAIL], s.T_ITEM], S.T[S.K[s.K_TRAIL], s.T_LOW] = j, S.low[j]
         S.K[s.K_TRAIL] += 1
         S.low[j] = low
@@ -275,7 +285,7 @@ def _raise(S: s.State, f: int, i: int) -> bool:
 @inlined
 def _holds(S: s.State, section: int) -> bool:
     """Whether the lowest offset left in this section leaves room for all that is left; else its items are blamed."""
-    highest = S.K[s.K_CAP] - S.left[section]
+    highest = S.room[section]
     j = S.low_one[section]
     for _ in range(len(S.low)):
         if S.low[j] <= highest and S.offset[j] < 0 and S.first[j] <= section < S.last[j]:

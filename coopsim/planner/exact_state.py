@@ -33,6 +33,7 @@ class State(Bundle):
     low: Ints  # the lowest offset that those placed leave it
     blame: Ints  # how often it was among those that made a section fail
     left: Ints  # by section: bytes of its items still to be placed
+    room: Ints  # by section: the highest offset from which on they have room
     crossing: Ints  # by section: such items alive in the next one too
     low_one: Ints  # by section: an item that was low enough when last looked for, to look from there on
     F: Ints
@@ -43,3 +44,8 @@ class State(Bundle):
     pool: Ints  # lists of items, in the order in which they are given
     part: Ints  # by section: the part of the region that it is in
     part_end: Ints  # by part: where its list ends
+    walls: Ints  # obstacles of items, those of an item from row `wall_from` to before `wall_until`
+    wall_from: Ints
+    wall_until: Ints
+    hurdles: Ints  # obstacles of sections, those of a section from row `hurdle_at` on
+    hurdle_at: Ints

@@ -29,6 +29,13 @@ def sections(items: Items) -> Sections:
     return Sections(np.searchsorted(at, items.start), np.searchsorted(at, items.end), len(at))
 
 
+def times(items: Items, found: Sections) -> Ints:
+    """A moment of each section at which all its items are alive."""
+    at = np.full(found.count, np.iinfo(np.int64).min)
+    np.maximum.at(at, found.first, items.start)
+    return at
+
+
 def parts(items: Items) -> list[Ints]:
     """The items in groups of which no two are ever alive together, each in the order of time."""
     order = np.lexsort((items.end, items.start))

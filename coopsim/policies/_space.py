@@ -12,12 +12,14 @@ from coopsim.types import (
     Dead,
     Divisor,
     InPlace,
+    Node,
     Pinning,
     Placement,
     Planning,
     Recency,
     Release,
     Search,
+    SmallArea,
 )
 
 LEARNS = 2  #: iterations of a trace after which a policy that plans has its plan
@@ -40,6 +42,8 @@ class Policy:
     dead: Dead = Dead.RELEASE
     pinning: Pinning = Pinning.SOUND
     planning: Planning = Planning.NONE
+    node: Node = Node.VALUE
+    small_area: SmallArea = SmallArea.OFF
     aliases: tuple[str, ...] = ()
     score: Callable[[float, float, float, float], float] | None = None  # of your own: (cost, recency, bytes, hole)
     choose: Callable[[Any, int], Iterable[int]] | None = None  # of your own: (memory, need), replaces the search
@@ -75,4 +79,6 @@ CHOICES: dict[str, type[StrEnum]] = {
     "dead": Dead,
     "pinning": Pinning,
     "planning": Planning,
+    "node": Node,
+    "small_area": SmallArea,
 }

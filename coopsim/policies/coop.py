@@ -3,7 +3,7 @@
 Zhang et al., "Coop: Memory is not a Commodity" (NeurIPS 2023), in the form of the authors' code in OneFlow. The
 window is the corrected one: the published loop never shrinks the last window and loses windows after an infinite
 score. Each part is a switch: `coop:search=greedy,divisor=hole` (no layout-aware eviction), `coop:placement=low` (no
-partitioning), `coop:in_place=copy`.
+partitioning), `coop:in_place=copy_outputs`, as the authors' ablation has it.
 """
 
 from coopsim.policies import Policy

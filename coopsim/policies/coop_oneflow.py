@@ -1,19 +1,23 @@
-"""Coop with the window as OneFlow's code searches it, quirks included.
+"""Coop as its authors' program decides, row for row.
 
-The last window is never shrunk, and a score of inf that has entered the window hides others until the next barrier
-(replay/search.py, `published_window`). Outputs are pinned while a recomputed op allocates, which OneFlow's last version
-leaves out: docs/replay.md says why that is not modelled.
+The window is their loop: the last one is never shrunk, and a score of inf that has entered it hides others until the
+next barrier (replay/search.py, `published_window`). Their bookkeeping is theirs, too: docs/replay.md has a table of
+what it does otherwise than `coop`, each a choice of its own. Outputs are pinned while a recomputed op allocates, which
+OneFlow's last version leaves out: docs/replay.md says why that is not modelled.
 """
 
 from coopsim.policies import Policy
-from coopsim.types import Cost, InPlace, Placement, Search
+from coopsim.types import Cost, Dead, InPlace, Node, Placement, Release, Search
 
 POLICY = Policy(
     name="coop-oneflow",
-    summary="coop with the published search: cheapest contiguous window, with its quirks",
-    source="OneFlow remat, EvictAndFindPieceOnce",
+    summary="coop as its authors' program decides, quirks included",
+    source="OneFlow remat, EvictAndFindPieceOnce; equal to its runs row for row",
     cost=Cost.SET,
     search=Search.WINDOW_PUBLISHED,
-    placement=Placement.TWO_ENDED,
-    in_place=InPlace.RECOMPUTABLE,
+    placement=Placement.TWO_ENDED_OPS,
+    in_place=InPlace.FIRST_RUN,
+    release=Release.COUNTED,
+    dead=Dead.UNSAVED,
+    node=Node.STORAGE,
 )

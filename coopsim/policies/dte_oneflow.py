@@ -5,7 +5,7 @@ unlike in MegEngine's form.
 """
 
 from coopsim.policies import Policy
-from coopsim.types import Cost, Divisor
+from coopsim.types import Cost, Dead, Divisor, InPlace, Node, Release
 
 POLICY = Policy(
     name="dte-oneflow",
@@ -13,5 +13,9 @@ POLICY = Policy(
     source="OneFlow remat, HEURISTIC_DTE; after MegTaiChi, ICS 2022",
     cost=Cost.SET,
     divisor=Divisor.HOLE,
+    in_place=InPlace.COPY_OUTPUTS,
+    release=Release.COUNTED,
+    dead=Dead.UNSAVED,
+    node=Node.STORAGE,
     aliases=("dte",),
 )

@@ -5,7 +5,7 @@ only, through union-find sets. Evicts blind to addresses, so it may drop much an
 """
 
 from coopsim.policies import Policy
-from coopsim.types import Cost, Divisor
+from coopsim.types import Cost, Dead, Divisor, InPlace, Node, Release
 
 POLICY = Policy(
     name="dtr-oneflow",
@@ -13,4 +13,8 @@ POLICY = Policy(
     source="OneFlow remat, HEURISTIC_DTR; after Kirisame et al., ICLR 2021",
     cost=Cost.SET,
     divisor=Divisor.BYTES,
+    in_place=InPlace.COPY_OUTPUTS,
+    release=Release.COUNTED,
+    dead=Dead.UNSAVED,
+    node=Node.STORAGE,
 )

@@ -54,13 +54,22 @@ def _evict_window(S: s.State, need: int) -> bool:
 @inlined
 def _carve(S: s.State, v: int) -> int:
     """Room for v as the policy places values, or -1."""
-    if has_preferred(S) and not S.K[s.K_FEW]:
+    if has_preferred(S) and not S.K[s.K_FEW] and S.K[s.K_BORDER] == s.NO_BORDER:
         if S.V[v, s.EVICTABLE] == 0:
             return carve_highest(S, S.V[v, s.BYTES], v)
         address = preferred_address(S, v)
         if address != s.NO_ADDRESS:
             return carve_near(S, S.V[v, s.BYTES], address, v)
-    return carve(S, v, S.choice[s.C_PLACEMENT] != codes.PLACEMENT_LOW and S.V[v, s.EXPENSIVE] == 0)
+    return carve(S, v, _goes_high(S, v))
+
+
+@inlined
+def _goes_high(S: s.State, v: int) -> bool:
+    """Whether v takes the high end of its hole."""
+    placement, expensive = S.choice[s.C_PLACEMENT], S.V[v, s.EXPENSIVE]
+    if placement == codes.PLACEMENT_LOW or expensive == s.COSTLY:
+        return False
+    return expensive == s.CHEAP or placement != codes.PLACEMENT_TWO_ENDED_OPS
 
 
 @kernel

@@ -5,7 +5,10 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.replay.evict import allocate, drop
+from coopsim.replay.loss.cache import invalidate
+from coopsim.replay.loss.classes import leave_class
 from coopsim.replay.loss.relatives import forget
+from coopsim.replay.loss.union_find import join_set
 from coopsim.replay.memory import assign, log
 from coopsim.replay.plan import follows_plan, stays
 from coopsim.replay.preferred import end_step, has_preferred
@@ -36,6 +39,10 @@ def run(S: s.State, steps: int, overhead_limit: float) -> None:
                     return
             elif S.E[event, s.KIND] == s.DROP:
                 _program_drops(S, S.E[event, s.ID])
+            elif S.E[event, s.KIND] == s.DROP_ONLY:
+                S.V[S.E[event, s.ID], s.LIVE] = 0
+            else:
+                _nothing_needs(S, S.E[event, s.ID])
             event += 1
         event += 1
         if has_preferred(S):
@@ -70,8 +77,24 @@ def _program_drops(S: s.State, v: int) -> None:
         try_banish(S, v)
     elif S.choice[s.C_RELEASE] == codes.RELEASE_NEEDED and S.V[v, s.EVICTABLE]:
         drop_unneeded(S, v)
-    elif S.V[v, s.BLOCK] >= 0 and (S.choice[s.C_RELEASE] == codes.RELEASE_EAGER or not S.V[v, s.EVICTABLE]):
-        drop(S, v, codes.RELEASE if S.V[v, s.EVICTABLE] else codes.FREE)
+    elif S.V[v, s.BLOCK] >= 0:
+        if S.V[v, s.EVICTABLE] == 0:
+            drop(S, v, codes.FREE)
+        elif S.choice[s.C_RELEASE] in (codes.RELEASE_EAGER, codes.RELEASE_COUNTED):
+            drop(S, v, codes.RELEASE)
+
+
+@kernel
+def _nothing_needs(S: s.State, v: int) -> None:
+    """Nothing can need v any more. If it is resident, its set takes in those of missing relatives even so (OneFlow)."""
+    if S.V[v, s.BLOCK] >= 0:
+        drop(S, v, codes.FREE)
+        if S.V[v, s.EVICTABLE] and S.choice[s.C_COST] == codes.COST_SET:
+            join_set(S, v)
+    else:
+        invalidate(S, v)
+        leave_class(S, v)
+    S.V[v, s.MADE] = 0  # nobody counts it as evicted any more
 
 
 @kernel

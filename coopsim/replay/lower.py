@@ -10,13 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopsim.kernel import state as s
+from coopsim.replay.drops import Drops
 from coopsim.replay.preferred import cost_classes
-from coopsim.trace.measure import round_up
+from coopsim.trace.measure import round_up, saved_for_backward
 from coopsim.trace.table import Trace
 from coopsim.types import CostModel, InPlace, Pinning, Role
 
 NEVER = 1 << 62
 _KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
+_UPDATED_IN_PLACE: dict[InPlace, set[Role]] = {  # roles
+    InPlace.COPY: set(),
+    InPlace.COPY_OUTPUTS: _KEPT_ROLES - {Role.GRADIENT},
+    InPlace.RECOMPUTABLE: set(Role),
+    InPlace.FIRST_RUN: set(Role),
+}
 # OneFlow's "high" group {conv2d, conv_data_grad, conv_filter_grad, add_n, matmul, batch_matmul}, as aten overload
 # names.
 _EXPENSIVE = (
@@ -72,12 +79,16 @@ def lower(
     granule: int,
     cost_model: CostModel = CostModel.COST,
     keep_random: bool = False,
+    counted: bool = False,
 ) -> Program:
-    """The program of a trace; kept as long as the trace is, because sweeps ask for the same ones again and again."""
-    key = (in_place, pinning, granule, cost_model, keep_random)
+    """The program of a trace; kept as long as the trace is, because sweeps ask for the same ones again and again.
+
+    counted: values go for good when no op that could run again reads them (`release = counted`).
+    """
+    key = (in_place, pinning, granule, cost_model, keep_random, counted)
     programs = _cache.setdefault(trace, {})
     if key not in programs:
-        programs[key] = _Lowering(trace, in_place, pinning, granule, cost_model, keep_random).program()
+        programs[key] = _Lowering(trace, in_place, pinning, granule, cost_model, keep_random).program(counted)
     return programs[key]
 
 
@@ -92,6 +103,7 @@ class _Lowering:
         self, trace: Trace, in_place: InPlace, pinning: Pinning, granule: int, cost_model: CostModel, keep_random: bool
     ) -> None:
         self.trace, self.in_place, self.pinning, self.keep_random = trace, in_place, pinning, keep_random
+        self.updated_in_place = [role in _UPDATED_IN_PLACE[in_place] for role in trace.role]
         self.size = round_up(trace.bytes, granule).tolist()
         self.granule = granule
         self.decide = decision_cost(trace, cost_model)
@@ -195,9 +207,9 @@ class _Lowering:
         for op, ins in enumerate(self.ins):
             for v in ins:
                 last_use[v] = op
-        if self.pinning == Pinning.SOUND and self.in_place == InPlace.RECOMPUTABLE:
+        if self.pinning == Pinning.SOUND:
             for v, u in enumerate(self.older):
-                if u >= 0:
+                if u >= 0 and self.updated_in_place[self.storage[u]]:
                     destroyed[u] = self.producer[v]
         dropped = [NEVER] * n
         for op, v in self.drops:
@@ -214,35 +226,33 @@ class _Lowering:
                     non_evictable[v] = True
                 non_evictable[v] = non_evictable[v] or last_use[v] > first_update
 
-    def _need(self, non_evictable: list[bool]) -> list[int]:
-        """The last op that may want each value, recomputations included."""
-        need = [-1] * len(non_evictable)
-        for op in range(len(self.ins) - 1, -1, -1):
-            last = max([op] + [need[w] for w in self.outs[op] if not non_evictable[w]])
-            for v in self.ins[op]:
-                need[v] = max(need[v], last)
-        return need
+    def _events(self, non_evictable: list[bool], counted: bool) -> s.Array:
+        drops = Drops(self.ins, self.outs, non_evictable, self.drops)
+        if counted:
+            drops.count_references(self.initial, self._stands_for(), self._disabled(), self.drops_as_recorded)
+        else:
+            drops.postpone(self.drops_as_recorded)
+        return drops.events(self.trace.step.tolist())
 
-    def _events(self, non_evictable: list[bool]) -> list[tuple[int, int]]:
-        need = self._need(non_evictable)
-        later = [kept and v not in self.drops_as_recorded for v, kept in enumerate(non_evictable)]
-        due = sorted(((max(op, need[v]) if later[v] else op), k) for k, (op, v) in enumerate(self.drops))
-        steps = self.trace.step.tolist()
-        events: list[tuple[int, int]] = []
-        k = 0
-        for op in range(-1, self.trace.n_ops):
-            if op >= 0:
-                events.append((s.RUN, op))
-            while k < len(due) and due[k][0] == op:
-                events.append((s.DROP, self.drops[due[k][1]][1]))
-                k += 1
-            if op >= 0 and (op == self.trace.n_ops - 1 or steps[op + 1] != steps[op]):
-                events.append((s.END_STEP, steps[op]))
-        return events
+    def _disabled(self) -> set[int]:
+        """Values whose eviction OneFlow disables: by role, or as no op makes them."""
+        roles = [role in _KEPT_ROLES for role in self.trace.role]
+        values = enumerate(zip(self.storage, self.producer, strict=True))
+        return {v for v, (storage, producer) in values if storage >= 0 and (producer < 0 or roles[storage])}
 
-    def program(self) -> Program:
+    def _stands_for(self) -> list[int]:
+        """Of each value the first of its versions, if it is one that is updated in place and never evicted."""
+        first = list(range(len(self.storage)))
+        for v, u in enumerate(self.older):
+            storage = self.storage[v]
+            if u >= 0 and self.updated_in_place[storage] and self.trace.role[storage] in _KEPT_ROLES:
+                first[v] = first[u]
+        return first
+
+    def program(self, counted: bool) -> Program:
         trace, n_ops = self.trace, self.trace.n_ops
         non_evictable = self._non_evictable()
+        saved = saved_for_backward(trace)
         expensive = [name.startswith(_EXPENSIVE) for name in trace.name]
         values = np.zeros((len(self.storage), s.V_STATIC), np.int64)
         users: list[list[int]] = [[] for _ in self.storage]
@@ -257,9 +267,12 @@ class _Lowering:
         values[:, s.PRODUCER] = producer
         values[:, s.EVICTABLE] = [not f for f in non_evictable]
         values[:, s.EXPENSIVE] = [
-            p >= 0 and storage >= 0 and expensive[p] for storage, p in zip(self.storage, self.producer, strict=True)
+            s.CHEAP if p < 0 or not expensive[p] else s.COSTLY if storage >= 0 else s.WORKSPACE
+            for storage, p in zip(self.storage, self.producer, strict=True)
         ]
         values[:, s.OLDER] = self.older
+        values[:, s.IN_PLACE] = [u >= 0 and self.updated_in_place[self.storage[u]] for u in self.older]
+        values[:, s.SAVED] = [storage in saved for storage in self.storage]
         values[made, s.OWN] = self.decide[producer[made]]
         movable = np.flatnonzero(values[:, s.EVICTABLE])
         names = [trace.name[p] for p in producer[movable].tolist()]
@@ -286,7 +299,7 @@ class _Lowering:
             outs=_flat(o + t for o, t in zip(self.outs, self.temps, strict=True)),
             uses=_flat(users),
             initial=np.array(self.initial, np.int64),
-            events=np.array(self._events(non_evictable), np.int64).reshape(-1, 2),
+            events=self._events(non_evictable, counted),
             step_cost=step_cost,
             carry=np.array(self.carry, np.int64).reshape(-1, 2),
             edge_op=np.concatenate([np.repeat(each, n_ins), np.repeat(each, np.add(n_outs, n_temps))]),

@@ -3,6 +3,7 @@
 from coopsim.allocators import arena, counter
 from coopsim.allocators.blocks import put_in_order
 from coopsim.allocators.caching import serve
+from coopsim.allocators.small_area import carve_beside
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined
@@ -29,6 +30,8 @@ def assign(S: s.State, v: int, block: int) -> None:
 def carve(S: s.State, v: int, high: bool) -> int:
     """A block for value v, or -1 if there is no room now."""
     if S.choice[s.C_ALLOCATOR] == codes.ARENA:
+        if S.K[s.K_BORDER] != s.NO_BORDER:
+            return carve_beside(S, S.V[v, s.BYTES], high, v)
         return arena.carve(S, S.V[v, s.BYTES], high, v)
     if S.choice[s.C_ALLOCATOR] == codes.CACHING:
         block = serve.carve(S, S.V[v, s.BYTES], v)
@@ -79,7 +82,13 @@ def run_needed(S: s.State, v: int) -> int:
 
 @inlined
 def log(S: s.State, action: int, v: int, visits: int) -> None:
-    """Append a row about value v (-1: about the op that is running). Rows beyond the log's end are only counted."""
+    """Append a row about value v (-1: about the op that is running)."""
+    log_in(S, action, v, S.V[v, s.BLOCK] if v >= 0 else -1, visits)
+
+
+@inlined
+def log_in(S: s.State, action: int, v: int, block: int, visits: int) -> None:
+    """The same, about v in this block (-1: none). Rows beyond the log's end are only counted."""
     row = S.K[s.K_ROWS]
     S.K[s.K_ROWS] += 1
     if row < S.log.shape[0]:
@@ -87,7 +96,7 @@ def log(S: s.State, action: int, v: int, visits: int) -> None:
         S.log[row, s.L_STEP] = S.K[s.K_STEP]
         S.log[row, s.L_OP] = S.K[s.K_OP]
         S.log[row, s.L_VALUE] = v
-        S.log[row, s.L_ADDRESS] = S.P[S.V[v, s.BLOCK], s.ADDRESS] if v >= 0 and S.V[v, s.BLOCK] >= 0 else -1
+        S.log[row, s.L_ADDRESS] = S.P[block, s.ADDRESS] if block >= 0 else -1
         S.log[row, s.L_BYTES] = S.V[v, s.BYTES] if v >= 0 else 0
         S.log[row, s.L_TIME] = S.K[s.K_TOTAL]
         S.log[row, s.L_VISITS] = visits

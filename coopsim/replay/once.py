@@ -1,14 +1,11 @@
 """One replay: what all its tries share, and one try."""
 
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 
-from coopsim.allocators import ARENA, Allocator, CudaCaching
-from coopsim.allocators.caching import settings, version
-from coopsim.allocators.caching import state as caching_state
-from coopsim.allocators.caching.conf import parse
+from coopsim.allocators import ARENA, Allocator
+from coopsim.allocators.small_area import SMALL_AREA
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.options import ReplayOptions
@@ -19,7 +16,7 @@ from coopsim.replay.lower import lower
 from coopsim.replay.user import Hooks
 from coopsim.text import human
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, CostModel, RandomOps
+from coopsim.types import CoopsimError, CostModel, RandomOps, Release, SmallArea
 
 _OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
 
@@ -44,14 +41,16 @@ class Replay:
             granule=allocator.granule,
             cost_model=CostModel(options.cost_model),
             keep_random=options.random == RandomOps.KEEP,
+            counted=policy.release == Release.COUNTED,
         )
         self._check_repetition()
         allocator.needs_a_block(budget_bytes, f"a budget of {budget_bytes} bytes")
         self.budget = budget_bytes // allocator.granule * allocator.granule
+        self.small_area = policy.small_area == SmallArea.TOP and allocator.name == ARENA.name
+        if self.small_area and self.budget <= SMALL_AREA:
+            raise CoopsimError(f"small_area=top takes {human(SMALL_AREA)} of the budget, which is {human(self.budget)}")
         self.hooks = Hooks(policy) if policy.score or policy.choose else None
-        self.memory: CachingMemory | None = None
-        if isinstance(allocator, CudaCaching):
-            self.memory = CachingMemory(allocator, self.budget, len(self.program.values))
+        self.memory = allocator.memory(self.budget, len(self.program.values))
         self.planner: Planner | None = None
         if policy.plans and allocator.name == ARENA.name:
             self.planner = Planner(trace, self.program, policy, self.budget)
@@ -80,6 +79,8 @@ class Replay:
             first = self.planner.policy_for(0) if self.planner else self.policy
             empty = self.memory.empty() if self.memory else None
             state = s.new_state(self.program, self._choice(first), self.budget, log_rows, empty)
+            if self.small_area:
+                state.K[s.K_BORDER] = self.budget - SMALL_AREA
             if self.hooks:
                 self.hooks.attach(state)
             with self.hooks.listening() if self.hooks else nullcontext():
@@ -91,7 +92,7 @@ class Replay:
                 self.hooks.check()
             if self.memory is None or not state.K[s.K_CROWDED]:
                 return state
-            self.memory.blocks *= 2
+            self.memory.grow()
 
     def _choice(self, policy: Policy) -> s.Array:
         return _choice(policy, self.allocator.code)
@@ -117,31 +118,6 @@ def _choice(policy: Policy, allocator: int) -> s.Array:
     choice[s.C_IN_PLACE] = codes.code(policy.in_place)
     choice[s.C_RELEASE] = codes.code(policy.release)
     choice[s.C_DEAD] = codes.code(policy.dead)
+    choice[s.C_NODE] = codes.code(policy.node)
     choice[s.C_ALLOCATOR] = allocator
     return choice
-
-
-class CachingMemory:
-    """What a replay needs of the caching allocator: empty ones, and what is said of a used one."""
-
-    def __init__(self, allocator: CudaCaching, total_bytes: int, values: int) -> None:
-        self.torch, self.conf, self.total_bytes = allocator.torch, allocator.conf, total_bytes
-        self.rules = version.find(self.torch)
-        self.settings = parse(self.conf, self.rules)
-        self.blocks = 8 * values + 1024
-
-    def empty(self) -> caching_state.Caching:
-        state = caching_state.new_state(self.blocks)
-        settings.apply(self.settings, self.rules, self.total_bytes, state)
-        return state
-
-    def header(self, state: s.State) -> dict[str, Any]:
-        """The version, whose rules it has, the settings; peak of reserved bytes; how often it tried again."""
-        K = state.caching.K
-        return {
-            "torch": self.torch,
-            "torch_rules": self.rules.name,
-            "alloc_conf": self.conf,
-            "peak_reserved_bytes": int(K[caching_state.K_RESERVED + 1]),
-            "alloc_retries": int(K[caching_state.K_RETRIES]),
-        }

@@ -6,8 +6,9 @@ from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.evict import allocate, drop
 from coopsim.replay.loss.cache import invalidate
 from coopsim.replay.loss.relatives import leave_evicted
+from coopsim.replay.loss.union_find import hand_on_node
 from coopsim.replay.loss.walks import is_needed
-from coopsim.replay.memory import assign, log, pin
+from coopsim.replay.memory import assign, log, log_in, pin
 from coopsim.replay.plan import follows_plan, leaves
 from coopsim.replay.release import try_banish
 
@@ -51,6 +52,8 @@ def _pin_inputs(S: s.State, op: int) -> bool:
             v = S.ins[k]
             pin(S, v, 1)
             if S.V[v, s.BLOCK] < 0:
+                if S.V[v, s.SAVED] == 0 or S.V[v, s.UPDATED]:
+                    S.V[v, s.UNSAVED] = S.K[s.K_NOW] + 1
                 producer = S.V[v, s.PRODUCER]
                 if producer < 0:
                     S.K[s.K_OUTCOME] = codes.OUTCOME_LOST
@@ -70,13 +73,27 @@ def _execute(S: s.State, op: int, again: bool) -> bool:
     for k in range(S.O[op, s.OUTS], S.O[op + 1, s.OUTS]):
         w = S.outs[k]
         pin(S, w, 1)
-        if S.V[w, s.BLOCK] < 0 and not _takes_over(S, w) and not allocate(S, w):
+        if S.V[w, s.BLOCK] < 0 and not _takes_over(S, w, again) and not allocate(S, w):
             return False
     log(S, codes.RECOMPUTE if again else codes.COMPUTE, -1, 0)
+    for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
+        if S.V[S.outs[k], s.BLOCK] < 0:
+            log_in(S, codes.MOVE, S.outs[k], S.V[S.V[S.outs[k], s.OLDER], s.BLOCK], 0)
 
     now = S.K[s.K_CLOCK]
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
         S.P[S.V[S.ins[k], s.BLOCK], s.LAST_USE] = now
+    S.K[s.K_OPS] += 1
+    S.K[s.K_CLOCK] += S.O[op, s.DECIDE]
+    S.K[s.K_TOTAL] += S.O[op, s.COST]
+    if again:
+        S.K[s.K_RECOMPUTES] += 1
+        S.K[s.K_RECOMPUTE_COST] += S.O[op, s.COST]
+
+    inputs_first = S.choice[s.C_DEAD] == codes.DEAD_UNSAVED
+    if inputs_first:
+        _end_temporaries(S, op)
+        _end_inputs(S, op, True)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         w = S.outs[k]
         if S.V[w, s.BLOCK] < 0:
@@ -87,29 +104,48 @@ def _execute(S: s.State, op: int, again: bool) -> bool:
         if not again:
             S.V[w, s.LIVE] = 1
             S.V[w, s.MADE] = 1
-
-    S.K[s.K_OPS] += 1
-    S.K[s.K_CLOCK] += S.O[op, s.DECIDE]
-    S.K[s.K_TOTAL] += S.O[op, s.COST]
-    if again:
-        S.K[s.K_RECOMPUTES] += 1
-        S.K[s.K_RECOMPUTE_COST] += S.O[op, s.COST]
-
-    for k in range(S.O[op, s.TEMPS], S.O[op + 1, s.OUTS]):
-        pin(S, S.outs[k], -1)
-        drop(S, S.outs[k], codes.FREE)
+    if not inputs_first:
+        _end_temporaries(S, op)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         pin(S, S.outs[k], -1)
         _let_go(S, S.outs[k])
-    for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
-        v = S.ins[k]
-        pin(S, v, -1)
-        if S.choice[s.C_RELEASE] == codes.RELEASE_BANISH and S.V[v, s.LIVE] == 0 and not follows_plan(S):
-            try_banish(S, v)
-        _let_go(S, v)
+    if not inputs_first:
+        _end_inputs(S, op, False)
     if follows_plan(S):
         _leave_by_plan(S, op, again)
     return True
+
+
+@inlined
+def _end_temporaries(S: s.State, op: int) -> None:
+    """The op has run, its workspaces go."""
+    for k in range(S.O[op, s.TEMPS], S.O[op + 1, s.OUTS]):
+        pin(S, S.outs[k], -1)
+        drop(S, S.outs[k], codes.FREE)
+
+
+@inlined
+def _end_inputs(S: s.State, op: int, before_outputs: bool) -> None:
+    """The op has run: its inputs lose its pins, and those that nobody needs go.
+
+    before_outputs: outputs have not yet taken the places of the versions before them, which stay for that.
+    """
+    for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
+        v = S.ins[k]
+        pin(S, v, -1)
+        if not before_outputs or not _is_taken_over(S, op, v):
+            if S.choice[s.C_RELEASE] == codes.RELEASE_BANISH and S.V[v, s.LIVE] == 0 and not follows_plan(S):
+                try_banish(S, v)
+            _let_go(S, v)
+
+
+@inlined
+def _is_taken_over(S: s.State, op: int, v: int) -> bool:
+    """Whether an output of op, which has no block yet, will take v's."""
+    taken = False
+    for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
+        taken |= S.V[S.outs[k], s.BLOCK] < 0 and S.V[S.outs[k], s.OLDER] == v
+    return taken
 
 
 @kernel
@@ -123,12 +159,13 @@ def _leave_by_plan(S: s.State, op: int, again: bool) -> None:
 
 
 @inlined
-def _takes_over(S: s.State, w: int) -> bool:
+def _takes_over(S: s.State, w: int, again: bool) -> bool:
     """Whether w, a new version, will be written over the one before: not if another pending op still needs that."""
     older = S.V[w, s.OLDER]
-    if older < 0 or S.choice[s.C_IN_PLACE] != codes.IN_PLACE_RECOMPUTABLE:
+    if older < 0 or S.V[w, s.IN_PLACE] == 0:
         return False
-    if S.V[older, s.PINS] == 1:
+    once = S.choice[s.C_IN_PLACE] == codes.IN_PLACE_FIRST_RUN
+    if S.V[older, s.PINS] == 1 and not (once and again):
         return True
     S.K[s.K_COPIES] += 1
     return False
@@ -145,17 +182,27 @@ def _take_over(S: s.State, w: int, again: bool) -> None:
     invalidate(S, w)
     if not again:
         S.V[older, s.LIVE] = 0
-    log(S, codes.MOVE, w, 0)
+        S.V[older, s.UPDATED] = 1
+        if S.choice[s.C_NODE] == codes.NODE_STORAGE and S.V[w, s.EVICTABLE]:
+            hand_on_node(S, older, w)
 
 
 @inlined
 def _let_go(S: s.State, v: int) -> None:
-    """A recomputed value that nobody holds goes with its last pin, if the policy says so; a banished one always."""
-    idle = S.V[v, s.PINS] == 0 and S.V[v, s.LIVE] == 0 and S.V[v, s.BLOCK] >= 0 and S.V[v, s.EVICTABLE]
-    if idle and not follows_plan(S):
-        if S.V[v, s.MADE] == 0:  # banished, and made again only because its op was needed for a sibling
+    """A value without pins goes, if the policy does not want it; a banished one always."""
+    if S.V[v, s.PINS] == 0 and S.V[v, s.BLOCK] >= 0 and S.V[v, s.EVICTABLE] and not follows_plan(S):
+        if S.V[v, s.MADE] == 0 and S.V[v, s.LIVE] == 0:  # banished, and made again only as a sibling was needed
             drop(S, v, codes.FREE)
-        elif S.choice[s.C_DEAD] == codes.DEAD_RELEASE or (
-            S.choice[s.C_DEAD] == codes.DEAD_NEEDED and not is_needed(S, v)
-        ):
+        elif _is_unwanted(S, v):
+            S.V[v, s.UNSAVED] = 0
             drop(S, v, codes.RELEASE)
+
+
+@inlined
+def _is_unwanted(S: s.State, v: int) -> bool:
+    dead = S.choice[s.C_DEAD]
+    if dead == codes.DEAD_UNSAVED:
+        return S.V[v, s.UNSAVED] == S.K[s.K_NOW] + 1
+    if S.V[v, s.LIVE]:
+        return False
+    return dead == codes.DEAD_RELEASE or (dead == codes.DEAD_NEEDED and not is_needed(S, v))

@@ -18,8 +18,8 @@ def cheapest_value(S: s.State) -> int:
     best, least = -1, np.inf
     visits = scores = 0
     terms = terms_of(S)
-    block = S.K[s.K_HEAD]
-    while block >= 0:
+    block, border = S.K[s.K_HEAD], S.K[s.K_BORDER]
+    while block >= 0 and S.P[block, s.ADDRESS] < border:
         visits += 1
         v = S.P[block, s.VALUE]
         if v >= 0 and S.P[block, s.LOCKED] == 0:
@@ -55,8 +55,8 @@ def cheapest_window(S: s.State, need: int, thrifty: bool) -> tuple[int, int]:
     terms = terms_of(S)
     notes = has_preferred(S)
     run = S.scratch
-    block = S.K[s.K_HEAD]
-    while block >= 0:
+    block, border = S.K[s.K_HEAD], S.K[s.K_BORDER]
+    while block >= 0 and S.P[block, s.ADDRESS] < border:
         visits += 1
         this, loss = 0.0, -1.0
         barrier = S.P[block, s.LOCKED] > 0
@@ -114,8 +114,8 @@ def published_window(S: s.State, need: int) -> tuple[int, int]:
     visits = scores = 0
     terms = terms_of(S)
     run = S.scratch
-    block = S.K[s.K_HEAD]
-    while block >= 0:
+    block, border = S.K[s.K_HEAD], S.K[s.K_BORDER]
+    while block >= 0 and S.P[block, s.ADDRESS] < border:
         visits += 1
         if nbytes < need:
             v = S.P[block, s.VALUE]

@@ -50,10 +50,16 @@ class Memory:
         while at >= 0:
             v = int(S.P[at, s.VALUE])
             if v != s.BARRIER:
-                can_go = v >= 0 and bool(S.V[v, s.EVICTABLE]) and S.V[v, s.PINS] == 0
+                can_go = v >= 0 and self.can_go(v)
                 found.append(Block(int(S.P[at, s.ADDRESS]), int(S.P[at, s.LENGTH]), v, can_go))
             at = S.P[at, s.NEXT]
         return found
+
+    def can_go(self, value: int) -> bool:
+        """Whether the value is resident and may be evicted now."""
+        S, block = self._state, self._state.V[value, s.BLOCK]
+        may = S.V[value, s.EVICTABLE] == 1 and S.V[value, s.PINS] == 0
+        return bool(may and block >= 0 and S.P[block, s.ADDRESS] < S.K[s.K_BORDER])
 
     def pieces(self) -> list[Block]:
         """What `blocks` was called in the release before."""
@@ -169,7 +175,7 @@ class Hooks:
         S = self.memory._state
         victims = list(dict.fromkeys(int(v) for v in values))
         for v in victims:
-            if not 0 <= v < len(S.V) or S.V[v, s.BLOCK] < 0 or not S.V[v, s.EVICTABLE] or S.V[v, s.PINS]:
+            if not 0 <= v < len(S.V) or not self.memory.can_go(v):
                 raise ValueError(f"value {v} cannot be evicted now")
         S.scratch[: len(victims)] = victims
         return len(victims)

@@ -60,14 +60,18 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
                     _free_later(to, number.pop(block.address), segment.stream, served[back] + 1, -1)
     prologue = len(to)
     last = dict.fromkeys(pools, -1) | {e.pool: at for at, e in enumerate(events) if e.action in _REQUESTS}
-    given_up = _given_up(snapshot, sum(segment.nbytes for segment in start), total_bytes)
+    line = ""  # of Python, the latest
+    emptied = empties(snapshot, total_bytes=total_bytes)
     for at, event in enumerate(events):
         if event.action in _REQUESTS:
             pool = pools[event.pool]
             to.within(pool, at, captures=event.pool[1] == 0)
             if clocked:
                 to.tick(1, at)
-            taken = to.take(event.nbytes, event.stream, at, place(event.frames) or _NOWHERE)
+            here = place(event.frames)
+            line = here or line
+            label = here or (f"{_NOWHERE}, after {line}" if line else _NOWHERE)
+            taken = to.take(event.nbytes, event.stream, at, label)
             if event.action == "alloc":
                 number[event.address] = taken
             continue
@@ -83,11 +87,25 @@ def of_snapshot(snapshot: Snapshot, *, total_bytes: int | None = None) -> Reques
                 # One tick more where a wait for all streams ended it: nothing else may end it before.
                 waited = back + 1 < len(events) and events[back + 1].action in _RETURNS
                 _free_later(to, freed, event.stream, served[back] + 1 - served[at] + waited, at)
-        elif event.action in _RETURNS and at not in given_up and (at == 0 or events[at - 1].action not in _RETURNS):
+        elif at in emptied:
             to.within(0, at)
             to.empty(at)
     to.within(0, len(events) - 1)
     return to.requests(prologue)
+
+
+def empties(snapshot: Snapshot, *, total_bytes: int | None = None) -> frozenset[int]:
+    """The events at which the program called empty_cache: the first of returns that the allocator did not make itself.
+
+    total_bytes: what the device had for the process, if known.
+    """
+    events = snapshot.events
+    given_up = _given_up(snapshot, sum(segment.nbytes for segment in rewind(snapshot)), total_bytes)
+    return frozenset(
+        at
+        for at, event in enumerate(events)
+        if event.action in _RETURNS and at not in given_up and (at == 0 or events[at - 1].action not in _RETURNS)
+    )
 
 
 def _pools(snapshot: Snapshot, start: Iterable[Segment]) -> dict[Pool, int]:

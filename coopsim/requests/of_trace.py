@@ -6,6 +6,7 @@ from typing import NamedTuple
 from coopsim.requests.requests import PHASES, Requests
 from coopsim.requests.writer import Writer
 from coopsim.trace import Trace
+from coopsim.trace.build import EMPTY_CACHE
 from coopsim.types import Phase
 
 _UNUSED = -1  #: in a layout: a block that holds nothing
@@ -24,8 +25,10 @@ def of_trace(trace: Trace, *, iterations: int = 1, layout: bool = True) -> Reque
     recorded = trace.header.get("memory_at_start") if layout else None
     number: dict[int, int] = {}  # by holder
     if recorded is not None:
+        streams = trace.header.get("streams_at_start", [0] * len(recorded))
         places = to.restore(
-            (total, 0, [(size, _label(trace, holds)) for size, holds in held]) for total, held in recorded
+            (total, stream, [(size, _label(trace, holds)) for size, holds in held])
+            for (total, held), stream in zip(recorded, streams, strict=True)
         )
         number = {recorded[s][1][b][1]: n for (s, b), n in places.items() if recorded[s][1][b][1] >= 0}
     sizes = trace.bytes.tolist()
@@ -43,9 +46,11 @@ def of_trace(trace: Trace, *, iterations: int = 1, layout: bool = True) -> Reque
         for storage in starts:
             if storage not in number:
                 number[storage] = to.take(sizes[storage], 0, first, str(trace.role[storage]), _AT_START)
-        for take, holder, nbytes, op, nth in _performed(trace):
+        for take, holder, nbytes, op, nth, empties in _performed(trace):
             if op >= 0:
                 to.step, to.phase = iteration * trace.n_steps + steps[op], phases[op]
+            if empties:
+                to.empty(first + op)
             if not nbytes:
                 continue
             if take:
@@ -70,7 +75,7 @@ def _label(trace: Trace, holds: int) -> str | None:
 
 
 class _Request(NamedTuple):
-    """Memory is taken for `holder`, or given back.
+    """Memory is taken for `holder`, or given back; or the program empties the cache.
 
     holder: a storage; or, below 0, -1 - k for temporary k of op `op`. op: -1 before the first. nth: how many of this
     op's requests took memory before this one.
@@ -81,6 +86,7 @@ class _Request(NamedTuple):
     bytes: int
     op: int
     nth: int
+    empties: bool = False
 
 
 def _performed(trace: Trace) -> Iterator[_Request]:
@@ -95,7 +101,9 @@ def _performed(trace: Trace) -> Iterator[_Request]:
     sizes, creates = trace.bytes.tolist(), trace.creates.rows()
     requests, temporaries = trace.requests.rows(), trace.temporaries.rows()
     for op in range(-1, trace.n_ops):
-        if op >= 0:
+        if op >= 0 and trace.name[op] == EMPTY_CACHE:
+            yield _Request(False, 0, 0, op, 0, empties=True)
+        elif op >= 0:
             codes = requests[op] or _in_order(len(creates[op]), temporaries[op])
             yield from _of_op(op, codes, creates[op], sizes)
         for storage in frees[op + 1]:

@@ -6,19 +6,21 @@ Started by site/sitecustomize.py. Nothing heavy is imported before the script it
 import atexit
 import ctypes
 import functools
-import importlib
 import json
 import os
 import signal
 import sys
 import traceback
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coopsim.script import places
+from coopsim.script import guest, places
 from coopsim.script.imports import AfterImport
 from coopsim.script.ranks import launcher
 from coopsim.script.task import FOLDER, Task
+
+if TYPE_CHECKING:
+    from coopsim.script.watch import Watch
 
 _PR_SET_PDEATHSIG = 1  #: of Linux's prctl
 
@@ -28,18 +30,18 @@ def install() -> None:
     if FOLDER not in os.environ or any("compile_worker" in word for word in sys.orig_argv):
         return
     task, folder = Task.here()
-    session = _Session(task, folder)
+    process = _Process(task, folder)
     if task.ranks:
         _end_with_parent()
     else:
         stop = functools.partial(launcher.stop_before_workers, folder=folder)
         sys.meta_path.insert(0, AfterImport(launcher.API, stop))
-    sys.meta_path.insert(0, AfterImport("torch", session.begin))
-    sys.meta_path.insert(0, AfterImport("torch._dynamo", session.dynamo))
-    sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", session.kernels))
-    sys.excepthook = session.uncaught
-    os.register_at_fork(after_in_child=session.forget)
-    atexit.register(session.end)
+    sys.meta_path.insert(0, AfterImport("torch", process.begin))
+    sys.meta_path.insert(0, AfterImport("torch._dynamo", process.dynamo))
+    sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", process.kernels))
+    sys.excepthook = process.uncaught
+    os.register_at_fork(after_in_child=process.forget)
+    atexit.register(process.end)
 
 
 def _end_with_parent() -> None:
@@ -57,13 +59,13 @@ def _passes_through(package: str, error: BaseException) -> bool:
     return any(frame.f_globals.get("__name__", "").split(".")[0] == package for frame in frames)
 
 
-class _Session:
+class _Process:
     """One process of the script."""
 
     def __init__(self, task: Task, folder: str) -> None:
         self._task, self._folder = task, folder
-        self._watch: Any = None
-        self._guest: Any = None
+        self._watch: Watch | None = None
+        self._guest: guest.Guest | None = None
         self._error: dict[str, str] | None = None
 
     def begin(self, _torch: ModuleType) -> None:
@@ -73,15 +75,14 @@ class _Session:
 
             imagined.install(self._task)
 
-        guest = importlib.import_module(self._task.guest) if self._task.guest else None
-        if guest is not None and hasattr(guest, "prepare"):
-            guest.prepare(self._task.told)
+        made = guest.make(self._task.guest, self._task.told) if self._task.guest else None
         if self._task.card:
             from coopsim.script.watch import Watch
 
             self._watch = Watch(self._task)
-        if guest is not None:
-            self._guest = guest.begin(self._watch, self._task.told)
+        if made is not None:
+            made.begin(self._watch)
+            self._guest = made  # only one that has begun is asked for a report
 
     def dynamo(self, _: ModuleType) -> None:
         """torch._dynamo is there."""
@@ -112,7 +113,7 @@ class _Session:
     def forget(self) -> None:
         """This is a fork of the process (a worker that loads data): it leaves no report."""
         atexit.unregister(self.end)
-        if hasattr(self._guest, "forget"):  # first: its modes were entered last
+        if self._guest is not None:  # first: its modes were entered last
             self._guest.forget()
         if self._watch is not None:
             self._watch.forget()

@@ -84,14 +84,14 @@ class Kinds:
 
     def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._made_in_steps.append(self._ledger.newest)
-        for group in optimizer.param_groups:
+        for group in getattr(optimizer, "param_groups", ()):
             for parameter in group["params"]:
                 self._assign(parameter, Role.PARAMETER)
                 self._assign(parameter.grad, Role.GRADIENT)
 
     def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._made_in_steps.append(self._ledger.newest)
-        for tensor in roles.within(list(optimizer.state.values())):
+        for tensor in roles.within(getattr(optimizer, "state", {})):
             self._assign(tensor, Role.OPTIMIZER_STATE)
 
     def _assign(self, value: Any, role: Role) -> None:

@@ -1,4 +1,4 @@
-"""Lets the library watch a script's ops (observe/interpose): the card's rates, the clock, and what stays with Python."""
+"""Lets the library watch a script's ops (observe/interpose): rates of the card, the clock, and what Python watches."""
 
 import ctypes
 from collections.abc import Callable

@@ -15,6 +15,7 @@ from coopsim.observe.effects import tensors
 from coopsim.observe.native import NativeLedger
 from coopsim.observe.storages import Ledger, Storage
 from coopsim.observe.torch_private import tree_leaves, tree_map
+from coopsim.phantom.control import Control
 
 _MOST = 1 << 16  #: elements
 BEGINS = "aten::arange"
@@ -26,6 +27,7 @@ class Positions:
     def __init__(self, ledger: Ledger | NativeLedger) -> None:
         self._ledger = ledger
         self._known: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self._control = Control()
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Are its values those that a card would have?"""
@@ -56,13 +58,13 @@ class Positions:
         )
 
     def _compute(self, func: Any, args: Any, kwargs: dict[str, Any], results: list[torch.Tensor]) -> None:
-        args, kwargs = tree_map(_on_host, (args, kwargs))
+        args, kwargs = tree_map(on_host, (args, kwargs))
         values = [v for v in tree_leaves(func(*args, **kwargs)) if isinstance(v, torch.Tensor)]
         if [(v.shape, v.dtype) for v in values] != [(r.shape, r.dtype) for r in results]:
             return
         for value, result in zip(values, results, strict=True):
             value = value.contiguous()
-            ctypes.memmove(result.data_ptr(), value.data_ptr(), value.numel() * value.element_size())
+            self._control.write(result.data_ptr(), value.data_ptr(), value.numel() * value.element_size())
             self._set(result, known=True)
 
     def _set(self, tensor: torch.Tensor, *, known: bool) -> None:
@@ -72,7 +74,7 @@ class Positions:
             self._ledger.set_known(tensor, known=known)
 
 
-def _on_host(value: Any) -> Any:
+def on_host(value: Any) -> Any:
     """The same tensor in the host's memory: the phantom's is there, too, and is copied as it lies."""
     if isinstance(value, torch.device):
         return torch.device("cpu")

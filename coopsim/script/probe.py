@@ -1,6 +1,7 @@
 """A process on the phantom GPU that makes recorded requests of PyTorch's allocator, on cards of many sizes.
 
-python -m coopsim.script.probe REQUESTS LOW HIGH prints the smallest memory that serves them.
+python -m coopsim.script.probe REQUESTS LOW HIGH PART prints the smallest memory that serves them, where the allocator
+may take that part of it.
 """
 
 import os
@@ -16,12 +17,13 @@ from coopsim.script import smallest
 
 def main() -> None:
     """Serve one question and end the process."""
-    requests, low, high = np.load(sys.argv[1]).tolist(), int(sys.argv[2]), int(sys.argv[3])
+    requests, low, high, part = np.load(sys.argv[1]).tolist(), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
     device = Control()
     torch.cuda.init()  # type: ignore[no-untyped-call]
+    context = device.used_bytes
 
     def served(nbytes: int) -> bool:
-        device.set_total(nbytes)
+        device.set_total(min(nbytes, context + int(part * nbytes)))
         return _serve(requests)
 
     print(smallest.smallest(served, low, high)[0], flush=True)

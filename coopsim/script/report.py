@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from coopsim.script import margin
 from coopsim.text import human
 
 Outcome = Literal["ok", "oom"]
@@ -25,6 +26,7 @@ class OutOfMemory:
 
     `place` is the user's line (file:line); `op` and `module` what was running. `held_bytes` are the live bytes by role;
     "other" there is memory of no tensor: workspaces and temporaries. `largest` are the largest groups.
+    `memory_fraction` is the part of the card to which the script limits PyTorch's allocator; None: all of it.
     """
 
     place: str
@@ -39,6 +41,7 @@ class OutOfMemory:
     device_free_bytes: int
     held_bytes: dict[str, int]
     largest: list[Held]
+    memory_fraction: float | None = None
 
     @classmethod
     def of(cls, found: dict[str, Any]) -> "OutOfMemory":
@@ -69,6 +72,8 @@ class Report:
     Of a job of `world_size` ranks, `ranks_per_node` of them on a machine of `cards_per_node`, `ranks` holds a report of
     each that was run, and the rest is that of one of them: of those that ran out of memory, or else of all, the one
     that reserved most. `nccl_bytes` is an estimate of what NCCL took.
+    `managed_bytes` is the most managed memory there was, which moves between host and card and is in no other figure.
+    `memory_fraction` is the part of the card to which the script limits PyTorch's allocator; None: all of it.
     `peak_by_kind` is what the peak of allocated memory is of (kinds.py). `pipeline` is the number of ranks of the
     pipeline of which this was run as a stage (else 0), `alike` are those that were not run because they are taken to be
     like this one, `between` those that lie between it and the next one that was run.
@@ -103,12 +108,34 @@ class Report:
     ranks_per_node: int = 1
     cards_per_node: int = 1
     nccl_bytes: int = 0
+    managed_bytes: int = 0
+    memory_fraction: float | None = None
     peak_by_kind: dict[str, int] = field(default_factory=dict)
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
+
+    @property
+    def needs_bytes(self) -> int:
+        """The least memory of a card with which it trains, context included; without `--fit`, what that is at least.
+
+        Above the peak of allocated bytes it is a few MiB, as the allocator empties its cache before it gives up.
+        """
+        least = self.context_bytes + self.peak_allocated_bytes + self.nccl_bytes
+        return self.smallest_memory_bytes or least
+
+    @property
+    def too_close_to_call(self) -> bool:
+        """Does it need so nearly what the card has that a real card may decide otherwise? Known where it trained."""
+        known = self.outcome == "ok" or self.smallest_memory_bytes is not None
+        return known and margin.is_close(self.needs_bytes, self.memory_bytes)
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """What PyTorch's allocator may take of the card, where the script limits it."""
+        return None if self.memory_fraction is None else int(self.memory_fraction * self.memory_bytes)
 
     @property
     def reserved_but_unallocated(self) -> float:
@@ -119,6 +146,7 @@ class Report:
         """For JSON; until the next release also with an old name."""
         part = self.reserved_but_unallocated
         own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
+        own["too_close_to_call"] = self.too_close_to_call
         del own["guest"]
         if not self.ranks:
             return own | {"ranks": [{key: own[key] for key in own if key != "ranks"}]}

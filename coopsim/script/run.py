@@ -7,7 +7,10 @@ from typing import Any
 
 from coopsim.observe.errors import CaptureError
 from coopsim.script import start
+from coopsim.script.ranks import launcher, world
+from coopsim.script.ranks.job import run as ranks_of
 from coopsim.script.report import OutOfMemory, Report
+from coopsim.script.running import Running
 from coopsim.script.script import Script
 from coopsim.script.task import Task
 
@@ -18,21 +21,28 @@ _STATISTICS = (
 )
 
 
-def run(script: Script, *, snapshot: Path | None = None, requests: Path | None = None) -> Report:
+def run(
+    script: Script,
+    *,
+    snapshot: Path | None = None,
+    requests: Path | None = None,
+    running: Running | None = None,
+) -> Report:
     """Run a script to its end.
 
     `snapshot`: write a memory snapshot of PyTorch's there, of the moment when memory ran out, or else of the end.
     `requests`: write what was asked of the allocator there (requests.py), if there were not too many.
+    `running`: gets the processes, so that another thread can end them.
     Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if
     there can be no phantom GPU here.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
     task = replace(task, guest=script.guest, told=script.told)
-    world, ran = start.run(script, task)
-    if world is None:
+    job, ran = _start(script, task, running or Running())
+    if job is None:
         return _report(script, ran[0])
-    about: dict[str, Any] = {"world_size": world.size, "ranks_per_node": world.per_node, "cards_per_node": world.cards}
+    about: dict[str, Any] = {"world_size": job.size, "ranks_per_node": job.per_node, "cards_per_node": job.cards}
     said, failed = [], []
     for one in ran:
         try:
@@ -45,6 +55,23 @@ def run(script: Script, *, snapshot: Path | None = None, requests: Path | None =
     return replace(most, ranks=tuple(said))
 
 
+def _start(script: Script, task: Task, running: Running) -> tuple[world.World | None, list[start.Ran]]:
+    """Run the command to its end; if it is a launcher, the ranks that it would start. No world: it is one program."""
+    if script.world_size is not None and script.is_python:
+        job = world.of_size(script.world_size)
+        return ranks_of(script, task, launcher.Launch.of(script.words(), job), job, running)
+    launch, ran = start.program(script, task, running)
+    if launch is not None:
+        job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
+        return ranks_of(script, task, launch, job, running)
+    if ran.code == 0 and (script.world_size is not None or script.ranks is not None):
+        option = "--world" if script.world_size is not None else "--ranks"
+        raise CaptureError(
+            f"{option}: {script.title} starts no ranks; name a launcher (torchrun), or the script itself with --world N"
+        )
+    return None, [ran]
+
+
 def guests(script: Script) -> list[dict[str, Any]]:
     """Run a script to its end, as one program, on the phantom GPU or this machine's own devices.
 
@@ -53,7 +80,7 @@ def guests(script: Script) -> list[dict[str, Any]]:
     """
     task = Task(script.card, script.precision, traceback=script.traceback, guest=script.guest, told=script.told)
     task = replace(task, explains=False)
-    launch, ran = start.program(script, task)
+    launch, ran = start.program(script, task, Running())
     if launch is not None:
         n = launch.world.size
         ranks = f"{n} ranks" if n > 1 else "a rank"
@@ -95,6 +122,8 @@ def _report(script: Script, ran: start.Ran) -> Report:
         "peak_requested_bytes",
         "peak_device_bytes",
         "nccl_bytes",
+        "managed_bytes",
+        "memory_fraction",
     )
     return Report(
         command=list(script.command),
@@ -126,7 +155,7 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title)
-    _, ran = start.run(script, task)
+    _, ran = _start(script, task, Running())
     code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
         _explain(script, code, reports)
@@ -142,8 +171,9 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
 def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     """Raise CaptureError if the script failed, with all that is known of why."""
     for report in reports:
-        if report.get("compile_unmet"):  # the script may have swallowed that, and gone on without
-            raise CaptureError(report["compile_unmet"])
+        unmet = report.get("compile_unmet") or report.get("unmet")
+        if unmet:  # the script may have swallowed that, and gone on without
+            raise CaptureError(unmet)
     if code == 0:
         return
     for report in reports:

@@ -42,14 +42,19 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
         if first.outcome == "oom":
             first, again = run(script.with_memory(ENDLESS), requests=requests), 2
     # Less than what was allocated at the peak cannot do; all that was taken of the card can.
-    low = first.context_bytes + first.peak_allocated_bytes
+    part = first.memory_fraction or 1.0
+    low = max(first.context_bytes + first.peak_allocated_bytes, int(first.peak_allocated_bytes / part))
+    high = first.peak_device_bytes
+    if first.memory_fraction is not None:
+        high = max(high, int(first.peak_reserved_bytes / part) + STEP)
     nccl = -(-first.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
     near = None
     if requests.exists():
-        near = guess(script.card, requests, low, first.peak_device_bytes - nccl)
+        near = guess(script.card, requests, low, high - nccl, part=part)
         near = near + nccl if near is not None else None
-    found, _ = smallest(trains, low, first.peak_device_bytes, near)
-    while first.compiled_graphs:  # when the collector runs differs from run to run, so the bounds are tried, too
+    found, _ = smallest(trains, low, high, near)
+    # Bounds are tried, too, where runs differ: by when the collector runs, or by a limit that the script may compute.
+    while first.compiled_graphs or first.memory_fraction is not None:
         if not trains(found):
             found, _ = smallest(trains, found + 1, 2 * found)
         elif trains(found - STEP):
@@ -82,12 +87,14 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
     return fitting * STEP, asked
 
 
-def guess(card: str, requests: Path, low: int, high: int, variables: Iterable[tuple[str, str]] = ()) -> int | None:
+def guess(
+    card: str, requests: Path, low: int, high: int, variables: Iterable[tuple[str, str]] = (), *, part: float = 1.0
+) -> int | None:
     """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be told.
 
-    `variables`: set in the environment, over ours.
+    `variables`: set in the environment, over ours. `part`: of the card's memory, what the allocator may take.
     """
-    command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high)]
+    command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high), str(part)]
     environment = os.environ | phantom.environment(card, total_bytes=high) | dict(variables)
     child = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)  # noqa: S603
     return int(child.stdout) if child.returncode == 0 and child.stdout.strip().isdecimal() else None

@@ -16,7 +16,7 @@ class Task:
     `steps` steps go into the trace, after `warmup` ones. `command` is what the trace says it was made with.
     `ranks` is "" unless the process is a rank of a job: "alone", "together" with the others, or a "stage" of a
     pipeline, alone but for what `messages` say (ranks/messages.py); then it is `rank` of `world`.
-    `guest` is a module with a function begin(watch, told), called once torch is there with what the guest is `told`;
+    `guest` is a module with a GUEST (guest.py), made once torch is there with what the guest is `told`;
     what its result's end() gives goes into the report.
     `explains` is off where running out of memory is nothing unusual: nobody looks at what was alive then.
     """

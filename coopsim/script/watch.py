@@ -15,6 +15,7 @@ from coopsim.observe import inductor, roles
 from coopsim.observe.costs import CostModel
 from coopsim.observe.device import Device, PhantomDevice
 from coopsim.observe.effects import tensors
+from coopsim.observe.native import NativeLedger
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.storages import Storage
 from coopsim.observe.torch_private import (
@@ -30,7 +31,7 @@ from coopsim.observe.torch_private import (
 )
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import clock, history, kinds, native, places, positions, stacks
+from coopsim.script import allocator, checks, clock, history, kinds, native, places, positions, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
@@ -42,6 +43,7 @@ from coopsim.types import Role
 _SIZES, _VALUES = "sizes", "values"
 Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
 _LARGEST = 8
+_VERSIONS = "torch", "transformers", "triton"
 
 
 class Watch:
@@ -63,9 +65,9 @@ class Watch:
         self._peaks = PeakWatch()
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         if not self._recorder.active and not task.trace:
-            native.install(self._device, model, time, where, kinds.OPS | {positions.BEGINS})
+            native.install(self._device, model, time, where, kinds.OPS | checks.OPS | {positions.BEGINS})
             self._recorder.native = True
-        self._recorder.__enter__()  # type: ignore[no-untyped-call]
+        self._recorder.__enter__()
         self._recording = None
         self._kinds = None if task.trace else Kinds(self._recorder)
         if self._kinds is not None:
@@ -76,6 +78,7 @@ class Watch:
             self._recording = TraceOfSteps(task, self._recorder)
         optimizers.register_optimizer_step_post_hook(self._stepped)
         call_when_initialized(self._device_is_up)
+        allocator.watch_fraction()
 
     def dynamo(self) -> None:
         """torch._dynamo is there."""
@@ -95,16 +98,15 @@ class Watch:
 
     def forget(self) -> None:
         """This process is a fork: watch no more."""
-        self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self._recorder.__exit__(None, None, None)
 
     def end(self) -> dict[str, Any]:
         """The report."""
-        self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        packages = ("torch", "transformers", "triton")
-        versions = {name: sys.modules[name].__version__ for name in packages if name in sys.modules}
+        self._recorder.__exit__(None, None, None)
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
-            "versions": versions,
+            "versions": {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules},
+            "unmet": allocator.unmet(),
         }
         if not found["used"]:
             return found
@@ -125,6 +127,8 @@ class Watch:
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
+            "managed_bytes": self._device.managed_bytes,
+            "memory_fraction": allocator.fraction(devices.index(stats)),
             "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
@@ -138,6 +142,8 @@ class Watch:
         }
 
     def _device_is_up(self) -> None:
+        if allocator.unmet():
+            sys.exit(2)  # no error of PyTorch's, which would be wrapped
         if self._task.explains:
             attach_oom_observer(self._out_of_memory)
         if self._task.snapshot:
@@ -202,6 +208,7 @@ class Watch:
                 "reserved_bytes": stats["reserved_bytes.all.current"],
                 "largest_free_block_bytes": max(free_blocks, default=0),
                 "device_free_bytes": torch.cuda.mem_get_info()[0],
+                "memory_fraction": allocator.fraction(device),
                 "held_bytes": dict(sorted(by_role.items(), key=lambda item: -item[1])),
                 "largest": [
                     {"role": role, "op": op, "module": module, "storages": len(sizes), "bytes": sum(sizes)}
@@ -232,12 +239,13 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.last_value: dict[str, str] | None = None
         self.positions = Positions(self.ledger)
         self._seen: Seen | None = None
+        self._checks = checks.Checks()
         self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: as `seen`
 
     @property
     def running(self) -> tuple[str, str]:
         """The op that began last, and its module."""
-        return self.ledger.running() if self.native else self._running
+        return self.ledger.running() if self.native and isinstance(self.ledger, NativeLedger) else self._running
 
     @property
     def seen(self) -> "Seen | None":
@@ -261,7 +269,8 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         takes_time = not clock.is_view(func)
         if takes_time:
             self._time.begin()
-        out = super().__torch_dispatch__(func, types, args, kwargs)
+        with self._checks.passed(func):
+            out = super().__torch_dispatch__(func, types, args, checks.with_known_size(func, args, kwargs or {}))
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
         self.positions.after(func, args, kwargs or {}, out, newest)

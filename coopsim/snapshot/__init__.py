@@ -1,6 +1,6 @@
 """PyTorch's memory snapshots (torch.cuda.memory._dump_snapshot), read without trusting them."""
 
-from coopsim.snapshot.model import Block, Event, Frame, Segment, Snapshot, read
+from coopsim.snapshot.model import Block, Event, Frame, Segment, Snapshot, read, require_history
 from coopsim.snapshot.unpickle import SnapshotError
 
-__all__ = ["Block", "Event", "Frame", "Segment", "Snapshot", "SnapshotError", "read"]
+__all__ = ["Block", "Event", "Frame", "Segment", "Snapshot", "SnapshotError", "read", "require_history"]

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.snapshot.unpickle import SnapshotError, load
+from coopsim.snapshot.written_by import UNKNOWN, Written, written_by
+from coopsim.text import human
 
 ACTIONS = frozenset(
     {"alloc", "free_requested", "free_completed", "oom", "segment_alloc", "segment_free"}
@@ -18,13 +20,14 @@ STATES = {"active_allocated": "allocated", "active_pending_free": "pending", "in
 #: The same of older versions, or of their documentation.
 STATES |= {"active_awaiting_free": "pending"}
 _LARGEST = 2**62
+_LINES = 2**31  #: no file has so many
 Pool = tuple[int, int]  #: PyTorch's id of a private pool (a CUDA graph's, or a MemPool)
 DEFAULT: Pool = (0, 0)  #: no private one
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A line of the program."""
+    """A line of the program; 0 where PyTorch could not tell which."""
 
     file: str
     line: int
@@ -70,13 +73,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One device's. `conf`: the string of PYTORCH_CUDA_ALLOC_CONF, as the process had it last."""
+    """One device's. `conf`: the string of PYTORCH_CUDA_ALLOC_CONF, as the process had it last. `written`: by what."""
 
     path: str
     device: int
     conf: str
     segments: tuple[Segment, ...]
     events: tuple[Event, ...]
+    written: Written = UNKNOWN
 
 
 def read(path: str | Path, *, device: int | None = None) -> Snapshot:
@@ -111,6 +115,18 @@ def read(path: str | Path, *, device: int | None = None) -> Snapshot:
         conf=reader.check(settings.get("PYTORCH_CUDA_ALLOC_CONF", ""), str, "PYTORCH_CUDA_ALLOC_CONF"),
         segments=tuple(sorted((reader.segment(s) for s in segments if s["device"] == device), key=lambda s: s.address)),
         events=tuple(reader.events(events)),
+        written=written_by(found, events),
+    )
+
+
+def require_history(snapshot: Snapshot) -> None:
+    """SnapshotError if the history has no request for memory, so that there is nothing to replay or to import."""
+    if any(event.action in ("alloc", "oom") for event in snapshot.events):
+        return
+    held = sum(segment.nbytes for segment in snapshot.segments)
+    raise SnapshotError(
+        f"{snapshot.path}: its history has no allocations, only what was there at its end ({human(held)} reserved); "
+        "call torch.cuda.memory._record_memory_history() at the start of the program"
     )
 
 
@@ -189,10 +205,17 @@ class _Reader:
         stack = []
         for frame in self.check(frames, list, "a stack"):
             self.check(frame, dict, "a frame")
-            key = str(frame.get("filename", "")), self.whole(frame, "line", 0), str(frame.get("name", ""))
+            key = str(frame.get("filename", "")), self.line(frame), str(frame.get("name", ""))
             stack.append(self._frames.setdefault(key, Frame(*key)))
         self._stacks[id(frames)] = frames, tuple(stack)
         return tuple(stack)
+
+    def line(self, frame: Mapping[str, Any]) -> int:
+        """A frame's line; 0 for the -1 that stands for none, as PyTorch writes it: signed, or without a sign."""
+        value = frame.get("line", 0)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise SnapshotError(f"{self._path}: line is {_shown(value)} where a number must be")
+        return value if 0 <= value < _LINES else 0
 
     def pool(self, value: Any) -> Pool:
         """A private pool's id, two numbers that are not negative; DEFAULT if there is none."""

@@ -14,6 +14,11 @@ _NODE = re.compile(r"(?:^|::)(\w+Backward\w*)::apply\(")
 _OP = re.compile(r"(?:^| )at::_ops::(\w+)::")
 
 
+def is_own(frame: Frame) -> bool:
+    """Is it a line of Python of the user's own? What lies in no folder of a library counts as such."""
+    return is_python(frame) and not any(part in frame.file for part in (*_LIBRARIES, *_OURS))
+
+
 @cache
 def place(frames: tuple[Frame, ...]) -> str:
     """The innermost line of Python that is of the user's own, as file:line function.
@@ -21,14 +26,18 @@ def place(frames: tuple[Frame, ...]) -> str:
     If there is none, as in the threads of a backward pass, the node of autograd that ran and the op that it called; if
     none of these either, the innermost line of a library; "" if the stack has no line of Python.
     """
-    python = [f for f in frames if _is_python(f) and not any(part in f.file for part in _OURS)]
+    python = [f for f in frames if is_python(f) and not any(part in f.file for part in _OURS)]
     own = next((f for f in python if not any(part in f.file for part in _LIBRARIES)), None)
     line = own or (python[0] if python else None)
     ran = "" if own else _backward(frames)
-    return ran or (f"{PurePath(line.file).name}:{line.line} {line.name}" if line is not None else "")
+    if ran or line is None:
+        return ran
+    file = PurePath(line.file).name
+    return f"{file}:{line.line} {line.name}" if line.line else f"{file} {line.name}"  # the line is not known
 
 
-def _is_python(frame: Frame) -> bool:
+def is_python(frame: Frame) -> bool:
+    """Is it a line of Python?"""
     return frame.file.endswith(".py") or frame.file.startswith("<ipython-input")
 
 

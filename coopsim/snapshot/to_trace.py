@@ -1,37 +1,50 @@
 """A trace of what a memory snapshot knows: sizes, lifetimes, streams and the lines of the program that asked."""
 
+from collections.abc import Collection
 from pathlib import PurePath
+from typing import Any
 
-from coopsim.snapshot.model import Snapshot
+from coopsim.snapshot.model import DEFAULT, Snapshot
 from coopsim.snapshot.place import place
 from coopsim.snapshot.rewind import rewind
 from coopsim.trace import Trace
-from coopsim.trace.build import TraceBuilder
+from coopsim.trace.build import EMPTY_CACHE, TraceBuilder
 from coopsim.types import Role
 
 
-def to_trace(snapshot: Snapshot) -> Trace:
+def to_trace(snapshot: Snapshot, emptied: Collection[int] = ()) -> Trace:
     """One op for each request that the history has, with no cost; blocks from before it are there at the start.
 
+    emptied: the events at which the program called empty_cache, an op of its own.
+
     Which storage was computed from which, and how long that took, no snapshot says: `dependencies` in the header is
-    `unknown`, and nothing of such a trace can be evicted. What waited for other streams goes when it came back.
+    `unknown`, and nothing of such a trace can be evicted. What waited for other streams goes when it came back. The
+    segments at the start are in the header as those of a recorded trace are (docs/capture.md), with their streams, if
+    cudaMalloc made them all and none is of a private pool.
     """
     builder = TraceBuilder()
     held: dict[int, int] = {}
-    for segment in rewind(snapshot):
+    start = rewind(snapshot)
+    for segment in start:
         for block in segment.blocks:
             if block.state != "free":
                 held[block.address] = builder.storage(block.requested_bytes or block.nbytes, alive_at_start=True)
-    for event in snapshot.events:
-        if event.action == "alloc":
+    layout = [(s.nbytes, [(b.nbytes, held.get(b.address, -1)) for b in s.blocks]) for s in start]
+    streams = [s.stream for s in start]
+    for at, event in enumerate(snapshot.events):
+        if at in emptied:
+            builder.op(EMPTY_CACHE)
+        elif event.action == "alloc":
             held[event.address] = storage = builder.storage(event.nbytes, Role.ACTIVATION)
             builder.op("alloc", creates=[storage], module=place(event.frames), stream=event.stream)
         elif event.action == "free_completed":
             builder.free(held.pop(event.address))
-    header = {
+    header: dict[str, Any] = {
         "model": PurePath(snapshot.path).name,
         "source": "torch memory snapshot",
         "dependencies": "unknown",
         "allocator": {"conf": snapshot.conf},
     }
+    if not any(s.expandable or s.pool != DEFAULT for s in start):
+        header |= {"memory_at_start": layout, "streams_at_start": streams}
     return builder.build(header)

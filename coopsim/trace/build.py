@@ -8,6 +8,9 @@ import numpy as np
 from coopsim.trace.table import Ints, Ragged, Trace
 from coopsim.types import OpId, Phase, Role, StorageId
 
+#: The op that calls torch.cuda.empty_cache, in imported histories: it has no operands.
+EMPTY_CACHE = "empty_cache"
+
 
 class TraceBuilder:
     """Collects storages, ops and frees; `build` returns the trace.

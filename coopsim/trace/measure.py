@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coopsim.types import Role
+from coopsim.types import Phase, Role
 
 if TYPE_CHECKING:
     from coopsim.trace.table import Trace
@@ -88,3 +88,11 @@ def info(trace: "Trace") -> dict[str, Any]:
         # the layout of the start is for performing the trace, and long
         "header": {key: value for key, value in trace.header.items() if key != "memory_at_start"},
     }
+
+
+def saved_for_backward(trace: "Trace") -> set[int]:
+    """Storages that a backward pass reads or updates, and that were made in a forward pass or there at the start."""
+    made_in = {storage: phase for phase, row in zip(trace.phase, trace.creates, strict=True) for storage in row}
+    uses = zip(trace.phase, trace.reads, trace.mutates, strict=True)
+    used = {storage for phase, *rows in uses if phase == Phase.BACKWARD for row in rows for storage in row}
+    return {storage for storage in used if made_in.get(storage, Phase.FORWARD) == Phase.FORWARD}

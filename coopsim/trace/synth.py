@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from coopsim.errors import unknown
 from coopsim.trace.build import TraceBuilder
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, Phase, Role
+from coopsim.types import MIB, CoopsimError, Phase, Role
 
-MIB = 1 << 20
 CHEAP, EXPENSIVE = "aten.relu.default", "aten.mm.default"
 
 

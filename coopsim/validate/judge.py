@@ -22,6 +22,8 @@ class Judge:
         header = schedule.header
         self.program = Program(trace)
         self.ok = header["outcome"] == Outcome.OK
+        unsaved = header.get("choices", {}).get("dead") == "unsaved"  # what was missing may go again, though held
+        self.only_once_dropped = {Action.FREE} if unsaved else {Action.FREE, Action.RELEASE}
         allocator = header["allocator"]
         self.memory = Memory(header["budget_bytes"], GRANULE[allocator], allocator in SEGMENTED, self.fault)
         self.steps_per_iteration = trace.n_steps
@@ -186,7 +188,7 @@ class Judge:
             self.fault(Reason.HALF_MADE, f"{name} goes before the op has run that makes it")
         elif action != Action.FREE and (value[0] < 0 or value in self.program.non_evictable):
             self.fault(Reason.NOT_EVICTABLE, f"{name} must stay until it is freed")
-        elif action != Action.EVICT and value[0] >= 0 and self.held(value):
+        elif action in self.only_once_dropped and value[0] >= 0 and self.held(value):
             self.fault(Reason.TOO_EARLY, f"the program still holds {name} after op {self.next_op - 1}")
         self.reserved.pop(content, None)
         self.temporaries.pop(content, None)

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from coopsim import trace
-from coopsim.capture import CaptureError, capture
+from coopsim.capture import CaptureError, Job, capture
 from coopsim.phantom import profiles
 from experiments.gpu import names
 
@@ -29,7 +29,7 @@ def main(model: str, folder: Path, batch: int | None) -> None:
     machine = json.loads((folder / names.MACHINE).read_text())["machine"]
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch, "trace.parquet")
-        capture(model, file, card=card_of(machine["gpu"]), batch=batch, steps=names.steps(model))
+        capture(Job(model, file, card=card_of(machine["gpu"]), batch=batch, steps=names.steps(model)))
         recorded = trace.load(file)
     header = dict(recorded.header) | {"machine": machine | {"phantom": True}}
     trace.save(dataclasses.replace(recorded, header=header), folder / names.phantom(model))

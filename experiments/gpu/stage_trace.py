@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from coopsim import trace
-from coopsim.capture import capture
+from coopsim.capture import Job, capture
 from experiments.gpu import machine, names
 
 
@@ -16,7 +16,7 @@ def main(model: str, folder: Path, batch: int | None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch, "trace.parquet")
         start = {"date": machine.now(), "nvidia_smi": machine.clocks()}
-        capture(model, file, device="cuda", batch=batch, steps=names.steps(model))
+        capture(Job(model, file, device="cuda", batch=batch, steps=names.steps(model)))
         recorded = trace.load(file)
     facts = machine.facts() | start
     stamp = facts | {"date_end": machine.now(), "nvidia_smi_end": machine.clocks()}

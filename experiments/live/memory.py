@@ -88,12 +88,12 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     import torch
 
     from coopsim.live.arena.library import Arena
-    from coopsim.live.budget import Budget, hosts
+    from coopsim.live.budget import Budget, host_next
     from coopsim.live.session import Session
     from experiments.live import train
 
     if arena:
-        hosts.append(lambda: Session(None, POLICY, plan=path, arena=Arena()))
+        host_next(lambda: Session(None, POLICY, plan=path, arena=Arena()))
 
     gc.collect()
     torch.cuda.empty_cache()

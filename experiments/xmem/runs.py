@@ -13,7 +13,7 @@ from typing import Any
 
 from records import Record
 
-from coopsim import capture, phantom
+from coopsim import observe, phantom, script
 from coopsim.phantom import build
 
 HERE = Path(__file__).parent
@@ -65,7 +65,8 @@ class Journal:
     def _inputs(self) -> str:
         """Everything that a result depends on besides its record: when it changes, all is run again."""
         h = hashlib.blake2b(digest_size=8)
-        for file in (HERE / "train.py", HERE / "models.py", *sorted(Path(capture.__path__[0]).rglob("*.py"))):
+        ours = (file for package in (observe, script) for file in sorted(Path(package.__path__[0]).rglob("*.py")))
+        for file in (HERE / "train.py", HERE / "models.py", *ours):
             h.update(file.read_bytes())
         h.update(json.dumps([versions(), build.libraries().name, self.fit]).encode())
         return h.hexdigest()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coopsim import phantom
-from coopsim.capture import capture
+from coopsim.capture import Job, capture
 from coopsim.phantom import build
 
 #: These are programs for users' hands, not modules with doctests.
@@ -51,7 +51,7 @@ def record(phantom_gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Recor
     def run(text: str, **options: Any) -> Path:
         folder = tmp_path_factory.mktemp("program")
         (folder / "program.py").write_text(text)
-        capture(f"{folder / 'program.py'}:step", folder / "out.parquet", **options)
+        capture(Job(f"{folder / 'program.py'}:step", folder / "out.parquet", **options))
         return folder / "out.parquet"
 
     return run

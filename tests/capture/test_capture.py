@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coopsim.capture import capture
+from coopsim.capture import Job, capture
 from coopsim.phantom import wheel
 from coopsim.replay import replay
 from coopsim.trace import Trace, load, measure
@@ -254,9 +254,11 @@ def test_committed_trace(file: str, tmp_path: Path) -> None:
             pytest.skip(f"recorded with {package} {entry[package]}, here is {here}")
     target = entry["command"].split()[2]
     capture(
-        str(TRACES.parent / target) if ".py:" in target else target,
-        tmp_path / file,
-        steps=committed.header["steps_recorded"],
+        Job(
+            str(TRACES.parent / target) if ".py:" in target else target,
+            tmp_path / file,
+            steps=committed.header["steps_recorded"],
+        )
     )
     assert load(tmp_path / file).content_hash == entry["content_hash"]
 

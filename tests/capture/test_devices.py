@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coopsim import phantom, trace
-from coopsim.capture import CaptureError, capture, fake
+from coopsim.capture import CaptureError, Job, capture, fake
 from coopsim.observe.cost_table import read
 from tests.conftest import ROOT
 
@@ -59,7 +59,7 @@ def test_a_real_gpu_is_rehearsed_on_the_phantom(record, tmp_path: Path) -> None:
 def test_no_gpu_is_said_in_one_line(phantom_gpu: None, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(STEP)
     with pytest.raises(CaptureError, match=r"torch cannot be imported here, which a real GPU needs|finds no GPU"):
-        capture(f"{tmp_path / 'program.py'}:step", tmp_path / "T", device="cuda")
+        capture(Job(f"{tmp_path / 'program.py'}:step", tmp_path / "T", device="cuda"))
     assert not (tmp_path / "T").exists()
 
 
@@ -123,9 +123,9 @@ def test_bad_tables_of_temporaries(text: str, tmp_path: Path) -> None:
     table = tmp_path / "table.json"
     table.write_text(text)
     with pytest.raises(CaptureError, match=r"table.json: no table of temporaries"):
-        capture("unet", tmp_path / "t.parquet", temporaries_from=table)
+        capture(Job("unet", tmp_path / "t.parquet", temporaries_from=table))
     with pytest.raises(CaptureError, match="a real GPU's temporaries are seen"):
-        capture("unet", tmp_path / "t.parquet", temporaries_from=table, device="cuda")
+        capture(Job("unet", tmp_path / "t.parquet", temporaries_from=table, device="cuda"))
     assert list(tmp_path.iterdir()) == [table]
 
 

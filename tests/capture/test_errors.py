@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.capture import CaptureError, OutOfMemory, capture, target
+from coopsim.capture import CaptureError, Job, OutOfMemory, capture, target
 
 StepFile = Callable[[str], str]
 
 
 def refused(target: str, tmp_path: Path, **options) -> str:
     with pytest.raises(CaptureError) as caught:
-        capture(target, tmp_path / "out.parquet", **options)
+        capture(Job(target, tmp_path / "out.parquet", **options))
     assert [p.name for p in tmp_path.iterdir() if "out" in p.name] == []
     message = str(caught.value)
     assert "\n" not in message
@@ -43,7 +43,7 @@ def test_missing_file_and_function(tmp_path: Path, step_file: StepFile) -> None:
 )
 def test_bad_options(options: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=message):
-        capture("bert-large", tmp_path / "out.parquet", **options)
+        capture(Job("bert-large", tmp_path / "out.parquet", **options))
 
 
 def test_batch_is_for_models(tmp_path: Path, step_file: StepFile) -> None:
@@ -74,7 +74,7 @@ def test_out_of_memory(tmp_path: Path, step_file: StepFile) -> None:
         "import torch\ndef step():\n    return [torch.empty(8 << 30, dtype=torch.uint8, device='cuda') for _ in 'ab']\n"
     )
     with pytest.raises(OutOfMemory) as caught:
-        capture(target, tmp_path / "out.parquet", card="rtx-3060")
+        capture(Job(target, tmp_path / "out.parquet", card="rtx-3060"))
     assert caught.value.exit_code == 3
     assert str(caught.value) == (
         "out of memory at train.py:3: the NVIDIA GeForce RTX 3060 has 11.75 GiB, of which 160 MiB are the context's; "

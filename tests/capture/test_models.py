@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.capture import capture, models
+from coopsim.capture import Job, capture, models
 from coopsim.trace import load
 from tests.conftest import ROOT
 
@@ -168,7 +168,7 @@ def test_batches_are_the_authors() -> None:
 @pytest.mark.usefixtures("phantom_gpu")
 def test_choices_are_recorded(tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    capture("swin-t", out, batch=2, optimizer="momentum", amp="bf16", attention="sdpa")
+    capture(Job("swin-t", out, batch=2, optimizer="momentum", amp="bf16", attention="sdpa"))
     trace = load(out)
     header = {key: trace.header[key] for key in ("batch", "optimizer", "amp", "attention", "command")}
     assert header == {
@@ -180,6 +180,22 @@ def test_choices_are_recorded(tmp_path: Path) -> None:
     }
     assert any("scaled_dot_product" in name for name in trace.name)
     assert "optimizer_state" in trace.role
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_gradients_are_dropped_or_zeroed(tmp_path: Path) -> None:
+    """Dropped, each step makes them; zeroed, they are there at the start and updated: added to, then zeroed."""
+    made, updated = {}, {}
+    for how in ("dropped", "zeroed"):
+        capture(Job("bilstm", tmp_path / how, batch=2, gradients=how))  # type: ignore[arg-type]
+        trace = load(tmp_path / how)
+        assert trace.header.get("gradients", "dropped") == how
+        gradients = {s for s, role in enumerate(trace.role) if role == "gradient"}
+        made[how] = len(gradients & {s for row in trace.creates for s in row})
+        updated[how] = len(gradients & {s for row in trace.mutates for s in row})
+    assert made["dropped"] >= 10
+    assert updated["zeroed"] == made["dropped"]
+    assert made["zeroed"] == 0
 
 
 def test_defaults() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.capture import capture
+from coopsim.capture import Job, capture
 from coopsim.phantom import wheel
 from coopsim.trace import load
 from tests.conftest import ROOT
@@ -36,7 +36,7 @@ def check(path: Path, on_phantom) -> None:
 )
 @pytest.mark.usefixtures("phantom_gpu")
 def test_two_small_runs(model: str, options: dict[str, object], tmp_path: Path, on_phantom) -> None:
-    capture(model, tmp_path / "t.parquet", **options)
+    capture(Job(model, tmp_path / "t.parquet", **options))
     check(tmp_path / "t.parquet", on_phantom)
 
 

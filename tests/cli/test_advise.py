@@ -150,9 +150,8 @@ def test_from_which_size_on_recomputation_works(step: Path, coopsim: Any) -> Non
 
 
 def test_a_policy_does_what_a_replay_says(coopsim: Any) -> None:
-    """BERT-Large in 30 % of its peak under DTR: two steps fit, ten do not."""
+    """BERT-Large in 30 % of its peak: ten steps, or what a plan costs once there is one."""
     nbytes = 3 * peak_bytes(load(BERT), 512) // 10
-    assert measure(load(BERT), "dtr-oneflow", nbytes, options=ReplayOptions(2))["outcome"] == "ok"
     policies = {
         p["policy"]: p for p in json.loads(coopsim("advise", BERT, "--memory", f"{nbytes}B", "--json").out)["policies"]
     }
@@ -160,7 +159,8 @@ def test_a_policy_does_what_a_replay_says(coopsim: Any) -> None:
         row = json.loads(coopsim("replay", BERT, "--policy", name, "--budget", f"{nbytes}B", "--json").out)
         assert policies[name]["steps"] == row["steps"]
         assert (policies[name]["outcome"], policies[name]["overhead"]) == (row["outcome"], row["overhead"])
-    assert policies["dtr-oneflow"]["outcome"] == "oom"
+    assert policies["dtr-oneflow"]["outcome"] == "ok"
+    assert policies["dtr-oneflow"]["overhead"] > policies["coop"]["overhead"]
     two, ten = (measure(load(BERT), "foresight", nbytes, options=ReplayOptions(k)) for k in (2, 10))
     planned = (ten["total_cost_ns"] - two["total_cost_ns"]) / (8 * two["base_cost_ns"] / 2)
     assert policies["foresight"]["overhead"] == pytest.approx(planned)

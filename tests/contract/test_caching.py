@@ -80,16 +80,16 @@ def test_interpreted_is_the_same() -> None:
 
 
 def test_small_arrays_are_made_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coopsim.replay import once
+    from coopsim.allocators.caching.memory import CachingMemory
 
     wanted = digest(in_caching(make("synth:tree:4"), "coop", 0.6))
-    begin = once.CachingMemory.__init__
+    begin = CachingMemory.__init__
 
-    def small(self: once.CachingMemory, *arguments: object) -> None:
+    def small(self: CachingMemory, *arguments: object) -> None:
         begin(self, *arguments)  # type: ignore[arg-type]
         self.blocks = 16
 
-    monkeypatch.setattr(once.CachingMemory, "__init__", small)
+    monkeypatch.setattr(CachingMemory, "__init__", small)
     assert digest(in_caching(make("synth:tree:4"), "coop", 0.6)) == wanted
 
 

@@ -55,7 +55,7 @@ def test_a_mistyped_option_of_the_batch_is_said() -> None:
     def fails(script: Script) -> Any:
         raise CoopsimError(f"{script.command[-1]} is no option")
 
-    tried = trials.Trials(Script(("a.py",), card="t4"), runs.Runs(lambda _: None), place=fails)  # type: ignore[arg-type]
+    tried = trials.Trials(Script(("a.py",), card="t4"), runs.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]
     of = case.Case(tried, SimpleNamespace(trainer="", adds_up=False), Path())  # type: ignore[arg-type]
     assert not list(microbatches.find(of, batch.Batch(("a.py", "--bach={}"), 8)))
     assert tried.notes == ["micro-batches: the script fails with every batch that was tried: --bach=4 is no option"]

@@ -6,16 +6,15 @@ from typing import Any
 import torch
 
 from coopsim.live import make, observer, plan_file
-from coopsim.live.arena import placed
-from coopsim.live.arena.install import serve_cpu
+from coopsim.live.arena import library, placed
 from coopsim.live.arena.place import Places
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
-from coopsim.live.budget import Budget, hosts
+from coopsim.live.budget import Budget, host_next
 from coopsim.live.errors import LiveError
-from coopsim.observe.extension import Extension
 from coopsim.live.plan import Plan
 from coopsim.live.session import Session
+from coopsim.observe.extension import Extension
 from tests.live.compare import bits, plain
 from tests.live.programs import PROGRAMS
 
@@ -38,6 +37,13 @@ GIVE_DOUBLE = """  std::multiset<void*> doubles;
       return true;
     }
 """
+
+
+def serve_cpu(nbytes: int) -> library.Arena:
+    """An arena of so many bytes of the host's memory, in which PyTorch's tensors on the CPU lie from now on."""
+    if library.load().coopsim_arena_serve_cpu(nbytes):
+        raise MemoryError(f"no {nbytes} bytes")
+    return library.Arena(library.HOST)
 
 
 def record(name: str, share: float, path: str) -> dict[str, Any]:
@@ -67,7 +73,7 @@ def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
     session = Session(None, POLICY, "cpu", path, arena)
-    hosts.append(lambda: session)
+    host_next(lambda: session)
     budget, found, got = Budget(plan=path), [], []
     for i in range(steps):
         before = int(arena.stats.planned), int(arena.stats.placed)

@@ -55,7 +55,7 @@ def test_a_planned_step_costs_what_the_dry_run_does(name: str, ratio: float) -> 
     assert short.header["total_cost_ns"] == thrift.header["total_cost_ns"] + one_step
     again = (long.action == Action.RECOMPUTE) & (long.step == 2)
     program = program_of(trace)
-    plan = make(program, budget, _addresses(trace, budget), in_place=True)
+    plan = make(program, budget, _addresses(trace, budget))
     assert plan is not None
     assert one_step == trace.cost_ns.sum() + plan.cost == trace.cost_ns.sum() + trace.cost_ns[long.op[again]].sum()
     assert plan.peak <= plan.height <= budget
@@ -92,7 +92,7 @@ def test_offline_steps_that_differ_are_one_plan() -> None:
     schedule = replay(trace, "foresight-offline", budget, steps=10)
     assert validate(schedule, trace) == []
     assert (schedule.header["planned_steps"], schedule.header["searches"]) == (10, 0)
-    plan = make(program_of(trace), budget, _addresses(trace, budget), in_place=True)
+    plan = make(program_of(trace), budget, _addresses(trace, budget))
     assert plan is not None
     assert schedule.header["total_cost_ns"] == 2 * (int(trace.cost_ns.sum()) + plan.cost)
     thrift = replay(trace, "thrift", budget, steps=10)

@@ -6,8 +6,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numba  # noqa: F401  (before JIT is disabled, which it would remember)
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action, Dead, Planning
 from coopsim.validate import validate
 from tests import reference
+from tests.reference import memory
 from tests.strategies import budget, dice, different_steps, long_steps, policies, repeatable, repeating, traces
 from tests.strict import make_strict
 
@@ -168,6 +171,27 @@ def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:
 
     agree()
     for what, share in {"evict": 0.9, "recomputed later": 0.9, "ok": 0.9, "at home": 0.3}.items():
+        assert seen[what] > share * seen["examples"], (what, seen)
+
+
+@pytest.mark.parametrize("policy", ["coop-oneflow", "dtr-oneflow", "coop"])
+def test_small_area(policy: str, interpreted: Callable[..., Schedule]) -> None:
+    """Sizes from 4 B to 8 MiB, half of them small; the area has 10 MiB, and what lies across its border."""
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=EXAMPLES // 2)
+    @given(st.data(), traces(collectives=False))
+    def agree(data: st.DataObject, trace: Trace) -> None:
+        trace = replace(trace, bytes=np.where(trace.bytes > 1000, trace.bytes << 11, 15 * trace.bytes))
+        how = data.draw(options(trace)) | {"allocator": "arena"}
+        how["budget"] = int(how["budget"]) + memory.SMALL_AREA  # type: ignore[call-overload]
+        seen.update(compare(trace, shipped.find(f"{policy}:small_area=top"), how, interpreted))
+        schedule = replay(trace, f"{policy}:small_area=top", **how)  # type: ignore[arg-type]
+        low = (schedule.address < how["budget"] - memory.SMALL_AREA) & (schedule.bytes > 0)
+        seen["small ones above"] += bool((~low & (schedule.bytes <= memory.SMALL) & (schedule.bytes > 0)).any())
+
+    agree()
+    for what, share in {"evict": 0.3, "small ones above": 0.8, "oom": 0.05, "ok": 0.5}.items():
         assert seen[what] > share * seen["examples"], (what, seen)
 
 

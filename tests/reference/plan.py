@@ -7,7 +7,7 @@ import numpy as np
 from coopsim.replay.foresight.make import make
 from coopsim.replay.lower import lower
 from coopsim.trace import Trace
-from coopsim.types import InPlace
+from coopsim.types import InPlace, Release
 from tests.reference.program import Program
 from tests.reference.values import Value
 
@@ -55,9 +55,10 @@ def plan(
         granule=512,
         cost_model=cost_model,
         keep_random=random == "keep",
+        counted=policy.release == Release.COUNTED,
     )
-    in_place = policy.in_place == InPlace.RECOMPUTABLE
-    made = make(lowered, budget, np.array(addresses, np.int64), in_place=in_place)
+    first_run = policy.in_place == InPlace.FIRST_RUN
+    made = make(lowered, budget, np.array(addresses, np.int64), first_run=first_run)
     if made is None:
         return None
     return Plan(program, made.decisions.tolist(), made.until.tolist(), [tuple(row) for row in made.requests.tolist()])

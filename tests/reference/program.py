@@ -6,11 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from coopsim.trace import Trace
-from coopsim.types import InPlace, Pinning, Role
+from coopsim.types import InPlace, Phase, Pinning, Release, Role
 from tests.reference.values import NEVER, Op, Value
 
 GRANULE = {"arena": 512, "counter": 1}
 KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
+NEVER_COPIED = {  # roles of what an op updates in place
+    InPlace.COPY: set(),
+    InPlace.COPY_OUTPUTS: KEPT_ROLES - {Role.GRADIENT},
+    InPlace.RECOMPUTABLE: set(Role),
+    InPlace.FIRST_RUN: set(Role),
+}
 EXPENSIVE = re.compile(r"\w+\.(mm|addmm|bmm|baddbmm|(cudnn_)?convolution(_backward)?|add\.Tensor)(\.|$)")
 
 
@@ -19,11 +25,13 @@ class Program:
 
     def __init__(self, trace: Trace, policy: Any, granule: int, cost_model: str, keep_random: bool) -> None:
         self.trace, self.granule = trace, granule
-        self.in_place = policy.in_place == InPlace.RECOMPUTABLE
+        self.in_place = NEVER_COPIED[policy.in_place]
+        self.saved = self.saved_for_backward()
         self.initial: list[Value] = []
         self.ops: list[Op] = []
         self.current: dict[int, Value] = {}  # storage -> its value so far
         self.let_go: list[tuple[int, Value]] = []  # (op, value): the program's frees, in order
+        self.release = policy.release
         self.gone: dict[Value, int] = {}  # made by collectives or lost with what they made: when the program frees them
         self.build(cost_model)
         self.handed_on = {self.current[s]: int(h) for s, h in enumerate(trace.becomes) if h >= 0 and s in self.current}
@@ -36,8 +44,17 @@ class Program:
 
     def new_value(self, storage: int, version: int, producer: Op | None = None) -> Value:
         value = Value(storage, version, self.size(int(self.trace.bytes[storage])), self.trace.role[storage], producer)
+        value.saved = storage in self.saved
         self.current[storage] = value
         return value
+
+    def saved_for_backward(self) -> set[int]:
+        """Storages that a backward pass uses, and that were there at the start or made in a forward pass."""
+        t = self.trace
+        made_in = {s: t.phase[o] for o in range(t.n_ops) for s in t.creates[o]}
+        backward = [o for o in range(t.n_ops) if t.phase[o] == Phase.BACKWARD]
+        used = {s for o in backward for s in [*t.reads[o], *t.mutates[o]]}
+        return {s for s in used if made_in.get(s, Phase.FORWARD) == Phase.FORWARD}
 
     def build(self, cost_model: str) -> None:
         t = self.trace
@@ -65,6 +82,7 @@ class Program:
                 before = self.current[s]
                 value = self.new_value(s, before.version + 1, op)
                 value.before = before
+                value.in_place = value.role in self.in_place
                 op.outputs.append(value)
                 self.let_go.append((o, before))
             op.outputs += [self.new_value(s, 0, op) for s in creates]
@@ -86,8 +104,8 @@ class Program:
     def fix(self, policy: Any, keep_random: bool) -> None:
         """Decide what a search may never choose."""
         destroyed: dict[Value, int] = {}
-        if self.in_place and policy.pinning == Pinning.SOUND:
-            destroyed = {w.before: op.number for op in self.ops for w in op.outputs if w.before}
+        if policy.pinning == Pinning.SOUND:
+            destroyed = {w.before: op.number for op in self.ops for w in op.outputs if w.before and w.in_place}
         dropped = {v: after for after, v in self.let_go}
         expiry: dict[Value, int] = {}
         lost: dict[Value, int] = {}  # by the program's frees of what collectives made
@@ -106,6 +124,10 @@ class Program:
                     v.non_evictable = True
                     self.gone[v] = dropped.get(v, NEVER)
 
+    def until_gone(self, v: Value) -> bool:
+        """Under `release = counted`, whether it stays until nothing refers to it."""
+        return self.release == Release.COUNTED and (v.producer is None or v.role in KEPT_ROLES)
+
     def due_frees(self) -> dict[int, list[Value]]:
         """What is freed after which op: where the program lets go of it, or later if a recomputation needs it."""
         need: dict[Value, int] = {}
@@ -114,5 +136,6 @@ class Program:
             need[v] = max([op.number for op in v.consumers] + later, default=-1)
         due = defaultdict(list)
         for after, v in self.let_go:
-            due[max(after, need[v]) if v.non_evictable and v not in self.gone else after].append(v)
+            later = v.non_evictable and v not in self.gone and not self.until_gone(v)
+            due[max(after, need[v]) if later else after].append(v)
         return due

@@ -10,6 +10,8 @@ from coopsim.types import (
     Cost,
     Dead,
     Divisor,
+    InPlace,
+    Node,
     Outcome,
     Phase,
     Placement,
@@ -18,12 +20,14 @@ from coopsim.types import (
     Release,
     Search,
 )
+from tests.reference.counting import References
 from tests.reference.memory import Arena, Counter
 from tests.reference.plan import Plan, plan
 from tests.reference.preferred import Preferred
 from tests.reference.program import GRANULE, Program
 from tests.reference.score import Scorer
 from tests.reference.search import least, window, window_published
+from tests.reference.values import Node as UnionFind
 from tests.reference.values import Op, Value
 
 Row = tuple[int, int, int, int, int, int, int, int, int]
@@ -50,11 +54,14 @@ class Replay:
         self.offline = False  # whether the first iteration has a plan, too
         self.known_preferred = Preferred(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
         self.serving = -1  # the op of the program that runs, or for which others run again
+        self.missing: set[Value] = set()  # unsaved inputs that were, when the op that is served began
+        self.references: References | None = None
 
     # Rows
 
-    def log(self, action: Action, op: int, value: Value | None = None) -> None:
-        what = (-1, -1, -1, 0) if value is None else (*value.name, self.memory.address(value), value.bytes)
+    def log(self, action: Action, op: int, value: Value | None = None, at: Value | None = None) -> None:
+        """`at`: whose address it is, if not the value's own."""
+        what = (-1, -1, -1, 0) if value is None else (*value.name, self.memory.address(at or value), value.bytes)
         self.rows.append((int(action), self.step, op, *what, self.total, 0))
 
     def drop(self, value: Value, action: Action, op: int) -> None:
@@ -68,7 +75,8 @@ class Replay:
 
     def allocate(self, value: Value, op: Op | None) -> None:
         number = op.number if op else -1
-        cheap = value.storage < 0 or op is None or not op.expensive
+        workspace = value.storage < 0 and self.policy.placement != Placement.TWO_ENDED_OPS
+        cheap = workspace or op is None or not op.expensive
         address = self.preferred.address(value) if self.preferred else None
         highest = self.preferred is not None and value.non_evictable and not self.preferred.few
         while not (self.as_planned(value) or self.memory.allocate(value, cheap, address, highest)):
@@ -97,12 +105,12 @@ class Replay:
         if isinstance(self.memory, Arena):
             if self.policy.search in (Search.WINDOW, Search.WINDOW_THRIFTY):
                 thrifty = self.policy.search == Search.WINDOW_THRIFTY
-                found = window(self.memory.blocks, nbytes, self.score, self.near_tie, thrifty=thrifty)
+                found = window(self.memory.searched(), nbytes, self.score, self.near_tie, thrifty=thrifty)
                 if self.preferred:
                     self.preferred.pass_by(self.memory.in_order(), self.scorer.said)
                 return found
             if self.policy.search == Search.WINDOW_PUBLISHED:
-                return window_published(self.memory.blocks, nbytes, self.score)
+                return window_published(self.memory.searched(), nbytes, self.score)
         return least(self.memory.in_order(), self.score)
 
     def score(self, value: Value) -> float:
@@ -124,9 +132,12 @@ class Replay:
 
     def run(self, op: Op) -> None:
         self.serving = op.number
+        self.missing = set()
         for p in self.plan(op):
             for u in p.inputs:
                 u.pins += 1
+                if not u.resident and (not u.saved or u.updated):
+                    self.missing.add(u)
         self.run_after_inputs(op, Action.COMPUTE)
 
     def run_after_inputs(self, op: Op, action: Action) -> None:
@@ -142,51 +153,85 @@ class Replay:
             w.pins += 1
             if w.resident:
                 continue
-            if w.before and self.program.in_place and w.before.pins == 1 and not w.before.held:
+            once = self.policy.in_place == InPlace.FIRST_RUN and action == Action.RECOMPUTE
+            if w.before and w.in_place and not once and w.before.pins == 1 and not w.before.held:
                 takes_over[w] = w.before
             else:
                 self.allocate(w, op)
         self.log(action, op.number)
+        for w, u in takes_over.items():
+            self.log(Action.MOVE, op.number, w, at=u)
+        now = self.clock
+        self.clock += op.decision_cost
+        self.total += op.cost
+        unsaved = self.policy.dead == Dead.UNSAVED
+        if unsaved:
+            self.end_temporaries(op)
+            self.end_inputs(op, takes_over)
         for u in op.inputs:
-            u.last_use = self.clock
+            u.last_use = now
         for w in op.outputs:
             if w in takes_over:
-                u = takes_over[w]
-                self.memory.replace({u: w})
-                u.resident, w.resident = False, True
-                if action == Action.COMPUTE:
-                    u.live = False
-                self.log(Action.MOVE, op.number, w)
-            w.last_use = self.clock
+                self.take_over(w, takes_over[w], action)
+            w.last_use = now
             if not w.non_evictable:
                 w.back()
             if action == Action.COMPUTE:
                 w.live = w.made = True
-        self.clock += op.decision_cost
-        self.total += op.cost
-        for t in op.temporaries:
-            self.drop(t, Action.FREE, op.number)
-            t.pins -= 1
+        if not unsaved:
+            self.end_temporaries(op)
         for v in op.outputs:
             v.pins -= 1
             self.drop_if_unwanted(v, op)
-        for v in op.inputs:
-            v.pins -= 1
-            if not v.live and not self.following:
-                self.try_banish(v, op.number)
-            self.drop_if_unwanted(v, op)
+        if not unsaved:
+            self.end_inputs(op, {})
         for v in op.outputs + op.inputs if self.following else []:
             if v.can_go and v.resident:
                 assert self.following
                 if self.following.leaves(v, self.serving, again=action == Action.RECOMPUTE):
                     self.drop(v, Action.EVICT, op.number)
 
+    def take_over(self, w: Value, u: Value, action: Action) -> None:
+        """w lies where u did, the version before it."""
+        self.memory.replace({u: w})
+        u.resident, w.resident = False, True
+        if action == Action.COMPUTE:
+            u.live, u.updated = False, True
+            if self.policy.node == Node.STORAGE and not w.non_evictable:
+                w.node, u.node = u.node, UnionFind(0)
+
+    def end_temporaries(self, op: Op) -> None:
+        for t in op.temporaries:
+            self.drop(t, Action.FREE, op.number)
+            t.pins -= 1
+
+    def end_inputs(self, op: Op, taken_over: dict[Value, Value]) -> None:
+        for v in op.inputs:
+            v.pins -= 1
+            if v in taken_over.values():
+                continue
+            if not v.live and not self.following:
+                self.try_banish(v, op.number)
+            self.drop_if_unwanted(v, op)
+
     def drop_if_unwanted(self, v: Value, op: Op) -> None:
-        if v.can_go and v.resident and not v.live and not self.following:
-            if v.banished:
-                self.drop(v, Action.FREE, op.number)
-            elif self.policy.dead == Dead.RELEASE or (self.policy.dead == Dead.NEEDED and not v.needed):
-                self.drop(v, Action.RELEASE, op.number)
+        if not v.can_go or not v.resident or self.following:
+            return
+        if (v.banished or v.gone) and not v.live:
+            self.drop(v, Action.FREE, op.number)
+        elif self.unwanted(v):
+            self.missing.discard(v)
+            self.drop(v, Action.RELEASE, op.number)
+
+    def unwanted(self, v: Value) -> bool:
+        match self.policy.dead:
+            case Dead.UNSAVED:
+                return v in self.missing
+            case Dead.RELEASE:
+                return not v.live
+            case Dead.NEEDED:
+                return not v.live and not v.needed
+        return False
 
     def try_banish(self, v: Value, number: int) -> None:
         """For good: nothing evicted was made from it, and nothing that was may be evicted from now on."""
@@ -212,21 +257,36 @@ class Replay:
     def free_due(self, after: int) -> None:
         for v in self.program.due.get(after, ()):
             v.live = False
-            if v.resident and v.non_evictable:
-                self.drop(v, Action.FREE, after)
-            elif v.non_evictable:
-                continue
-            elif self.following:
-                if v.resident and not self.following.stays(v, self.serving):
-                    self.drop(v, Action.RELEASE, after)
-            elif self.policy.release == Release.NEEDED:
-                for u in [v] if v.resident else v.resident_ancestors() if v.made else []:
-                    if u.can_go and not u.live and not u.needed:
-                        self.drop(u, Action.RELEASE, after)
-            elif v.resident and self.policy.release == Release.EAGER:
+            if not self.program.until_gone(v):
+                self.program_drops(v, after)
+            for u in self.references.program_drops(v) if self.references else []:
+                self.nothing_needs(u, after)
+
+    def nothing_needs(self, v: Value, after: int) -> None:
+        if v.resident:
+            self.drop(v, Action.FREE, after)
+            if not v.non_evictable:
+                v.join_sets()
+        else:
+            v.leave_class()
+        v.gone = True
+
+    def program_drops(self, v: Value, after: int) -> None:
+        if v.resident and v.non_evictable:
+            self.drop(v, Action.FREE, after)
+        elif v.non_evictable:
+            return
+        elif self.following:
+            if v.resident and not self.following.stays(v, self.serving):
                 self.drop(v, Action.RELEASE, after)
-            else:
-                self.try_banish(v, after)
+        elif self.policy.release == Release.NEEDED:
+            for u in [v] if v.resident else v.resident_ancestors() if v.made else []:
+                if u.can_go and not u.live and not u.needed:
+                    self.drop(u, Action.RELEASE, after)
+        elif v.resident and self.policy.release in (Release.EAGER, Release.COUNTED):
+            self.drop(v, Action.RELEASE, after)
+        else:
+            self.try_banish(v, after)
 
     def start(self) -> None:
         for v in self.program.initial:
@@ -265,6 +325,8 @@ class Replay:
             self.step = first_step
             if self.plan_for and (first_step > 0 or self.offline) and all(v.resident for v in self.program.initial):
                 self.following = self.plan_for([self.memory.address(v) for v in self.program.initial])
+            if self.policy.release == Release.COUNTED:
+                self.references = References(list(self.program.values()))
             self.free_due(-1)
             for op in self.program.ops:
                 if first_step + op.step >= steps:
@@ -277,6 +339,8 @@ class Replay:
                     self.choose(self.choices_for(self.step))
                     base += cost_of_step[op.step]
                 self.run(op)
+                if self.references:
+                    self.references.ran(op)
                 if self.total > overhead_limit * base:
                     raise Ended(Outcome.THRASH)
                 self.free_due(op.number)
@@ -304,7 +368,7 @@ def replay(
     while True:
         first = first_tries(policy)[anew.count(0)]
         program = Program(trace, first, granule, cost_model, random == "keep")
-        memory = Counter(budget) if allocator == "counter" else Arena(budget, first.placement)
+        memory = Counter(budget) if allocator == "counter" else Arena(budget, first.placement, first.small_area)
         state = Replay(program, first, memory, near_tie)
         state.choices_for = lambda step, first=first: later_tries(first)[sum(0 < k <= step for k in anew) % 4]
         state.offline = policy.planning == Planning.OFFLINE

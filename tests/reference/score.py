@@ -29,7 +29,7 @@ class Scorer:
             case Cost.OWN:
                 return float(v.own_cost)
             case Cost.SET:
-                return float(sum(max(x.root().set_cost, x.own_cost) for x in v.missing_relatives()) + v.own_cost)
+                return float(sum(max(x.node.root().cost, x.own_cost) for x in v.missing_relatives()) + v.own_cost)
             case Cost.CLASSES:
                 return float(v.own_cost + sum(c.cost for c in v.relatives_classes()))
             case Cost.NEIGHBOURHOOD:

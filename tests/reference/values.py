@@ -27,6 +27,21 @@ class Class:
 
 
 @dataclass(eq=False)
+class Node:
+    """Of the union-find forest (OneFlow)."""
+
+    cost: int
+    parent: "Node | None" = None
+
+    def root(self) -> "Node":
+        """What stands for its set. All on the way hang from it then, which tells when one of them leaves."""
+        if self.parent is None:
+            return self
+        self.parent = self.parent.root()
+        return self.parent
+
+
+@dataclass(eq=False)
 class Value:
     """A version of a storage, or a temporary (storage -1): what it is, then where it is."""
 
@@ -38,15 +53,18 @@ class Value:
     before: "Value | None" = None  # the version that an op mutated to make this one
     consumers: list[Op] = field(default_factory=list)  # the ops that have it as input
     non_evictable: bool = False
+    in_place: bool = False  # it takes over the place of `before`
+    saved: bool = False  # its storage is, for backward
     made: bool = False  # in this iteration
     resident: bool = False
     live: bool = False
     pins: int = 0
     banished: bool = False  # in this iteration
     held: bool = False  # for good, as something that it was made from is banished
+    updated: bool = False  # in place, in this iteration
+    gone: bool = False  # for good, in this iteration (`release = counted`)
     last_use: int = 0
-    parent: "Value | None" = None  # union-find
-    set_cost: int = 0
+    node: Node = field(default_factory=lambda: Node(0))
     class_: Class | None = None
 
     @property
@@ -68,11 +86,11 @@ class Value:
         """Of the inputs of the op that makes it, then its siblings, those that are not resident."""
         op = self.producer
         relatives = [*op.inputs, *(w for w in op.outputs if w is not self)] if op else []
-        return [v for v in relatives if not v.resident]
+        return [v for v in relatives if not v.resident and not v.gone]
 
     @property
     def evicted(self) -> bool:
-        return self.made and not self.non_evictable and not self.resident and not self.banished
+        return self.made and not self.non_evictable and not self.resident and not self.banished and not self.gone
 
     def evicted_parents(self) -> "list[Value]":
         return [v for v in (self.producer.inputs if self.producer else []) if v.evicted]
@@ -109,24 +127,17 @@ class Value:
 
     # Union-find sets (OneFlow)
 
-    def root(self) -> "Value":
-        """Who stands for its set. All on the way hang from the root then, which tells when one of them leaves."""
-        if self.parent is None:
-            return self
-        self.parent = self.parent.root()
-        return self.parent
-
     def join_sets(self) -> None:
         for other in self.missing_relatives():
-            mine, theirs = self.root(), other.root()
+            mine, theirs = self.node.root(), other.node.root()
             if mine is not theirs:
-                mine.set_cost += theirs.set_cost
+                mine.cost += theirs.cost
                 theirs.parent = mine
 
     def leave_set(self) -> None:
-        self.root().set_cost -= self.set_cost
-        self.set_cost = self.own_cost
-        self.parent = None
+        self.node.root().cost -= self.node.cost
+        self.node.cost = self.own_cost
+        self.node.parent = None
 
     # Classes (DTR)
 
@@ -162,5 +173,5 @@ class Value:
 
     def forget(self) -> None:
         """An iteration is over."""
-        self.made = self.banished = self.held = False
-        self.parent, self.set_cost, self.class_ = None, self.own_cost, None
+        self.made = self.banished = self.held = self.updated = self.gone = False
+        self.node, self.class_ = Node(self.own_cost), None

@@ -244,7 +244,8 @@ def test_invariants(seed: int) -> None:
         frag_limit=NEVER if plain else dice.choice([2, 16, 40]) * MIB,
         reuse_limit=dice.choice([1, 3, 10]),
         auto_gc=dice.choice([100 * MIB, 1000 * GIB]),
-        realloc=dice.random() < 0.5,
+        realloc=(realloc := dice.random() < 0.5),
+        exact_deficit=realloc,  # as released, realloc refuses requests that would fit
         memory=None if plain else dice.choice([None, 300 * MIB]),
     )
     held: dict[int, list[PBlock] | Held] = {}

@@ -5,8 +5,9 @@ import random
 
 import pytest
 
+from coopsim.allocators.serving.layout import Lifetime, Options, lay_out
 from coopsim.allocators.serving.plain import Held
-from coopsim.allocators.serving.planned import Lifetime, Options, Place, Planned, lay_out, run
+from coopsim.allocators.serving.planned import Place, Planned, run
 from coopsim.allocators.serving.result import OutOfMemory
 from coopsim.requests import Requests, of_trace
 from coopsim.trace import Trace, TraceBuilder, load

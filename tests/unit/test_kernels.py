@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from coopsim.kernel import jit, sources
+from coopsim.schedule import load
 from coopsim.trace import Trace
 from tests.conftest import BERT, ROOT
 
@@ -124,3 +128,37 @@ def test_kernels_count_no_references(bert: Trace) -> None:
         assert b"clock_gettime" in code, "the names of what it calls can be read"
         assert b"NRT_incref" not in code
         assert b"NRT_decref" not in code
+
+
+#: As if Numba and what it brings could not be imported.
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = sys.modules["llvmlite"] = None
+from coopsim.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("options", [["--policy", "coop"], ["--policy", "foresight"], ["--allocator", "cuda-caching"]])
+def test_without_numba_the_same_code_runs_uncompiled(options: list[str], tmp_path: Path) -> None:
+    """The way out if an update of Numba breaks the compiler (docs/design.md): every action is the same."""
+    asked = ["replay", "synth:unet", "--policy", "dtr-oneflow", *options, "--budget", "80%", "--steps", "2"]
+    out = [tmp_path / name for name in ("compiled.parquet", "interpreted.parquet")]
+    compiled = [sys.executable, "-m", "coopsim", *asked, "-o", str(out[0])]
+    interpreted = [sys.executable, "-c", WITHOUT_NUMBA, *asked, "-o", str(out[1])]
+    path = {"PYTHONPATH": str(ROOT)}
+    subprocess.run(compiled, env=os.environ | path, check=True, capture_output=True)
+    subprocess.run(interpreted, env=os.environ | path | {"NUMBA_DISABLE_JIT": "1"}, check=True, capture_output=True)
+    one, other = (load(file) for file in out)
+    assert len(one.action) == len(other.action) > 50
+    for name in ("action", "op", "storage", "version", "address"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+def test_without_numba_and_the_switch_there_is_no_replay(tmp_path: Path) -> None:
+    """So the test above is of the switch: with an empty cache the compiler would be needed."""
+    asked = ["replay", "synth:unet", "--policy", "coop", "--budget", "80%", "--steps", "2"]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "COOPSIM_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA, *asked], env=env, capture_output=True, text=True)
+    assert run.returncode
+    assert "llvmlite" in run.stderr

@@ -22,7 +22,7 @@ MIB = 1 << 20
 def test_a_chain_is_cut_where_one_value_crosses() -> None:
     """Between any two layers one activation: with n segments, n - 1 narrow places of 1 MiB each."""
     program = lower(synth.chain(16), in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=512)
-    D = new_dry_run(program, in_place=True)
+    D = new_dry_run(program)
     keep_all(D)
     places = segments.narrow_places(D, 16, 4)
     assert len(places) == 3
@@ -37,7 +37,7 @@ def test_a_chain_in_twice_its_root_runs_each_layer_again_once_at_most(layers: in
     budget = int(2 * layers**0.5 + 5) * MIB
     nbytes = program.values[program.initial, s.BYTES]
     placed = np.cumsum(nbytes) - nbytes
-    plan = make(program, 4 * budget, placed, in_place=True, most=budget, segmented=True)
+    plan = make(program, 4 * budget, placed, most=budget, segmented=True)
     assert plan is not None
     assert plan.peak <= budget
     assert plan.cost <= sum(trace.cost_ns[:layers])

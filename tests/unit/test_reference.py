@@ -678,13 +678,13 @@ def test_a_find_points_all_on_its_way_at_the_root() -> None:
     """w under x under y under z. When y leaves, x goes with it, unless somebody has asked for w's root before."""
 
     def root_of_x_without_y(*, asked_before: bool) -> str:
-        nodes = {name: Value(0, 0, U, Role.ACTIVATION) for name in "wxyz"}
+        values = {name: Value(0, 0, U, Role.ACTIVATION) for name in "wxyz"}
         for below, above in ("wx", "xy", "yz"):
-            nodes[below].parent = nodes[above]
+            values[below].node.parent = values[above].node
         if asked_before:
-            assert nodes["w"].root() is nodes["z"]
-        nodes["y"].leave_set()
-        return next(name for name, node in nodes.items() if node is nodes["x"].root())
+            assert values["w"].node.root() is values["z"].node
+        values["y"].leave_set()
+        return next(name for name, value in values.items() if value.node is values["x"].node.root())
 
     assert root_of_x_without_y(asked_before=False) == "y"
     assert root_of_x_without_y(asked_before=True) == "z"

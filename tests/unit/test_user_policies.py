@@ -45,7 +45,7 @@ def same(a: Schedule, b: Schedule) -> bool:
 def test_a_score_of_ones_own(bert: Trace, score: object) -> None:
     budget = peak_bytes(bert, 512) // 2
     mine = Policy(name="mine", summary="", source="", score=score)  # type: ignore[arg-type]
-    ours = replay(bert, "dte-oneflow", budget, steps=1)
+    ours = replay(bert, Policy(name="dte", summary="", source="", divisor=Divisor.HOLE), budget, steps=1)
     found = replay(bert, mine, budget, steps=1)
     assert same(found, ours)
     assert found.header["own_functions"] == {"score": "compiled" if score is dte_score else "Python"}
@@ -56,7 +56,8 @@ def test_a_search_of_ones_own(bert: Trace) -> None:
     mine = Policy(name="mine", summary="", source="", divisor=Divisor.BYTES, choose=least_score)
     found = replay(bert, mine, budget, steps=1)
     assert found.header["evictions"] > 0
-    assert same(found, replay(bert, "dtr-oneflow", budget, steps=1))
+    dtr = Policy(name="dtr", summary="", source="", divisor=Divisor.BYTES)
+    assert same(found, replay(bert, dtr, budget, steps=1))
     assert validate(found, bert) == []
 
 

@@ -64,15 +64,25 @@ class CachingAllocator:
     torch: version, 2.6 to 2.15; between those known, the rules of the nearest older one (`rules.name` says which).
     conf: what PYTORCH_CUDA_ALLOC_CONF holds. Raises CoopsimError where torch would refuse the string, or if the version
     is not simulated. Addresses count from 0: those of cudaMalloc, and apart from them those of expandable segments.
+    places: where a real device put the segments of cudaMalloc, rows of address and bytes in the order in which they
+    were made. One that is asked for with another size, or whose place is taken, goes where there is room.
     """
 
-    def __init__(self, torch: str = version.NEWEST, conf: str = "", total_bytes: int = 80 << 30) -> None:
+    def __init__(
+        self,
+        torch: str = version.NEWEST,
+        conf: str = "",
+        total_bytes: int = 80 << 30,
+        places: NDArray[np.int64] | None = None,
+    ) -> None:
         if not 0 < total_bytes <= LARGEST_REQUEST:
             raise CoopsimError(f"a device of {total_bytes} bytes cannot be")
         self.rules = version.find(torch)
         self.total_bytes = total_bytes
         self.settings = parse(conf, self.rules)
         self.state = state.new_state()
+        if places is not None:
+            self.state = state.with_places(self.state, places)
         settings.apply(self.settings, self.rules, total_bytes, self.state)
         self._held = np.full(0, GONE, np.int64)
 

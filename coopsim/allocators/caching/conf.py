@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.numbers import stod, stoi, stoull
 from coopsim.allocators.caching.rounding import INTERVALS
-from coopsim.allocators.caching.settings import MIB, Settings
+from coopsim.allocators.caching.settings import Settings
 from coopsim.allocators.caching.version import Version
 from coopsim.errors import unknown
-from coopsim.types import CoopsimError
+from coopsim.types import MIB, CoopsimError
 
 _SHARED = {
     "expandable_segments",

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.rounding import INTERVALS
 from coopsim.allocators.caching.version import Version
-
-MIB = 1 << 20
+from coopsim.types import MIB
 
 
 @dataclass

@@ -40,7 +40,8 @@ PER_POOL = 4
 G_USERS, G_BEGUN, G_ON, G_HOLDS, G_FREEABLE, G_MALLOCS = range(6)
 G_COLUMNS = 6
 
-# D: a row per range of cudaMalloc'd memory, by address.
+# D: a row per range of cudaMalloc'd memory, by address. places: where a real device put such ranges, in the order in
+# which it was asked for them; none if that is not known.
 D_ADDRESS, D_BYTES = range(2)
 
 # L: a row per link of a list: a recorded stream of a block (BLOCK is NONE if it was recorded in a capture), an event
@@ -100,9 +101,10 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_SEGMENTS,
     K_DEFERRED,  # blocks that wait for the end of the captures: first and last link, and how many streams they wait for
     K_DEFERRED_USES,
+    K_PLACE,  # row of `places` that is next
     K_COUNT,  # of each set, and how often it was searched, in turn
     K_CALLS,
-) = (*range(28, 46), *range(51, 56), *range(57, 69, 2), 69, 70, 71)
+) = (*range(28, 46), *range(51, 56), *range(57, 69, 2), *range(69, 73))
 K_SIZE = K_COUNT + 2 * SETS
 
 
@@ -118,6 +120,7 @@ class Caching(Bundle):
     L: Array
     T: Array
     G: Array
+    places: Array
 
 
 def new_state(blocks: int = 64, links: int = 16, slots: int = 64) -> Caching:
@@ -132,6 +135,7 @@ def new_state(blocks: int = 64, links: int = 16, slots: int = 64) -> Caching:
         np.zeros((0, 3), np.int64),
         np.zeros((3, 0, 4), np.int64),
         np.zeros((0, G_COLUMNS), np.int64),
+        np.zeros((0, 2), np.int64),
     )
     return grow(empty, blocks, links, slots)
 
@@ -160,7 +164,7 @@ def grow(A: Caching, blocks: int = 0, links: int = 0, slots: int = 0) -> Caching
         new = np.zeros((3, more, 4), np.int64)
         new[:, :, T_DISTANCE] = -1
         T = np.concatenate([T, new], axis=1)
-    return Caching(A.K, B, sets, D, L, T, A.G)
+    return Caching(A.K, B, sets, D, L, T, A.G, A.places)
 
 
 def with_pools(A: Caching, most: int) -> Caching:
@@ -171,4 +175,10 @@ def with_pools(A: Caching, most: int) -> Caching:
     n = PRIVATE + PER_POOL * (most + 1)
     K = np.concatenate([A.K, np.zeros(K_COUNT + 2 * n - len(A.K), np.int64)])
     sets = np.vstack([A.sets, np.zeros((n - len(A.sets), A.sets.shape[1]), np.int64)])
-    return Caching(K, A.B, sets, A.D, A.L, A.T, np.vstack([A.G, np.zeros((more, G_COLUMNS), np.int64)]))
+    G = np.vstack([A.G, np.zeros((more, G_COLUMNS), np.int64)])
+    return Caching(K, A.B, sets, A.D, A.L, A.T, G, A.places)
+
+
+def with_places(A: Caching, places: Array) -> Caching:
+    """The same state, whose device puts ranges at these addresses: rows of address and bytes, in order."""
+    return Caching(A.K, A.B, A.sets, A.D, A.L, A.T, A.G, np.ascontiguousarray(places, np.int64).reshape(-1, 2))

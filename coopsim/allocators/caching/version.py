@@ -1,12 +1,13 @@
 """What differs between versions of PyTorch, as found by asking each version's own library."""
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from coopsim.allocators.caching import state as c
-from coopsim.types import CoopsimError
+from coopsim.types import NEWEST_TORCH, OLDEST_TORCH, SIMULATED_TORCH, CoopsimError
 
-NEWEST = "2.15.0"
+NEWEST = NEWEST_TORCH
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ _KEYS_2_15 = _KEYS_2_14 | {"expandable_segments_reserve", "expandable_segments_r
 VERSIONS = {
     v.name: v
     for v in (
-        Version("2.6.0", c.BY_ADDRESS, False, False, False, _KEYS, False, True, False),
+        Version(OLDEST_TORCH, c.BY_ADDRESS, False, False, False, _KEYS, False, True, False),
         Version("2.9.1", c.BY_ADDRESS, False, False, False, _KEYS_2_9, False, True),
         Version("2.10.0", c.BY_ADDRESS, True, True, False, _KEYS_2_10, True, True),
         Version("2.11.0", c.BY_ADDRESS, True, True, False, _KEYS_2_11, True, True),
@@ -65,8 +66,20 @@ def _number(name: str) -> tuple[int, ...]:
     return tuple(int(part) for part in name.split("."))
 
 
+def between(earliest: str | None, latest: str | None) -> list[str]:
+    """The known versions whose rules those from `earliest` to `latest` have, minor versions; None: without end.
+
+    >>> between("2.5", "2.7"), between("2.10", "2.11"), between(None, "2.1"), between("2.13", "2.13")
+    (['2.6.0'], ['2.10.0', '2.11.0'], ['2.6.0'], ['2.12.1'])
+    """
+    names = list(VERSIONS)
+    minors = [_number(name)[:2] for name in names]
+    first, last = (0 if v is None else max(bisect_right(minors, _number(v)) - 1, 0) for v in (earliest, latest))
+    return names[first : (len(names) if latest is None else last + 1)]
+
+
 def find(name: str) -> Version:
-    """The rules of that version: those of the nearest known one that is not newer. CoopsimError outside 2.6 to 2.15.
+    """The rules of that version: those of the nearest known one that is not newer. CoopsimError outside of them.
 
     >>> find("2.13.0").name, find("2.15").name, find("2.9.1+cu128").name
     ('2.12.1', '2.15.0', '2.9.1')
@@ -74,8 +87,8 @@ def find(name: str) -> Version:
     if not re.fullmatch(r"\d+\.\d+(\.\d+)?(\+[\w.]+)?", name):
         raise CoopsimError(f"torch {name!r} is not a version; known are {', '.join(VERSIONS)}")
     parts = _number(name.partition("+")[0])
-    if not (2, 6) <= parts[:2] <= (2, 15):
-        raise CoopsimError(f"torch {name} is not simulated, only 2.6 to 2.15; known are {', '.join(VERSIONS)}")
+    if not _number(OLDEST_TORCH)[:2] <= parts[:2] <= _number(NEWEST_TORCH)[:2]:
+        raise CoopsimError(f"torch {name} is not simulated, only {SIMULATED_TORCH}; known are {', '.join(VERSIONS)}")
     # The rules are those of a minor version: 2.9.0 has those of 2.9.1.
     known = [v for v in VERSIONS.values() if _number(v.name)[:2] <= parts[:2]]
     return known[-1]

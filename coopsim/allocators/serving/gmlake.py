@@ -3,19 +3,34 @@
 Physical memory comes in chunks of 2 MiB. A *pBlock* is a run of a segment's chunks; an *sBlock* maps the chunks of
 several pBlocks under addresses of its own, and may be handed out whenever all of them are free. Mapping costs calls,
 never memory. Follows the released code, not the paper, where they differ; docs/allocators-planned.md says what is left
-out.
+out, and what it was compared with.
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from coopsim.allocators.serving.plain import MIB, ROUND, SMALL, Held, Pools, rounded, segment_bytes
+from coopsim.allocators.serving.plain import (
+    GRANULE,
+    SMALL,
+    SMALL_SEGMENT,
+    Block,
+    Held,
+    Segments,
+    rounded,
+    segment_bytes,
+)
 from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
+from coopsim.allocators.serving.stitching.chunks import CHUNK, PBlock, SBlock
+from coopsim.allocators.serving.stitching.events import Clock, Uses
+from coopsim.allocators.serving.stitching.handles import Handle, bytes_of, key, stream_of
+from coopsim.allocators.serving.stitching.pblocks import PBlocks
+from coopsim.allocators.serving.stitching.sblocks import SBlocks
+from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STOP, STREAM, TICK
 from coopsim.requests import Requests
+from coopsim.types import GIB, MIB, CoopsimError
 
-CHUNK = ROUND
-GIB = 1 << 30
+__all__ = ["CHUNK", "GIB", "GMLake", "Handle", "Options", "PBlock", "SBlock", "run"]
+
+_DEFICIT_LEVEL = 4  #: the level at which `realloc` stitches what it made to what was free
 
 
 @dataclass(frozen=True)
@@ -24,58 +39,24 @@ class Options:
 
     `frag_limit`: smaller requests are never stitched. `reuse_limit`: an sBlock serves no request so many times smaller.
     `defrag_level`: 0 stitches before making new segments, 1 when the device is full, 2 after all free segments have
-    been given back. `auto_gc`: above so many bytes of sBlocks, idle ones are unmapped. `realloc`: where free blocks do
-    not suffice, make only what is missing and stitch it to them. `memory`: of the device, None for no end of it.
+    been given back. `auto_gc`: above so many bytes of sBlocks, all that are not handed out are unmapped. `realloc`:
+    make a segment only of what is missing beside the free blocks, and stitch it to them. As released, this makes at
+    least 20 MiB where less than 10 are missing, and refuses requests below `frag_limit` that would fit.
+    `exact_deficit`, of our own: with `realloc`, make exactly what is missing, and only for requests that may be
+    stitched. `memory`: of the device, None for no end of it.
     """
 
     frag_limit: int = 512 * MIB
-    reuse_limit: int = 10
+    reuse_limit: float = 10
     defrag_level: int = 0
     auto_gc: int = 1000 * GIB
     realloc: bool = False
+    exact_deficit: bool = False
     memory: int | None = None
 
-
-class Chunk:
-    """2 MiB of physical memory: whether it is in use, and the sBlocks that map it."""
-
-    __slots__ = ("block", "mapped", "used")
-
-    def __init__(self) -> None:
-        self.used = False
-        self.block: PBlock
-        self.mapped: list[SBlock] = []
-
-
-class PBlock:
-    """A run of one segment's chunks; `before` and `after` are its neighbours there."""
-
-    __slots__ = ("address", "after", "before", "chunks", "free", "stream")
-
-    def __init__(self, address: int, chunks: list[Chunk], stream: int) -> None:
-        self.address, self.chunks, self.stream, self.free = address, chunks, stream, True
-        self.before: PBlock | None = None
-        self.after: PBlock | None = None
-        for chunk in chunks:
-            chunk.block = self
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """What free pBlocks of a stream are sorted by: size in chunks, then address."""
-        return len(self.chunks), self.address
-
-
-class SBlock:
-    """Chunks of several pBlocks under one run of addresses. `used` counts those in use; it is idle at 0."""
-
-    __slots__ = ("chunks", "number", "released", "stream", "used")
-
-    def __init__(self, number: int, chunks: list[Chunk], stream: int) -> None:
-        self.number, self.chunks, self.stream = number, chunks, stream
-        self.used = self.released = 0
-        for chunk in chunks:
-            self.used += chunk.used
-            chunk.mapped.append(self)
+    def __post_init__(self) -> None:
+        if self.exact_deficit and not self.realloc:
+            raise CoopsimError("exact_deficit changes what realloc does; set realloc, too")
 
 
 class GMLake:
@@ -84,231 +65,222 @@ class GMLake:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self.meter = Meter()
-        self.small = Pools(self.meter, self.options.memory)
-        self.free: dict[int, list[tuple[tuple[int, int], PBlock]]] = {}  # by stream, sorted by size and address
-        self.stitched: list[SBlock] = []
-        self.end = 0  # first address that no segment has had
-        self.clock = 0
-        self.count = {"stitches": 0, "reuses": 0, "unmapped": 0, "mapped_chunks": 0}
+        self.small: dict[int, Segments] = {}  # by stream
+        self.pblocks = PBlocks(self.meter)
+        self.sblocks = SBlocks()
+        self.clock = Clock()
+        self.uses: Uses[Block | PBlock] = Uses(self.clock)
+        self.waiting: dict[Block | PBlock, Handle] = {}  # given back, but used by other streams
+        self.reuses = 0
 
-    def take(self, nbytes: int, stream: int = 0) -> list[PBlock] | Held:
-        """Memory for a request. Raises OutOfMemory if the device has no more and nothing can be stitched."""
+    @property
+    def free(self) -> dict[int, list[tuple[tuple[int, int], PBlock]]]:
+        """The free pBlocks, by stream."""
+        return self.pblocks.free
+
+    @property
+    def stitched(self) -> list[SBlock]:
+        """The sBlocks."""
+        return self.sblocks.all
+
+    @property
+    def count(self) -> dict[str, int]:
+        """What was done so far. After a fault, the release would have crashed or gone on in freed memory."""
+        s = self.sblocks
+        mapped = {"stitches": s.made, "reuses": self.reuses, "unmapped": s.unmapped, "mapped_chunks": s.mapped_chunks}
+        return mapped | {"faults": s.faults}
+
+    def take(self, nbytes: int, stream: int = 0) -> Handle:
+        """Memory for a request.
+
+        Raises OutOfMemory if the device has no more and nothing can be stitched, or where `realloc` refuses.
+        """
+        self._free_waited(wait=False)
         nbytes = rounded(nbytes)
         if nbytes <= SMALL:
-            if not self._has_room(segment_bytes(nbytes)) and not self.small.has_hole(nbytes, stream):
-                self._release()
-            return self.small.take(nbytes, stream)
+            return self._take_small(nbytes, stream)
         n = -(-nbytes // CHUNK)
         blocks = (
             self._whole(n, stream)
             or self._reuse(n, stream)
             or self._stitch(n, stream, level=0)
-            or self._new(n, stream, segment_bytes(nbytes))
+            or self._new(n, stream)
             or self._stitch(n, stream, level=1)
-            or (self._release() and self._new(n, stream, segment_bytes(nbytes)))
+            or self._new_after_release(n, stream)
             or self._stitch(n, stream, level=2)
         )
         if not blocks:
             raise OutOfMemory(n * CHUNK, self.meter.now["reserved"], self.options.memory or 0)
-        self._use(blocks)
         return blocks
 
-    def give_back(self, handle: list[PBlock] | Held) -> None:
-        """Free what `take` gave."""
-        if isinstance(handle, Held):
-            handle.pool.give_back(handle.block)
+    def give_back(self, handle: Handle) -> None:
+        """Free what `take` gave; where other streams use it, when they are done."""
+        first = key(handle)
+        if self.uses.guard(first):
+            self.waiting[first] = handle
+            self.meter.wait(bytes_of(handle))
             return
-        self.clock += 1
-        for block in handle:
-            self.meter.add("allocated", -len(block.chunks) * CHUNK)
-            for chunk in block.chunks:
-                chunk.used = False
-                for s in chunk.mapped:
-                    s.used -= 1
-                    s.released = self.clock
-            block.free = True
-            self._merge(block)
+        if isinstance(first, PBlock):
+            (first.lent or first).last = self.clock.record(first.stream)
+        self._free(handle)
+
+    def record_stream(self, handle: Handle, stream: int) -> None:
+        """That stream uses what `take` gave."""
+        if stream != stream_of(handle, self.small):
+            self.uses.add(key(handle), stream)
+
+    def empty_cache(self) -> None:
+        """Give all free segments back to the device, and unmap all sBlocks that are not handed out."""
+        self._release()
+        self.sblocks.collect(self.clock)
 
     def _whole(self, n: int, stream: int) -> list[PBlock]:
         """The smallest free pBlock of at least n chunks, cut to n."""
-        free = self.free.setdefault(stream, [])
-        at = bisect_left(free, ((n, -1),))
-        if at == len(free):
-            return []
-        block = free[at][1]
-        self._forget(block)
-        self._cut(block, n)
-        return [block]
+        block = self.pblocks.smallest(n, stream)
+        return [] if block is None else self._use([block])
 
     def _reuse(self, n: int, stream: int) -> list[PBlock]:
         """The smallest idle sBlock of at least n chunks, if it is not too large; its first n chunks are used."""
-        fits = [
-            s
-            for s in self.stitched
-            if not s.used and s.stream == stream and n <= len(s.chunks) <= n * self.options.reuse_limit
-        ]
-        if not fits:
+        s = self.sblocks.idle(n, n * self.options.reuse_limit, stream)
+        if s is None:
             return []
-        best = min(fits, key=lambda s: (len(s.chunks), s.number))
-        self.count["reuses"] += 1
-        return self._carve(best.chunks[:n])
+        self.reuses += 1
+        return self._use(self.pblocks.carve(s.chunks[:n]), s)
 
     def _stitch(self, n: int, stream: int, level: int) -> list[PBlock]:
-        """Free pBlocks, the largest first, until they have n chunks together; a new sBlock maps them."""
+        """Free pBlocks, the largest first, until they have n chunks together; a new sBlock maps them.
+
+        There must be two free ones, even if one is large enough, as it may be where waiting for events has freed it.
+        """
         if n * CHUNK < self.options.frag_limit or level < self.options.defrag_level:
             return []
-        free = self.free.setdefault(stream, [])
-        chosen: list[PBlock] = []
-        missing = n
-        for _, block in reversed(free):
-            if missing <= 0:
-                break
-            chosen.append(block)
-            missing -= len(block.chunks)
-        if len(chosen) < 2 or missing > 0:
+        chosen = self.pblocks.largest(n, stream)
+        if not chosen or len(self.free[stream]) < 2:
             return []
-        return self._map(chosen, n, stream)
+        blocks = self.pblocks.carve([chunk for block in chosen for chunk in block.chunks][:n])
+        self._use(blocks, self.sblocks.stitch(blocks, stream))
+        if self.sblocks.stitched > self.options.auto_gc:
+            self.sblocks.collect(self.clock)
+        return blocks
 
-    def _new(self, n: int, stream: int, nbytes: int) -> list[PBlock]:
-        """A new segment, cut to n chunks; or with `realloc` only what is missing, stitched to all that is free."""
-        free = self.free.setdefault(stream, [])
-        spare = sum(key[0] for key, _ in free)
-        if self.options.realloc and n * CHUNK >= self.options.frag_limit and 0 < spare < n:
-            chosen = [block for _, block in reversed(free)]
-            nbytes = (n - spare) * CHUNK
-            if not self._has_room(nbytes):
-                return []
-            return self._map([*chosen, self._segment(nbytes, stream)], n, stream)
+    def _new(self, n: int, stream: int) -> list[PBlock]:
+        """A new segment, cut to n chunks; or with `realloc` one of what is missing, stitched to what is free."""
+        missing = n - self._spare(n, stream)
+        if missing <= 0:
+            return []
+        exact = self.options.exact_deficit and missing < n
+        nbytes = missing * CHUNK if exact else segment_bytes(missing * CHUNK)
         if not self._has_room(nbytes):
             return []
-        block = self._segment(nbytes, stream)
-        self._forget(block)
-        self._cut(block, n)
-        return [block]
+        block = self.pblocks.segment(nbytes, stream)
+        if len(block.chunks) < n:
+            return self._stitch(n, stream, _DEFICIT_LEVEL)
+        self.pblocks.first(block, n)
+        return self._use([block])
 
-    def _segment(self, nbytes: int, stream: int) -> PBlock:
-        self.meter.reserve(nbytes)
-        block = PBlock(self.end, [Chunk() for _ in range(nbytes // CHUNK)], stream)
-        self.end += nbytes
-        self._keep(block)
-        return block
+    def _spare(self, n: int, stream: int) -> int:
+        """How many free chunks `realloc` counts for a request of n."""
+        if not self.options.realloc:
+            return 0
+        spare = self.pblocks.spare(stream)
+        unsuited = n * CHUNK < self.options.frag_limit or spare >= n
+        return 0 if self.options.exact_deficit and unsuited else spare
 
-    def _map(self, chosen: list[PBlock], n: int, stream: int) -> list[PBlock]:
-        chunks = [chunk for block in chosen for chunk in block.chunks][:n]
-        blocks = self._carve(chunks)
-        self.count["stitches"] += 1
-        self.count["mapped_chunks"] += n
-        self.stitched.append(SBlock(self.count["stitches"], chunks, stream))
-        self._collect()
-        return blocks
+    def _new_after_release(self, n: int, stream: int) -> list[PBlock]:
+        self._release()
+        return self._new(n, stream)
 
-    def _carve(self, chunks: list[Chunk]) -> list[PBlock]:
-        """Free pBlocks of exactly these chunks, in their order, cut out of the ones they are in."""
-        blocks: list[PBlock] = []
-        at = 0
-        while at < len(chunks):
-            block = chunks[at].block
-            skipped = block.chunks.index(chunks[at])
-            n = 1
-            while (
-                at + n < len(chunks) and skipped + n < len(block.chunks) and chunks[at + n] is block.chunks[skipped + n]
-            ):
-                n += 1
-            self._forget(block)
-            if skipped:
-                rest = self._cut(block, skipped)
-                assert rest is not None
-                self._keep(block)
-                self._forget(rest)
-                block = rest
-            self._cut(block, n)
-            blocks.append(block)
-            at += n
-        return blocks
+    def _take_small(self, nbytes: int, stream: int) -> Held:
+        pool = self.small.setdefault(stream, Segments(self.meter, GRANULE))
+        block = pool.take(nbytes)
+        if block is None:
+            if not self._has_room(SMALL_SEGMENT):
+                self._release()
+            if not self._has_room(SMALL_SEGMENT):
+                raise OutOfMemory(nbytes, self.meter.now["reserved"], self.options.memory or 0)
+            block = pool.make(SMALL_SEGMENT, nbytes)
+        return Held(pool, block)
 
-    def _use(self, blocks: Iterable[PBlock]) -> None:
+    def _use(self, blocks: list[PBlock], s: SBlock | None = None) -> list[PBlock]:
+        """Hand out pBlocks, as the first chunks of an sBlock if there is one."""
+        if s is not None:
+            s.lent = True
         for block in blocks:
-            block.free = False
+            block.free, block.lent = False, s
             self.meter.add("allocated", len(block.chunks) * CHUNK)
             for chunk in block.chunks:
                 chunk.used = True
-                for s in chunk.mapped:
-                    s.used += 1
+                for other in chunk.mapped:
+                    other.used += 1
+        return blocks
 
-    def _cut(self, block: PBlock, n: int) -> PBlock | None:
-        """Cut a pBlock that is in no list to n chunks; the rest, if there is one, is free and listed."""
-        if len(block.chunks) == n:
-            return None
-        rest = PBlock(block.address + n * CHUNK, block.chunks[n:], block.stream)
-        block.chunks = block.chunks[:n]
-        rest.before, rest.after = block, block.after
-        if block.after is not None:
-            block.after.before = rest
-        block.after = rest
-        self._keep(rest)
-        return rest
+    def _free(self, handle: Handle) -> None:
+        if isinstance(handle, Held):
+            handle.pool.give_back(handle.block)
+            return
+        s = handle[0].lent
+        for block in handle:
+            self.meter.add("allocated", -len(block.chunks) * CHUNK)
+            block.free, block.lent = True, None
+            if s is not None:
+                block.last = max(block.last, s.last)
+            for chunk in block.chunks:
+                chunk.used = False
+                for other in chunk.mapped:
+                    other.used -= 1
+            self.pblocks.merge(block)
+        if s is not None:
+            s.lent = False
+            if s.broken:
+                self.sblocks.fault(s)
 
-    def _merge(self, block: PBlock) -> None:
-        """List a freed pBlock, one with its free neighbours in the segment."""
-        for left, right in ((block, block.after), (block.before, block)):
-            if left is None or right is None or not (left.free and right.free):
-                continue
-            self._forget(right if left is block else left)
-            left.chunks = left.chunks + right.chunks
-            for chunk in right.chunks:
-                chunk.block = left
-            left.after = right.after
-            if right.after is not None:
-                right.after.before = left
-            block = left
-        self._keep(block)
+    def _free_waited(self, *, wait: bool) -> None:
+        """Free what waits for other streams, if they are done; or wait until they are."""
+        for first in self.uses.over(wait=wait):
+            handle = self.waiting.pop(first)
+            nbytes = bytes_of(handle)
+            self._free(handle)
+            self.meter.wait(-nbytes)
 
-    def _release(self) -> bool:
+    def _release(self) -> None:
         """Give all free segments back to the device; sBlocks that map them go."""
-        self.small.release()
-        for free in self.free.values():
-            for _, block in [entry for entry in free if entry[1].before is None and entry[1].after is None]:
-                self._forget(block)
-                self.meter.release(len(block.chunks) * CHUNK)
-                for s in {s.number: s for chunk in block.chunks for s in chunk.mapped}.values():
-                    self._unmap(s)
-        return True
-
-    def _collect(self) -> None:
-        """Unmap idle sBlocks, those first that have been so longest, while there are too many."""
-        total = sum(len(s.chunks) for s in self.stitched) * CHUNK
-        for s in sorted((s for s in self.stitched[:-1] if not s.used), key=lambda s: (s.released, s.number)):
-            if total <= self.options.auto_gc:
-                return
-            total -= len(s.chunks) * CHUNK
-            self._unmap(s)
-
-    def _unmap(self, s: SBlock) -> None:
-        self.count["unmapped"] += 1
-        self.stitched.remove(s)
-        for chunk in s.chunks:
-            chunk.mapped.remove(s)
+        self._free_waited(wait=True)
+        for segment in self.pblocks.whole():
+            self.sblocks.leave(segment)
+            self.pblocks.drop(segment)
+        for pool in self.small.values():
+            pool.release()
 
     def _has_room(self, nbytes: int) -> bool:
-        return self.small.has_room(nbytes)
-
-    def _keep(self, block: PBlock) -> None:
-        insort(self.free.setdefault(block.stream, []), (block.key, block))
-
-    def _forget(self, block: PBlock) -> None:
-        free = self.free[block.stream]
-        del free[bisect_left(free, (block.key,))]
+        memory = self.options.memory
+        return memory is None or self.meter.now["reserved"] + self.sblocks.kept + nbytes <= memory
 
 
 def run(requests: Requests, options: Options | None = None) -> Result:
-    """Serve all requests; raises OutOfMemory where the device's memory ends."""
+    """Serve all requests, record_stream, empty_cache and the device's clock included.
+
+    Raises OutOfMemory where the device's memory ends, CoopsimError for private pools.
+    """
     lake = GMLake(options)
-    handles: dict[int, list[PBlock] | Held] = {}
-    for take, number, nbytes, stream, *_ in requests.memory():
-        if take:
-            handles[number] = lake.take(nbytes, stream)
-            lake.meter.add("requested", nbytes)
-        else:
-            lake.meter.add("requested", -nbytes)
+    handles: dict[int, Handle] = {}
+    asked: dict[int, int] = {}
+    for row in requests.rows.tolist():
+        kind, number, amount, stream = row[KIND], row[NUMBER], row[AMOUNT], row[STREAM]
+        if kind == ALLOCATE:
+            handles[number] = lake.take(amount, stream)
+            asked[number] = amount
+            lake.meter.add("requested", amount)
+        elif kind == FREE:
+            lake.meter.add("requested", -asked.pop(number))
             lake.give_back(handles.pop(number))
+        elif kind == RECORD:
+            lake.record_stream(handles[number], stream)
+        elif kind == EMPTY:
+            lake.empty_cache()
+        elif kind == TICK:
+            lake.clock.now += amount
+        elif kind == DELAY:
+            lake.clock.delay = amount
+        elif kind != STOP:
+            raise CoopsimError("gmlake serves no private pools (CUDA graphs, torch.cuda.use_mem_pool)")
     return lake.meter.result("gmlake", lake.count)

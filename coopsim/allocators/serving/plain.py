@@ -8,8 +8,8 @@ from bisect import bisect_left, insort
 from typing import NamedTuple
 
 from coopsim.allocators.serving.result import Meter, OutOfMemory
+from coopsim.types import MIB
 
-MIB = 1 << 20
 GRANULE = 512  #: bytes; PyTorch's allocators round up every request to a multiple of it
 SMALL = MIB  #: largest request of the small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
@@ -54,17 +54,18 @@ class Segments:
         if at == len(self.holes):
             return None
         block = self.holes.pop(at)[2]
-        self.cut(block, nbytes)
-        block.free = False
-        self.meter.add("allocated", block.bytes)
+        self._hand_out(block, nbytes)
         return block
 
     def grow(self, nbytes: int) -> None:
         """A new segment of so many bytes."""
-        self.meter.reserve(nbytes)
-        block = Block(self.end, nbytes)
-        self.end += nbytes
-        self._add(block)
+        self._add(self._segment(nbytes))
+
+    def make(self, segment: int, nbytes: int) -> Block:
+        """The first `nbytes` of a new segment, whatever else is free."""
+        block = self._segment(segment)
+        self._hand_out(block, nbytes)
+        return block
 
     def give_back(self, block: Block) -> None:
         """Free a block and merge it with free neighbours."""
@@ -99,6 +100,17 @@ class Segments:
             block.after.before = rest
         block.after = rest
         self._add(rest)
+
+    def _segment(self, nbytes: int) -> Block:
+        self.meter.reserve(nbytes)
+        block = Block(self.end, nbytes)
+        self.end += nbytes
+        return block
+
+    def _hand_out(self, block: Block, nbytes: int) -> None:
+        self.cut(block, nbytes)
+        block.free = False
+        self.meter.add("allocated", block.bytes)
 
     def _add(self, block: Block) -> None:
         insort(self.holes, (block.bytes, block.address, block))

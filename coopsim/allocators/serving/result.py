@@ -9,8 +9,9 @@ class Result:
     """Peaks in bytes, each taken by itself over all requests.
 
     `requested`: as asked for; `allocated`: of the blocks handed out, in this allocator's rounding; `active`: of blocks
-    that cannot be handed out (with one stream, the same); `reserved`: held of the device. `device_allocs` and
-    `device_frees` count the calls that make and free physical memory. `details` are counts of the allocator's own.
+    that cannot be handed out (the same, unless a freed one waits for another stream); `reserved`: held of the device.
+    `device_allocs` and `device_frees` count the calls that make and free physical memory. `details` are counts of the
+    allocator's own.
     """
 
     allocator: str
@@ -39,10 +40,14 @@ class Result:
 
 
 class OutOfMemory(Exception):  # noqa: N818  (it is an outcome, not a programmer's error)
-    """The device has not enough memory left for a request, whatever the allocator tries."""
+    """The device has not enough memory left for a request, whatever the allocator tries.
+
+    `memory` 0: it would have, but the allocator's rules refuse the request.
+    """
 
     def __init__(self, needed: int, reserved: int, memory: int) -> None:
-        super().__init__(f"{needed} bytes needed, {reserved} of {memory} reserved")
+        limit = f" of {memory}" if memory else ""
+        super().__init__(f"{needed} bytes needed, {reserved}{limit} reserved")
         self.needed, self.reserved, self.memory = needed, reserved, memory
 
 
@@ -50,14 +55,20 @@ class Meter:
     """Keeps peaks while an allocator works."""
 
     def __init__(self) -> None:
-        self.now = {"requested": 0, "allocated": 0, "reserved": 0}
-        self.peak = dict(self.now)
+        self.now = {"requested": 0, "allocated": 0, "waiting": 0, "reserved": 0}
+        self.peak = dict(self.now) | {"active": 0}
         self.device_allocs = self.device_frees = 0
 
     def add(self, what: str, nbytes: int) -> None:
         """`nbytes` more of it, or less if negative."""
         self.now[what] += nbytes
         self.peak[what] = max(self.peak[what], self.now[what])
+        self.peak["active"] = max(self.peak["active"], self.now["allocated"] + self.now["waiting"])
+
+    def wait(self, nbytes: int) -> None:
+        """`nbytes` are given back, but stay active until another stream is done with them; negative: it is."""
+        self.now["allocated"] -= nbytes
+        self.add("waiting", nbytes)
 
     def reserve(self, nbytes: int) -> None:
         """Memory made by the device."""
@@ -70,13 +81,13 @@ class Meter:
         self.add("reserved", -nbytes)
 
     def result(self, allocator: str, details: Mapping[str, int]) -> Result:
-        """The peaks so far. What is allocated is active, since no stream waits for another here."""
+        """The peaks so far. Active is what is allocated, and what waits for another stream."""
         peak = self.peak
         return Result(
             allocator,
             peak["requested"],
             peak["allocated"],
-            peak["allocated"],
+            peak["active"],
             peak["reserved"],
             self.device_allocs,
             self.device_frees,

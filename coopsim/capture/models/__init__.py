@@ -4,11 +4,11 @@ import importlib
 import pkgutil
 from functools import cache
 
-from coopsim.capture.models._model import Amp, Attention, Model, Optimizer, Setting
+from coopsim.capture.models._model import Amp, Attention, Gradients, Model, Optimizer, Setting
 from coopsim.errors import nearest
 from coopsim.observe.errors import CaptureError
 
-__all__ = ["Amp", "Attention", "Model", "Optimizer", "Setting", "get", "names"]
+__all__ = ["Amp", "Attention", "Gradients", "Model", "Optimizer", "Setting", "get", "names"]
 
 
 @cache

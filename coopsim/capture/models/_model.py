@@ -8,6 +8,7 @@ from typing import Any, Literal
 Attention = Literal["eager", "sdpa"]
 Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
 Amp = Literal["bf16"]
+Gradients = Literal["dropped", "zeroed"]
 
 #: The class of torch.optim and its options. SGD as in the scripts of Coop's authors, an op a parameter; Adam and AdamW
 #: as PyTorch has them by default, an op for all parameters at once.
@@ -21,19 +22,26 @@ OPTIMIZERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """How a model is to be trained. `amp` None: in float32; `attention` None: the model has none."""
+    """How a model is to be trained. `amp` None: in float32; `attention` None: the model has none.
+
+    `gradients`: after the optimizer they are dropped (`set_to_none`), or zeroed where they are, and added to from then
+    on. Coop's authors let DTR and DTE drop them in 2022, and Coop zero them.
+    """
 
     batch: int
     optimizer: str  #: a class of torch.optim
     options: Mapping[str, Any]  #: of the optimizer
     amp: Amp | None
     attention: Attention | None
+    gradients: Gradients = "dropped"
 
     @property
     def header(self) -> dict[str, str | int]:
         """These choices, as they are written into the header of a trace."""
         words = [self.optimizer, *(f"{key}={value}" for key, value in self.options.items())]
         found: dict[str, str | int] = {"batch": self.batch, "optimizer": " ".join(words)}
+        if self.gradients != "dropped":
+            found["gradients"] = self.gradients
         return found | {key: value for key in ("amp", "attention") if (value := getattr(self, key)) is not None}
 
 
@@ -63,11 +71,13 @@ class Model:
         optimizer: Optimizer | None = None,
         amp: Amp | None = None,
         attention: Attention | None = None,
+        gradients: Gradients | None = None,
     ) -> Setting:
         """What was chosen, and the model's defaults for the rest."""
         kind, options = OPTIMIZERS[optimizer or self.optimizer]
         own = self.optimizer_options if optimizer in (None, self.optimizer) else {}
-        return Setting(batch or self.batch, kind, {**options, **own}, amp, attention or self.attention)
+        how = gradients or "dropped"
+        return Setting(batch or self.batch, kind, {**options, **own}, amp, attention or self.attention, how)
 
     def step(self) -> object:
         """Train once, as the defaults say; built when it is first called. For files: `step = MODEL.step`."""

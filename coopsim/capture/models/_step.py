@@ -10,7 +10,7 @@ from coopsim.capture.models._model import Setting
 
 
 def training_step(setting: Setting, model: nn.Module, loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
-    """One step: `loss` (under autocast, if it was chosen), backward, optimizer, gradients dropped."""
+    """One step: `loss` (under autocast, if it was chosen), backward, optimizer, gradients dropped or zeroed."""
     kind: type[torch.optim.Optimizer] = getattr(torch.optim, setting.optimizer)
     optimizer = kind(model.parameters(), **setting.options)
     precision = {"bf16": torch.bfloat16}
@@ -22,7 +22,7 @@ def training_step(setting: Setting, model: nn.Module, loss: Callable[[], torch.T
     def step() -> None:
         forward().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=setting.gradients == "dropped")
 
     return step
 

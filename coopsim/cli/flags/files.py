@@ -3,7 +3,8 @@
 import argparse
 
 from coopsim.cli.flags import shared
-from coopsim.cli.values import Renamed, natural, positive
+from coopsim.cli.values import OF_TORCH, Renamed, natural, positive
+from coopsim.types import NEWEST_TORCH
 
 
 def import_(p: argparse.ArgumentParser) -> None:
@@ -118,9 +119,7 @@ def requests(p: argparse.ArgumentParser) -> None:
         metavar="CASE|T",
         help="a case: JSON file with conf, total, ops (docs/allocators.md); or a trace, to compare allocators",
     )
-    p.add_argument(
-        "--torch", default="2.15.0", metavar="V", help="version of PyTorch, 2.6 to 2.15 (default: %(default)s)"
-    )
+    p.add_argument("--torch", default=NEWEST_TORCH, metavar="V", help=OF_TORCH)
     p.add_argument(
         "--alloc-conf",
         action="append",

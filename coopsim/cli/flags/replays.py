@@ -4,7 +4,7 @@ import argparse
 
 from coopsim.cli import grid
 from coopsim.cli.flags import shared
-from coopsim.cli.values import Renamed, percent, positive
+from coopsim.cli.values import OF_TORCH, Renamed, percent, positive
 from coopsim.types import CostModel
 
 COST_MODELS = tuple(str(model) for model in CostModel)
@@ -24,7 +24,7 @@ def replay(p: argparse.ArgumentParser) -> None:
         "--allocator",
         help="memory to replay in, of `coopsim list allocators` (default: arena; counter with --semantics simrd)",
     )
-    p.add_argument("--torch", metavar="V", help="for cuda-caching: version of PyTorch, 2.6 to 2.15 (default: 2.15.0)")
+    p.add_argument("--torch", metavar="V", help=f"for cuda-caching: {OF_TORCH}")
     p.add_argument("--alloc-conf", metavar="STRING", help="for cuda-caching: value of PYTORCH_CUDA_ALLOC_CONF")
     p.add_argument("--budget", required=True, metavar="B", help=BUDGET_HELP)
     p.add_argument(

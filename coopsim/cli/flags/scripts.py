@@ -49,6 +49,11 @@ def capture(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--attention", choices=("eager", "sdpa"), help="attention of a reference model that has it (default: its own)"
     )
+    p.add_argument(
+        "--gradients",
+        choices=("dropped", "zeroed"),
+        help="what a reference model does with gradients after the optimizer (default: dropped)",
+    )
     p.add_argument("--steps", type=positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=natural, default=2, help="steps that run before the recorded ones (default: 2)")
 

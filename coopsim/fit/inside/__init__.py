@@ -3,12 +3,7 @@
 Loaded by coopsim.script.inside as a task's guest, once torch is there. Only here does coopsim.fit import torch.
 """
 
-from typing import Any
-
-from coopsim.fit.changes import Changes
 from coopsim.fit.inside.guest import Guest
+from coopsim.script.guest import MakesGuest
 
-
-def begin(watch: Any, told: str) -> Guest:
-    """Start; `told` is Changes.message()."""
-    return Guest(watch, Changes.read(told))
+GUEST: MakesGuest = Guest

@@ -9,12 +9,19 @@ from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
 from coopsim.fit.inside.partitioner import Partitioner
+from coopsim.script.watch import Watch
 
 
 class Guest:
-    """From the import of torch to the end of the process."""
+    """From the import of torch to the end of the process. told: Changes.message()."""
 
-    def __init__(self, watch: Any, changes: Changes) -> None:
+    def __init__(self, told: str) -> None:
+        self._changes = Changes.read(told)
+
+    def begin(self, watch: Watch | None) -> None:
+        """Make the changes, and watch."""
+        assert watch is not None, "fit runs scripts on the phantom GPU"
+        changes = self._changes
         self._where = watch.recorder.where
         self._meter = Meter(watch.recorder)
         self._models = Models()
@@ -35,6 +42,9 @@ class Guest:
         optimizers.install(changes)
         if changes.hold_gradients or changes.accumulate > 1:
             accumulate.install(changes)
+
+    def forget(self) -> None:
+        """A fork takes no steps: there is nothing to stop."""
 
     def end(self) -> dict[str, Any]:
         """For the parent."""

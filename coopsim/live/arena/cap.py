@@ -1,16 +1,23 @@
 """The budget where the arena has all memory: nothing can be beyond it, but for ops that must not fail."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
 from coopsim.live.arena import window
+from coopsim.live.arena.hole import Hole
 from coopsim.live.arena.library import Arena
+from coopsim.live.cells import Cell
+from coopsim.live.values import Values
+from coopsim.live.victims import Victims
 
 
 class ArenaCap:
-    """As live.cap.Cap, of an arena: it is as large as the budget anyway."""
+    """An AllocatorCap (live/cap.py) of an arena, which is as large as the budget anyway."""
+
+    fragments = False  #: what is free is brought side by side
+    holds = True
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -41,6 +48,10 @@ class ArenaCap:
     def exceeded(self, _limit: int) -> bool:
         """Is there more than was reserved?"""
         return int(self._arena.stats.outside) > 0
+
+    def hole(self, values: Values, victims: Victims, evict: Callable[[Cell], None]) -> Hole:
+        """What finds room for a request that got none."""
+        return Hole(self, values, victims, evict)
 
     @property
     def missing(self) -> int:

@@ -1,19 +1,22 @@
 """A hole in the arena for a request that found none: evict until there are the bytes, and bring these side by side."""
 
 from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
 
 import torch
 
-from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.cells import Cell
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
+
+if TYPE_CHECKING:
+    from coopsim.live.arena.cap import ArenaCap
 
 
 class Hole:
     """Of one step. evict: takes a cell's memory. planned: what is known of a step that goes by a plan."""
 
-    def __init__(self, cap: ArenaCap, values: Values, victims: Victims, evict: Callable[[Cell], None]) -> None:
+    def __init__(self, cap: "ArenaCap", values: Values, victims: Victims, evict: Callable[[Cell], None]) -> None:
         self._cap, self._values, self._victims, self._evict = cap, values, victims, evict
         self.planned: Callable[[], Iterable[Cell]] = tuple
 

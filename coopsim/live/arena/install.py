@@ -9,13 +9,6 @@ from coopsim.live.arena.build import ARENA
 from coopsim.observe.extension import NoExtensionError
 
 
-def serve_cpu(nbytes: int) -> library.Arena:
-    """An arena of so many bytes of the host's memory, in which PyTorch's tensors on the CPU lie from now on."""
-    if library.load().coopsim_arena_serve_cpu(nbytes):
-        raise MemoryError(f"no {nbytes} bytes")
-    return library.Arena(library.HOST)
-
-
 def install(nbytes: int) -> None:
     """Of so many bytes on each device that is used; 0: of nearly all that is free. NoExtensionError if it cannot be."""
     if torch.version.cuda is None:

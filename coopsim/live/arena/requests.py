@@ -6,7 +6,7 @@ It is what live.follow and live.values do to memory, without tensors: blocks tha
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from coopsim.live.plan import Again, Drop, Evict, Plan, Row
+from coopsim.live.plan import Drop, Evict, Plan, Recompute, Row
 from coopsim.trace import Trace
 from coopsim.types import Role
 from coopsim.validate.program import Value
@@ -96,8 +96,8 @@ class _Simulation:
                 cell.block.references += 1
                 cell.held[v] = cell.block
 
-    def _act(self, action: Evict | Drop | Again) -> None:
-        if isinstance(action, Again):
+    def _act(self, action: Evict | Drop | Recompute) -> None:
+        if isinstance(action, Recompute):
             self._again(action)
             return
         s, v = action.value
@@ -107,7 +107,7 @@ class _Simulation:
             block, cell.block = cell.block, None
             self._give(block)
 
-    def _again(self, action: Again) -> None:
+    def _again(self, action: Recompute) -> None:
         """As Values.run."""
         program, op = self._plan.program, action.op
         after = dict(program.writes[op])

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from coopsim.observe.extension import NoExtensionError
 from coopsim.live.hollow import TEXT
 from coopsim.live.observer.build import OBSERVER
 from coopsim.live.observer.table import Table
+from coopsim.observe.extension import NoExtensionError
 
 _TEXT = 4000
 
-Again = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
+RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
 _AGAIN = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
 )
@@ -69,7 +69,7 @@ class Observer:
         table: Table,
         at: int,
         known: list[int],
-        again: Again,
+        again: RunAgain,
         roomy: Callable[[bool], None] | None,
         foreign: Callable[[torch.UntypedStorage], object],
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from coopsim.live.cells import can_start_again
-from coopsim.live.plan import Again, Drop, Evict, Plan, Row
+from coopsim.live.plan import Drop, Evict, Plan, Recompute, Row
 
 
 class Table:
@@ -62,8 +62,8 @@ def _starts_again(func: Any) -> bool:
     return not hasattr(func, "_schema") or can_start_again(func)
 
 
-def _action(action: Evict | Drop | Again) -> list[int]:
-    if isinstance(action, Again):
+def _action(action: Evict | Drop | Recompute) -> list[int]:
+    if isinstance(action, Recompute):
         return [2, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
     return [int(isinstance(action, Drop)), *action.value]
 

@@ -7,7 +7,7 @@ from coopsim.observe.torch_private import INTERPRETER_FUNCTION, INTERPRETER_HEAD
 
 
 def headers(include: Path, own: tuple[str, ...], *, traces: bool) -> dict[str, str]:
-    """delegates.h: hands each function but those in `own` to `real`; without `traces`, those of sanitizers do nothing."""
+    """delegates.h: hands each function but those in `own` to `real`; without `traces`, sanitizers' do nothing."""
     text = (include / INTERPRETER_HEADER).read_text(encoding="utf-8")
     lines = []
     for kind, name, given in INTERPRETER_FUNCTION.findall(re.sub(r"//[^\n]*", "", text)):

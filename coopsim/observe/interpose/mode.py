@@ -1,6 +1,6 @@
 """A dispatch mode that is called below autograd, without being active."""
 
-from typing import Any, Self
+from typing import Self
 
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -45,7 +45,7 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
         library.include(1)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._library is None:
             super().__exit__(*error)  # type: ignore[no-untyped-call]
         else:

@@ -70,7 +70,6 @@ void phantom_work(void *stream, uint64_t ns) {
 
 void phantom_launch(void *stream) {
   const Settings *s = phantom_settings();
-  phantom_count_launch();
   if (phantom_capture_of(stream)) return;
   lock();
   count_sleep();
@@ -82,17 +81,11 @@ void phantom_launch(void *stream) {
   launches_here = 1;
 }
 
-void phantom_copy_time(void *to, const void *from, size_t n, void *stream) {
-  int there = phantom_on_device(to), here = phantom_on_device(from);
-  uint64_t ns = there && here ? phantom_settings()->kernel : n * 1000 / phantom_settings()->bus;
-  if (!there && !here) return;
+void phantom_copy_work(void *stream, uint64_t ns) {
   phantom_host(phantom_settings()->launch);
   phantom_work(stream, ns);
   charged += ns;
   launches++;
-  if (there && here) return;
-  /* Memory that is not pinned goes through a buffer of the driver's: the host waits. */
-  if (!phantom_is_pinned(there ? from : to)) phantom_host_until(phantom_stream_end(stream));
 }
 
 uint64_t phantom_now(void) { lock(); count_sleep(); uint64_t t = now; unlock(); return t; }

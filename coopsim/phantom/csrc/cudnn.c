@@ -37,29 +37,46 @@ int cudnnBackendGetAttribute(UNUSED void *descriptor, int name, int type, int64_
   return SUCCESS;
 }
 
-int cudnnCreateFilterDescriptor(void **d) { return new_handle(d); }
-int cudnnCreateActivationDescriptor(void **d) { return new_handle(d); }
-int cudnnCreateDropoutDescriptor(void **d) { return new_handle(d); }
-int cudnnCreateRNNDataDescriptor(void **d) { return new_handle(d); }
-
-int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(UNUSED void *h, UNUSED int mode, UNUSED int ops,
-    UNUSED void *x, UNUSED void *z, UNUSED void *y, UNUSED void *b, UNUSED void *a, size_t *n) {
-  *n = 0;
-  return SUCCESS;
-}
-int cudnnGetBatchNormalizationBackwardExWorkspaceSize(UNUSED void *h, UNUSED int mode, UNUSED int ops, UNUSED void *x,
-    UNUSED void *y, UNUSED void *dy, UNUSED void *dz, UNUSED void *dx, UNUSED void *b, UNUSED void *a, size_t *n) {
-  *n = 0;
-  return SUCCESS;
-}
-int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(UNUSED void *h, UNUSED int mode, UNUSED int ops,
-    UNUSED void *a, UNUSED void *x, size_t *n) {
-  *n = 0;
-  return SUCCESS;
-}
 int cudnnDropoutGetStatesSize(UNUSED void *h, size_t *n) { *n = 1 << 20; return SUCCESS; }
+
+/* --- convolutions by the older interface: one algorithm, number 0 --- */
+
+typedef struct {
+  int algorithm, status;
+  float time;
+  size_t bytes;
+  int determinism, math, reserved[3];
+} Performance;  /* cudnnConvolutionFwdAlgoPerf_t and its two likes */
+
+static int workspace_of(size_t *n) { *n = workspace(); return SUCCESS; }
 int cudnnGetConvolutionForwardWorkspaceSize(UNUSED void *h, UNUSED void *x, UNUSED void *w, UNUSED void *conv,
     UNUSED void *y, UNUSED int algorithm, size_t *n) {
-  *n = workspace();
+  return workspace_of(n);
+}
+int cudnnGetConvolutionBackwardDataWorkspaceSize(UNUSED void *h, UNUSED void *w, UNUSED void *dy, UNUSED void *conv,
+    UNUSED void *dx, UNUSED int algorithm, size_t *n) {
+  return workspace_of(n);
+}
+int cudnnGetConvolutionBackwardFilterWorkspaceSize(UNUSED void *h, UNUSED void *x, UNUSED void *dy, UNUSED void *conv,
+    UNUSED void *dw, UNUSED int algorithm, size_t *n) {
+  return workspace_of(n);
+}
+
+static int one_algorithm(int *found, Performance *out) {
+  *found = 1;
+  *out = (Performance){.bytes = workspace()};
   return SUCCESS;
 }
+#define CHOICE(name)                                                                                                 \
+  int cudnnGetConvolution##name##Algorithm_v7(UNUSED void *h, UNUSED void *a, UNUSED void *b, UNUSED void *conv,     \
+      UNUSED void *c, UNUSED int wanted, int *found, Performance *out) {                                             \
+    return one_algorithm(found, out);                                                                                \
+  }                                                                                                                  \
+  int cudnnFindConvolution##name##AlgorithmEx(UNUSED void *h, UNUSED void *a, UNUSED void *at, UNUSED void *b,       \
+      UNUSED void *bt, UNUSED void *conv, UNUSED void *c, UNUSED void *ct, UNUSED int wanted, int *found,            \
+      Performance *out) {                                                                                            \
+    return one_algorithm(found, out);                                                                                \
+  }
+CHOICE(Forward)
+CHOICE(BackwardData)
+CHOICE(BackwardFilter)

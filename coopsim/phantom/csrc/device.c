@@ -45,7 +45,7 @@ static int known(int device) { return device >= 0 && device < phantom_settings()
   (p)->stream_priorities = (p)->global_l1 = (p)->local_l1 = 1;                                                       \
   (p)->shared_per_sm = (s)->shared_per_sm;                                                                           \
   (p)->regs_per_sm = REGISTERS;                                                                                      \
-  (p)->managed_memory = 1;                                                                                           \
+  (p)->managed_memory = (p)->concurrent_managed = 1;                                                                 \
   (p)->cooperative_launch = 1;                                                                                       \
   (p)->shared_optin = (s)->shared_optin;                                                                             \
   (p)->max_blocks_per_sm = blocks_per_sm(s);                                                                         \
@@ -89,6 +89,7 @@ Status cudaDeviceGetAttribute(int *value, int attribute, UNUSED int device) {
     case 75: *value = s->major; break;
     case 76: *value = s->minor; break;
     case 81: *value = (int)s->shared_per_sm; break;
+    case 83: case 89: *value = 1; break;           /* managed memory, which host and card use at once */
     case 95: *value = 1; break;                    /* cooperative launch */
     case 97: *value = (int)s->shared_optin; break;
     case 102: *value = 1; break;                   /* virtual memory management */

@@ -1,6 +1,7 @@
 /* The driver's virtual memory calls, which PyTorch's expandable segments use, and the look-up of entry points. */
 #define _GNU_SOURCE
 #include "clock.h"
+#include "contents.h"
 #include <dlfcn.h>
 
 typedef struct { uint64_t handle, bytes; int references; } Physical;
@@ -101,7 +102,7 @@ Status cuMemUnmap(uint64_t address, size_t n) {
     mappings[i] = mappings[--n_mappings];
     found = 1;
   }
-  phantom_discard(address, n);
+  phantom_clear((void *)address, n);
   unlock();
   LOG("cuMemUnmap(%#lx, %zu)\n", address, n);
   phantom_host(phantom_settings()->segment_free);
@@ -146,13 +147,17 @@ Status cuMemGetAddressRange(uint64_t *base, size_t *n, uint64_t address) {
 }
 
 Status cuMemsetD32Async(uint64_t address, unsigned value, size_t n, UNUSED void *stream) {
-  if (4 * n <= phantom_settings()->copy_limit)
-    for (size_t i = 0; i < n; i++) ((unsigned *)address)[i] = value;
+  phantom_clear((void *)address, 4 * n);
+  if (!value || 4 * n > phantom_settings()->copy_limit) return OK;
+  for (size_t i = 0; i < n; i++) ((unsigned *)address)[i] = value;
+  phantom_wrote((void *)address, 4 * n);
   return OK;
 }
 
 Status cuStreamWriteValue32(UNUSED void *stream, uint64_t address, unsigned value, UNUSED unsigned flags) {
-  if (phantom_on_device((void *)address)) *(unsigned *)address = value;
+  if (!phantom_on_device((void *)address)) return OK;
+  *(unsigned *)address = value;
+  phantom_wrote((void *)address, sizeof value);
   return OK;
 }
 
@@ -175,11 +180,18 @@ Status cuDevicePrimaryCtxRetain(void **context, UNUSED int device) { *context = 
 Status cuCtxGetCurrent(void **context) { *context = CONTEXT; return OK; }
 Status cuCtxSetCurrent(UNUSED void *context) { return OK; }
 Status cuCtxPushCurrent(UNUSED void *context) { return OK; }
+Status cuCtxPushCurrent_v2(UNUSED void *context) { return OK; }
+Status cuCtxPopCurrent_v2(void **context) { if (context) *context = CONTEXT; return OK; }
 Status cuCtxPopCurrent(void **context) { if (context) *context = CONTEXT; return OK; }
 Status cuGetErrorString(int status, const char **text) {
   *text = status == OUT_OF_MEMORY ? "out of memory" : status ? "phantom GPU: not supported" : "no error";
   return OK;
 }
+Status cuGetErrorName(int status, const char **text) {
+  *text = status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : status ? "CUDA_ERROR_NOT_SUPPORTED" : "CUDA_SUCCESS";
+  return OK;
+}
+Status cuStreamCreate(void **stream, UNUSED unsigned flags) { *stream = phantom_handle(); return OK; }
 Status cuLogsRegisterCallback(UNUSED void *callback, UNUSED void *data, void **handle) {
   if (handle) *handle = phantom_handle();
   return OK;

@@ -1,25 +1,23 @@
 /* Device memory: which bytes of the card are taken, and at which addresses.
  *
- * One large region of untouched addresses is reserved at one place, so that addresses are the same in every run.
- * Reading device memory gives zeros, or what a small copy from the host left there: larger copies are not made, as
- * they would cost host memory. */
+ * One large region of untouched addresses is reserved at one place, so that addresses are the same in every run. */
 #define _GNU_SOURCE
 #include "clock.h"
+#include "contents.h"
+#include "host.h"
 #include <sys/mman.h>
 
+#define PITCH 512
 #define REGION (8ull << 40)
 #define SMALLEST_REGION (16ull << 30)
-#define PAGE 4096ull
 #define WANTED_BASE 0x100000000000ull
 
 typedef struct { uint64_t base, bytes; int is_reservation; } Range;
 
 pthread_mutex_t phantom_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t region, region_bytes, limit, used, peak;
-static uint64_t mallocs, frees, launches, failures;
 static Range *ranges;  /* sorted by base, disjoint */
 static size_t n_ranges, room;
-static __thread int last_status;
 
 static void reserve_region(void) {  /* the lock is held */
   if (region) return;
@@ -43,11 +41,6 @@ static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * t
 int phantom_on_device(const void *p) {
   uint64_t a = (uint64_t)p;
   return region && a >= region && a < region + region_bytes;
-}
-
-Status phantom_fail(Status status) {
-  if (status) last_status = status;
-  return status;
 }
 
 /* --- ranges: first fit from the low end, as the driver mostly does --- */
@@ -98,16 +91,13 @@ int phantom_drop_range(uint64_t base) {
 
 int phantom_charge(uint64_t bytes) {
   reserve_region();
-  if (used + bytes > limit) { failures++; return 0; }
+  if (used + bytes > limit) return 0;
   used += bytes;
   if (used > peak) peak = used;
   return 1;
 }
 
 void phantom_refund(uint64_t bytes) { used -= bytes; }
-void phantom_discard(uint64_t base, uint64_t bytes) { madvise((void *)base, bytes, MADV_DONTNEED); }
-uint64_t phantom_launches(void) { return __atomic_load_n(&launches, __ATOMIC_RELAXED); }
-void phantom_count_launch(void) { __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED); }
 
 /* --- control, for tests and for coopsim itself --- */
 
@@ -117,22 +107,6 @@ static uint64_t nccl;  /* taken by communicators, whether they still live or not
 void coopsim_phantom_count_nccl(size_t bytes) { lock(); nccl += bytes; unlock(); }
 uint64_t coopsim_phantom_nccl(void) { lock(); uint64_t n = nccl; unlock(); return n; }
 uint64_t coopsim_phantom_peak(void) { lock(); uint64_t n = peak; unlock(); return n; }
-void coopsim_phantom_counts(uint64_t out[4]) {
-  lock();
-  uint64_t counts[4] = {mallocs, frees, failures, launches};
-  memcpy(out, counts, sizeof counts);
-  unlock();
-}
-
-/* Make device memory read as zeros again. Whole pages are given back to the system, so this takes no host memory. */
-void coopsim_phantom_clear(void *p, size_t n) {
-  uint64_t start = (uint64_t)p, end = start + n, from = round_up(start, PAGE), to = end / PAGE * PAGE;
-  if (!phantom_on_device(p)) return;
-  if (from >= to) { memset(p, 0, n); return; }
-  memset(p, 0, from - start);
-  phantom_discard(from, to - from);
-  memset((void *)to, 0, end - to);
-}
 
 /* --- the runtime's calls --- */
 
@@ -142,7 +116,6 @@ Status cudaMalloc(void **p, size_t n) {
   if (phantom_charge(bytes)) {
     at = phantom_take_range(bytes, GRANULE, 0);
     if (!at) phantom_refund(bytes);
-    else mallocs++;
   }
   unlock();
   *p = (void *)at;
@@ -153,15 +126,15 @@ Status cudaMalloc(void **p, size_t n) {
 
 Status cudaFree(void *p) {
   if (!p) return OK;
+  if (phantom_is_managed(p)) return phantom_free_managed(p);
   lock();
   uint64_t base = 0, bytes = 0;
   int known = phantom_find_range((uint64_t)p, &base, &bytes) && base == (uint64_t)p
               && !ranges[upper(base) - 1].is_reservation;
   if (known) {
     phantom_refund(bytes);
-    phantom_discard(base, bytes);
+    phantom_clear(p, bytes);
     phantom_drop_range(base);
-    frees++;
   }
   unlock();
   LOG("cudaFree(%p) %lu\n", p, bytes);
@@ -170,6 +143,11 @@ Status cudaFree(void *p) {
   return phantom_fail(known ? OK : INVALID_VALUE);
 }
 
+Status cudaMallocPitch(void **p, size_t *pitch, size_t width, size_t height) {
+  *pitch = round_up(width ? width : 1, PITCH);
+  return cudaMalloc(p, *pitch * height);
+}
+Status cudaMallocFromPoolAsync(void **p, size_t n, UNUSED void *pool, UNUSED void *stream) { return cudaMalloc(p, n); }
 Status cudaMallocAsync(void **p, size_t n, UNUSED void *stream) { return cudaMalloc(p, n); }
 Status cudaFreeAsync(void *p, UNUSED void *stream) { return cudaFree(p); }
 
@@ -180,50 +158,3 @@ Status cudaMemGetInfo(size_t *free_, size_t *total_) {
   unlock();
   return OK;
 }
-
-static void copy(void *to, const void *from, size_t n) {
-  if (n <= phantom_settings()->copy_limit || !phantom_on_device(to)) memmove(to, from, n);
-}
-void coopsim_phantom_copy(void *to, const void *from, size_t n) { copy(to, from, n); }  /* what NCCL moves */
-Status cudaMemcpyAsync(void *to, const void *from, size_t n, UNUSED int kind, void *stream) {
-  copy(to, from, n);
-  phantom_copy_time(to, from, n, stream);
-  return OK;
-}
-Status cudaMemcpy(void *to, const void *from, size_t n, int kind) {
-  cudaMemcpyAsync(to, from, n, kind, NULL);
-  phantom_host_until(phantom_stream_end(NULL));
-  return OK;
-}
-Status cudaMemcpyPeerAsync(void *to, UNUSED int a, const void *from, UNUSED int b, size_t n, void *stream) {
-  return cudaMemcpyAsync(to, from, n, 0, stream);
-}
-Status cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                         UNUSED int kind, void *stream) {
-  phantom_copy_time(to, from, width * height, stream);
-  for (size_t row = 0; row < height; row++)
-    copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
-  return OK;
-}
-Status cudaMemset(void *to, int value, size_t n) {
-  if (value == 0 && phantom_on_device(to)) coopsim_phantom_clear(to, n);
-  else if (n <= phantom_settings()->copy_limit || !phantom_on_device(to)) memset(to, value, n);
-  return OK;
-}
-Status cudaMemsetAsync(void *to, int value, size_t n, void *stream) {
-  phantom_copy_time(to, to, n, stream);
-  return cudaMemset(to, value, n);
-}
-
-extern Status cudaGetDevice(int *device);
-Status cudaPointerGetAttributes(void *out, const void *p) {
-  struct { int type, device; const void *device_pointer, *host_pointer; } a = {0, 0, NULL, p};
-  cudaGetDevice(&a.device);
-  if (phantom_on_device(p)) { a.type = 2; a.device_pointer = p; a.host_pointer = NULL; }
-  else if (phantom_is_pinned(p)) { a.type = 1; a.device_pointer = p; }
-  memcpy(out, &a, sizeof a);
-  return OK;
-}
-
-Status cudaGetLastError(void) { Status s = last_status; last_status = OK; return s; }
-Status cudaPeekAtLastError(void) { return last_status; }

@@ -3,6 +3,7 @@
  * Nothing of a module's machine code is kept. Every function has the same made-up registers and spills nothing, so that
  * Inductor's autotuning drops no configuration. */
 #include "clock.h"
+#include "host.h"
 
 enum { MAX_THREADS = 0, REGISTERS = 4 };               /* enum CUfunction_attribute */
 enum { POINTER_MEMORY_TYPE = 2, POINTER_DEVICE = 3 };  /* enum CUpointer_attribute */
@@ -48,16 +49,18 @@ Status cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsig
                                  unsigned bz, unsigned shared, void *stream) {
   return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream);
 }
-Status cuTensorMapEncodeTiled(void) { return OK; }
-Status cuTensorMapEncodeIm2col(void) { return OK; }
+enum { TENSOR_MAP = 128 };  /* sizeof(CUtensorMap) */
+Status cuTensorMapEncodeTiled(void *map) { memset(map, 0, TENSOR_MAP); return OK; }
+Status cuTensorMapEncodeIm2col(void *map) { memset(map, 0, TENSOR_MAP); return OK; }
 
 /* Triton's launcher asks for the device's address of each pointer that it is given. */
-Status cuPointerGetAttribute(void *out, int attribute, uint64_t p) {
+Status cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
+  const void *p = (const void *)address;
   if (attribute == POINTER_DEVICE) {
-    if (!phantom_on_device((void *)p)) return INVALID_VALUE;
-    *(uint64_t *)out = p;
+    if (!phantom_on_device(p) && !phantom_is_pinned(p) && !phantom_is_managed(p)) return INVALID_VALUE;
+    *(uint64_t *)out = address;
   } else {
-    *(int *)out = attribute == POINTER_MEMORY_TYPE && phantom_on_device((void *)p) ? ON_DEVICE : 0;
+    *(int *)out = attribute == POINTER_MEMORY_TYPE && phantom_on_device(p) ? ON_DEVICE : 0;
   }
   return OK;
 }

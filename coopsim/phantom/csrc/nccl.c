@@ -66,6 +66,7 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **out, UNUSED void *confi
 
 Result ncclCommCount(const Comm *c, int *n) { *n = c->size; return SUCCESS; }
 Result ncclCommUserRank(const Comm *c, int *rank) { *rank = c->rank; return SUCCESS; }
+Result ncclCommCuDevice(UNUSED const Comm *c, int *device) { *device = 0; return SUCCESS; }
 Result ncclCommGetAsyncError(UNUSED Comm *c, int *error) { *error = SUCCESS; return SUCCESS; }
 Result ncclCommDestroy(Comm *c) { return drop(c); }
 Result ncclCommAbort(Comm *c) { return drop(c); }

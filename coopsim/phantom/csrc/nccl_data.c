@@ -58,9 +58,10 @@ Result ncclAllReduce(const void *in, void *out, size_t count, int type, int op, 
   size_t n = count * width[type];
   nccl_takes(c, ALL_REDUCE, n, stream);
   if (nccl_exchanges(c, n)) {
-    char all[EXCHANGED];
+    char all[EXCHANGED], sums[EXCHANGED];
     nccl_exchange(c, in, n, all);
-    reduce(out, all, count, type, op, c->size);
+    reduce(sums, all, count, type, op, c->size);
+    copy(out, sums, n);
     return SUCCESS;
   }
   copy(out, in, n);

@@ -19,6 +19,14 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, void *out
   return nvmlDeviceGetComputeRunningProcesses(device, n, out);
 }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return SUCCESS; }
+int nvmlDeviceGetPciInfo_v3(UNUSED void *device, void *out) {
+  enum { LEGACY = 16, NUMBERS = 20, BUS = 32 };
+  memset(out, 0, LEGACY + NUMBERS + BUS);
+  memcpy(out, "0000:00:00.0", sizeof "0000:00:00.0");
+  memcpy((char *)out + LEGACY + NUMBERS, "00000000:00:00.0", sizeof "00000000:00:00.0");
+  return SUCCESS;
+}
+int nvmlDeviceGetNvLinkState(void) { return NVML_NOT_SUPPORTED; }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void) { return NVML_NOT_SUPPORTED; }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void) { return NVML_NOT_SUPPORTED; }
 int nvmlDeviceGetGpuFabricInfoV(UNUSED void *device, UNUSED void *info) { return SUCCESS; }

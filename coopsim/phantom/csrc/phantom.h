@@ -61,10 +61,7 @@ typedef struct {
 const Settings *phantom_settings(void);
 Status phantom_fail(Status status);      /* remembers it for cudaGetLastError */
 int phantom_on_device(const void *p);    /* is it an address that we handed out? */
-int phantom_is_pinned(const void *p);    /* is it in host memory that was pinned? (pinned.c) */
 void *phantom_handle(void);              /* a fresh opaque handle */
-void phantom_count_launch(void);
-uint64_t phantom_launches(void);
 uint64_t phantom_capture_of(void *stream);  /* the number of the capture that the stream is in; 0: none */
 Status phantom_join_capture(void *stream, uint64_t capture);
 Status phantom_wait(void *stream);       /* fails if the stream is captured */
@@ -76,7 +73,6 @@ int phantom_drop_range(uint64_t base);
 int phantom_find_range(uint64_t address, uint64_t *base, uint64_t *bytes);
 int phantom_charge(uint64_t bytes);      /* 0 when the card has no room */
 void phantom_refund(uint64_t bytes);
-void phantom_discard(uint64_t base, uint64_t bytes);
 
 #define LOG(...) do { if (phantom_settings()->log) fprintf(stderr, "phantom: " __VA_ARGS__); } while (0)
 

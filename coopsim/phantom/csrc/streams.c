@@ -1,11 +1,6 @@
 /* Streams (clock.c has their time); inter-process handles, which are not supported. */
 #include "clock.h"
 
-void *phantom_handle(void) {
-  static uintptr_t last = 0x1000;
-  return (void *)__atomic_add_fetch(&last, 0x10, __ATOMIC_RELAXED);
-}
-
 Status cudaStreamCreate(void **s) { *s = phantom_handle(); return OK; }
 Status cudaStreamCreateWithFlags(void **s, UNUSED unsigned flags) { return cudaStreamCreate(s); }
 Status cudaStreamCreateWithPriority(void **s, UNUSED unsigned flags, UNUSED int priority) { return cudaStreamCreate(s); }
@@ -19,6 +14,8 @@ Status cudaStreamQuery(void *s) {
   Status status = phantom_wait(s);
   return status == OK ? phantom_ask(s, phantom_stream_end(s), __builtin_return_address(0)) : status;
 }
+Status cudaStreamGetFlags(UNUSED void *s, unsigned *flags) { *flags = 0; return OK; }
+Status cudaStreamGetId(void *s, uint64_t *id) { *id = (uint64_t)(uintptr_t)s; return OK; }
 Status cudaStreamGetPriority(UNUSED void *s, int *priority) { *priority = 0; return OK; }
 Status cudaLaunchHostFunc(UNUSED void *s, void (*function)(void *), void *data) { function(data); return OK; }
 Status cudaStreamAddCallback(void *s, void (*callback)(void *, int, void *), void *data, UNUSED unsigned flags) {
@@ -36,7 +33,13 @@ Status cudaUserObjectRelease(UNUSED void *o, UNUSED unsigned count) { return OK;
 /* --- memory pools (the cudaMallocAsync back end asks) and other processes --- */
 
 Status cudaDeviceGetDefaultMemPool(void **pool, UNUSED int device) { *pool = phantom_handle(); return OK; }
-Status cudaMemPoolGetAttribute(UNUSED void *pool, UNUSED int attribute, uint64_t *value) { *value = 0; return OK; }
+Status cudaMemPoolGetAttribute(UNUSED void *pool, int attribute, void *value) {
+  enum { LAST_OF_INTS = 3 };  /* those that say what may be used again */
+  memset(value, 0, attribute <= LAST_OF_INTS ? sizeof(int) : sizeof(uint64_t));
+  return OK;
+}
+Status cudaMemPoolCreate(void **pool, UNUSED const void *properties) { *pool = phantom_handle(); return OK; }
+Status cudaDeviceGetMemPool(void **pool, UNUSED int device) { *pool = phantom_handle(); return OK; }
 Status cudaMemPoolSetAttribute(UNUSED void *pool, UNUSED int attribute, UNUSED void *value) { return OK; }
 Status cudaMemPoolSetAccess(UNUSED void *pool, UNUSED const void *access, UNUSED size_t n) { return OK; }
 Status cudaMemPoolTrimTo(UNUSED void *pool, UNUSED size_t n) { return OK; }

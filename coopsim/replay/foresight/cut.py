@@ -19,7 +19,7 @@ import numpy as np
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.replay.foresight.dry_run import D_IN_PLACE, DryRun, dry_run
+from coopsim.replay.foresight.dry_run import DryRun, dry_run
 from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 _NO_LIMIT = 1 << 60
@@ -88,12 +88,11 @@ def _of_the_moment(D: DryRun, v: int, moment: int) -> bool:
 def _overwritten(D: DryRun, v: int, moment: int) -> bool:
     """Whether an op has mutated v by then, in place."""
     over = False
-    if D.K[D_IN_PLACE]:
-        for j in range(D.V[v, s.USES], D.V[v, s.USES_END]):
-            op = D.uses[j]
-            if op <= moment:
-                for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
-                    over |= D.V[D.outs[k], s.OLDER] == v
+    for j in range(D.V[v, s.USES], D.V[v, s.USES_END]):
+        op = D.uses[j]
+        if op <= moment:
+            for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
+                over |= D.V[D.outs[k], s.OLDER] == v and D.V[D.outs[k], s.IN_PLACE] == 1
     return over
 
 

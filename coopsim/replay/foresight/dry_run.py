@@ -24,9 +24,9 @@ X_COLUMNS = 7
 Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
 Q_COLUMNS = 4
 
-# K: cost, residencies and op runs, bytes now; a stamp for walks, how many dry runs there were, whether results are
-# made in place, the op now.
-D_COST, D_RESIDENCIES, D_RUNS, D_BYTES, D_STAMP, D_COUNT, D_IN_PLACE, D_NOW = range(8)
+# K: cost, residencies and op runs, bytes now; a stamp for walks, how many dry runs there were, whether an op is in
+# place on its first run only, the op now.
+D_COST, D_RESIDENCIES, D_RUNS, D_BYTES, D_STAMP, D_COUNT, D_FIRST_RUN, D_NOW = range(8)
 D_SIZE = 8
 
 
@@ -52,11 +52,11 @@ class DryRun(Bundle):
     K: s.Array
 
 
-def new_dry_run(program: Any, *, in_place: bool) -> DryRun:
+def new_dry_run(program: Any, *, first_run: bool = False) -> DryRun:
     """For the program of a replay (replay.lower.Program). Residencies are recorded once Q has been given rows."""
     values, n_ops = len(program.values), len(program.ops) - 1
     K = np.zeros(D_SIZE, np.int64)
-    K[D_IN_PLACE] = in_place
+    K[D_FIRST_RUN] = first_run
     return DryRun(
         V=program.values,
         O=program.ops,
@@ -100,7 +100,7 @@ def dry_run(D: DryRun) -> bool:
             D.K[D_NOW] = v
             if not _serve(D, v):
                 return False
-        elif D.E[e, s.KIND] == s.DROP and D.X[v, HERE] and D.V[v, s.EVICTABLE] == 0:
+        elif D.X[v, HERE] and (D.E[e, s.KIND] == s.GONE or (D.E[e, s.KIND] == s.DROP and D.V[v, s.EVICTABLE] == 0)):
             _go(D, v)
     _take_off_spare(D)
     return True
@@ -201,7 +201,8 @@ def _execute(D: DryRun, p: int, op: int) -> None:
         older = D.V[w, s.OLDER]
         if again and D.X[w, HERE] == 0 and D.X[w, INTERVAL] == w + D.V[w, s.USES_END]:
             D.X[w, FOR_OTHERS] += 1
-        if D.X[w, HERE] == 0 and (D.K[D_IN_PLACE] == 0 or older < 0 or D.X[older, HOLDS] != 1):
+        in_place = D.V[w, s.IN_PLACE] and D.X[older, HOLDS] == 1 and not (again and D.K[D_FIRST_RUN])
+        if D.X[w, HERE] == 0 and not in_place:
             _come(D, w)
     D.peak[op] = max(D.peak[op], D.K[D_BYTES])
     for k in range(D.O[p, s.OUTS], D.O[p, s.TEMPS]):

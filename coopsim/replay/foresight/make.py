@@ -55,15 +55,16 @@ def make(
     budget: int,
     placed: s.Array,
     *,
-    in_place: bool,
+    first_run: bool = False,
     most: int | None = None,
     segmented: bool = False,
 ) -> Plan | None:
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `placed`, or None.
 
-    most: bytes that it may have in memory at once, if fewer than the budget. segmented: in the shape of checkpointing.
+    first_run: only an op's first run is in place. most: bytes that it may have in memory at once, if fewer than the
+    budget. segmented: in the shape of checkpointing.
     """
-    D, chosen, graph = new_dry_run(program, in_place=in_place), selection(program), new_cut(program)
+    D, chosen, graph = new_dry_run(program, first_run=first_run), selection(program), new_cut(program)
     target = peak = budget if most is None else most
     choose = _choose_segments if segmented else _choose
     for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):

@@ -97,10 +97,10 @@ class Planner:
         placed = state.P[blocks, s.ADDRESS]
         key = placed.tobytes()
         if key not in self.plans:
-            in_place = self.policy.in_place == InPlace.RECOMPUTABLE
+            first_run = self.policy.in_place == InPlace.FIRST_RUN
             started = time.perf_counter()
             self.plans[key] = make(
-                self.program, self.budget, placed, in_place=in_place, most=self.most, segmented=self.segmented
+                self.program, self.budget, placed, first_run=first_run, most=self.most, segmented=self.segmented
             )
             self.seconds += time.perf_counter() - started
         return self.plans[key]

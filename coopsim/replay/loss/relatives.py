@@ -32,12 +32,13 @@ def forget(S: s.State) -> None:
     V = S.V
     S.K[s.K_CLASSES] = 0
     for v in range(V.shape[0]):
-        V[v, s.PARENT] = v
+        V[v, s.PARENT] = V[v, s.NODE] = v
         V[v, s.SET] = V[v, s.OWN]
         V[v, s.MADE] = 0
         V[v, s.CLASS] = -1
         pin(S, v, -V[v, s.HELD])
         V[v, s.HELD] = 0
+        V[v, s.UPDATED] = V[v, s.UNSAVED] = 0
         V[v, s.NEXT_AT] = V[v, s.USES]
         if V[v, s.BLOCK] >= 0:
             S.P[V[v, s.BLOCK], s.COST_OF_LOSS] = s.UNKNOWN

@@ -1,5 +1,6 @@
 """OneFlow's sets: a union-find forest of values that are missing together, a cost at each root (docs/replay.md)."""
 
+from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.loss.cache import add_dependent, invalidate_dependents
@@ -8,13 +9,13 @@ from coopsim.replay.loss.cache import add_dependent, invalidate_dependents
 @inlined
 def _find(V: s.Array, v: int) -> int:
     """The root of v's set. Compresses the path fully, like OneFlow: it matters, as nodes leave."""
-    root = v
+    root = node = V[v, s.NODE]
     while V[root, s.PARENT] != root:
         root = V[root, s.PARENT]
-    while V[v, s.PARENT] != root:
-        above = V[v, s.PARENT]
-        V[v, s.PARENT] = root
-        v = above
+    while V[node, s.PARENT] != root:
+        above = V[node, s.PARENT]
+        V[node, s.PARENT] = root
+        node = above
     return root
 
 
@@ -27,6 +28,13 @@ def _cost_of(S: s.State, v: int, edge: int) -> int:
 
 
 @inlined
+def _is_missing_sibling(S: s.State, v: int) -> bool:
+    """Whether v is not resident, and not gone for good."""
+    gone = S.choice[s.C_RELEASE] == codes.RELEASE_COUNTED and S.V[v, s.MADE] == 0
+    return S.V[v, s.BLOCK] < 0 and not gone
+
+
+@inlined
 def cost_with_sets(S: s.State, v: int) -> int:
     """Own cost, and for missing inputs of the producer and siblings the larger of set and own cost."""
     V, n_ins = S.V, S.ins.shape[0]
@@ -35,7 +43,7 @@ def cost_with_sets(S: s.State, v: int) -> int:
         if V[S.ins[k], s.BLOCK] < 0:
             cost += _cost_of(S, S.ins[k], k)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
-        if V[S.outs[k], s.BLOCK] < 0:
+        if _is_missing_sibling(S, S.outs[k]):
             cost += _cost_of(S, S.outs[k], n_ins + k)
     return cost
 
@@ -43,12 +51,21 @@ def cost_with_sets(S: s.State, v: int) -> int:
 @inlined
 def leave_set(S: s.State, v: int) -> None:
     """v is back. The root of its set loses what v's node stores, and v stands alone."""
-    V = S.V
+    V, node = S.V, S.V[v, s.NODE]
     root = _find(V, v)
     invalidate_dependents(S, root)
-    V[root, s.SET] -= V[v, s.SET]
-    V[v, s.SET] = V[v, s.OWN]
-    V[v, s.PARENT] = v
+    V[root, s.SET] -= V[node, s.SET]
+    V[node, s.SET] = V[v, s.OWN]
+    V[node, s.PARENT] = node
+
+
+@inlined
+def hand_on_node(S: s.State, older: int, v: int) -> None:
+    """v has been made in older's place: it takes over that one's node, and older gets one without cost."""
+    V = S.V
+    mine = V[v, s.NODE]  # of v alone, which has just been made for the first time
+    V[v, s.NODE], V[older, s.NODE] = V[older, s.NODE], mine
+    V[mine, s.SET] = 0
 
 
 @kernel
@@ -71,5 +88,5 @@ def join_set(S: s.State, v: int) -> None:
         if S.V[S.ins[k], s.BLOCK] < 0:
             _merge(S, S.ins[k], v)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
-        if S.V[S.outs[k], s.BLOCK] < 0:
+        if _is_missing_sibling(S, S.outs[k]):
             _merge(S, S.outs[k], v)

@@ -2,12 +2,13 @@
 
 import contextlib
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO
+
+from coopsim.script.running import Running
 
 #: Names the folder through which ranks exchange messages (phantom/csrc/nccl_peers.c).
 PEERS = "COOPSIM_PHANTOM_PEERS"
@@ -38,21 +39,26 @@ def needs(ranks: int, *, together: bool) -> str:
     )
 
 
-def run(processes: Sequence[Process], *, together: bool) -> None:
-    """Run them until all have ended. `together`: they need each other, so all run at once, and one failure ends all."""
+def run(processes: Sequence[Process], running: Running, *, together: bool) -> None:
+    """Run them until all have ended. `together`: they need each other, so all run at once, and one failure ends all.
+
+    running: gets each when it starts.
+    """
     at_once = _at_once(len(processes), together=together)
-    running: dict[int, subprocess.Popen[bytes]] = {}
+    children: dict[int, subprocess.Popen[bytes]] = {}
     waiting = list(range(len(processes)))
     deadline = None
-    with _ended(running):
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                running[waiting[0]] = _start(processes[waiting[0]])
+    with _ended(children, running):
+        while waiting or children:
+            while waiting and len(children) < at_once:
+                child = _start(processes[waiting[0]])
+                running.add(child, leads_group=True)
+                children[waiting[0]] = child
                 del waiting[0]
-            for i, child in list(running.items()):
+            for i, child in list(children.items()):
                 if child.poll() is None:
                     continue
-                _end(running.pop(i))
+                running.end(children.pop(i))
                 processes[i].code = child.returncode
                 if child.returncode and together and deadline is None:
                     deadline = time.monotonic() + _GRACE_S
@@ -78,15 +84,9 @@ def _start(process: Process) -> "subprocess.Popen[bytes]":
 
 
 @contextlib.contextmanager
-def _ended(running: dict[int, "subprocess.Popen[bytes]"]) -> Iterator[None]:
+def _ended(children: dict[int, "subprocess.Popen[bytes]"], running: Running) -> Iterator[None]:
     try:
         yield
     finally:
-        for child in running.values():
-            _end(child)
-
-
-def _end(child: "subprocess.Popen[bytes]") -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+        for child in children.values():
+            running.end(child)

@@ -12,26 +12,30 @@ from typing import Any
 
 from coopsim.fit.saved import versions
 from coopsim.script import Report, Script, run
-from coopsim.script.start import end_all
+from coopsim.script.running import Running
 from coopsim.types import CoopsimError
 
 
-class Here:
-    """Runs in this process's threads. Call it with a script."""
+class Local:
+    """Runs scripts in this process's threads. Call it with a script."""
+
+    def __init__(self) -> None:
+        self._running = Running()
 
     def __call__(self, script: Script) -> Report:
         """As coopsim.script.run."""
-        return run(script)
+        return run(script, running=self._running)
 
     def end(self) -> None:
-        """What other threads wait for is to end now."""
-        end_all()
+        """End what other threads wait for, and whatever is begun from now on."""
+        self._running.end_all()
 
 
-class Cluster(Here):
+class Cluster(Local):
     """Runs on a cluster's workers, as many as it has at a time."""
 
     def __init__(self, name: str, executor: Any) -> None:
+        super().__init__()
         self._name, self._executor = name, executor
         self._folder, self._versions = str(Path.cwd()), versions()
 
@@ -52,10 +56,10 @@ class Cluster(Here):
 
 
 @contextmanager
-def place(executor: str) -> Iterator[Here]:
+def opened(executor: str) -> Iterator[Local]:
     """What `--executor` means. CoopsimError if it means nothing, or there is no such cluster."""
     if executor == "processes":
-        yield Here()
+        yield Local()
         return
     from coopsim.sweep.workers import find
 
@@ -75,7 +79,7 @@ def in_folder(folder: str, script: Script, wanted: tuple[object, ...]) -> Report
         return f"the worker on {me} has another version of coopsim, PyTorch or transformers"
     if not Path(folder).is_dir():
         return f"the worker on {me} has no folder {folder}: the script's files must be there as they are here"
-    command = [sys.executable, "-m", "coopsim.fit.place"]
+    command = [sys.executable, "-m", "coopsim.fit.executors"]
     child = subprocess.run(command, cwd=folder, input=pickle.dumps(script), stdout=subprocess.PIPE)  # noqa: S603
     if child.returncode:
         return f"the worker on {me} could not run the script"

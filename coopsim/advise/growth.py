@@ -1,0 +1,76 @@
+"""Memory that a loop keeps from iteration to iteration: a leak, or a list that grows."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from coopsim.kernel.rows import ALLOCATE, FREE, KIND, NUMBER
+from coopsim.requests import Requests
+from coopsim.snapshot.loop import Loop
+from coopsim.snapshot.loop import loop as find_loop
+from coopsim.snapshot.model import Snapshot
+
+_FEWEST = 3  #: earlier iterations from which one line keeps something
+_PART = 20  #: what is kept counts from this part of all that is held
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What earlier iterations of a loop keep: bytes, and the lines that asked for most of them.
+
+    line: at which the loop was in the end. iterations: how many there were.
+    """
+
+    line: str
+    iterations: int
+    nbytes: int
+    holders: tuple[str, ...]
+
+    def text(self) -> str:
+        """For people."""
+        each = f"{self.iterations - 1} earlier iterations of the loop at {self.line}"
+        return f"{each} keep it, asked for at {', '.join(self.holders)}"
+
+
+def growth(snapshot: Snapshot, requests: Requests, row: int) -> Growth | None:
+    """What is held after the requests up to this row for earlier iterations of the loop that the program is in.
+
+    None if that is less than a twentieth of all that is held, or if no line keeps something of three iterations: what
+    is made once, such as parameters and an optimizer's state, is of one. A loop in a library counts if its iterations
+    also free something: an optimizer that makes its state, parameter by parameter, does not.
+    """
+    last = int(requests.source[row])
+    loop = find_loop(snapshot.events[: last + 1])
+    if loop is None:
+        return None
+    held: dict[int, int] = {}  # allocation number: its row
+    for at, (kind, number) in enumerate(requests.rows[: row + 1, [KIND, NUMBER]].tolist()):
+        if kind == ALLOCATE:
+            held[number] = at
+        elif kind == FREE:
+            held.pop(number, None)
+    sizes, _, _ = requests.lifetimes()
+    if not loop.is_own and not _frees(loop, requests, row, held):
+        return None
+    final = dict(loop.of.values())  # the last iteration of each line
+    kept: dict[str, dict[int, list[int]]] = {}
+    for number, at in held.items():
+        key, turn = loop.of.get(int(requests.source[at]), ("", 0))
+        if at >= requests.prologue and turn and turn < final[key]:
+            kept.setdefault(key, {}).setdefault(turn, []).append(number)
+    old = [n for turns in kept.values() if len(turns) >= _FEWEST for numbers in turns.values() for n in numbers]
+    nbytes = sum(int(sizes[n]) for n in old)
+    if nbytes * _PART < sum(int(sizes[n]) for n in held):
+        return None
+    holders = Counter[str]()
+    for n in old:
+        holders[requests.labels[n]] += int(sizes[n])
+    return Growth(loop.line, loop.count, nbytes, tuple(label for label, _ in holders.most_common(3)))
+
+
+def _frees(loop: Loop, requests: Requests, row: int, held: dict[int, int]) -> bool:
+    """Was something freed that was asked for in the loop, in at least three of its iterations?"""
+    takes = np.flatnonzero((requests.rows[: row + 1, KIND] == ALLOCATE) & (np.arange(row + 1) >= requests.prologue))
+    gone = [at for at in takes.tolist() if int(requests.rows[at, NUMBER]) not in held]
+    return len({loop.of[at] for at in requests.source[gone].tolist() if at in loop.of}) >= _FEWEST

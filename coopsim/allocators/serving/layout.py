@@ -1,0 +1,110 @@
+"""The offline half of planned memory: which requests of the first steps get which places in one static pool."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+
+from coopsim.allocators.serving.plain import GRANULE
+from coopsim.planner import Items, Plan, plan
+from coopsim.planner.around import plan_around
+from coopsim.planner.fit import height
+from coopsim.planner.items import lower_bound
+from coopsim.requests.requests import Ints, Requests
+
+
+@dataclass(frozen=True)
+class Options:
+    """`steps`: first ones that are planned. `work`: the planner's limit, in placements. `memory`: of the device."""
+
+    steps: int = 1
+    work: int = 300_000
+    memory: int | None = None
+
+
+class Lifetime(StrEnum):
+    """How long a planned allocation lives, seen from the phases of a step."""
+
+    PERSISTENT = "persistent"  #: beyond the planned steps
+    TEMPORARY = "temporary"  #: within one op
+    PHASE = "phase"  #: within one phase (forward, backward, optimizer) of a step
+    GROUP = "group"  #: from one phase to another; those of the same two phases of a step are a group
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The offline plan. Planned allocations are numbered in the order of taking; times are rows of the requests.
+
+    `bytes` are rounded up; `offset`, `start`, `end` say where and when. `lifetime` classes them; `plan` has the height
+    of the static pool and the lower bound. `steps` is the first row of each planned step, and the end of the last.
+    """
+
+    bytes: Ints
+    offset: Ints
+    start: Ints
+    end: Ints
+    phase: Ints
+    site: Ints
+    lifetime: list[Lifetime]
+    plan: Plan
+    steps: list[int]
+
+    def bytes_of(self, lifetime: Lifetime) -> int:
+        """Sum of the bytes of this class."""
+        return sum(int(n) for n, kind in zip(self.bytes, self.lifetime, strict=True) if kind is lifetime)
+
+
+def lay_out(requests: Requests, options: Options) -> Layout:
+    """Plan what the first steps ask for."""
+    nbytes, start, end = requests.lifetimes()
+    rows = np.flatnonzero(requests.step < options.steps)
+    horizon = int(rows[-1]) + 1 if len(rows) else 0
+    known = start < horizon
+    nbytes, start = -(-nbytes[known] // GRANULE) * GRANULE, start[known]
+    last = np.minimum(end[known], horizon)
+    firsts = [int(np.argmax(requests.step == k)) for k in range(int(requests.step[:horizon].max(initial=-1)) + 1)]
+    items = Items.of(nbytes, start, last, np.full(len(start), GRANULE))
+    found = _step_by_step(items, [*firsts, horizon], options.work) or plan(items, options.work)
+    lifetime = [_class(requests, int(a), int(b), horizon) for a, b in zip(start, last, strict=True)]
+    phase, site = requests.phase[start], requests.site[known]
+    return Layout(nbytes, found.offset, start, last, phase, site, lifetime, found, [*firsts, horizon])
+
+
+def _step_by_step(items: Items, bounds: list[int], work: int) -> Plan | None:
+    """A plan of each step around what the steps before it have placed; None if there is one step, or no such plan.
+
+    What stays from step to step then lies where a plan of the first step alone would have it, so that a step that is
+    not known finds no less room, however many are.
+    """
+    offset, used = np.full(len(items), -1), 0
+    if len(bounds) < 3:
+        return None
+    for first, following in pairwise(bounds):
+        alive = np.flatnonzero((items.start < following) & (items.end > first))
+        these = Items.of(
+            items.bytes[alive],
+            np.maximum(items.start[alive], first),
+            np.minimum(items.end[alive], following),
+            items.alignment[alive],
+        )
+        if first == bounds[0]:
+            found = plan(these, work)
+            offset[alive], spent = found.offset, found.work
+        else:
+            places, spent = plan_around(these, offset[alive], work)
+            if places is None:
+                return None
+            offset[alive] = places
+        used += spent
+    bound = lower_bound(items)
+    return Plan(offset, height(items, offset), bound, bound, used)
+
+
+def _class(requests: Requests, start: int, end: int, horizon: int) -> Lifetime:
+    if end >= horizon:
+        return Lifetime.PERSISTENT
+    if requests.source[start] == requests.source[end]:
+        return Lifetime.TEMPORARY
+    same = requests.phase[start] == requests.phase[end] and requests.step[start] == requests.step[end]
+    return Lifetime.PHASE if same else Lifetime.GROUP

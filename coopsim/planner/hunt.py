@@ -1,0 +1,96 @@
+"""The hunt for a plan below a height: one search after the other, of all items together or by parts."""
+
+import random
+from dataclasses import dataclass
+
+from coopsim.planner.by_parts import SIZES, Attempt, weight
+from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, Search
+from coopsim.planner.fit import height
+from coopsim.planner.items import Ints, Items
+from coopsim.planner.orders import Keys, luby
+from coopsim.planner.sections import count_pairs, sections
+
+RESTART = 4_000  #: placements of the shortest search
+
+_MOST_PAIRS = 1 << 24  #: items that are alive together, two by two: one search of all has a row of memory for each
+
+
+@dataclass
+class Leaf:
+    """Items to be planned together (`index` in the whole), upon `base` bytes that lie under all of them."""
+
+    items: Items
+    index: Ints
+    base: int
+    offset: Ints
+    height: int
+    proven: int
+    restarts: int = 0
+    attempts: int = 0
+
+
+class Hunt:
+    """Searches with restarts: in three orders as they are, then in disturbed ones that put the blamed first.
+
+    Every other one jumps: what is easy for one kind of search is hard for the other. If the items are more than a part
+    has, attempts by parts take turns with searches of all. `left` is the work that is left.
+    """
+
+    def __init__(self, leaf: Leaf, work: int) -> None:
+        n = len(leaf.items)
+        self.leaf, self.left = leaf, work
+        self.keys = Keys(leaf.items, sections(leaf.items))
+        self.by_parts, self.weight = n > SIZES[0], weight(n)
+        self.fine = 10 if self.by_parts else 7
+        self.restart = max(RESTART, n * 3 // 2)
+        whole = not self.by_parts or count_pairs(self.keys.sections) <= _MOST_PAIRS
+        self.search = Search(leaf.items, self.keys.sections) if whole else None
+
+    def below(self, target: int, share: int) -> bool:
+        """Look for a plan of at most this height; false if there is none, or none was found with this share."""
+        end = self.left - min(share, self.left)
+        number = of_all = of_parts = 0
+        while (left := self.left - end) > 0:
+            if self.by_parts and of_parts < of_all:
+                if self._parts(target, left):
+                    return True
+                of_parts += left - (self.left - end)
+                continue
+            number += 1
+            outcome = self._all(target, number, left)
+            if outcome != GAVE_UP:
+                return outcome == FOUND
+            of_all += left - (self.left - end)
+        return False
+
+    def _parts(self, target: int, limit: int) -> bool:
+        leaf = self.leaf
+        attempt = Attempt(self.keys, target, leaf.attempts)
+        leaf.attempts += 1
+        done = attempt.run(limit)
+        self.left -= attempt.used + 1
+        if done:
+            leaf.offset, leaf.height = attempt.offset, height(leaf.items, attempt.offset)
+        return done
+
+    def _all(self, target: int, number: int, limit: int) -> int:
+        """The `number`-th search of all items below a target: FOUND, FAILED or GAVE_UP."""
+        leaf = self.leaf
+        if self.search is None:
+            self.left -= 1
+            return GAVE_UP
+        if number <= 3:
+            order, most = self.keys.order(number), (1 if self.by_parts and number == 1 else 10) * self.restart
+        else:
+            leaf.restarts += 1
+            noise = random.Random(leaf.restarts)
+            order, most = self.keys.order(leaf.restarts, noise), luby(number - 3) * self.restart
+        most = min(most, -(-limit // self.weight))
+        outcome, used, offset, blame = self.search.below(target, order, most, jump=number % 2 == 0)
+        self.left -= used * self.weight + 1
+        self.keys.blame = 0.9 * self.keys.blame + blame
+        if outcome == FOUND:
+            leaf.offset, leaf.height = offset, height(leaf.items, offset)
+        elif outcome == FAILED:
+            leaf.proven = max(leaf.proven, target + 1)
+        return outcome

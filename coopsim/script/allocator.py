@@ -1,0 +1,35 @@
+"""PyTorch's allocator as a script sets it up: which one, and how much of the card it may take."""
+
+import torch
+
+_DRIVERS = "cudaMallocAsync"
+_FOREIGN = (
+    f"PYTORCH_CUDA_ALLOC_CONF asks for backend:{_DRIVERS}, the driver's allocator; only PyTorch's own can be looked "
+    "at: leave it out"
+)
+_fractions: dict[int, float] = {}
+
+
+def unmet() -> str:
+    """Why the script's allocator cannot be looked at; "" if it can."""
+    return _FOREIGN if torch.cuda.get_allocator_backend() == _DRIVERS else ""
+
+
+def watch_fraction() -> None:
+    """Remember what torch.cuda.set_per_process_memory_fraction sets: PyTorch tells it rounded, and not before 2.9."""
+    set_fraction = torch._C._cuda_setMemoryFraction
+
+    def remembered(fraction: float, device: int) -> None:
+        set_fraction(fraction, device)
+        _fractions[device] = fraction
+
+    torch._C._cuda_setMemoryFraction = remembered
+
+
+def fraction(device: int) -> float | None:
+    """The part of the card's memory that the allocator may take; None: all of it."""
+    found = _fractions.get(device)
+    told = getattr(torch._C, "_cuda_getMemoryFraction", None)
+    if found is None and told is not None and torch.cuda.get_allocator_backend() == "native":
+        found = float(told(device))  # one may come from PYTORCH_CUDA_ALLOC_CONF
+    return None if found is None or found >= 1 else found

@@ -1,0 +1,95 @@
+"""Launch the ranks of a job on the phantom GPU, or those of them that are to run, and collect their reports."""
+
+import socket
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from coopsim.observe.errors import CaptureError
+from coopsim.script.ranks import buffers, launcher, needs, processes, stages, world
+from coopsim.script.running import Running
+from coopsim.script.script import Script
+from coopsim.script.start import Ran, outputs, reports, say, variables
+from coopsim.script.task import Task
+
+#: NCCL's watchdogs look by the phantom's clock (phantom/csrc/watchdog.c), which nobody shall take for a fault.
+_DEFAULTS = {"TORCH_NCCL_ENABLE_MONITORING": "0"}
+
+
+def run(
+    script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
+) -> tuple[world.World, list[Ran]]:
+    """The ranks that were asked for. If nobody asked and they turn out to need each other: all, or a whole pipeline."""
+    job = job.running(script.ranks)
+    ran, pipeline = _run(script, task, launch, job, running)
+    if not pipeline:
+        return job, ran
+    if script.ranks is not None:
+        raise CaptureError(f"{script.title} is a pipeline, whose ranks need each other: --ranks all")
+    if len(pipeline) == job.size <= stages.FEW:
+        job = job.running("all")
+        say(script, "a pipeline, whose ranks differ and need each other: all of them are run")
+        return job, _run(script, task, launch, job, running)[0]
+    return _stages(script, task, launch, job, pipeline, running)
+
+
+def _stages(
+    script: Script, task: Task, launch: launcher.Launch, job: world.World, pipeline: tuple[int, ...], running: Running
+) -> tuple[world.World, list[Ran]]:
+    """One rank for each stage of a pipeline; of a long one those that differ."""
+    many = "" if len(pipeline) == job.size else f", of which the job has {job.size // len(pipeline)}"
+    how = "each stage is run" if len(pipeline) <= stages.FEW else "stages that differ are run"
+    say(script, f"a pipeline of {len(pipeline)} ranks{many}: {how}")
+    ran: dict[int, Ran] = {}
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        wanted = stages.first(len(pipeline))
+        while wanted:
+            present = tuple(pipeline[n] for n in sorted([*ran, *wanted]))
+            told = replace(task, ranks="stage", pipeline=pipeline, present=present, messages=folder)
+            told = replace(told, requests="", trace="", snapshot="") if ran else told
+            now = _run(script, told, launch, replace(job, run=tuple(pipeline[n] for n in wanted)), running)[0]
+            ran |= {pipeline.index(one.rank): one for one in now}
+            failed = len(now) < len(wanted) or any(one.code for one in now)
+            figures = {n: one.figures for n, one in ran.items()}
+            wanted = [] if failed else stages.more(figures)
+    for n, one in ran.items():
+        between, alike = stages.left_out(figures, n)
+        out = tuple(pipeline[k] for k in between)
+        ran[n] = replace(one, pipeline=len(pipeline), alike=out if alike else (), between=() if alike else out)
+    return replace(job, run=tuple(pipeline[n] for n in sorted(ran))), [ran[n] for n in sorted(ran)]
+
+
+def _run(
+    script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
+) -> tuple[list[Ran], tuple[int, ...]]:
+    """Each rank of a job that runs here; or the ranks of a pipeline, if one of them was alone and cannot be."""
+    first = not task.present or len(task.present) == len(job.run)
+    together = job.together or (task.ranks == "stage" and first)
+    task = replace(task, ranks=task.ranks or ("together" if job.together else "alone"))
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        shared = buffers.variables(script.nccl_bytes) | ({processes.PEERS: folder} if task.ranks == "together" else {})
+        folders = {rank: str(Path(folder, str(rank))) for rank in job.run}
+        port, started = _free_port(), []
+        for rank, own in folders.items():
+            Path(own).mkdir()
+            mine = replace(task, rank=rank, world=job.size)
+            mine = mine if rank == job.run[0] else replace(mine, requests="", trace="")
+            environment = _DEFAULTS | launch.variables | variables(script, mine, own, devices=job.devices)
+            environment |= job.variables(rank, port) | shared | {"COOPSIM_PHANTOM_PER_NODE": str(job.per_node)}
+            started.append(processes.Process(launch.words(rank), environment, *outputs(script)))
+        if len(started) > 1:
+            say(script, processes.needs(len(started), together=together))
+        processes.run(started, running, together=together)
+        for own in folders.values():
+            if pipeline := needs.said(own):
+                return [], pipeline
+        ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
+        return [Ran(rank, code, reports(folders[rank])) for rank, code in ended], ()
+
+
+def _free_port() -> int:
+    """For the store of ranks that run together: a port of this machine that nobody listens at."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port

@@ -1,0 +1,82 @@
+"""The loop in which a program was at the end of its history, read from the stacks of its requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import PurePath
+from typing import NamedTuple
+
+from coopsim.snapshot.model import Event, Frame
+from coopsim.snapshot.place import is_own, is_python
+
+#: What calls a module, and an optimizer's step. What loops below them goes through layers or parameters of one step.
+_CALLS = frozenset({("module.py", "_call_impl"), ("module.py", "_wrapped_call_impl"), ("optimizer.py", "wrapper")})
+_FEWEST = 4  #: iterations, the last one included
+
+
+class _Line(NamedTuple):
+    text: str
+    is_own: bool
+
+
+_PART, _HERE = _Line("a part of a step", False), _Line("", False)  # a call of one; the line before, with none below it
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The loop: its line is the one at which the history ends; is it of the user's own code?
+
+    of: by event, from when on, which of the loop's lines it is below and the how manieth time; events that are not in
+    it are left out.
+    """
+
+    line: str
+    is_own: bool
+    count: int
+    of: dict[int, tuple[str, int]]
+
+
+def loop(events: Sequence[Event]) -> Loop | None:
+    """The outermost loop of at least four iterations in whose last one the history ends; None: no such.
+
+    A request without a stack of Python, as in the threads of a backward pass, belongs to where the one before it was.
+    """
+    found: list[tuple[int, tuple[_Line, ...]]] = []
+    path: tuple[_Line, ...] = ()
+    for at, event in enumerate(events):
+        if event.action in ("alloc", "oom"):
+            path = _path(event.frames) or path
+            found.append((at, path))
+    depth = 0
+    while found:
+        at_depth = [(path[depth] if depth < len(path) else _HERE, (at, path)) for at, path in found]
+        stretches = [(key, [f for _, f in group]) for key, group in groupby(at_depth, lambda pair: pair[0])]
+        last, inside = stretches[-1]
+        turns = [i for i, (key, _) in enumerate(stretches) if key == last]
+        if len(turns) >= _FEWEST:
+            inside_it = {key for key, _ in stretches[turns[-2] :]}
+            counts: dict[_Line, int] = {}
+            of: dict[int, tuple[str, int]] = {}
+            for key, members in stretches:
+                counts[key] = counts.get(key, 0) + 1
+                if key in inside_it:
+                    of.update((at, (key.text, counts[key])) for at, _ in members)
+            own = [line for line in inside[-1][1][: depth + 1] if line is not _PART]
+            return Loop(own[-1].text, own[-1].is_own, len(turns), of) if own else None
+        if last in (_HERE, _PART):
+            break
+        found, depth = inside, depth + 1
+    return None
+
+
+@cache
+def _path(frames: tuple[Frame, ...]) -> tuple[_Line, ...]:
+    """Lines of Python from the outermost on, down to the call of a module or of an optimizer's step."""
+    path: list[_Line] = []
+    for frame in reversed(frames):
+        if (PurePath(frame.file).name, frame.name) in _CALLS:
+            return (*path, _PART)
+        if is_python(frame):
+            path.append(_Line(f"{PurePath(frame.file).name}:{frame.line} {frame.name}", is_own(frame)))
+    return tuple(path)
