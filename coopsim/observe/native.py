@@ -6,7 +6,6 @@ place. Of what Python has seen, it hears at `catch_up` what has gone.
 
 import ctypes
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import torch
@@ -156,12 +155,16 @@ class NativeModules:
         return bool(self._library.backward_done(reset))
 
 
-@cache
+_current: list[NativeLedger] = []
+
+
 def ledger() -> NativeLedger:
-    """The one of this process, where the library can be had."""
-    library = load()
+    """The one of this process, where the library can be had: a new one, unless somebody watches already."""
+    library: Any = load()
     assert library is not None
-    return NativeLedger(library)
+    if library.forget() or not _current:
+        _current[:] = [NativeLedger(library)]
+    return _current[0]
 
 
 _nbytes = ctypes.c_int64()

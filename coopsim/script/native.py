@@ -7,7 +7,7 @@ from typing import Any
 from coopsim.observe import describe
 from coopsim.observe.costs import CostModel
 from coopsim.observe.interpose.library import DESCRIBE, STREAM, Device, load
-from coopsim.observe.native import NativeModules, ledger
+from coopsim.observe.native import NativeModules
 from coopsim.observe.torch_private import op_overload
 from coopsim.observe.where import Where
 from coopsim.phantom.control import Control
@@ -16,8 +16,13 @@ from coopsim.script.clock import Clock, stream
 _kept: list[Any] = []  # what the library calls
 
 
-def install(control: Control, model: CostModel, clock: Clock, where: Where, for_python: frozenset[str]) -> None:
-    """From here on it knows what it needs of this process. for_python: names of ops that Python watches itself."""
+def install(
+    control: Control, model: CostModel, clock: Clock, where: Where, modules: list[str], for_python: frozenset[str]
+) -> None:
+    """From here on it knows what it needs of this process. modules: their names, by the numbers that they get.
+
+    for_python: names of ops that Python watches itself.
+    """
     library: Any = load()
     *rates, bandwidth = model.rates
     pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
@@ -27,7 +32,7 @@ def install(control: Control, model: CostModel, clock: Clock, where: Where, for_
     library.device(device)
     library.describe(said)
     clock.counted = library.flops
-    where.native = NativeModules(library, ledger().modules)
+    where.native = NativeModules(library, modules)
 
 
 def _describer(for_python: frozenset[str]) -> Callable[[bytes, bytes, Any], None]:

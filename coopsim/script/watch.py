@@ -64,8 +64,10 @@ class Watch:
         _watch_resizes(self._recorder)
         self._peaks = PeakWatch()
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
-        if not self._recorder.active and not task.trace:
-            native.install(self._device, model, time, where, kinds.OPS | checks.OPS | {positions.BEGINS})
+        ledger = self._recorder.ledger
+        if isinstance(ledger, NativeLedger) and not task.trace:
+            for_python = kinds.OPS | checks.OPS | {positions.BEGINS}
+            native.install(self._device, model, time, where, ledger.modules, for_python)
             self._recorder.native = True
         self._recorder.__enter__()
         self._recording = None
@@ -137,6 +139,7 @@ class Watch:
                 {"op": op, "place": place, "calls": calls} for (op, place), calls in self._recorder.sizes.most_common()
             ],
             "last_value_read": self._recorder.last_value,
+            "watched_by_mode": self._recorder.active,
             "trace": self._recording.outcome if self._recording else "",
             "graphs_off": self.compilation.graphs_off,
         }

@@ -77,6 +77,12 @@ void coopsim_leave() { leave(); }
 void coopsim_tell() {
   tell(native().ledger, TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1)->pyinterpreter().vtable_);
 }
+// Gives 0 where somebody watches, whose account it is.
+int coopsim_forget() {
+  if (n_watchers) return 0;
+  native().ledger.forget();
+  return 1;
+}
 Account* coopsim_account() { return &native().ledger.account; }
 // 0: it has no bytes.
 int64_t coopsim_of(const at::TensorImpl* tensor, Entry* out) {

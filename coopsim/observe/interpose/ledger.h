@@ -35,6 +35,17 @@ class Ledger {
  public:
   Account account{};
 
+  // All of it, as another recorder begins. Serials go on, and blocks are still the allocator's.
+  void forget() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    slots_.clear();
+    by_address_.clear();
+    foreign_.clear();
+    gone_.clear();
+    for_python_.clear();
+    account = {account.newest, 0, 0, 0, 0, 0};
+  }
+
   // The storage of a tensor of the device, entered at first sight; null if it has no bytes. `fresh`: it is new.
   Entry* of(const at::TensorImpl* tensor, bool* fresh = nullptr) {
     return tensor->has_storage() ? of(tensor->unsafe_storage().unsafeGetStorageImpl(), fresh) : nullptr;
@@ -142,9 +153,10 @@ class Ledger {
     slot.entry = {++account.newest, nbytes, reinterpret_cast<int64_t>(address), resized};
     slot.holds = true;
     account.live += nbytes;
-    account.peak = std::max(account.peak, account.live);
     by_address_[address] = &slot;
     if (!blocks_.count(address)) foreign_.push_back(storage);
+    if (account.live > account.peak) sweep();
+    account.peak = std::max(account.peak, account.live);
   }
 
   void close(Slot& slot) {

@@ -54,6 +54,7 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "enter": ([ctypes.c_int], ctypes.c_int),
     "leave": ([], None),
     "tell": ([], None),
+    "forget": ([], ctypes.c_int),
     "account": ([], ctypes.POINTER(Account)),
     "of": ([_POINTER, ctypes.POINTER(Entry)], _NUMBER),
     "of_storage": ([_POINTER, ctypes.POINTER(Entry)], _NUMBER),

@@ -2,10 +2,8 @@
 
 from typing import Self
 
-from torch.utils import _python_dispatch
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from coopsim.observe.interpose.library import load
+from coopsim.observe.torch_private import TorchDispatchMode, pop_mode, push_mode
 
 
 class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -38,10 +36,10 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if library is None:
             super().__enter__()  # type: ignore[no-untyped-call]
             return self
-        _python_dispatch._push_mode(self)
+        push_mode(self)
         library.enter(self.native)
         library.tell()
-        _python_dispatch._pop_mode()
+        pop_mode()
         library.include(1)
         return self
 

@@ -83,8 +83,7 @@ class Watched {
   bool works_on_known_values() const {
     bool known = false;
     for (const uint16_t i : schema_.tensors)
-      each_tensor(arg(i), [&](const at::Tensor& tensor) {
-        if (!on_device(tensor)) return;
+      each_on_device(arg(i), [&](const at::Tensor& tensor) {
         const Entry* entry = native_.ledger.of(tensor.unsafeGetTensorImpl());
         known |= entry && (entry->known & VALUES);
       });
@@ -128,7 +127,7 @@ class Watched {
       const int64_t nbytes = bytes_in(result);
       made_bytes += nbytes;
       if (!schema_.written.empty()) nbytes_ += nbytes * (changes_ >> schema_.written[r] & 1 ? 2 : 1);
-      each_tensor(result, [&](const at::Tensor& tensor) { made |= look_at(tensor); });
+      each_on_device(result, [&](const at::Tensor& tensor) { made |= look_at(tensor); });
     }
     if (made) nbytes_ += made_bytes;
     const Device& device = native_.costs.device;
@@ -140,7 +139,6 @@ class Watched {
 
   // A result: has the op made its storage?
   bool look_at(const at::Tensor& tensor) {
-    if (!on_device(tensor)) return false;
     bool fresh = false;
     Entry* entry = native_.ledger.of(tensor.unsafeGetTensorImpl(), &fresh);
     if (!fresh) return false;

@@ -13,9 +13,24 @@ namespace coopsim {
 using torch::jit::Stack;
 using Values = c10::ArrayRef<IValue>;
 
-inline bool on_device(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.device().type() == c10::DeviceType::CUDA && tensor.layout() == at::kStrided &&
-         !tensor.key_set().has(c10::DispatchKey::Python);
+// Calls `see` with a tensor of the device's, or with those that a sparse one is of (effects.py: _parts).
+template <typename See>
+void each_part(const at::Tensor& tensor, const See& see) {
+  if (tensor.device().type() != c10::DeviceType::CUDA || tensor.key_set().has(c10::DispatchKey::Python)) return;
+  const auto layout = tensor.layout();
+  if (layout == at::kStrided) return see(tensor);
+  if (layout == at::kSparse) {
+    see(tensor._indices());
+    see(tensor._values());
+  } else if (layout == at::kSparseCsr || layout == at::kSparseBsr) {
+    see(tensor.crow_indices());
+    see(tensor.col_indices());
+    see(tensor.values());
+  } else if (layout == at::kSparseCsc || layout == at::kSparseBsc) {
+    see(tensor.ccol_indices());
+    see(tensor.row_indices());
+    see(tensor.values());
+  }
 }
 
 // Calls `see` with every tensor in a value, also with those of other devices.
@@ -30,15 +45,20 @@ void each_tensor(const IValue& value, const See& see) {
   }
 }
 
+// The device's alone, and parts of sparse ones.
+template <typename See>
+void each_on_device(const IValue& value, const See& see) {
+  each_tensor(value, [&](const at::Tensor& tensor) { each_part(tensor, see); });
+}
+
 inline int64_t bytes_of(const at::Tensor& tensor) {
-  if (!on_device(tensor)) return 0;
   const auto all = static_cast<int64_t>(tensor.storage().nbytes());
   return std::min(tensor.numel() * static_cast<int64_t>(tensor.itemsize()), all);
 }
 
 inline int64_t bytes_in(const IValue& value) {
   int64_t sum = 0;
-  each_tensor(value, [&](const at::Tensor& tensor) { sum += bytes_of(tensor); });
+  each_on_device(value, [&](const at::Tensor& tensor) { sum += bytes_of(tensor); });
   return sum;
 }
 
