@@ -4,10 +4,11 @@ import json
 import sys
 
 import torch
+from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 ROWS, COLUMNS = 512, 1024
-BACKENDS = torch.nn.attention.SDPBackend
+BACKENDS = nn.attention.SDPBackend
 
 
 def ids(*shape, below=ROWS):
@@ -26,7 +27,7 @@ def embedding(x):
 
 def attention(x):
     q = x.view(4, 8, 128, 128)
-    with torch.nn.attention.sdpa_kernel([BACKENDS.MATH]):
+    with nn.attention.sdpa_kernel([BACKENDS.MATH]):
         return F.scaled_dot_product_attention(q, q, q)
 
 
@@ -50,6 +51,27 @@ def many_uses(x):
 def autocast(x):
     with torch.autocast("cuda", torch.bfloat16):
         return (x @ x.t()).log_softmax(-1).gather(1, ids(ROWS, 4))
+
+
+def sparse_product(x):
+    places = torch.zeros(2, 500, dtype=torch.long, device="cuda")
+    return torch.sparse.mm(torch.sparse_coo_tensor(places, torch.ones(500, device="cuda"), (ROWS, ROWS)), x)
+
+
+def saved_on_host(x):
+    with torch.autograd.graph.save_on_cpu():
+        return (x * x).exp().max(-1).values
+
+
+def hooked(x):
+    y = x * 2
+    y.register_hook(lambda grad: grad * 2)
+    return y.max(-1).values
+
+
+def convolved_twice(x):
+    out = F.conv2d(x.view(8, 4, 128, 128), torch.ones(4, 4, 3, 3, device="cuda", requires_grad=True))
+    return torch.autograd.grad(out.pow(2).sum(), x, create_graph=True)[0]
 
 
 class Doubled(torch.autograd.Function):
@@ -201,6 +223,22 @@ CASES = {
     "checkpointed": checkpointed,
     "many uses": many_uses,
     "autocast": autocast,
+    "reentrant": lambda x: torch.utils.checkpoint.checkpoint(lambda y: y.exp().amax(-1), x, use_reentrant=True),
+    "vmap": lambda x: torch.func.vmap(lambda row: (row * row).max())(x),
+    "gradients of samples": lambda x: torch.func.vmap(torch.func.grad(lambda row: (row * row).sum()))(x),
+    "forward mode": lambda x: torch.func.jvp(lambda y: y.sin().max(-1).values, (x,), (x,))[1],
+    "vector and Hessian": lambda x: torch.autograd.functional.vhp(lambda y: y.pow(3).sum(), x, x, create_graph=True)[1],
+    "sparse_product": sparse_product,
+    "nested": lambda x: torch.nested.as_nested_tensor([x[:100], x[:200]], layout=torch.jagged).sin().values(),
+    "fft": lambda x: torch.fft.rfft2(x).abs(),
+    "svd": lambda x: torch.linalg.svdvals(x[:64, :64]),
+    "LSTM": lambda x: nn.LSTM(COLUMNS, 64, device="cuda")(x[None])[0],
+    "fused attention": lambda x: F.scaled_dot_product_attention(*[x.half().view(4, 8, 128, 128)] * 3),
+    "nonzero": lambda x: x[(x > 0).nonzero(as_tuple=True)[0]],
+    "on the host": lambda x: x.cpu().max(-1).values,
+    "saved_on_host": saved_on_host,
+    "hooked": hooked,
+    "convolved_twice": convolved_twice,
     "a function of one's own": Doubled.apply,
 }
 
