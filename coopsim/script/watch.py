@@ -272,7 +272,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         takes_time = not clock.is_view(func)
         if takes_time:
             self._time.begin()
-        with self._checks.passed(func):
+        with self._checks.passed(func, args):
             out = super().__torch_dispatch__(func, types, args, checks.with_known_size(func, args, kwargs or {}))
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
