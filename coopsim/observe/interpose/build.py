@@ -6,7 +6,7 @@ from coopsim.observe.extension import Extension
 from coopsim.observe.interpose import delegates
 
 _SOURCES = (
-    *("costs.h", "ledger.h", "memory.h", "modules.h", "native.h", "operands.h", "schemas.h", "watchers.h"),
+    *("costs.h", "ledger.h", "memory.h", "modules.h", "native.h", "operands.h", "schemas.h", "recorders.h"),
     "interpose.cpp",
 )
 _OWN = ("trace_gpu_memory_allocation", "trace_gpu_memory_deallocation")

@@ -1,5 +1,5 @@
 // A kernel that every op of a thread passes on its way to the device's: below autograd and autocast, and below dispatch
-// modes and subclasses of tensors. It hands the op to watchers, the last one entered first.
+// modes and subclasses of tensors. It hands the op to recorders, the last one entered first.
 //
 // It is the fallback of a dispatch key that no tensor has and no other library serves, and that `include` adds to the
 // keys of a thread, from where autograd's threads inherit it. No dispatch mode is active, which autograd's formulas
@@ -7,7 +7,7 @@
 #include <torch/library.h>
 
 #include "memory.h"
-#include "watchers.h"
+#include "recorders.h"
 
 namespace coopsim {
 namespace {
@@ -35,7 +35,7 @@ bool is_composite(const OperatorHandle& op, c10::DispatchKeySet keys) {
 void interpose(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY);
   const Schema& schema = schemas().of(op);
-  const int left = watchers_left();
+  const int left = recorders_left();
   if (!left || schema.views || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
   if (is_composite(op, below)) return op.redispatchBoxed(below, stack);
   ask(left, schema, below, stack);
@@ -79,7 +79,7 @@ void coopsim_tell() {
 }
 // Gives 0 where somebody watches, whose account it is.
 int coopsim_forget() {
-  if (n_watchers) return 0;
+  if (n_recorders) return 0;
   native().ledger.forget();
   return 1;
 }

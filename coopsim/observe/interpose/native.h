@@ -1,4 +1,4 @@
-// A watcher that asks Python only for the few ops that need it (native.py).
+// A recorder that asks Python only for the few ops that need it (native.py).
 #pragma once
 
 #include "costs.h"

@@ -23,31 +23,31 @@ inline const auto above = (c10::DispatchKeySet(c10::DispatchKeySet::FULL) ^
                               .remove(KEY)
                               .remove(c10::DispatchKey::Python);
 
-struct Watcher {
+struct Recorder {
   Mode mode;
   Native* native = nullptr;  // null: every op is for Python
 };
 
-inline std::array<Watcher, 8> watchers;
-inline std::atomic<int> n_watchers{0};
-inline thread_local int asked = -1;  // the number of the watcher that runs on this thread; -1: none does
+inline std::array<Recorder, 8> recorders;
+inline std::atomic<int> n_recorders{0};
+inline thread_local int asked = -1;  // the number of the recorder that runs on this thread; -1: none does
 
 // How many are to be asked of an op that is called here and now.
-inline int watchers_left() { return asked < 0 ? n_watchers.load() : std::min(asked, n_watchers.load()); }
+inline int recorders_left() { return asked < 0 ? n_recorders.load() : std::min(asked, n_recorders.load()); }
 
 inline int enter_mode_on_top(Native* native) {
-  const int n = n_watchers;
-  if (n == static_cast<int>(watchers.size())) return 0;
-  watchers[static_cast<size_t>(n)] = {TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1), native};
-  n_watchers = n + 1;
+  const int n = n_recorders;
+  if (n == static_cast<int>(recorders.size())) return 0;
+  recorders[static_cast<size_t>(n)] = {TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1), native};
+  n_recorders = n + 1;
   return 1;
 }
-inline void leave() { n_watchers--; }
+inline void leave() { n_recorders--; }
 
-// What a watcher calls goes to the one before it.
+// What a recorder calls goes to the one before it.
 class Asked {
  public:
-  explicit Asked(int watcher) : before_(asked) { asked = watcher; }
+  explicit Asked(int recorder) : before_(asked) { asked = recorder; }
   ~Asked() { asked = before_; }
   Asked(const Asked&) = delete;
   Asked& operator=(const Asked&) = delete;
@@ -78,22 +78,22 @@ inline c10::impl::LocalDispatchKeySet keys_for_python(bool last) {
   return keys;
 }
 
-// left: how many watchers see the op. The last of them calls the kernels, unseen.
+// left: how many recorders see the op. The last of them calls the kernels, unseen.
 inline void ask(int left, const Schema& schema, c10::DispatchKeySet below, Stack* stack) {
   if (!left) {
     const c10::impl::ExcludeDispatchKeyGuard unseen(KEY);
     return schema.op.redispatchBoxed(below, stack);
   }
-  const Watcher& watcher = watchers[static_cast<size_t>(left - 1)];
+  const Recorder& recorder = recorders[static_cast<size_t>(left - 1)];
   const Asked one(left - 1);
   const auto to_python = [&] {
-    const Mode mode = watcher.mode;
+    const Mode mode = recorder.mode;
     const c10::impl::ForceDispatchKeyGuard inside(keys_for_python(left == 1));
     const OnStack on_stack(mode);
     mode->pyinterpreter()->dispatch(schema.op, stack);
   };
-  if (!watcher.native) return to_python();
-  Watched(*watcher.native, schema, *stack).run([&] { ask(left - 1, schema, below, stack); }, to_python);
+  if (!recorder.native) return to_python();
+  Watched(*recorder.native, schema, *stack).run([&] { ask(left - 1, schema, below, stack); }, to_python);
 }
 
 }  // namespace coopsim
