@@ -82,6 +82,10 @@ known("torch.ops.profiler._record_function_exit.default", "a DataLoader's marks 
 known("torch.ops.profiler._record_function_exit._RecordFunction", "a DataLoader's marks make a step leave its plan")
 
 # The dispatcher's state.
+included_keys: Callable[[], Any] = now(
+    "torch._C._dispatch_tls_local_include_set", "DTensor's random ops stop a script that is watched"
+)
+known("torch._ops.key_extractor", "DTensor's random ops stop a script that is watched")
 disabled_torch_dispatch: Any = now(
     "torch._C._disabled_torch_dispatch_impl", "tensors that dispatch their ops themselves are not told from others"
 )

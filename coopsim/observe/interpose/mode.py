@@ -1,9 +1,11 @@
 """A dispatch mode that is called below autograd, without being active."""
 
-from typing import Self
+from typing import Any, Self
 
 from coopsim.observe.interpose.library import load
-from coopsim.observe.torch_private import TorchDispatchMode, pop_mode, push_mode
+from coopsim.observe.torch_private import TorchDispatchMode, get, included_keys, pop_mode, push_mode, replace
+
+_EXTRACT = "torch._ops.key_extractor"  #: gives the dispatch keys of a call
 
 
 class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -40,7 +42,7 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
         library.enter(self.native)
         library.tell()
         pop_mode()
-        library.include(1)
+        _include(library)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -48,3 +50,14 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
             super().__exit__(*error)  # type: ignore[no-untyped-call]
         else:
             self._library.leave()
+
+
+def _include(library: Any) -> None:
+    """From here on the kernel is called. Ops that are written in Python have none for its key, and are not to look."""
+    before = included_keys()
+    library.include(1)
+    key = included_keys() - before
+    if key == before - before:  # included already
+        return
+    extract = get(_EXTRACT)
+    replace(_EXTRACT, lambda tensors, mask: extract(tensors, mask - key))

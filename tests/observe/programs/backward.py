@@ -5,6 +5,7 @@ import sys
 
 import torch
 from torch import nn
+from torch._prims import rng_prims
 from torch.nn import functional as F  # noqa: N812
 
 ROWS, COLUMNS = 512, 1024
@@ -223,6 +224,7 @@ CASES = {
     "checkpointed": checkpointed,
     "many uses": many_uses,
     "autocast": autocast,
+    "an op in Python": lambda x: rng_prims.run_and_save_rng_state(torch.ops.aten.exp.default, x.detach())[1] * x,
     "reentrant": lambda x: torch.utils.checkpoint.checkpoint(lambda y: y.exp().amax(-1), x, use_reentrant=True),
     "vmap": lambda x: torch.func.vmap(lambda row: (row * row).max())(x),
     "gradients of samples": lambda x: torch.func.vmap(torch.func.grad(lambda row: (row * row).sum()))(x),
