@@ -1,4 +1,4 @@
-"""`python benchmarks/recorder.py`: processor time of a script under `coopsim phantom run`, and alone on the stand-in driver.
+"""`python benchmarks/recorder.py`: processor time of a script under `coopsim phantom run`, and alone on the stand-in.
 
 A 12-layer transformer of width 256, for 60 steps and for one: what watching costs at the start, and per step. Each is
 the least of `--runs` (3); the first run of all, which compiles, does not count. A table in Markdown.
@@ -37,7 +37,7 @@ for _ in range(int(sys.argv[1])):
 def seconds(command: list[str], environment: dict[str, str]) -> float:
     """Processor time of a process and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    subprocess.run(command, env=environment, check=True, capture_output=True)  # noqa: S603
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
