@@ -154,6 +154,11 @@ def text_of(report: "Report") -> str:
             "caution: max-autotune chooses kernels by times that only the card itself has; these figures are with "
             "Inductor's default choices"
         )
+    if report.watched_by_mode:
+        lines.append(
+            "caution: this run was watched by a dispatch mode, for which some of autograd's formulas take more memory "
+            "than on a card; with a C++ compiler and PyTorch 2.12 or later it is not"
+        )
     lines += [
         f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
         "which is all zeros here: the real run may need more"

@@ -21,6 +21,8 @@ _OTHERWISE = "a100-80gb"  #: for costs, where a card is not known
 class CpuDevice:
     """The host's memory."""
 
+    has_a_mode = False
+
     def __init__(self) -> None:
         self.history = History(available=False)
         self.header: dict[str, Any] = {"device": "cpu"}

@@ -16,9 +16,9 @@ from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.extension import NoExtensionError
 from coopsim.live.session import Session
 from coopsim.observe import torch_private
+from coopsim.observe.extension import NoExtensionError
 from coopsim.script.guest import MakesGuest
 
 #: What PyTorch does to the class of an optimizer when the first one is made.

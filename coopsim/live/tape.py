@@ -46,6 +46,8 @@ class Taped:
 class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
     """A recorder that runs its ops by way of `on_demand`, and keeps the tape. It is called, and never entered."""
 
+    active = True
+
     def __init__(
         self, device: Device, model: CostModel, ledger: LiveLedger, kind: str, on_demand: OnDemand, arena: Arena | None
     ) -> None:

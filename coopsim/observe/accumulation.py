@@ -1,9 +1,9 @@
 """Gradients that meet are added up in place, as they are when nobody watches.
 
 Where several gradients flow into one value, autograd adds each to the sum so far: in place, if nobody else holds it,
-but never while a dispatch mode is active (torch/csrc/autograd/input_buffer.cpp: can_accumulate_inplace). The recorder
-is such a mode, and would see, and make the program take, memory that it otherwise does not. So the recorder does in
-place what autograd would have.
+but never while a dispatch mode is active (torch/csrc/autograd/input_buffer.cpp: can_accumulate_inplace). Where the
+library below autograd cannot be had (interpose/), the recorder is such a mode, and would see, and make the program
+take, memory that it otherwise does not. So the recorder does in place what autograd would have.
 
 Known limits: a backward formula in C++ whose first operation is `gradient + x` is taken for such a sum (none of
 PyTorch's layers has one), and a node that gives two gradients to one value (x * x) is not. Other places where autograd

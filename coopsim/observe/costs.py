@@ -18,7 +18,7 @@ from coopsim.observe.efficiency import EFFICIENCY  # noqa: E402
 from coopsim.phantom.profiles import Profile  # noqa: E402
 
 #: Allocate only: no kernel is launched.
-_NO_KERNEL = ("aten::empty", "aten::new_empty", "aten::_efficientzerotensor")
+NO_KERNEL = ("aten::empty", "aten::new_empty", "aten::_efficientzerotensor")
 
 
 class CostModel:
@@ -50,13 +50,20 @@ class CostModel:
         )
 
     @property
+    def rates(self) -> tuple[float, float, float, float, float]:
+        """FLOPs per ns of float32, bfloat16, float16, and all other types; bytes per ns."""
+        types = (torch.float32, torch.bfloat16, torch.float16)
+        single, brain, half = (1000 * self._tflops[dtype] for dtype in types)
+        return single, brain, half, 1000 * self._vector, self._gbs
+
+    @property
     def source(self) -> str:
         """For the trace's header: what the costs are."""
         return self._roofline
 
     def nanoseconds(self, func: Any, flops: int, nbytes: int, dtype: torch.dtype | None) -> int:
         """The cost of a call that does `flops` on operands of `dtype` and moves `nbytes`, in whole ns."""
-        if func._schema.name.startswith(_NO_KERNEL):
+        if func._schema.name.startswith(NO_KERNEL):
             return 0
         rate = self._tflops.get(dtype, self._vector) if dtype is not None else self._vector
         # TFLOP/s are 1000 FLOP/ns, GB/s are bytes/ns
@@ -67,9 +74,17 @@ class CostModel:
         return max(round(nbytes / self._gbs), EFFICIENCY.launch_ns)
 
 
+_RNN = ("aten::_cudnn_rnn", "aten::_cudnn_rnn_backward")
+
+
+def has_flops(func: Any) -> bool:
+    """Is there a formula for an op?"""
+    return func._schema.name in _RNN or func.overloadpacket in flop_registry
+
+
 def flops(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], named: dict[str, Any], out: Any) -> int:
     """Floating-point operations of a call, a multiply-add being two; 0 where there is no formula."""
-    if func._schema.name in ("aten::_cudnn_rnn", "aten::_cudnn_rnn_backward"):
+    if func._schema.name in _RNN:
         return _rnn(named) * (2 if func._schema.name.endswith("_backward") else 1)
     formula = flop_registry.get(func.overloadpacket)
     if formula is None:

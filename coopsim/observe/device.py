@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from coopsim.observe import layout
+from coopsim.observe.native import memory
 from coopsim.observe.temporaries import History
 from coopsim.observe.torch_private import raw_stream
 from coopsim.phantom.control import Collective, Control
@@ -18,6 +19,7 @@ class Device(Protocol):
     """What is asked of a place to run."""
 
     history: History
+    has_a_mode: bool  #: is a dispatch mode of its own active?
 
     @property
     def header(self) -> dict[str, Any]:
@@ -50,6 +52,8 @@ class Device(Protocol):
 
 class RealDevice:
     """The GPU that PyTorch finds."""
+
+    has_a_mode = False
 
     def __init__(self) -> None:
         self.history = History()
@@ -116,8 +120,7 @@ class PhantomDevice(RealDevice):
 
     def clear(self, tensor: torch.Tensor) -> None:
         """A kernel has not run: let its result read as zeros, whatever a copy left at its address before."""
-        untyped = tensor.untyped_storage()
-        self._control.clear(untyped.data_ptr(), untyped.nbytes())
+        self._control.clear(*memory(tensor))
 
     def collective(self) -> Collective | None:
         """What NCCL was given to do by the op that has just run."""

@@ -6,7 +6,8 @@ kernels' code, and torch/csrc/distributed/c10d/Ops.cpp.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 
@@ -45,7 +46,8 @@ _UNDECLARED = {
     "c10d::alltoall_": ("output_tensors",),
     "c10d::alltoall_base_": ("output",),
 }
-_WHEN_TRAINING = {"training", "train"}
+WHEN_TRAINING = ("training", "train")
+SCALE = "grad_scale"
 
 #: Arguments that switch randomness off when they are 0 or False.
 _RANDOM_IF = {
@@ -69,17 +71,35 @@ def arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
     return found
 
 
-def mutated(func: Any, named: dict[str, Any]) -> set[str]:
-    """The names of the arguments whose data the call changes."""
+class Rule(NamedTuple):
+    """The names of the arguments whose data an op changes: in every call, where SCALE is given, in training."""
+
+    always: frozenset[str] = frozenset()
+    if_given: frozenset[str] = frozenset()
+    if_training: frozenset[str] = frozenset()
+
+
+@cache
+def rule(func: Any) -> Rule:
+    """What an op changes."""
     name = func._schema.name
     if name in _HARMLESS or torch.Tag.inplace_view in func.tags:
-        return set()
+        return Rule()
     found = {a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
-    if name.startswith("aten::_fused_") and named.get("grad_scale") is None:
-        found.discard("grads")  # they are unscaled in place only where there is a scale
-    undeclared = _UNDECLARED.get(name, ())
-    if undeclared and all(named.get(flag, True) for flag in _WHEN_TRAINING):
-        found.update(undeclared)
+    # gradients are unscaled in place only where there is a scale
+    scaled = found & {"grads"} if name.startswith("aten::_fused_") else set()
+    undeclared = set(_UNDECLARED.get(name, ())) - found
+    return Rule(frozenset(found - scaled), frozenset(scaled), frozenset(undeclared))
+
+
+def mutated(func: Any, named: dict[str, Any]) -> set[str]:
+    """The names of the arguments whose data the call changes."""
+    always, if_given, if_training = rule(func)
+    found = set(always)
+    if if_given and named.get(SCALE) is not None:
+        found |= if_given
+    if if_training and all(named.get(flag, True) for flag in WHEN_TRAINING):
+        found |= if_training
     return found
 
 

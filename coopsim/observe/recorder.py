@@ -9,9 +9,10 @@ import torch
 from coopsim.observe import accumulation, costs, effects
 from coopsim.observe.device import Device
 from coopsim.observe.effects import tensors
+from coopsim.observe.interpose.mode import Interposed
+from coopsim.observe.native import NativeLedger, ledger
 from coopsim.observe.storages import Ledger, Storage
 from coopsim.observe.timing import Timer
-from coopsim.observe.torch_private import TorchDispatchMode
 from coopsim.observe.where import Where
 from coopsim.types import Phase, Role
 
@@ -58,25 +59,16 @@ class Recording:
     segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's, at the start
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(Interposed):  # type: ignore[no-untyped-call]
     """Runs over the whole program, so that it knows all storages; writes ops down only while it records.
 
     Views, and whatever else makes no storage and changes none, are not written down.
     """
 
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """Let torch.compile compile: else it runs everything eagerly while a mode is active, and says nothing."""
-        return True
-
-    @classmethod
-    def is_infra_mode(cls) -> bool:
-        """The same, before PyTorch asked the method above."""
-        return True
-
     def __init__(self, device: Device, model: costs.CostModel) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.ledger = Ledger()
+        self.active = self.active or device.has_a_mode
+        super().__init__()
+        self.ledger: Ledger | NativeLedger = Ledger() if self.active else ledger()
         self.where = Where()
         self.device = device
         self.cost_model = model
@@ -97,6 +89,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Record no more."""
+        self.ledger.catch_up()
         self._recording = None
         self.ledger.on_free = lambda _: None
 
@@ -119,11 +112,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             out = resize()
             self.ledger.of_storage(untyped)
             return out
+        self.ledger.catch_up()
         op = Op(to.dispatched, *self._resizes())
         to.dispatched += 1
         self.device.history.enter(op.number)
         out = resize()
         self.device.history.leave(op.number)
+        self.ledger.catch_up()
         storage = self.ledger.of_storage(untyped)
         if storage is not None and storage.serial > newest:
             op.creates.append(storage)
@@ -137,6 +132,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         to = self._recording
         if to is None:
             return launch()
+        self.ledger.catch_up()
         named = {f"in{i}": t for i, t in enumerate(reads)} | {f"out{i}": t for i, t in enumerate(writes)}
         read, changed = self._operands(to, named, {f"out{i}" for i in range(len(writes))})
         op = Op(
@@ -163,7 +159,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Called by PyTorch in place of every op."""
         kwargs = kwargs or {}
-        if func is accumulation.ADD and accumulation.adds_up(args, self._born_in(args[0])):
+        if self.active and func is accumulation.ADD and accumulation.adds_up(args, self._born_in(args[0])):
             func = accumulation.ADD_IN_PLACE
         if self._recording is None or not hasattr(func, "_schema"):
             newest = self.ledger.newest
@@ -177,6 +173,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._record(self._recording, func, args, kwargs)
 
     def _record(self, to: Recording, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.ledger.catch_up()
         named = effects.arguments(func, args, kwargs)
         reads, mutates = self._operands(to, named, effects.mutated(func, named))
         born, changed = _born(mutates)
@@ -200,6 +197,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         collective = self.device.collective()
         at = len(to.events)
         to.events.append(op)  # before the results are looked at: the storage that resize_ drops goes after the op
+        self.ledger.catch_up()
         for tensor in tensors(out):
             storage = self.ledger.of(tensor)
             if storage is not None and storage.serial > newest and storage not in op.creates:

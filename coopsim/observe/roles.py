@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from coopsim.observe.effects import tensors
+from coopsim.observe.native import NativeLedger, memory
 from coopsim.observe.storages import Ledger
 from coopsim.observe.torch_private import FakeTensor, active_fake_mode
 from coopsim.types import Role
@@ -75,11 +76,8 @@ class Objects:
 
 def _has_address(tensor: torch.Tensor) -> bool:
     """Not what Dynamo keeps of an autograd.Function around a Triton kernel: storages that PyTorch calls invalid."""
-    try:
-        tensor.untyped_storage().data_ptr()
-    except RuntimeError:
-        return False
-    return True
+    address, nbytes = memory(tensor)
+    return bool(address) or not nbytes or isinstance(tensor, FakeTensor)
 
 
 def _is_leaf(tensor: torch.Tensor) -> bool:
@@ -101,7 +99,7 @@ def within(value: Any) -> Iterator[torch.Tensor]:
         yield from tensors(value)
 
 
-def assign(objects: Objects, ledger: Ledger) -> None:
+def assign(objects: Objects, ledger: Ledger | NativeLedger) -> None:
     """Give a role to every storage that has none yet and is known by now."""
     for tensor in objects.tensors:
         ledger.of(tensor)
@@ -114,7 +112,7 @@ def assign(objects: Objects, ledger: Ledger) -> None:
 class GradientHooks:
     """Marks gradients in the moment when they come to be, for they may be gone by the end of the step."""
 
-    def __init__(self, leaves: list[torch.Tensor], ledger: Ledger) -> None:
+    def __init__(self, leaves: list[torch.Tensor], ledger: Ledger | NativeLedger) -> None:
         self._ledger = ledger
         self._handles = [leaf.register_post_accumulate_grad_hook(self._made) for leaf in leaves]  # type: ignore[no-untyped-call]
 

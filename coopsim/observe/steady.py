@@ -5,6 +5,7 @@ from typing import Any
 
 from coopsim.observe import roles
 from coopsim.observe.effects import tensors
+from coopsim.observe.native import memory
 from coopsim.observe.recorder import NextStep, Recorder, Recording
 
 
@@ -20,9 +21,7 @@ class Steady:
         recorder.where.know(objects.modules)
         self._about: dict[str, Any] = {
             # of a rank its shards; a layer that is taken apart has no bytes
-            "parameters": sum(
-                t.numel() for p in objects.parameters() for t in tensors(p) if t.untyped_storage().nbytes()
-            ),
+            "parameters": sum(t.numel() for p in objects.parameters() for t in tensors(p) if memory(t)[1]),
             # cuBLAS keeps workspaces for good: memory that the program has, and that no storage holds
             "workspace_bytes": recorder.device.requested_bytes() - recorder.ledger.live_bytes,
             "optimizer": ", ".join(type(o).__name__ for o in objects.optimizers),
@@ -35,6 +34,7 @@ class Steady:
     def next_step(self) -> None:
         """What follows is another step."""
         gc.collect()
+        self._recorder.ledger.catch_up()
         self._recording.events.append(NextStep())
         self._recorder.where.next_step()
 

@@ -26,6 +26,7 @@ class Storage:
     pending: bool = False  #: nothing has been written to it yet: the op that does creates it
     node: int | None = None  #: the autograd node that made it, if one did
     maker: tuple[str, str] | None = None  #: the op that made it, and the op's module, where that is watched
+    kind: str | None = None  #: what it is of to a rank (script/kinds.py), where that is watched
 
 
 @dataclass(eq=False)
@@ -37,16 +38,17 @@ class _Slot:
 
 
 class Ledger:
-    """All storages of the device. `on_free` and `on_release` are called, on whichever thread frees, when one goes.
+    """All storages of the device. `on_free` is called, on whichever thread frees, when one goes.
 
-    Storages without bytes are left out until they get some.
+    Storages without bytes are left out until they get some. NativeLedger is the same without objects of Python's.
     """
 
     def __init__(self) -> None:
         self.on_free: Callable[[Storage], None] = lambda _: None
-        self.on_release: Callable[[Storage], None] = lambda _: None
         self.live_bytes = 0
         self.peak_bytes = 0
+        self.most_bytes = self.newest_at_most = 0  #: the most after an op, and the newest storage that there was then
+        self._past: list[Storage] = []  # gone since, of those that were there
         self._slots: dict[int, _Slot] = {}  # by address of the StorageImpl, which is used again as soon as it is free
         self._count = 0
 
@@ -95,6 +97,22 @@ class Ledger:
         held = (slot.holds for slot in list(self._slots.values()))
         return sorted((s for s in held if s is not None), key=lambda s: s.serial)
 
+    def catch_up(self) -> None:
+        """All that has gone is known at once."""
+
+    def look_at_peak(self) -> None:
+        """An op has run."""
+        if self.live_bytes > self.most_bytes:
+            self.most_bytes, self.newest_at_most = self.live_bytes, self.newest
+            self._past.clear()
+
+    def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
+        """Are the values of a tensor's storage known? Whoever sees every op need not be told."""
+
+    def at_most(self) -> list[Storage]:
+        """What was alive when bytes were at their most after an op."""
+        return [s for s in (*self.alive(), *self._past) if s.serial <= self.newest_at_most]
+
     def _enter(self, nbytes: int, address: int, *, resized: bool) -> Storage:
         self._count += 1
         self.live_bytes += nbytes
@@ -112,5 +130,6 @@ class Ledger:
             storage.alive = False
             self.live_bytes -= storage.nbytes
             self.on_free(storage)
-            self.on_release(storage)
+            if storage.serial <= self.newest_at_most:
+                self._past.append(storage)
             self.released(storage)

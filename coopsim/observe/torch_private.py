@@ -34,6 +34,16 @@ else:
     FakeTensor = now("torch._subclasses.fake_tensor.FakeTensor", "fake tensors are taken for the program's own")
     FakeTensorMode = now("torch._subclasses.fake_tensor.FakeTensorMode", "`capture --device fake` has no tensors")
 
+
+def op_overload(name: str, overload: str) -> Any:
+    """The op of that name, as aten::add and Tensor; None if Python has none of it."""
+    namespace, _, packet = name.partition("::")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+    except (AttributeError, RuntimeError):
+        return None
+
+
 # What autograd is doing.
 current_graph_task_id: Callable[[], int] = now(
     "torch._C._current_graph_task_id", "ops of a backward pass are not told from others; -1: none runs on this thread"
@@ -72,6 +82,10 @@ known("torch.ops.profiler._record_function_exit.default", "a DataLoader's marks 
 known("torch.ops.profiler._record_function_exit._RecordFunction", "a DataLoader's marks make a step leave its plan")
 
 # The dispatcher's state.
+included_keys: Callable[[], Any] = now(
+    "torch._C._dispatch_tls_local_include_set", "DTensor's random ops stop a script that is watched"
+)
+known("torch._ops.key_extractor", "DTensor's random ops stop a script that is watched")
 disabled_torch_dispatch: Any = now(
     "torch._C._disabled_torch_dispatch_impl", "tensors that dispatch their ops themselves are not told from others"
 )

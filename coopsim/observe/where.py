@@ -21,6 +21,7 @@ from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizer_hooks
 
 from coopsim.observe import torch_private
+from coopsim.observe.native import NativeModules
 from coopsim.observe.torch_private import current_autograd_node, current_graph_task_id, next_sequence_nr
 from coopsim.types import Phase
 
@@ -53,6 +54,7 @@ class Where:
         self._modules: list[str] = []
         self._thread = threading.get_ident()
         self._handles: list[Any] = []
+        self.native: NativeModules | None = None  #: is told all that is followed
 
     def install(self) -> None:
         """Start to follow."""
@@ -73,6 +75,8 @@ class Where:
     def forget(self) -> None:
         """A step is over, and its autograd graph gone: which module made which of its nodes is of no use any more."""
         del self._starts[:], self._modules[:]
+        if self.native is not None:
+            self.native.forget()
 
     def enter(self) -> None:
         """A function is called that begins a forward pass, unless one is under way or the backward pass calls it."""
@@ -92,6 +96,8 @@ class Where:
     def next_step(self) -> None:
         """Another step begins, or another forward pass in the same step."""
         self._backward_done = self._stepped = False
+        if self.native is not None:
+            self.native.backward_done(reset=True)
 
     def phase(self, *, mutates_gradient: bool) -> Phase:
         """The phase of an op that is being dispatched."""
@@ -100,7 +106,8 @@ class Where:
             return Phase.BACKWARD
         if self._in_seed:
             return Phase.BACKWARD
-        after = self._stepped or (self._backward_done and not torch.is_grad_enabled())
+        done = self._backward_done or (self.native is not None and self.native.backward_done())
+        after = self._stepped or (done and not torch.is_grad_enabled())
         return Phase.OPTIMIZER if self._in_optimizer or mutates_gradient or after else Phase.FORWARD
 
     def module(self) -> str:
@@ -150,9 +157,13 @@ class Where:
 
     def _mark(self, stack: list[str]) -> None:
         """From the next autograd node on, we are in another module. Numbers count per thread: only ours is kept."""
+        name, sequence = stack[-1] if stack else "", -1
         if threading.get_ident() == self._thread:
-            self._starts.append(next_sequence_nr())
-            self._modules.append(stack[-1] if stack else "")
+            sequence = next_sequence_nr()
+            self._starts.append(sequence)
+            self._modules.append(name)
+        if self.native is not None:
+            self.native.enter(name, sequence)
 
     def _seed(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Around the function that makes the gradient of the loss, before the engine starts."""

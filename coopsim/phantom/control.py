@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
@@ -47,6 +47,11 @@ class Control:
         self._now.restype = ctypes.c_uint64
         self._stream_end.argtypes, self._stream_end.restype = [ctypes.c_void_p], ctypes.c_uint64
         self._used.restype = self._peak.restype = self._nccl.restype = self._managed.restype = ctypes.c_uint64
+
+    @property
+    def functions(self) -> tuple[Any, Any, Any]:
+        """`op_begins`, `op_ends` and `clear`, for whoever calls them from C."""
+        return self.op_begins, self._op_ends, self._clear
 
     def clear(self, address: int, nbytes: int) -> None:
         """Make device memory read as zeros again."""

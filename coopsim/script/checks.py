@@ -13,7 +13,9 @@ import torch
 from coopsim.phantom.control import Control
 from coopsim.script.positions import on_host
 
-_READ_ONE_TRUTH = {"aten::repeat_interleave", "aten::linalg_eig", "aten::linalg_eigvals", "aten::_linalg_eigvals"}
+OPS = frozenset({"aten::repeat_interleave", "aten::linalg_eig", "aten::linalg_eigvals", "aten::_linalg_eigvals"})
+#: Of complex matrices it asks only whether the library failed, and the answer is to be false.
+_EIGENVALUES = "aten::_linalg_eigvals"
 
 
 class Checks:
@@ -23,9 +25,9 @@ class Checks:
         self._control = Control()
 
     @contextmanager
-    def passed(self, func: Any) -> Iterator[None]:
+    def passed(self, func: Any, args: tuple[Any, ...]) -> Iterator[None]:
         """Inside, `func` is called."""
-        if func._schema.name not in _READ_ONE_TRUTH:
+        if func._schema.name not in OPS or (func._schema.name == _EIGENVALUES and args[0].is_complex()):
             yield
             return
         with self._control.answering(1, 1):

@@ -19,12 +19,12 @@ import torch
 
 from coopsim.observe import costs, effects, torch_private
 from coopsim.observe.costs import CostModel
+from coopsim.observe.describe import COLLECTIVES
+from coopsim.observe.native import memory
 from coopsim.observe.torch_private import current_device, raw_stream
 from coopsim.phantom.control import Control, expect_watchdogs
 from coopsim.script.imports import AfterImport
 
-#: NCCL's own work, whose time the stand-in NCCL knows.
-_COLLECTIVES = ("c10d::", "_c10d_functional::")
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"  #: of kernels that Inductor made
 _MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
 
@@ -35,6 +35,7 @@ class Clock:
     def __init__(self, control: Control, model: CostModel) -> None:
         self._control, self._model = control, model
         self._groups = 0
+        self.counted: Callable[[int], object] = lambda _: None  #: told the FLOPs of each op
         self.begin: Callable[[], None] = control.op_begins
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
         if torch.distributed.is_available():
@@ -43,21 +44,23 @@ class Clock:
 
     def end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, *, made: bool) -> None:
         """After an op for which `begin` was called. `made`: it made a storage."""
-        self._control.op_ends(stream(), self._cost(func, args, kwargs, out, made))
+        cost, flops = self._cost(func, args, kwargs, out, made)
+        self._control.op_ends(stream(), cost)
+        self.counted(flops)
 
-    def _cost(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, made: bool) -> int:
-        if not hasattr(func, "_schema") or func._schema.name.startswith(_COLLECTIVES):
-            return 0
+    def _cost(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, made: bool) -> tuple[int, int]:
+        if not hasattr(func, "_schema") or func._schema.name.startswith(COLLECTIVES):
+            return 0, 0
         named = effects.arguments(func, args, kwargs)
         changed = effects.mutated(func, named)
         if not made and not changed:
-            return 0
+            return 0, 0
         nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
         nbytes += _bytes(out) if made else 0
         if not nbytes:
-            return 0  # of the host's memory alone
+            return 0, 0  # of the host's memory alone
         flops = costs.flops(func, args, kwargs, named, out)
-        return self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
+        return self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args))), flops
 
     def _inductor(self, _: ModuleType) -> None:
         launch = torch_private.get(_LAUNCH)
@@ -106,7 +109,7 @@ def stream() -> int:
 
 
 def _bytes(value: Any) -> int:
-    return sum(min(t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in effects.tensors(value))
+    return sum(min(t.numel() * t.element_size(), memory(t)[1]) for t in effects.tensors(value))
 
 
 def _has_nccl(group: Any) -> bool:

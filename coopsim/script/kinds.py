@@ -37,6 +37,7 @@ _BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
     "fsdp::chunk_cat": ((0, "gradients"), ("out", BUCKETS)),
 }
 _ALL_REDUCES = ("c10d::allreduce_", "c10d::allreduce_coalesced_")
+OPS = frozenset((*_BY_OP, *_ALL_REDUCES))  #: those that `after` must see
 
 
 class Kinds:
@@ -44,11 +45,7 @@ class Kinds:
 
     def __init__(self, recorder: Any) -> None:
         self._recorder, self._ledger = recorder, recorder.ledger
-        self._most = self._newest = 0
-        self._gone: list[Storage] = []  # since the peak, of what was there
-        self._kinds: dict[Storage, str] = {}
         self._made_in_steps: list[int] = []  # serials at which optimizers' steps begin and end, in turn
-        self._ledger.on_release = self._released
         hooks.register_optimizer_step_pre_hook(self._steps)
         hooks.register_optimizer_step_post_hook(self._stepped)
 
@@ -60,11 +57,7 @@ class Kinds:
                 self._mark(kwargs.get(place) if isinstance(place, str) else args[place], kind)
         elif name in _ALL_REDUCES and self._recorder.where.phase(mutates_gradient=False) is Phase.BACKWARD:
             self._mark(args[0], BUCKETS)
-        if self._ledger.live_bytes > self._most:
-            self._most, self._newest = self._ledger.live_bytes, self._ledger.newest
-            for storage in self._gone:
-                self._kinds.pop(storage, None)
-            self._gone.clear()
+        self._ledger.look_at_peak()
 
     def at_peak(self, allocated: int) -> dict[str, int]:
         """Bytes by kind. `other` is the rest of the peak of what was `allocated`: what an optimizer's step makes for
@@ -72,29 +65,22 @@ class Kinds:
         """
         roles.assign(roles.Objects.now(), self._ledger)
         found: Counter[str] = Counter()
-        for storage in (*self._ledger.alive(), *self._gone):
-            if storage.serial <= self._newest:
-                found[self._kind(storage)] += storage.nbytes
+        for storage in self._ledger.at_most():
+            found[self._kind(storage)] += storage.nbytes
         return {kind: found[kind] for kind in KINDS} | {"other": max(allocated - sum(found[k] for k in KINDS), 0)}
 
     def _kind(self, storage: Storage) -> str:
-        if storage in self._kinds:
-            return self._kinds[storage]
+        if storage.kind is not None:
+            return storage.kind
         if storage.role in _NAMES:
             return _NAMES[storage.role]
         return "other" if bisect.bisect_left(self._made_in_steps, storage.serial) % 2 else _ACTIVATIONS
-
-    def _released(self, storage: Storage) -> None:
-        if storage.serial <= self._newest:
-            self._gone.append(storage)
-        else:
-            self._kinds.pop(storage, None)
 
     def _mark(self, value: Any, kind: str) -> None:
         for tensor in tensors(value):
             storage = self._ledger.of(tensor)
             if storage is not None:
-                self._kinds.setdefault(storage, kind)
+                storage.kind = storage.kind or kind
 
     def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._made_in_steps.append(self._ledger.newest)
@@ -114,4 +100,4 @@ class Kinds:
             if storage is not None:
                 storage.role = storage.role or role
                 if role is Role.GRADIENT:  # what was reduced into is the rank's own part from now on
-                    self._kinds.pop(storage, None)
+                    storage.kind = None

@@ -12,17 +12,19 @@ from typing import Any
 import torch
 
 from coopsim.observe.effects import tensors
+from coopsim.observe.native import NativeLedger
 from coopsim.observe.storages import Ledger, Storage
 from coopsim.observe.torch_private import tree_leaves, tree_map
 from coopsim.phantom.control import Control
 
 _MOST = 1 << 16  #: elements
+BEGINS = "aten::arange"
 
 
 class Positions:
     """Follows a program's ops. What is mutated is forgotten."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger | NativeLedger) -> None:
         self._ledger = ledger
         self._known: weakref.WeakSet[Storage] = weakref.WeakSet()
         self._control = Control()
@@ -34,13 +36,13 @@ class Positions:
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> None:
         """An op has run. Storages later than `newest` are its own."""
-        begins = func._schema.name == "aten::arange"
+        begins = func._schema.name == BEGINS
         if not begins and not self._known:
             return
         operands = list(tensors(tree_leaves((args, kwargs))))
         if func._schema.is_mutable:
-            for storage in map(self._ledger.of, operands):
-                self._known -= {storage}
+            for operand in operands:
+                self._set(operand, known=False)
         elif (begins or (operands and all(map(self.knows, operands)))) and self._computes(func, out, newest):
             self._compute(func, args, kwargs, list(tensors(out)))
 
@@ -63,9 +65,13 @@ class Positions:
         for value, result in zip(values, results, strict=True):
             value = value.contiguous()
             self._control.write(result.data_ptr(), value.data_ptr(), value.numel() * value.element_size())
-            storage = self._ledger.of(result)
-            if storage is not None:
-                self._known.add(storage)
+            self._set(result, known=True)
+
+    def _set(self, tensor: torch.Tensor, *, known: bool) -> None:
+        storage = self._ledger.of(tensor)
+        if storage is not None and known != (storage in self._known):
+            (self._known.add if known else self._known.discard)(storage)
+            self._ledger.set_known(tensor, known=known)
 
 
 def on_host(value: Any) -> Any:

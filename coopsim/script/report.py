@@ -112,6 +112,7 @@ class Report:
     managed_bytes: int = 0
     memory_fraction: float | None = None
     peak_by_kind: dict[str, int] = field(default_factory=dict)
+    watched_by_mode: bool = False  #: coopsim's library cannot be had, so that formulas of autograd's may take more
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()

@@ -16,7 +16,7 @@ from coopsim.script.task import Task
 
 _STATISTICS = (
     *("retries", "ooms", "versions", "needs_data", "compiled_graphs", "graph_breaks", "default_choices"),
-    "peak_by_kind",
+    *("peak_by_kind", "watched_by_mode"),
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 

@@ -16,6 +16,7 @@ from coopsim.observe import inductor, roles
 from coopsim.observe.costs import CostModel
 from coopsim.observe.device import Device, PhantomDevice
 from coopsim.observe.effects import tensors
+from coopsim.observe.native import NativeLedger
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.storages import Storage
 from coopsim.observe.torch_private import (
@@ -31,7 +32,7 @@ from coopsim.observe.torch_private import (
 )
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import allocator, checks, clock, history, places, stacks
+from coopsim.script import allocator, checks, clock, history, kinds, native, places, positions, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
@@ -41,6 +42,7 @@ from coopsim.types import Role
 
 #: What an op may want of the device's data, which the phantom does not have.
 _SIZES, _VALUES = "sizes", "values"
+Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
 _LARGEST = 8
 _VERSIONS = "torch", "transformers", "triton"
 
@@ -59,13 +61,19 @@ class Watch:
         self._counted: CodeType | None = None  #: compiled code that ended the last step
         self.compiled_steps: list[Callable[[], None]] = []  #: called after each step without hooks
         model = CostModel(card, task.precision)
-        self._recorder = _Watcher(PhantomDevice(card), model, clock.Clock(self._device, model))
+        time = clock.Clock(self._device, model)
+        self._recorder = _Watcher(PhantomDevice(card), model, time)
         where = self._recorder.where
         where.install()
         _watch_resizes(self._recorder)
         self._peaks = PeakWatch()
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
-        self._recorder.__enter__()  # type: ignore[no-untyped-call]
+        ledger = self._recorder.ledger
+        if isinstance(ledger, NativeLedger) and not task.trace:
+            for_python = kinds.OPS | checks.OPS | {positions.BEGINS}
+            native.install(self._device, model, time, where, ledger.modules, for_python)
+            self._recorder.native = True
+        self._recorder.__enter__()
         self._recording = None
         self._kinds = None if task.trace else Kinds(self._recorder)
         if self._kinds is not None:
@@ -101,11 +109,11 @@ class Watch:
 
     def forget(self) -> None:
         """This process is a fork: watch no more."""
-        self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self._recorder.__exit__(None, None, None)
 
     def end(self) -> dict[str, Any]:
         """The report."""
-        self._recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self._recorder.__exit__(None, None, None)
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
             "versions": {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules},
@@ -141,6 +149,7 @@ class Watch:
                 {"op": op, "place": place, "calls": calls} for (op, place), calls in self._recorder.sizes.most_common()
             ],
             "last_value_read": self._recorder.last_value,
+            "watched_by_mode": self._recorder.active,
             "trace": self._recording.outcome if self._recording else "",
             "graphs_off": self.compilation.graphs_off,
         }
@@ -247,14 +256,28 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
     def __init__(self, device: Device, model: CostModel, clock_: clock.Clock) -> None:
         super().__init__(device, model)
         self._time = clock_
-        self.running = "", ""
+        self._running = "", ""
         self.sizes: Counter[tuple[str, str]] = Counter()
         self.last_value: dict[str, str] | None = None
         self.positions = Positions(self.ledger)
+        self._seen: Seen | None = None
         self._checks = checks.Checks()
-        #: Called after every op with it, its arguments, its result, and whether it made a storage.
-        self.seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None] | None = None
         self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: as `seen`
+
+    @property
+    def running(self) -> tuple[str, str]:
+        """The op that began last, and its module."""
+        return self.ledger.running() if self.native and isinstance(self.ledger, NativeLedger) else self._running
+
+    @property
+    def seen(self) -> "Seen | None":
+        """Called after every op with it, its arguments, its result, and whether it made a storage."""
+        return self._seen
+
+    @seen.setter
+    def seen(self, seen: "Seen | None") -> None:
+        self._seen = seen
+        native.all_to_python(seen is not None)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -263,20 +286,20 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs or {})
         if any(t.__torch_dispatch__ is not disabled_torch_dispatch for t in types):
             return NotImplemented  # a DTensor and its like: what it does with the tensors within comes here again
-        maker = self.running = str(func), self.where.module()
+        maker = self._running = str(func), self.where.module()
         newest = self.ledger.newest
         takes_time = not clock.is_view(func)
         if takes_time:
             self._time.begin()
-        with self._checks.passed(func):
+        with self._checks.passed(func, args):
             out = super().__torch_dispatch__(func, types, args, checks.with_known_size(func, args, kwargs or {}))
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
         self.positions.after(func, args, kwargs or {}, out, newest)
         if self.kinds is not None:
             self.kinds(func, args, kwargs or {})
-        if self.seen is not None:
-            self.seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
+        if self._seen is not None:
+            self._seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
         if self.ledger.newest > newest:
             for tensor in tensors(out):
                 storage: Storage | None = self.ledger.of(tensor)

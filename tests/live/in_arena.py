@@ -12,9 +12,9 @@ from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
 from coopsim.live.budget import Budget, host_next
 from coopsim.live.errors import LiveError
-from coopsim.live.extension import Extension
 from coopsim.live.plan import Plan
 from coopsim.live.session import Session
+from coopsim.observe.extension import Extension
 from tests.live.compare import bits, plain
 from tests.live.programs import PROGRAMS
 

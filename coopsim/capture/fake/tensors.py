@@ -22,6 +22,8 @@ class _Mode(FakeTensorMode):  # type: ignore[no-untyped-call]
 class FakeDevice:
     """A place to run (observe/device.py): tensors on "cuda" that are not there, in a `with` statement."""
 
+    has_a_mode = True
+
     def __init__(self, card: str) -> None:
         self.history = History(available=False)
         self._card = card

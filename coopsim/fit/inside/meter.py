@@ -10,6 +10,7 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.observe import costs, effects, torch_private
+from coopsim.observe.native import memory
 from coopsim.phantom.control import Control
 from coopsim.script import clock
 from coopsim.script.imports import AfterImport
@@ -117,4 +118,4 @@ def _peak() -> int:
 
 
 def _bytes(value: Any) -> int:
-    return sum(min(t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in effects.tensors(value))
+    return sum(min(t.numel() * t.element_size(), memory(t)[1]) for t in effects.tensors(value))

@@ -1,5 +1,5 @@
 """The compiled arena, for the installed torch (ten seconds, once)."""
 
-from coopsim.live.extension import Extension
+from coopsim.observe.extension import Extension
 
 ARENA = Extension("arena", "coopsim.live.arena", ["arena.cpp"], ["-lc10", "-ldl"])

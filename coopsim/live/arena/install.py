@@ -6,7 +6,7 @@ import torch
 
 from coopsim.live.arena import library, statistics
 from coopsim.live.arena.build import ARENA
-from coopsim.live.extension import NoExtensionError
+from coopsim.observe.extension import NoExtensionError
 
 
 def install(nbytes: int) -> None:

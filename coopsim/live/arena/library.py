@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from coopsim.live.arena.build import ARENA
-from coopsim.live.extension import NoExtensionError
+from coopsim.observe.extension import NoExtensionError
 
 HOST = 64  #: the number of the arena that lies in the host's memory
 FIRST_FIT, BEST_FIT = 0, 1  #: from the low end, for what stays; from the high end

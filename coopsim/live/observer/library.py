@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from coopsim.live.extension import NoExtensionError
 from coopsim.live.hollow import TEXT
 from coopsim.live.observer.build import OBSERVER
 from coopsim.live.observer.table import Table
+from coopsim.observe.extension import NoExtensionError
 
 _TEXT = 4000
 

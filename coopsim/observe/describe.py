@@ -1,0 +1,44 @@
+"""What the library has to know of an op (interpose/schemas.h): asked once of each, from what effects and costs say."""
+
+from typing import Any
+
+import torch
+
+from coopsim.observe import costs, effects
+from coopsim.observe.interpose.library import Description
+
+FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS = (1 << i for i in range(6))
+
+#: Collectives: NCCL's own work, whose time the stand-in NCCL knows.
+COLLECTIVES = ("c10d::", "_c10d_functional::")
+_COPIES = ("aten::_to_copy", "aten::copy_")
+
+
+def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
+    """Write it down. for_python: names of ops that Python watches, beside those that look at the device's data."""
+    name = func._schema.name
+    looks = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
+    selects = func is torch.ops.aten.index.Tensor
+    found.flags = sum(
+        flag
+        for flag, on in (
+            (FOR_PYTHON, (looks and not selects) or name in for_python),
+            (HAS_FLOPS, costs.has_flops(func)),
+            (NO_KERNEL, name.startswith(costs.NO_KERNEL)),
+            (OTHERS_TIME, name.startswith(COLLECTIVES)),
+            (COPIES, name in _COPIES),
+            (SELECTS, selects),
+        )
+        if on
+    )
+    number = {argument.name: i for i, argument in enumerate(func._schema.arguments)}
+    rule = effects.rule(func)
+    found.changes = _bits(number[argument] for argument in rule.always | rule.if_given | rule.if_training)
+    found.if_given = _bits(number[argument] for argument in rule.if_given)
+    found.given = number.get(effects.SCALE, 0)
+    found.if_true = _bits(number[argument] for argument in rule.if_training)
+    found.true_flags = _bits(number[flag] for flag in effects.WHEN_TRAINING if flag in number) if found.if_true else 0
+
+
+def _bits(places: Any) -> int:
+    return sum({1 << place for place in places})

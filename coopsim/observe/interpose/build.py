@@ -1,0 +1,19 @@
+"""The compiled library, for the installed torch (some seconds, once)."""
+
+from pathlib import Path
+
+from coopsim.observe.extension import Extension
+from coopsim.observe.interpose import delegates
+
+_SOURCES = (
+    *("costs.h", "ledger.h", "memory.h", "modules.h", "native.h", "operands.h", "schemas.h", "recorders.h"),
+    "interpose.cpp",
+)
+_OWN = ("trace_gpu_memory_allocation", "trace_gpu_memory_deallocation")
+
+
+def _headers(include: Path) -> dict[str, str]:
+    return delegates.headers(include, _OWN, traces=False)
+
+
+INTERPOSE = Extension("interpose", "coopsim.observe.interpose", _SOURCES, ["-ltorch_cpu", "-lc10"], _headers)

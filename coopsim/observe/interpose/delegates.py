@@ -1,0 +1,28 @@
+"""C++ of a class that stands in for PyTorch's table of its Python interpreter's functions."""
+
+import re
+from pathlib import Path
+
+from coopsim.observe.torch_private import INTERPRETER_FUNCTION, INTERPRETER_HEADER
+
+
+def headers(include: Path, own: tuple[str, ...], *, traces: bool) -> dict[str, str]:
+    """delegates.h: hands each function but those in `own` to `real`; without `traces`, sanitizers' do nothing."""
+    text = (include / INTERPRETER_HEADER).read_text(encoding="utf-8")
+    lines = []
+    for kind, name, given in INTERPRETER_FUNCTION.findall(re.sub(r"//[^\n]*", "", text)):
+        if name in own:
+            continue
+        types = [_type(" ".join(one.split())) for one in given.split(",") if one.strip()]
+        takes = ", ".join(f"{one} a{i}" for i, one in enumerate(types))
+        gives = ", ".join(f"std::move(a{i})" for i in range(len(types)))
+        body = f"return real->{name}({gives});" if traces or not name.startswith("trace_gpu_") else ""
+        lines.append(f"{kind} {name}({takes}) const override {{ {body} }}")
+    return {"delegates.h": "\n".join(lines) + "\n"}
+
+
+def _type(parameter: str) -> str:
+    """Of a parameter, which may have a name: `const TensorImpl* self`, `at::MemoryFormat`."""
+    words = parameter.split(" ")
+    named = len(words) > 1 and re.fullmatch(r"\w+", words[-1]) and words[-2] != "const"
+    return " ".join(words[:-1]) if named else parameter

@@ -1,0 +1,144 @@
+// A kernel that every op of a thread passes on its way to the device's: below autograd and autocast, and below dispatch
+// modes and subclasses of tensors. It hands the op to recorders, the last one entered first.
+//
+// It is the fallback of a dispatch key that no tensor has and no other library serves, and that `include` adds to the
+// keys of a thread, from where autograd's threads inherit it. No dispatch mode is active, which autograd's formulas
+// would take for a reason to work out of place.
+#include <torch/library.h>
+
+#include "memory.h"
+#include "recorders.h"
+
+namespace coopsim {
+namespace {
+
+static_assert(KEY < c10::DispatchKey::Python, "until PyTorch 2.12 this key was above dispatch modes");
+
+bool is_meta(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.has_storage() && tensor.storage().device_type() == c10::DeviceType::Meta;
+}
+
+// Is it an op on tensors without data, which stand for others, as while a program is compiled?
+bool stands_for_another(c10::DispatchKeySet keys, const Schema& schema, const Stack& stack) {
+  if (keys.has_backend(c10::BackendComponent::MetaBit)) return true;
+  const Values args = torch::jit::last(stack, schema.given);
+  return std::any_of(args.begin(), args.end(), [](const IValue& v) { return v.isTensor() && is_meta(v.toTensor()); });
+}
+
+// Is it made of other ops, which come here one by one? So it is in inference mode, where autograd does not do that.
+bool is_composite(const OperatorHandle& op, c10::DispatchKeySet keys) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(keys.highestPriorityTypeId());
+}
+
+// Views are not shown. Python makes objects of tensors from views that no object has been made of.
+void interpose(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY);
+  const Schema& schema = schemas().of(op);
+  const int left = recorders_left();
+  if (!left || schema.views || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
+  if (is_composite(op, below)) return op.redispatchBoxed(below, stack);
+  ask(left, schema, below, stack);
+}
+
+Native& native() {
+  static auto* one = new Native();
+  return *one;
+}
+
+int64_t copy(const std::vector<Entry>& entries, Entry* out, int64_t room) {
+  const auto n = static_cast<int64_t>(entries.size());
+  std::copy_n(entries.begin(), std::min(n, room), out);
+  return n;
+}
+
+}  // namespace
+}  // namespace coopsim
+
+TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&coopsim::interpose>()); }
+
+// What library.py calls. Tensors and storages go by their addresses, ops and modules by numbers.
+extern "C" {
+using namespace coopsim;
+
+// On this thread, and on those that inherit from it.
+void coopsim_include(int on) { c10::impl::tls_set_dispatch_key_included(KEY, on); }
+// While 1, ops of this thread are not seen. Gives what it was.
+int coopsim_exclude(int on) {
+  const bool was = c10::impl::tls_is_dispatch_key_excluded(KEY);
+  c10::impl::tls_set_dispatch_key_excluded(KEY, on);
+  return was;
+}
+// The dispatch mode on top of this thread's stack watches from now on. 0: there is no room for more.
+int coopsim_enter(int with_native) { return enter_mode_on_top(with_native ? &native() : nullptr); }
+void coopsim_leave() { leave(); }
+
+// The ledger knows when storages end from now on. Called with a mode on the stack.
+void coopsim_tell() {
+  tell(native().ledger, TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1)->pyinterpreter().vtable_);
+}
+// Gives 0 where somebody watches, whose account it is.
+int coopsim_forget() {
+  if (n_recorders) return 0;
+  native().ledger.forget();
+  return 1;
+}
+Account* coopsim_account() { return &native().ledger.account; }
+// 0: it has no bytes.
+int64_t coopsim_of(const at::TensorImpl* tensor, Entry* out) {
+  Entry* entry = native().ledger.of(tensor);
+  if (!entry) return 0;
+  entry->known |= TO_PYTHON;
+  *out = *entry;
+  return entry->serial;
+}
+int64_t coopsim_of_storage(StorageImpl* storage, Entry* out) {
+  Entry* entry = native().ledger.of(storage);
+  if (!entry) return 0;
+  entry->known |= TO_PYTHON;
+  *out = *entry;
+  return entry->serial;
+}
+// How many there are; the first `room` of them are written.
+int64_t coopsim_alive(Entry* out, int64_t room) { return copy(native().ledger.alive(TO_PYTHON), out, room); }
+int64_t coopsim_at_most(Entry* out, int64_t room) { return copy(native().ledger.at_most(), out, room); }
+int64_t coopsim_gone(int64_t* out, int64_t room) { return native().ledger.gone_for_python(out, room); }
+// Are the values of a tensor's storage known?
+void coopsim_values(const at::TensorImpl* tensor, int known) {
+  Entry* entry = native().ledger.of(tensor);
+  if (entry) entry->known = known ? entry->known | VALUES : entry->known & ~VALUES;
+  if (known) native().knows_values = true;
+}
+
+void coopsim_describe(Describe describe) { schemas().describe = describe; }
+void coopsim_device(const Device* device) { native().costs.device = *device; }
+void coopsim_all_to_python(int on) { native().all_to_python = on; }
+// Of the op that Python has been asked to watch, if its FLOPs were not known.
+void coopsim_flops(int64_t flops) {
+  if (Native::asked_for()) native().costs.learn(Native::asked_for(), flops);
+}
+int64_t coopsim_running(int64_t* module) {
+  *module = native().running_module;
+  return native().running_op;
+}
+int64_t coopsim_name(int64_t op, char* out, int64_t room) {
+  return snprintf(out, static_cast<size_t>(room), "%s", schemas().name(op).c_str());
+}
+void coopsim_module(int64_t module, int64_t sequence) { native().modules.enter(module, sequence); }
+void coopsim_forget_modules() { native().modules.forget(); }
+// Was there a backward pass since this was called with 1?
+int coopsim_backward_done(int reset) {
+  const int64_t was = native().modules.backward_done;
+  if (reset) native().modules.backward_done = 0;
+  return was != 0;
+}
+
+// Of a tensor, without an object of Python's for its storage: address, and bytes; 0: it has no storage.
+int64_t coopsim_storage(const at::TensorImpl* tensor, int64_t* nbytes) {
+  *nbytes = 0;
+  if (!tensor->has_storage()) return 0;
+  StorageImpl* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
+  *nbytes = static_cast<int64_t>(storage->nbytes());
+  return reinterpret_cast<int64_t>(storage->_mutable_data_ptr_no_checks().get());
+}
+}

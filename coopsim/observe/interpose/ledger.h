@@ -1,0 +1,195 @@
+// All storages of the device, from when they are first seen to when their memory is given back (storages.py).
+//
+// Python's object of a storage is a reference to it, for whose sake autograd would not add up gradients in place. So the
+// end of a storage is known from the allocator; of memory that is not the allocator's, from weak references.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace coopsim {
+
+using c10::StorageImpl;
+using WeakStorage = c10::weak_intrusive_ptr<StorageImpl>;
+
+struct Entry {
+  int64_t serial = 0, nbytes = 0, address = 0;
+  int64_t resized = 0;  // its StorageImpl held another number of bytes before
+  int64_t op = -1, module = -1;  // that made it
+  int64_t known = 0;  // bits of Known
+};
+enum Known : int64_t { TO_PYTHON = 1, VALUES = 2 };
+
+// What Python reads directly. most: of `live` after an op; newest_at_most: the newest storage there was then.
+struct Account {
+  int64_t newest, live, peak, most, newest_at_most, gone;
+};
+
+class Ledger {
+ public:
+  Account account{};
+
+  // All of it, as another recorder begins. Serials go on, and blocks are still the allocator's.
+  void forget() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    slots_.clear();
+    by_address_.clear();
+    foreign_.clear();
+    gone_.clear();
+    for_python_.clear();
+    account = {account.newest, 0, 0, 0, 0, 0};
+  }
+
+  // The storage of a tensor of the device, entered at first sight; null if it has no bytes. `fresh`: it is new.
+  Entry* of(const at::TensorImpl* tensor, bool* fresh = nullptr) {
+    return tensor->has_storage() ? of(tensor->unsafe_storage().unsafeGetStorageImpl(), fresh) : nullptr;
+  }
+
+  Entry* of(StorageImpl* storage, bool* fresh = nullptr) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto nbytes = static_cast<int64_t>(storage->nbytes());
+    auto found = slots_.find(storage);
+    if (found != slots_.end() && found->second.storage.expired()) {  // another lives at its address now
+      close(found->second);
+      slots_.erase(found);
+      found = slots_.end();
+    }
+    if (found == slots_.end()) {
+      if (!nbytes) return nullptr;
+      auto strong = c10::intrusive_ptr<StorageImpl>::reclaim_copy(storage);
+      found = slots_.emplace(storage, Slot{storage, WeakStorage(strong)}).first;
+    }
+    Slot& slot = found->second;
+    if (slot.holds && slot.entry.nbytes == nbytes) return &slot.entry;
+    const bool used = slot.used;
+    close(slot);
+    slot.used = true;
+    if (!nbytes) return nullptr;
+    open(slot, storage, nbytes, used);
+    if (fresh) *fresh = true;
+    return &slot.entry;
+  }
+
+  // The allocator has handed out memory, or got it back.
+  void taken(void* address) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    blocks_.insert(address);
+  }
+  void given_back(void* address) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    blocks_.erase(address);
+    const auto found = by_address_.find(address);
+    if (found == by_address_.end()) return;
+    Slot& slot = *found->second;
+    close(slot);
+    if (slot.storage.expired()) slots_.erase(slot.key);
+  }
+
+  // After an op.
+  void look_at_peak() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (account.live <= account.most) return;
+    sweep();
+    if (account.live <= account.most) return;
+    account.most = account.live;
+    account.newest_at_most = account.newest;
+    gone_.clear();
+  }
+
+  // In order of appearance.
+  std::vector<Entry> alive(int64_t known = 0) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sweep();
+    std::vector<Entry> found;
+    for (auto it = slots_.begin(); it != slots_.end();) {
+      Slot& slot = it->second;
+      if (slot.holds) {
+        slot.entry.known |= known;
+        found.push_back(slot.entry);
+      }
+      it = !slot.holds && slot.storage.expired() ? slots_.erase(it) : std::next(it);
+    }
+    std::sort(found.begin(), found.end(), [](const Entry& a, const Entry& b) { return a.serial < b.serial; });
+    return found;
+  }
+
+  // Those that were alive when most was.
+  std::vector<Entry> at_most() {
+    std::vector<Entry> found = alive();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    found.insert(found.end(), gone_.begin(), gone_.end());
+    const int64_t newest = account.newest_at_most;
+    found.erase(std::remove_if(found.begin(), found.end(), [&](const Entry& e) { return e.serial > newest; }), found.end());
+    return found;
+  }
+
+  // Serials of storages known to Python that have gone since this was asked, in order; no more than there is room for.
+  int64_t gone_for_python(int64_t* out, int64_t room) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sweep();
+    const int64_t n = std::min(room, static_cast<int64_t>(for_python_.size()));
+    std::copy_n(for_python_.begin(), n, out);
+    for_python_.erase(for_python_.begin(), for_python_.begin() + n);
+    account.gone -= n;
+    return n;
+  }
+
+ private:
+  struct Slot {
+    StorageImpl* key;
+    WeakStorage storage;
+    Entry entry{};
+    bool holds = false, used = false;
+  };
+
+  void open(Slot& slot, StorageImpl* storage, int64_t nbytes, bool resized) {
+    void* address = storage->_mutable_data_ptr_no_checks().get();
+    slot.entry = {++account.newest, nbytes, reinterpret_cast<int64_t>(address), resized};
+    slot.holds = true;
+    account.live += nbytes;
+    by_address_[address] = &slot;
+    if (!blocks_.count(address)) foreign_.push_back(storage);
+    if (account.live > account.peak) sweep();
+    account.peak = std::max(account.peak, account.live);
+  }
+
+  void close(Slot& slot) {
+    if (!slot.holds) return;
+    slot.holds = false;
+    account.live -= slot.entry.nbytes;
+    const auto at = by_address_.find(reinterpret_cast<void*>(slot.entry.address));
+    if (at != by_address_.end() && at->second == &slot) by_address_.erase(at);
+    if (slot.entry.serial <= account.newest_at_most) gone_.push_back(slot.entry);
+    if (!(slot.entry.known & TO_PYTHON)) return;
+    for_python_.push_back(slot.entry.serial);
+    account.gone++;
+  }
+
+  void sweep() {
+    const auto ended = [&](StorageImpl* storage) {
+      const auto found = slots_.find(storage);
+      if (found == slots_.end() || !found->second.holds) return true;
+      if (!found->second.storage.expired()) return false;
+      close(found->second);
+      slots_.erase(found);
+      return true;
+    };
+    foreign_.erase(std::remove_if(foreign_.begin(), foreign_.end(), ended), foreign_.end());
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<StorageImpl*, Slot> slots_;  // whose entries stay where they are
+  ska::flat_hash_map<void*, Slot*> by_address_;
+  ska::flat_hash_set<void*> blocks_;
+  std::vector<StorageImpl*> foreign_;
+  std::vector<Entry> gone_;  // since the peak, of what was there
+  std::vector<int64_t> for_python_;
+};
+
+}  // namespace coopsim

@@ -1,0 +1,98 @@
+"""The compiled library, as Python calls it."""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from coopsim.observe.extension import NoExtensionError
+from coopsim.observe.interpose.build import INTERPOSE
+
+_NUMBER, _POINTER = ctypes.c_int64, ctypes.c_void_p
+
+
+class Entry(ctypes.Structure):
+    """A storage: the op and the module that made it by number, -1 if that is not known."""
+
+    _fields_ = [(name, _NUMBER) for name in ("serial", "nbytes", "address", "resized", "op", "module", "known")]
+
+
+class Account(ctypes.Structure):
+    """Of all storages: the newest serial, bytes alive, their peak, their most after an op; how many `gone` has."""
+
+    _fields_ = [(name, _NUMBER) for name in ("newest", "live", "peak", "most", "newest_at_most", "gone")]
+
+
+class Description(ctypes.Structure):
+    """What Python says of an op: see schemas.h."""
+
+    _fields_ = [(name, _NUMBER) for name in ("flags", "changes", "if_given", "given", "if_true", "true_flags")]
+
+
+STREAM = ctypes.CFUNCTYPE(_NUMBER)
+DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(Description))
+
+
+class Device(ctypes.Structure):
+    """Rates of the card, and functions of the stand-in runtime: see costs.h."""
+
+    _fields_ = [
+        ("flops_per_ns", ctypes.c_double * 4),
+        ("bytes_per_ns", ctypes.c_double),
+        ("least_ns", _NUMBER),
+        ("stream", STREAM),
+        ("op_begins", _POINTER),
+        ("op_ends", _POINTER),
+        ("clear", _POINTER),
+    ]
+
+
+#: name -> (what it takes, what it gives)
+_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
+    "include": ([ctypes.c_int], None),
+    "exclude": ([ctypes.c_int], ctypes.c_int),
+    "enter": ([ctypes.c_int], ctypes.c_int),
+    "leave": ([], None),
+    "tell": ([], None),
+    "forget": ([], ctypes.c_int),
+    "account": ([], ctypes.POINTER(Account)),
+    "of": ([_POINTER, ctypes.POINTER(Entry)], _NUMBER),
+    "of_storage": ([_POINTER, ctypes.POINTER(Entry)], _NUMBER),
+    "alive": ([ctypes.POINTER(Entry), _NUMBER], _NUMBER),
+    "at_most": ([ctypes.POINTER(Entry), _NUMBER], _NUMBER),
+    "gone": ([ctypes.POINTER(_NUMBER), _NUMBER], _NUMBER),
+    "values": ([_POINTER, ctypes.c_int], None),
+    "describe": ([DESCRIBE], None),
+    "device": ([ctypes.POINTER(Device)], None),
+    "all_to_python": ([ctypes.c_int], None),
+    "flops": ([_NUMBER], None),
+    "running": ([ctypes.POINTER(_NUMBER)], _NUMBER),
+    "name": ([_NUMBER, ctypes.c_char_p, _NUMBER], _NUMBER),
+    "module": ([_NUMBER, _NUMBER], None),
+    "forget_modules": ([], None),
+    "backward_done": ([ctypes.c_int], ctypes.c_int),
+    "storage": ([_POINTER, ctypes.POINTER(_NUMBER)], _NUMBER),
+}
+
+
+class Library:
+    """Each function by its name without the prefix."""
+
+    def __init__(self, path: str) -> None:
+        library = ctypes.PyDLL(path)
+        for name, (takes, gives) in _FUNCTIONS.items():
+            function = getattr(library, f"coopsim_{name}")
+            function.argtypes, function.restype = takes, gives
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(name)
+
+
+@cache
+def load() -> Library | None:
+    """The library; None where it cannot be had, or this torch refuses it."""
+    try:
+        return Library(str(INTERPOSE.file()))
+    except (NoExtensionError, OSError, AttributeError):
+        return None

@@ -1,0 +1,163 @@
+// A recorder that asks Python only for the few ops that need it (native.py).
+#pragma once
+
+#include "costs.h"
+#include "ledger.h"
+#include "modules.h"
+
+namespace coopsim {
+
+struct Native {
+  Ledger ledger;
+  Costs costs;
+  Modules modules;
+  std::atomic<int64_t> running_op{-1}, running_module{-1};  // of the op that began last
+  std::atomic<bool> all_to_python{false};
+  std::atomic<bool> knows_values{false};  // are there storages whose values are known?
+
+  // Whose FLOPs Python is to find out; 0: nobody's.
+  static uint64_t& asked_for() {
+    thread_local uint64_t signature = 0;
+    return signature;
+  }
+};
+
+// An op under way. `down` calls it, `to_python` lets Python do all that is below, and call it.
+class Watched {
+ public:
+  Watched(Native& native, const Schema& schema, Stack& stack) : native_(native), schema_(schema), stack_(stack) {}
+
+  template <typename Down, typename ToPython>
+  void run(const Down& down, const ToPython& to_python) {
+    native_.running_op = schema_.number;
+    native_.running_module = module_ = native_.modules.here();
+    int64_t flops = 0;
+    if (for_python(&flops)) {
+      to_python();
+      Native::asked_for() = 0;
+    } else {
+      if (native_.costs.device.op_begins) native_.costs.device.op_begins();
+      look_before();
+      down();
+      look_after(flops);
+    }
+    native_.ledger.look_at_peak();
+  }
+
+ private:
+  Values args() const { return torch::jit::last(stack_, schema_.given); }
+  Values results() const { return torch::jit::last(stack_, schema_.returned); }
+  const IValue& arg(int64_t i) const { return args()[static_cast<size_t>(i)]; }
+
+  bool for_python(int64_t* flops) const {
+    if (native_.all_to_python || schema_.is(FOR_PYTHON)) return true;
+    if (schema_.is(COPIES) && gives_to_host()) return true;
+    if (schema_.is(SELECTS) && selects_by_mask()) return true;
+    if (native_.knows_values && works_on_known_values()) return true;
+    if (!schema_.is(HAS_FLOPS)) return false;
+    Signature signature(schema_);
+    for (const IValue& value : args()) signature.add(value);
+    if (native_.costs.flops(signature.value(), flops)) return false;
+    Native::asked_for() = signature.value();
+    return true;
+  }
+
+  // Of copy_ and _to_copy: do its data go from the device to the host?
+  bool gives_to_host() const {
+    const auto is_cuda = [&](const IValue& value) { return value.isTensor() && value.toTensor().defined() && value.toTensor().is_cuda(); };
+    if (schema_.tensors.size() > 1) return is_cuda(arg(1)) && !is_cuda(arg(0));  // from the second to the first
+    for (const IValue& value : args())
+      if (value.isDevice()) return is_cuda(arg(0)) && !value.toDevice().is_cuda();
+    return false;
+  }
+
+  // Of index: by truth values, whose number is the size of the result.
+  bool selects_by_mask() const {
+    bool any = false;
+    each_tensor(arg(1), [&](const at::Tensor& index) {
+      any |= index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
+    });
+    return any;
+  }
+
+  bool works_on_known_values() const {
+    bool known = false;
+    for (const uint16_t i : schema_.tensors)
+      each_on_device(arg(i), [&](const at::Tensor& tensor) {
+        const Entry* entry = native_.ledger.of(tensor.unsafeGetTensorImpl());
+        known |= entry && (entry->known & VALUES);
+      });
+    return known;
+  }
+
+  // The arguments that this call changes, as bits (effects.py: mutated).
+  int64_t changes() const {
+    const Description& said = schema_.said;
+    int64_t found = said.changes;
+    if (said.if_given && arg(said.given).isNone()) found &= ~said.if_given;
+    for (size_t i = 0; said.true_flags >> i; i++)
+      if (said.true_flags >> i & 1 && arg(static_cast<int64_t>(i)).isBool() && !arg(static_cast<int64_t>(i)).toBool())
+        found &= ~said.if_true;
+    return found;
+  }
+
+  void look_before() {
+    changes_ = changes();
+    for (const uint16_t i : schema_.tensors) {
+      const bool changed = changes_ >> i & 1;
+      const bool later = std::find(schema_.written.begin(), schema_.written.end(), i) != schema_.written.end();
+      if (!later) nbytes_ += bytes_in(arg(i)) * (changed ? 2 : 1);
+    }
+    for (const uint16_t i : schema_.positional)
+      each_tensor(arg(i), [&](const at::Tensor& tensor) {
+        if (dtype_ == at::kByte && c10::isFloatingType(tensor.scalar_type())) dtype_ = tensor.scalar_type();
+      });
+    if (schema_.given && arg(0).isTensor() && arg(0).toTensor().defined() && arg(0).toTensor().layout() == at::kStrided) {
+      const at::Tensor& first = arg(0).toTensor();
+      first_type_ = first.scalar_type();
+      first_strides_.assign(first.strides().begin(), first.strides().end());
+    }
+  }
+
+  void look_after(int64_t flops) {
+    bool made = false;
+    int64_t made_bytes = 0;
+    for (size_t r = 0; r < schema_.returned; r++) {
+      const IValue& result = results()[r];
+      const int64_t nbytes = bytes_in(result);
+      made_bytes += nbytes;
+      if (!schema_.written.empty()) nbytes_ += nbytes * (changes_ >> schema_.written[r] & 1 ? 2 : 1);
+      each_on_device(result, [&](const at::Tensor& tensor) { made |= look_at(tensor); });
+    }
+    if (made) nbytes_ += made_bytes;
+    const Device& device = native_.costs.device;
+    if (!device.op_ends) return;
+    const bool costs = (made || changes_) && nbytes_ && !schema_.is(OTHERS_TIME);
+    const int64_t ns = costs ? native_.costs.nanoseconds(schema_, flops, nbytes_, dtype_) : 0;
+    device.op_ends(ns ? native_.costs.stream() : nullptr, static_cast<uint64_t>(ns));
+  }
+
+  // A result: has the op made its storage?
+  bool look_at(const at::Tensor& tensor) {
+    bool fresh = false;
+    Entry* entry = native_.ledger.of(tensor.unsafeGetTensorImpl(), &fresh);
+    if (!fresh) return false;
+    entry->op = schema_.number;
+    entry->module = module_;
+    // A kernel has not run: its result reads as zeros. What is copied byte by byte stays.
+    const bool copied = first_type_ == tensor.scalar_type() && tensor.strides() == c10::IntArrayRef(first_strides_);
+    if (!copied && native_.costs.device.clear)
+      native_.costs.device.clear(reinterpret_cast<void*>(entry->address), static_cast<size_t>(entry->nbytes));
+    return true;
+  }
+
+  Native& native_;
+  const Schema& schema_;
+  Stack& stack_;
+  int64_t module_ = -1, changes_ = 0, nbytes_ = 0;
+  c10::ScalarType dtype_ = at::kByte;  // until one that floats is found
+  c10::ScalarType first_type_ = c10::ScalarType::Undefined;
+  c10::SmallVector<int64_t, 6> first_strides_;
+};
+
+}  // namespace coopsim

@@ -1,0 +1,99 @@
+// Who watches, in the order of entry, and how one of them is asked.
+#pragma once
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/PyInterpreter.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "native.h"
+
+namespace coopsim {
+
+using c10::impl::TorchDispatchModeTLS;
+using Mode = std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>;
+
+constexpr c10::DispatchKey KEY = c10::DispatchKey::Fake;
+// The keys above it, but for that of dispatch modes.
+inline const auto above = (c10::DispatchKeySet(c10::DispatchKeySet::FULL) ^
+                           c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY))
+                              .remove(KEY)
+                              .remove(c10::DispatchKey::Python);
+
+struct Recorder {
+  Mode mode;
+  Native* native = nullptr;  // null: every op is for Python
+};
+
+inline std::array<Recorder, 8> recorders;
+inline std::atomic<int> n_recorders{0};
+inline thread_local int asked = -1;  // the number of the recorder that runs on this thread; -1: none does
+
+// How many are to be asked of an op that is called here and now.
+inline int recorders_left() { return asked < 0 ? n_recorders.load() : std::min(asked, n_recorders.load()); }
+
+inline int enter_mode_on_top(Native* native) {
+  const int n = n_recorders;
+  if (n == static_cast<int>(recorders.size())) return 0;
+  recorders[static_cast<size_t>(n)] = {TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1), native};
+  n_recorders = n + 1;
+  return 1;
+}
+inline void leave() { n_recorders--; }
+
+// What a recorder calls goes to the one before it.
+class Asked {
+ public:
+  explicit Asked(int recorder) : before_(asked) { asked = recorder; }
+  ~Asked() { asked = before_; }
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+
+ private:
+  int before_;
+};
+
+// The mode alone is on the stack of modes.
+class OnStack {
+ public:
+  explicit OnStack(const Mode& mode) : before_(TorchDispatchModeTLS::get_state()) {
+    TorchDispatchModeTLS::set_state({});
+    TorchDispatchModeTLS::push_non_infra_mode_onto_stack(mode);
+  }
+  ~OnStack() { TorchDispatchModeTLS::set_state(before_); }
+  OnStack(const OnStack&) = delete;
+  OnStack& operator=(const OnStack&) = delete;
+
+ private:
+  TorchDispatchModeTLS before_;
+};
+
+inline c10::impl::LocalDispatchKeySet keys_for_python(bool last) {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  keys.excluded_ = (keys.excluded_ | above).remove(c10::DispatchKey::Python);
+  if (last) keys.excluded_ = keys.excluded_.add(KEY);
+  return keys;
+}
+
+// left: how many recorders see the op. The last of them calls the kernels, unseen.
+inline void ask(int left, const Schema& schema, c10::DispatchKeySet below, Stack* stack) {
+  if (!left) {
+    const c10::impl::ExcludeDispatchKeyGuard unseen(KEY);
+    return schema.op.redispatchBoxed(below, stack);
+  }
+  const Recorder& recorder = recorders[static_cast<size_t>(left - 1)];
+  const Asked one(left - 1);
+  const auto to_python = [&] {
+    const Mode mode = recorder.mode;
+    const c10::impl::ForceDispatchKeyGuard inside(keys_for_python(left == 1));
+    const OnStack on_stack(mode);
+    mode->pyinterpreter()->dispatch(schema.op, stack);
+  };
+  if (!recorder.native) return to_python();
+  Watched(*recorder.native, schema, *stack).run([&] { ask(left - 1, schema, below, stack); }, to_python);
+}
+
+}  // namespace coopsim

@@ -1,0 +1,53 @@
+"""Lets the library watch a script's ops (observe/interpose): rates of the card, the clock, and what Python watches."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from coopsim.observe import describe
+from coopsim.observe.costs import CostModel
+from coopsim.observe.interpose.library import DESCRIBE, STREAM, Device, load
+from coopsim.observe.native import NativeModules
+from coopsim.observe.torch_private import op_overload
+from coopsim.observe.where import Where
+from coopsim.phantom.control import Control
+from coopsim.script.clock import Clock, stream
+
+_kept: list[Any] = []  # what the library calls
+
+
+def install(
+    control: Control, model: CostModel, clock: Clock, where: Where, modules: list[str], for_python: frozenset[str]
+) -> None:
+    """From here on it knows what it needs of this process. modules: their names, by the numbers that they get.
+
+    for_python: names of ops that Python watches itself.
+    """
+    library: Any = load()
+    *rates, bandwidth = model.rates
+    pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
+    device = Device((ctypes.c_double * 4)(*rates), bandwidth, model.moving(0), STREAM(stream), *pointers)
+    said = DESCRIBE(_describer(for_python))
+    _kept[:] = device, said
+    library.device(device)
+    library.describe(said)
+    clock.counted = library.flops
+    where.native = NativeModules(library, modules)
+
+
+def _describer(for_python: frozenset[str]) -> Callable[[bytes, bytes, Any], None]:
+    def say(name: bytes, overload: bytes, found: Any) -> None:
+        func = op_overload(name.decode(), overload.decode())
+        if func is None:
+            found.contents.flags = describe.FOR_PYTHON
+        else:
+            describe.describe(func, for_python, found.contents)
+
+    return say
+
+
+def all_to_python(on: bool) -> None:
+    """Is every op for Python from now on?"""
+    library: Any = load()
+    if library is not None:
+        library.all_to_python(on)
