@@ -53,7 +53,7 @@ def test_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_peaks.py").write_text(TESTS)
 
     def run(*options: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "pytest", "-p", "coopsim.gate.plugin", "-p", "no:cacheprovider", *options]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
         found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         return found.returncode, found.stdout
 
