@@ -6,17 +6,16 @@ LENGTH: tokens of each step's batch; 0: the cache is emptied. Without: those of 
 """
 
 import sys
-import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import checkpoint
 import lengths
 import torch
 import training
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.modeling_utils import caching_allocator_warmup
 
 #: The public configuration of Llama-3.2-3B.
 SHAPES = LlamaConfig(
@@ -49,14 +48,13 @@ EVALUATED = 768  # tokens of the texts of the forward pass before training
 
 
 def load() -> Any:
-    """From a checkpoint, as transformers puts a model on a card: one large request first, which the weights then fill."""
-    with tempfile.TemporaryDirectory() as folder:
-        with torch.device("meta"):
-            state = LlamaForCausalLM(SHAPES).to(torch.bfloat16).state_dict()
-        del state["lm_head.weight"]  # tied
-        checkpoint.write(Path(folder) / "model.safetensors", state)
-        SHAPES.save_pretrained(folder)
-        return AutoModelForCausalLM.from_pretrained(folder, device_map="cuda", dtype=torch.bfloat16)
+    """As transformers puts a model on a card: one large request first, which the large weights then fill."""
+    with torch.device("meta"):
+        model = LlamaForCausalLM(SHAPES).to(torch.bfloat16)
+    names = [name for name, _ in model.named_parameters()]
+    caching_allocator_warmup(model, dict.fromkeys(names, "cuda"), None)
+    model.to_empty(device="cuda").tie_weights()
+    return model.eval()
 
 
 def batch(tokens: int, rows: int) -> dict[str, torch.Tensor]:

@@ -6,10 +6,7 @@ from pathlib import Path
 
 from coopsim.types import CoopsimError
 
-SCRIPTS = {"MetaMathQA": "language.py", "image-gen": "images.py"}
-#: The row that the one fitted number, the longest batch, is taken from.
-FITTED = "lora/llama-3.2-3B-rank32"
-
+TASKS = ("MetaMathQA", "image-gen")
 
 @dataclass(frozen=True)
 class Row:
@@ -40,8 +37,8 @@ def read(data: Path) -> list[Row]:
     except (KeyError, TypeError, ValueError) as e:
         raise CoopsimError(f"{path}: not such a table: {type(e).__name__} {e}") from None
     for row in rows:
-        if row.task not in SCRIPTS:
-            raise CoopsimError(f"{path}: no script for the task {row.task}; known: {', '.join(SCRIPTS)}")
+        if row.task not in TASKS:
+            raise CoopsimError(f"{path}: no script for the task {row.task}; known: {', '.join(TASKS)}")
     return rows
 
 

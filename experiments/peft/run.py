@@ -27,6 +27,8 @@ sys.path.insert(0, str(HERE.parent))
 
 import page
 import rows
+import pandas as pd
+from beside_methods import KINDS
 from experiment import EXPECTED, ROOT
 from rows import Row
 
@@ -36,13 +38,13 @@ from coopsim.types import CoopsimError
 
 CARD = "l40s"
 RESULTS = ROOT / "out" / "peft"
-SCRIPTS = ("checkpoint.py", "images.py", "language.py", "lengths.py", "training.py")
+SCRIPTS = {"MetaMathQA": ("language.py", "lengths.py", "training.py"), "image-gen": ("images.py", "training.py")}
 PACKAGES = ("torch", "transformers", "peft", "diffusers")
 SECONDS = 900  # after which a row is given up
 COLUMNS = (
     *("task", "experiment", "measured_bytes", "predicted_bytes", "error_percent"),
     *("measured_allocated_bytes", "predicted_allocated_bytes", "trainable", "predicted_trainable"),
-    *(f"peak_{kind}" for kind in page.KINDS),
+    *(f"peak_{kind}" for kind in KINDS),
 )
 
 
@@ -57,7 +59,7 @@ def predict(row: Row) -> dict[str, Any]:
     path.parent.mkdir(parents=True, exist_ok=True)
     result = path.with_suffix(".part")
     began = time.monotonic()
-    command = [sys.executable, str(HERE / rows.SCRIPTS[row.task]), str(row.folder), str(result)]
+    command = [sys.executable, str(HERE / SCRIPTS[row.task][0]), str(row.folder), str(result)]
     if row.task == "image-gen":
         command.append(row.created)
     try:
@@ -86,7 +88,7 @@ def predict(row: Row) -> dict[str, Any]:
 
 def _inputs(row: Row) -> str:
     """A digest of all that the result depends on."""
-    files = [*(HERE / name for name in SCRIPTS), *sorted(row.folder.glob("*.json"))]
+    files = [*(HERE / name for name in SCRIPTS[row.task]), *sorted(row.folder.glob("*.json"))]
     versions = " ".join(f"{p} {importlib.metadata.version(p)}" for p in (*PACKAGES, "coopsim"))
     return hashlib.sha256(b"\0".join([versions.encode(), *(f.read_bytes() for f in files)])).hexdigest()
 
@@ -105,7 +107,7 @@ def line(row: Row, found: dict[str, Any]) -> dict[str, Any]:
         "predicted_allocated_bytes": round(sum(allocated) / len(allocated)),
         "trainable": row.trainable,
         "predicted_trainable": found["trainable"],
-    } | {f"peak_{kind}": kinds.get(kind, 0) for kind in page.KINDS}
+    } | {f"peak_{kind}": kinds.get(kind, 0) for kind in KINDS}
 
 
 def main() -> int:
@@ -130,13 +132,15 @@ def main() -> int:
             note(f"{i} of {len(chosen)}: {row.name}: skipped: {e}")
             continue
         note(f"{i} of {len(chosen)}: {row.name}: {table[-1]['error_percent']:+.2f} %")
-    note(page.summary(table))
+    if not table:
+        raise CoopsimError("no row was predicted")
+    note(page.summary(pd.DataFrame(table).error_percent))
     if not args.rows and args.data == HERE / "data":
         with replacing(EXPECTED / "peft.csv") as part, Path(part).open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(table)
-        page.write()
+        page.write("peft")
     return 0
 
 
