@@ -19,7 +19,7 @@ _GIB = 1 << 30
 
 
 def draw(table: Any) -> "Figure":
-    """From expected/fine-tuning.csv: a bar per method up to the peak of allocated memory; a mark where reserved ends."""
+    """From expected/fine-tuning.csv: a bar per method, allocated at the peak; a mark where reserved ends."""
     from matplotlib.figure import Figure
 
     with style.applied("page"):

@@ -22,10 +22,11 @@ OTHER_PROMPTS = 22  # of validation, test, drift and samples, and the empty one:
 CHANGED = "2026-08-13"
 TEXT_LAYERS = (10, 20, 30)
 OPTIMIZER = {"lr": 1e-4, "weight_decay": 1e-4}
-STEPS = 4
+STEPS = 8
+EMPTIED = 4  # after this step, as the comparison does after each evaluation; then fragments remain
 
 
-def transformer() -> Any:
+def transformer(*, checkpointing: bool) -> Any:
     """The public configuration of FLUX.2-klein-base-4B's transformer."""
     with torch.device("meta"):
         model = Flux2Transformer2DModel(
@@ -38,7 +39,8 @@ def transformer() -> Any:
             guidance_embeds=False,
         )
     model.to(torch.bfloat16).to_empty(device="cuda")
-    model.enable_gradient_checkpointing()
+    if checkpointing:
+        model.enable_gradient_checkpointing()
     return model
 
 
@@ -94,15 +96,17 @@ def latents() -> torch.Tensor:
         mean, deviation = mean.to("cuda"), variance.sqrt().to("cuda")
         for _ in range(0, IMAGES, BATCH):
             pixels = torch.zeros(BATCH, 3, RESOLUTION, RESOLUTION).to(device="cuda", dtype=torch.bfloat16)
-            found.append((Flux2KleinPipeline._patchify_latents(vae.encode(pixels).latent_dist.mode()) - mean) / deviation)
+            found.append(
+                (Flux2KleinPipeline._patchify_latents(vae.encode(pixels).latent_dist.mode()) - mean) / deviation
+            )
     return torch.cat(found)
 
 
 def main(folder: Path, result: Path, date: str, steps: int) -> None:
-    settings = training.Settings(folder, OPTIMIZER)
-    rows = settings.batch or BATCH
+    settings = training.Settings(folder, batch=BATCH, optimizer=OPTIMIZER, checkpointing=True)
+    rows = settings.batch
     meter = training.Meter()
-    model = training.adapt(transformer(), settings)
+    model = training.adapt(transformer(checkpointing=settings.checkpointing), settings)
     model.to("cpu")
     torch.cuda.empty_cache()
     model.train()
@@ -148,11 +152,12 @@ def main(folder: Path, result: Path, date: str, steps: int) -> None:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if training.updates_ranks(model):
-            model.base_model.update_and_allocate(step)
+        training.allocate_ranks(model, step, steps)
         losses.append(loss.detach() if later else loss)
         loss.item()
         meter.step()
+        if step == EMPTIED:
+            torch.cuda.empty_cache()
     meter.write(model, result)
 
 

@@ -47,13 +47,16 @@ OPTIMIZER = {"lr": 1e-4, "weight_decay": 0.1}
 EVALUATED = 768  # tokens of the texts of the forward pass before training
 
 
-def load() -> Any:
+def load(*, checkpointing: bool) -> Any:
     """As transformers puts a model on a card: one large request first, which the large weights then fill."""
     with torch.device("meta"):
         model = LlamaForCausalLM(SHAPES).to(torch.bfloat16)
     names = [name for name, _ in model.named_parameters()]
     caching_allocator_warmup(model, dict.fromkeys(names, "cuda"), None)
     model.to_empty(device="cuda").tie_weights()
+    if checkpointing:
+        model.enable_input_require_grads()
+        model.gradient_checkpointing_enable()
     return model.eval()
 
 
@@ -76,10 +79,9 @@ def evaluate(model: Any) -> None:
 
 
 def main(folder: Path, result: Path, steps: list[int]) -> None:
-    settings = training.Settings(folder, OPTIMIZER)
-    rows = settings.batch or BATCH
+    settings = training.Settings(folder, batch=BATCH, optimizer=OPTIMIZER, checkpointing=False)
     meter = training.Meter()
-    model = training.adapt(load(), settings)
+    model = training.adapt(load(checkpointing=settings.checkpointing), settings)
     optimizer = training.optimizer(model, settings)
     model.eval()
     evaluate(model)
@@ -88,17 +90,16 @@ def main(folder: Path, result: Path, steps: list[int]) -> None:
         if not tokens:
             torch.cuda.empty_cache()
             continue
-        texts = batch(tokens, rows)
+        texts = batch(tokens, settings.batch)
         labels = texts["input_ids"].clone()
         labels[:, -1] = -100
         count = texts["attention_mask"].sum().item()
         optimizer.zero_grad()
-        outputs = model(**texts, labels=labels, num_items_in_batch=count)  # the last step's logits are alive until here
+        outputs = model(**texts, labels=labels, num_items_in_batch=count)  # until then the last one's logits are alive
         outputs.loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if training.updates_ranks(model):
-            model.base_model.update_and_allocate(step)
+        training.allocate_ranks(model, step, len(steps))
         outputs.loss.item()
         meter.step()
     meter.write(model, result)

@@ -12,16 +12,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import lengths
 import rows
 from page import FITTED
-from run import CARD
 
 from coopsim.types import CoopsimError
+
+HERE = Path(__file__).parent
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def main() -> int:
             result = Path(scratch) / "result.json"
             steps = [str(n) for n in lengths.sequence(longest)]
             command = [sys.executable, str(HERE / "language.py"), str(row.folder), str(result), *steps]
-            phantom = [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", CARD, "--", *command]
+            phantom = [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", rows.CARD, "--", *command]
             done = subprocess.run(phantom, capture_output=True, text=True)  # noqa: S603 our own script
             if done.returncode:
                 raise CoopsimError((done.stderr.strip().splitlines() or ["no message"])[-1])

@@ -14,19 +14,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import page
 from beside_methods import KINDS
 from experiment import EXPECTED, ROOT
+from rows import CARD
 
 from coopsim.files import replacing
 from coopsim.progress import note
 from coopsim.types import CoopsimError
 
-CARD = "l40s"
+HERE = Path(__file__).parent
 FLUX = HERE / "data" / "configs" / "image-gen"
 COLUMNS = ("method", "title", "command", "peak_allocated_bytes", "peak_reserved_bytes", *KINDS)
 

@@ -8,11 +8,11 @@ from beside_methods import KINDS as METHOD_KINDS
 from experiment import EXPECTED, ROOT
 from pages import write_section
 from results import table
-from run import PAGE, PAGE_DPI
 
 from coopsim.figures import save
 
 DOCS = ROOT / "docs" / "fine-tuning.md"
+IMAGES, DPI = ROOT / "docs" / "images" / "results", 140  # as of the other experiments
 #: The row that the one fitted number, the longest batch, is taken from.
 FITTED = "lora/llama-3.2-3B-rank32"
 MODELS = {"MetaMathQA": "Llama-3.2-3B, texts", "image-gen": "FLUX.2-klein-base-4B, images"}
@@ -74,4 +74,4 @@ def write(name: str) -> None:
     """The section of a table, and its figure beside the others. name: peft or fine-tuning."""
     write_section(name, section() if name == "peft" else methods(), DOCS)
     figure: Any = pictures.draw("peft" if name == "peft" else "methods", expected(name))
-    save(figure, PAGE / f"{name}.png", dpi=PAGE_DPI)
+    save(figure, IMAGES / f"{name}.png", dpi=DPI)

@@ -6,11 +6,16 @@ from pathlib import Path
 
 from coopsim.types import CoopsimError
 
+CARD = "l40s"
 TASKS = ("MetaMathQA", "image-gen")
+
 
 @dataclass(frozen=True)
 class Row:
-    """A run on the card, on the day `created`. reserved, allocated: the most reserved; the mean of what is allocated after a step; bytes."""
+    """A run on the card, on the day `created`.
+
+    reserved: the most, less what there was before the model; allocated: the mean after a step; in bytes.
+    """
 
     task: str
     experiment: str

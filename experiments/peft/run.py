@@ -21,13 +21,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import page
-import rows
 import pandas as pd
+import rows
 from beside_methods import KINDS
 from experiment import EXPECTED, ROOT
 from rows import Row
@@ -36,7 +35,7 @@ from coopsim.files import replacing
 from coopsim.progress import note
 from coopsim.types import CoopsimError
 
-CARD = "l40s"
+HERE = Path(__file__).parent
 RESULTS = ROOT / "out" / "peft"
 SCRIPTS = {"MetaMathQA": ("language.py", "lengths.py", "training.py"), "image-gen": ("images.py", "training.py")}
 PACKAGES = ("torch", "transformers", "peft", "diffusers")
@@ -64,7 +63,7 @@ def predict(row: Row) -> dict[str, Any]:
         command.append(row.created)
     try:
         done = subprocess.run(  # noqa: S603 our own script
-            [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", CARD, "--json", "--", *command],
+            [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", rows.CARD, "--json", "--", *command],
             capture_output=True,
             text=True,
             timeout=SECONDS,

@@ -1,8 +1,8 @@
 """What both training scripts share: a row's settings, its adapter and optimizer, and what is measured."""
 
 import json
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,29 @@ import torch
 HOST = ("eigh", "inv", "pinv", "qr", "solve", "svd")
 
 
-class Settings:
-    """Of a folder with adapter_config.json (without: full fine-tuning) and, if they differ, training_params.json."""
+#: Of training_params.json: what changes memory and is followed, and what does not change it.
+FOLLOWED = {"optimizer_kwargs", "optimizer_type", "autocast_adapter_dtype", "batch_size", "use_gc"}
+INDIFFERENT = {"max_steps", "eval_steps", "seed", "grad_norm_clip", "lr_scheduler", "query_template", "repeats"}
 
-    def __init__(self, folder: Path, optimizer: dict[str, Any]) -> None:
-        self.folder = folder
+
+class Settings:
+    """Of a folder with adapter_config.json (without: full fine-tuning) and, if they differ, training_params.json.
+
+    ValueError for one that changes the memory in a way that is not followed here.
+    """
+
+    def __init__(self, folder: Path, *, batch: int, optimizer: dict[str, Any], checkpointing: bool) -> None:
         path = folder / "training_params.json"
         given = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if other := [key for key in given if key not in FOLLOWED | INDIFFERENT]:
+            raise ValueError(f"{path}: not followed: {', '.join(other)}")
+        self.folder = folder
+        self.adapted = (folder / "adapter_config.json").exists()
+        self.batch: int = given.get("batch_size", batch)
         self.optimizer: dict[str, Any] = given.get("optimizer_kwargs", optimizer)
         self.optimizer_type: str = given.get("optimizer_type", "AdamW")
         self.adapters_in_fp32: bool = given.get("autocast_adapter_dtype", True)
-        self.batch: int = given.get("batch_size", 0)
-        self.adapted = (folder / "adapter_config.json").exists()
+        self.checkpointing: bool = given.get("use_gc", checkpointing)
 
 
 def adapt(model: Any, settings: Settings) -> Any:
@@ -33,8 +44,21 @@ def adapt(model: Any, settings: Settings) -> Any:
     import peft
 
     config = peft.PeftConfig.from_pretrained(settings.folder)
+    if config.peft_type == "SHIRA":
+        config.mask_fn = _sparse_mask
+    if config.peft_type == "BOFT":
+        from peft.tuners.boft import layer
+
+        layer._FBD_CUDA = False  # its own extension was not compiled there: the number of parameters tells
     with _no_decompositions_on_the_host():
         return peft.get_peft_model(model, config, autocast_adapter_dtype=settings.adapters_in_fp32)
+
+
+def _sparse_mask(layer: Any, rank: int, **_: Any) -> torch.Tensor:
+    """SHiRA's, of as many ones, on the host: there the ones can be counted."""
+    mask = torch.zeros(layer.weight.numel())
+    mask[: rank * sum(layer.weight.shape)] = 1
+    return mask.view(layer.weight.shape)
 
 
 @contextmanager
@@ -74,10 +98,13 @@ def optimizer(model: Any, settings: Settings) -> Any:
     return getattr(torch.optim, settings.optimizer_type)(model.parameters(), **settings.optimizer)
 
 
-def updates_ranks(model: Any) -> bool:
-    """Whether the method changes its ranks after each step (AdaLoRA, AdaMSS)."""
+def allocate_ranks(model: Any, step: int, steps: int) -> None:
+    """What AdaLoRA and AdaMSS do after a step. The second half of the steps has numbers with which they also mask."""
     configs = getattr(model, "peft_config", {}).values()
-    return any(type(c).__name__ in ("AdaLoraConfig", "AdamssConfig") for c in configs)
+    config = next((c for c in configs if type(c).__name__ in ("AdaLoraConfig", "AdamssConfig")), None)
+    if config is not None:
+        masked = getattr(config, "tinit", 0) if step > steps // 2 else 0
+        model.base_model.update_and_allocate(masked + step)
 
 
 class Meter:
