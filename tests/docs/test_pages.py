@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 
 from coopsim.cli.parser import build
-from tests.capture.conftest import phantom_gpu
 from tests.conftest import ROOT, Answer
 
 from .blocks import PAGES, Block, blocks, commands, indented_commands, inline_commands
-
-__all__ = ["phantom_gpu"]
 
 Caller = Callable[..., Answer]
 ALL = [block for page in PAGES for block in blocks(page)]

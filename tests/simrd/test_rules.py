@@ -21,7 +21,7 @@ from tests.simrd.chains import chain
 from tests.simrd.logs import random_log
 from tests.simrd.reference import Reference
 
-LINEAR = list(csv.DictReader((ROOT / "tests/golden/simrd_linear.csv").open()))
+LINEAR = list(csv.DictReader((ROOT / "tests/simrd/linear.csv").open()))
 CLASSES = {cls: name for name, (_, cls) in POLICIES.items()}
 RATIOS = (0.3, 0.45, 0.6, 0.75, 0.9)
 
