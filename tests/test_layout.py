@@ -30,7 +30,7 @@ def test_no_test_imports_another() -> None:
             for name in names:
                 if (ours or name.startswith("tests.")) and re.search(r"(^|\.)(test)?_", name):
                     found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {name}")
-    assert found == []
+    assert not found, "\n".join(found)
 
 
 def test_paths_of_tests_that_are_mentioned_exist() -> None:
@@ -42,4 +42,4 @@ def test_paths_of_tests_that_are_mentioned_exist() -> None:
         for path in re.findall(r"(?<![\w/-])tests/[\w./-]*\w", source.read_text(encoding="utf-8")):
             if not (ROOT / path).exists():
                 missing.append(f"{source.relative_to(ROOT)}: {path}")
-    assert missing == []
+    assert not missing, "\n".join(missing)
