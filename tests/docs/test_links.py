@@ -61,3 +61,12 @@ def test_links_are_found() -> None:
     readme = ROOT / "README.md"
     assert not leads_somewhere(readme, "docs/absent.md")
     assert not leads_somewhere(readme, "docs/replay.md#absent")
+
+
+def test_pages_named_in_code_are_there() -> None:
+    named = re.compile(r"\bdocs/([\w-]+(?:/[\w-]+)?\.md)\b")
+    folders = ("benchmarks", "coopsim", "examples", "experiments", "tests")
+    files = [*(f for folder in folders for f in sorted((ROOT / folder).rglob("*.py"))), ROOT / "Makefile"]
+    found = [(str(f.relative_to(ROOT)), page) for f in files for page in named.findall(f.read_text(encoding="utf-8"))]
+    assert len(found) > 50, "the pattern misses them"
+    assert [(file, page) for file, page in found if not (ROOT / "docs" / page).exists()] == []
