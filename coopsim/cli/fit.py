@@ -1,4 +1,4 @@
-"""coopsim fit --gpu CARD -- COMMAND: from "out of memory" to lines that were tried and work."""
+"""coopsim fit --gpu CARD -- COMMAND: find changes to a script with which it fits a card, each of them tried."""
 
 import argparse
 import contextlib

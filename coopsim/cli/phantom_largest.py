@@ -1,4 +1,4 @@
-"""coopsim phantom run --largest LOW:HIGH -- COMMAND with {}: the largest number with which a script trains."""
+"""coopsim phantom run --largest LOW:HIGH -- COMMAND with {}: find the largest number with which a script trains."""
 
 import argparse
 import json
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from coopsim.script.largest import Largest
 
 
-_TOLERANCE = 0.01  #: of the number found
-_TIMES = 3  #: a range is widened so often, to four times what it was or a quarter
+_TOLERANCE = 0.01  #: relative tolerance of the number found, by default
+_TIMES = 3  #: how often the range may be widened, to four times its end or a quarter
 
 
 def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
-    """Search, and say what was found. Exit code 3 if the lowest number does not train."""
+    """Search, print the result, and return the exit code: 3 if the lowest number does not train."""
     from coopsim.script import Script
     from coopsim.script.largest import Largest, search
 
