@@ -61,7 +61,7 @@ def _keep_what_is_read(args: argparse.Namespace) -> None:
         if not path:
             raise CoopsimError("the name of a file to write is empty")
         if args.verb != "plan" and os.path.realpath(path) in files:
-            raise CoopsimError(f"{path}: is to be read; choose another file to write")
+            raise CoopsimError(f"{path}: is an input; choose another output file")
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:

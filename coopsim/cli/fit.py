@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     remedies = saved.load(script) if number else None
     if remedies is None:
         if args.jobs and args.executor != "processes":
-            raise CoopsimError("--jobs is of processes on this machine; a cluster has as many workers as it has")
+            raise CoopsimError("--jobs is for processes on this machine; a cluster has its own number of workers")
         search = Search(script, jobs=args.jobs or 1, executor=args.executor, seconds=args.time, say=note)
         try:
             found = search.run()

@@ -149,7 +149,7 @@ def _file(traces: list[str], keys: tuple[str, ...]) -> dict[str, Any]:
     if not files:
         return {"traces": traces}
     if len(traces) > 1:
-        raise CoopsimError(f"{files[0]} says what to replay; nothing else can stand beside it")
+        raise CoopsimError(f"{files[0]} says what to replay; give no other traces")
     from coopsim.sweep import grid_file
 
     values = grid_file.read(files[0], keys)
@@ -171,7 +171,7 @@ def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | N
 
     found = known.find(args.executor, min(args.jobs or os.cpu_count() or 1, points))
     if args.jobs and args.executor != "processes":
-        raise CoopsimError("--jobs is of processes on this machine; a cluster has as many workers as it has")
+        raise CoopsimError("--jobs is for processes on this machine; a cluster has its own number of workers")
     if is_cold() and args.executor == "processes":
         note_if_cold()
         for allocator in grid.allocators:

@@ -31,10 +31,10 @@ def run(args: argparse.Namespace) -> int:
 
         return phantom_largest.run(args, command, memory_of(args))
     if args.tolerance is not None:
-        raise CoopsimError("--tolerance is of --largest")
+        raise CoopsimError("--tolerance requires --largest")
     for option in ("snapshot", "trace"):
         if getattr(args, option) and ranks.several(args.ranks):
-            raise CoopsimError(f"--{option} is of one rank; say which: --ranks 0")
+            raise CoopsimError(f"--{option} is for one rank; name it, as in --ranks 0")
     for name in (args.snapshot, args.trace):
         if name is not None:
             files.target(name)

@@ -63,7 +63,8 @@ def text(script: "Script", found: "Fewest") -> str:
             rows.append(("held by", failed.held))
             if found.value is None:
                 rows.append(("of that", "more cards take what the script shares out: DDP nothing, FSDP no activations"))
-    rows.append(("runs", f"{len(found.tried) + len(found.refused)}; assumed: what trains on some cards, does on more"))
+    runs = len(found.tried) + len(found.refused)
+    rows.append(("runs", f"{runs}; assumption: if it trains on some cards, it does on more"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 
 

@@ -18,12 +18,12 @@ def is_asked_for(args: argparse.Namespace) -> bool:
     """Return whether the flags ask for a gate. Raises CoopsimError for flags that exclude each other."""
     gate = args.max_memory is not None or args.baseline is not None
     if args.update and args.baseline is None:
-        raise CoopsimError("--update is of --baseline")
+        raise CoopsimError("--update requires --baseline")
     if gate:
         other = next((name for name in _OTHERS if getattr(args, name)), None)
         if other or ranks.several(args.ranks):
             option = f"--{other.replace('_', '-')}" if other else "--ranks of several"
-            raise CoopsimError(f"--max-memory and --baseline are of one run; leave {option} out")
+            raise CoopsimError(f"--max-memory and --baseline are for one run; leave {option} out")
     return gate
 
 

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
     tried: dict[int, Report] = {}
     low, high = args.largest
     tolerance = _TOLERANCE if args.tolerance is None else args.tolerance
-    note(f"looking from {low} to {high}; assumed: a number that trains, trains below, too")
+    note(f"looking from {low} to {high}; assumption: if a number trains, smaller ones do, too")
     try:
         found = search(
             lambda n: _run(script, n), low, high, tried, tolerance=tolerance, times=_TIMES, widened=_say_widened
@@ -103,7 +103,7 @@ def _text(script: "Script", found: "Largest") -> str:
         rows.append(("too close", f"to call: {', '.join(map(str, near))} within {within}"))
     if found.fails is not None and (failed := found.tried[found.fails].out_of_memory):
         rows.append((f"with {found.fails}", failed.title))
-    rows.append(("runs", f"{len(found.tried)}; assumed: a number that trains, trains below, too"))
+    rows.append(("runs", f"{len(found.tried)}; assumption: if a number trains, smaller ones do, too"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 
 

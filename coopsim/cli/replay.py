@@ -61,7 +61,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     allocator = allocators.find(args.allocator or "arena")
     if args.torch is not None or args.alloc_conf is not None:
         if not isinstance(allocator, allocators.CudaCaching):
-            raise CoopsimError(f"--torch and --alloc-conf are of the allocator cuda-caching, not of {allocator.name}")
+            raise CoopsimError(f"--torch and --alloc-conf are for the allocator cuda-caching, not for {allocator.name}")
         allocator = allocators.cuda_caching(args.torch or "", args.alloc_conf or "")
     peak = peak_bytes(trace, allocator.granule)
     nbytes = budget.parse(args.budget, peak, "--budget")

@@ -19,7 +19,7 @@ def run(args: argparse.Namespace) -> int:
     schedule = load(args.schedule)
     if schedule.header.get("semantics", "general") != "general":
         rules = schedule.header["semantics"]
-        raise CoopsimError(f"{args.schedule} follows the rules of {rules}; the judge knows only ours")
+        raise CoopsimError(f"{args.schedule} follows the rules of {rules}; it cannot be validated")
     faults = validate(schedule, trace_of(schedule, args.trace, args.schedule))
     found: dict[str, Any] = {
         "schedule": args.schedule,

@@ -36,7 +36,7 @@ def duration(text: str) -> float:
     """Parse a duration above 0, such as 90s, 5m or 1h; return seconds."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not (number.isascii() and number.isdecimal()) or len(number) > 6 or not int(number):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, such as 90s, 5m or 1h")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a duration, such as 90s, 5m or 1h")
     return float(int(number) * _UNITS[unit])
 
 

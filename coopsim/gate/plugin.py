@@ -96,7 +96,7 @@ def _baseline(config: pytest.Config) -> "Baseline | None":
     path = config.getoption("--gpu-peaks")
     if path is None:
         if config.getoption("--gpu-peaks-update"):
-            raise CoopsimError("--gpu-peaks-update is of --gpu-peaks FILE")
+            raise CoopsimError("--gpu-peaks-update requires --gpu-peaks FILE")
         return None
     if _STASH not in config.stash:
         config.stash[_STASH] = Baseline.read(path)
