@@ -70,7 +70,7 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
     """Find a multiple of 2 MiB that fits while 2 MiB less does not; return it in bytes, and the number of calls of
     `fits`.
 
-    Assumes that nothing below `low` fits, and that `high` does; anything else is decided by `fits`. With a good `guess`
+    Assumes that nothing below `low` fits, and that `high` does; `fits` tells of all others. With a good `guess`
     it takes two calls, without one the logarithm of the distance between the bounds.
     """
     failing, fitting = (low - 1) // STEP, -(-high // STEP)
