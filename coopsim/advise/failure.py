@@ -94,8 +94,7 @@ class Failure:
 
     @property
     def cause(self) -> str:
-        """The main cause: growth, size, fragmentation, other-streams, pending, rounding or other-pool; "" if none
-        failed.
+        """The main cause: growth, size, fragmentation, other-streams, pending, rounding or other-pool; "" without one.
 
         It is growth if the request would fit without what a loop keeps, size if nothing else could make it fit, and
         otherwise what takes most bytes.

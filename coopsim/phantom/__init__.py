@@ -38,8 +38,7 @@ def environment(card: str | Profile, *, total_bytes: int | None = None, devices:
 
 
 def without_gpu() -> dict[str, str]:
-    """Return the variables under which this Python's torch can be imported and finds no GPU, to be merged over
-    os.environ.
+    """Return the variables under which this Python's torch can be imported and finds no GPU, for os.environ.
 
     {} if it can be imported as it is, or is not installed. A CUDA build without NVIDIA's libraries cannot: it gets the
     stand-in libraries and no card. Raises PhantomError if these cannot be compiled here.
