@@ -12,7 +12,7 @@ import pytest
 
 from coopsim.types import CoopsimError
 from tests.conftest import ROOT
-from tests.unit.test_figures import texts_are_inside_and_apart
+from tests.figures.drawn import texts_are_inside_and_apart
 
 HERE = ROOT / "experiments"
 NAMES = sorted(path.stem for path in (HERE / "figures").glob("*.toml"))
