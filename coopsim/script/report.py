@@ -78,6 +78,8 @@ class Report:
     `peak_by_kind` is what the peak of allocated memory is of (kinds.py). `pipeline` is the number of ranks of the
     pipeline of which this was run as a stage (else 0), `alike` are those that were not run because they are taken to be
     like this one, `between` those that lie between it and the next one that was run.
+    `growth` is what the script keeps from step to step (growth.py), None if its memory does not grow or there were too
+    few steps to tell. `ended_early`: the script was ended after a step, as many as were asked for, or `interrupted`.
     """
 
     command: list[str]
@@ -116,6 +118,9 @@ class Report:
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
+    growth: dict[str, Any] | None = None
+    ended_early: bool = False
+    interrupted: bool = False
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
 

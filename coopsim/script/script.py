@@ -23,6 +23,7 @@ class Script:
     of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what each of NCCL's communicators takes of the card
     (None: as was published, ranks/buffers.py). `card` "" means the machine's own devices.
     `variables` are set in its environment. `guest` and what it is `told` are the task's.
+    `steps` is the number of optimizer steps after which the script is ended (None: it ends by itself).
     """
 
     command: tuple[str, ...]
@@ -38,6 +39,7 @@ class Script:
     variables: tuple[tuple[str, str], ...] = ()
     guest: str = ""
     told: str = ""
+    steps: int | None = None
 
     @property
     def profile(self) -> phantom.Profile:
