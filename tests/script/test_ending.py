@@ -7,28 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.script.conftest import COMMAND
-from tests.script.conftest import Report as ReportOf
+from tests.script.command import COMMAND, report_of_text
 from tests.script.leaks import HEAD
 
+pytestmark = pytest.mark.usefixtures("phantom_gpu")
 ENDLESS = HEAD + "while True:\n    train(model(data()).square().mean())\n    print('stepped', flush=True)\n"
 THREE = HEAD + "for _ in range(3):\n    train(model(data()).square().mean())\n"
 
 
-def test_after_as_many_steps_as_were_asked_for(report_of: ReportOf) -> None:
-    found, whole = report_of(ENDLESS, "--steps", 3), report_of(THREE, "--steps", 4)
+def test_after_as_many_steps_as_were_asked_for(tmp_path: Path) -> None:
+    found, whole = report_of_text(tmp_path, ENDLESS, "--steps", 3), report_of_text(tmp_path, THREE, "--steps", 4)
     assert (found["steps"], found["ended_early"]) == (3, True)
     assert (whole["steps"], whole["ended_early"]) == (3, False)
     peaks = [key for key in found if key.startswith("peak_")]
     assert {key: found[key] for key in peaks} == {key: whole[key] for key in peaks}
 
 
-@pytest.mark.usefixtures("phantom_gpu")
 @pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_interrupted(how: signal.Signals, tmp_path: Path) -> None:
     """The report is of what ran; the exit code tells that it was not all."""
     (tmp_path / "train.py").write_text(ENDLESS)
-    command = [*COMMAND, "--", "python", str(tmp_path / "train.py")]
+    command = [*COMMAND, "--gpu", "rtx-3060", "--", "python", str(tmp_path / "train.py")]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None
     while "stepped" not in child.stdout.readline():

@@ -1,21 +1,24 @@
 """Scripts whose memory grows from step to step, and others that look alike: the verdict, the variable, its line."""
 
+from pathlib import Path
+
 import pytest
 
 from coopsim.cli.phantom_growth import rows
 from coopsim.script import Report
-from tests.script.conftest import Report as ReportOf
+from tests.script.command import report_of_text
 from tests.script.leaks import HEAD, PAIRS
 
 QUICK = {"outputs in a list", "loss in a total"}
+pytestmark = pytest.mark.usefixtures("phantom_gpu")
 NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PAIRS]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_leak_is_named_with_its_line(name: str, report_of: ReportOf) -> None:
+def test_a_leak_is_named_with_its_line(name: str, tmp_path: Path) -> None:
     text = HEAD + PAIRS[name].leaks
     line = 1 + next(i for i, line in enumerate(text.splitlines()) if "# here" in line)
-    found = report_of(text)["growth"]
+    found = report_of_text(tmp_path, text)["growth"]
     first = found["kept_in"][0]
     assert (first["name"], first["place"]) == (PAIRS[name].name, f"train.py:{line}")
     assert first["tensors"] or first["bytes"] or first["nodes"]
@@ -25,18 +28,18 @@ def test_a_leak_is_named_with_its_line(name: str, report_of: ReportOf) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_looks_like_a_leak_is_none(name: str, report_of: ReportOf) -> None:
-    assert report_of(HEAD + PAIRS[name].clean)["growth"] is None
+def test_what_looks_like_a_leak_is_none(name: str, tmp_path: Path) -> None:
+    assert report_of_text(tmp_path, HEAD + PAIRS[name].clean)["growth"] is None
 
 
 @pytest.mark.slow
-def test_growth_until_memory_runs_out(report_of: ReportOf) -> None:
+def test_growth_until_memory_runs_out(tmp_path: Path) -> None:
     """A tensor of 200 MiB per step: seen when there is no room for another."""
     text = HEAD + (
         "kept = []\nwhile True:\n    train(model(data()).square().mean())\n"
         "    kept.append(torch.empty(200 << 20, dtype=torch.uint8, device='cuda'))\n"
     )
-    found = report_of(text, "--memory", "1500MiB")
+    found = report_of_text(tmp_path, text, "--memory", "1500MiB")
     assert found["outcome"] == "oom"
     assert found["growth"]["bytes_per_step"] == 200 << 20
     assert found["growth"]["kept_in"][0]["name"] == "kept"
