@@ -39,6 +39,7 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
         world_size=args.world,
         ranks=args.ranks,
         nccl_bytes=phantom_ranks.nccl_bytes(args.nccl_memory),
+        steps=args.steps,
     )
     tried: dict[int, Report] = {}
     low, high = args.largest
