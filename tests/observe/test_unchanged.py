@@ -13,7 +13,7 @@ from coopsim import phantom
 from tests.conftest import ROOT
 
 HERE = Path(__file__).parent / "programs"
-SCRIPTS = ROOT / "tests" / "capture" / "scripts"
+SCRIPTS = ROOT / "tests/script/scripts"
 CARD = "a100-80gb"
 KINDS = "requested", "allocated", "reserved"
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
