@@ -58,6 +58,15 @@ def test_links_are_found() -> None:
     """Had the pattern missed them, nothing above could fail."""
     assert sum(len(links(page)) for page in ALL) > 200
     assert any("#" in target for page in ALL for target in links(page))
-    readme = ROOT / "README.md"
-    assert not leads_somewhere(readme, "docs/absent.md")
-    assert not leads_somewhere(readme, "docs/replay.md#absent")
+    index = ROOT / "docs" / "index.md"
+    assert not leads_somewhere(index, "absent.md")
+    assert not leads_somewhere(index, "replay.md#absent")
+
+
+def test_pages_named_in_code_are_there() -> None:
+    named = re.compile(r"\bdocs/([\w-]+(?:/[\w-]+)?\.md)\b")
+    folders = ("benchmarks", "coopsim", "examples", "experiments", "tests")
+    files = [*(f for folder in folders for f in sorted((ROOT / folder).rglob("*.py"))), ROOT / "Makefile"]
+    found = [(str(f.relative_to(ROOT)), page) for f in files for page in named.findall(f.read_text(encoding="utf-8"))]
+    assert len(found) > 50, "the pattern misses them"
+    assert [(file, page) for file, page in found if not (ROOT / "docs" / page).exists()] == []
