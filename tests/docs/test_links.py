@@ -58,9 +58,9 @@ def test_links_are_found() -> None:
     """Had the pattern missed them, nothing above could fail."""
     assert sum(len(links(page)) for page in ALL) > 200
     assert any("#" in target for page in ALL for target in links(page))
-    readme = ROOT / "README.md"
-    assert not leads_somewhere(readme, "docs" + "/absent.md")
-    assert not leads_somewhere(readme, "docs/replay.md#absent")
+    index = ROOT / "docs" / "index.md"
+    assert not leads_somewhere(index, "absent.md")
+    assert not leads_somewhere(index, "replay.md#absent")
 
 
 def test_pages_named_in_code_are_there() -> None:

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.script.leaks import HEAD, PAIRS
 
 HERE = Path(__file__).parent / "programs"
-SCRIPTS = ROOT / "tests" / "capture" / "scripts"
+SCRIPTS = ROOT / "tests/script/scripts"
 CARD = "a100-80gb"
 KINDS = "requested", "allocated", "reserved"
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
