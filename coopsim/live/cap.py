@@ -46,7 +46,7 @@ class AllocatorCap(Protocol):
         """What finds room for a request that got none; None where evicting alone does."""
 
 
-class Cap:
+class CachingCap:
     """Between `set` and `lift` the allocator takes `limit` bytes from the GPU at most, and ops may run out of memory.
 
     A limit that the program has set itself stays if it is lower.

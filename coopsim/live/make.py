@@ -41,9 +41,9 @@ def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool =
 
     search: for the smallest budget that has a plan, too. arena: all its requests are to have places in one.
     """
-    least, room = schedules.least(kind.trace), budget - others - kind.less
+    least, room = schedules.least(kind.trace), budget - others - kind.margin
     if least.nbytes > room:
-        made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.less))
+        made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.margin))
     elif arena:
         made = _in_place(kind, policy, budget, others)
     else:
@@ -69,7 +69,7 @@ def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
     found: list[tuple[int, Planned]] = []
     made, tape = kind, cast("Any", kind.tape)
     for k in range(PLACINGS):
-        made = _planned(made, policy, budget - others - made.less)
+        made = _planned(made, policy, budget - others - made.margin)
         if made.schedule is None:
             break
         plan = Plan(kind.trace, made.schedule, tape, everything=False)
@@ -78,7 +78,7 @@ def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
         found.append((places.needed, made))
         if places.needed <= budget:
             return made
-        made = replace(made, less=made.less + more_to_leave(places, budget, k))
+        made = replace(made, margin=made.margin + more_to_leave(places, budget, k))
     return min(found, key=lambda one: one[0])[1] if found else made
 
 

@@ -38,7 +38,7 @@ class Line:
 class Planned:
     """A kind of step. first: it makes the optimizer's state, so only the first step is of it. why: it has no plan.
 
-    less: bytes of the budget that its plan leaves to what the allocator cannot use.
+    margin: bytes of the budget that its plan leaves to what the allocator cannot use.
     """
 
     trace: Trace
@@ -47,7 +47,7 @@ class Planned:
     first: bool = False
     schedule: Schedule | None = None
     why: str = ""
-    less: int = 0
+    margin: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class PlanFile:
 def save(plan: PlanFile, path: str | Path) -> None:
     """Write it, whole or not at all. The same plan gives the same bytes."""
     head = asdict(plan.header) | {
-        "kinds": [{"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.less} for k in plan.kinds]
+        "kinds": [{"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.margin} for k in plan.kinds]
     }
     with (
         tempfile.TemporaryDirectory(prefix="coopsim-") as folder,

@@ -13,6 +13,7 @@ from coopsim.live.hollow import TRAP
 from coopsim.live.kinds import Kind
 from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
+from coopsim.live.plan import Row
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
 from coopsim.live.values import Values
@@ -27,6 +28,7 @@ _MARKS = {
     torch.ops.profiler._record_function_exit._RecordFunction,
 }
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
+_LEFT = object()  #: in place of an op's result: the step has left its plan before the op ran
 
 
 class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -100,55 +102,63 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Called by PyTorch in place of every op."""
+        """Run an op. PyTorch calls this in place of every op while the step runs."""
         kwargs = kwargs or {}
         if func in _MARKS:
             return func(*args, **kwargs)
-        follow = self.follow
-        if follow is not None:
+        while (follow := self.follow) is not None:
             follow.fetch()
             at = follow.at
             if follow.broken:
                 self._leave_plan(f"op {at - 1}, {follow.rows[at - 1].func}, {follow.broken}")
-                return self.__torch_dispatch__(func, types, args, kwargs)
+                break
             row = follow.rows[at] if at < len(follow.rows) else None
             if row is not None and (
                 func is row.func or (func is _ADD and row.func is _ADD_IN_PLACE and accumulation.adds_up(args, None))
             ):
-                try:
-                    if row.elements:
-                        follow.check_elements(row, on_device(self.values.kind, (*args, *kwargs.values())))
-                    if not row.idle:
-                        out = follow.run(row, args, kwargs)
-                    else:
-                        if row.entry.mutable:
-                            follow.check_changed(row, on_device(self.values.kind, (*args, *kwargs.values())))
-                        follow.started = True
-                        out = self.values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
-                except LiveError as error:
-                    self.failure = error
-                    raise
-                except Deviation as why:
-                    self.outgrown |= isinstance(why, Outgrown)
-                    self._leave_plan(f"op {follow.at}, {func}, {why}")
-                except (RuntimeError, torch.OutOfMemoryError) as error:
-                    again = not follow.started or can_start_again(func)
-                    if not again or not (_ran_out(error) or TRAP in str(error)):
-                        raise
-                    self.ran_out = _ran_out(error)
-                    what = "runs out of memory" if self.ran_out else "reads other tensors"
-                    self._leave_plan(f"op {follow.at}, {func}, {what}")
-                else:
-                    follow.at += 1
-                    if self._counts:
-                        self._count(out)
-                    if not follow.hand_over():
-                        self._leave_plan(f"op {follow.at - 1}, {func}, {follow.broken}")
+                out = self._run_planned(follow, row, func, args, kwargs)
+                if out is not _LEFT:
                     return out
-            elif self._switch(func):
-                return self.__torch_dispatch__(func, types, args, kwargs)
+            elif not self._switch(func):
+                self._leave_plan(f"op {at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
+        return self._run_unplanned(func, types, args, kwargs)
+
+    def _run_planned(self, follow: Follow, row: Row, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the op that the plan has next. _LEFT if the step has left the plan instead, and the op has to run yet."""
+        try:
+            if row.elements:
+                follow.check_elements(row, on_device(self.values.kind, (*args, *kwargs.values())))
+            if not row.idle:
+                out = follow.run(row, args, kwargs)
             else:
-                self._leave_plan(f"op {follow.at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
+                if row.entry.mutable:
+                    follow.check_changed(row, on_device(self.values.kind, (*args, *kwargs.values())))
+                follow.started = True
+                out = self.values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
+        except LiveError as error:
+            self.failure = error
+            raise
+        except Deviation as why:
+            self.outgrown |= isinstance(why, Outgrown)
+            self._leave_plan(f"op {follow.at}, {func}, {why}")
+            return _LEFT
+        except (RuntimeError, torch.OutOfMemoryError) as error:
+            again = not follow.started or can_start_again(func)
+            if not again or not (_ran_out(error) or TRAP in str(error)):
+                raise
+            self.ran_out = _ran_out(error)
+            what = "runs out of memory" if self.ran_out else "reads other tensors"
+            self._leave_plan(f"op {follow.at}, {func}, {what}")
+            return _LEFT
+        follow.at += 1
+        if self._counts:
+            self._count(out)
+        if not follow.hand_over():
+            self._leave_plan(f"op {follow.at - 1}, {func}, {follow.broken}")
+        return out
+
+    def _run_unplanned(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an op that no plan has: it is recorded, or values are evicted on demand."""
         try:
             recorder = self.recorder
             if recorder is not None:
@@ -201,7 +211,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert self.kind is not None
         at = self.follow.at
         for other in self._others:
-            if other is self.kind or other.plan is None or not other.goes_on(at, func) or self.kind.common(other) < at:
+            if other is self.kind or other.plan is None or not other.has_op(at, func) or self.kind.common(other) < at:
                 continue
             follow = Follow(other.plan, self.values)
             if follow.take_over(self.follow.taken(), held=True):

@@ -9,7 +9,9 @@ from coopsim.live import plan_file
 from coopsim.live.device import GRANULE
 from coopsim.live.errors import LiveError
 from coopsim.live.kinds import Kind
+from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
+from coopsim.live.plan_state import PlanState
 from coopsim.live.tape import Shapes, Taped
 from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
@@ -29,8 +31,12 @@ def header(
 
 def save(kinds: Sequence[Kind], path: str, head: Header) -> None:
     """Write them."""
-    planned = [Planned(k.trace, lines_of(k.tape), k.decided, k.first, k.schedule, k.why, k.less) for k in kinds]
-    plan_file.save(PlanFile(head, planned), path)
+    plan_file.save(PlanFile(head, [_planned(kind) for kind in kinds]), path)
+
+
+def _planned(kind: Kind) -> Planned:
+    state, lines = kind.state, lines_of(kind.tape)
+    return Planned(kind.trace, lines, kind.decided, kind.first, state.schedule, state.why, state.margin)
 
 
 class Loaded:
@@ -66,12 +72,12 @@ class Loaded:
 
     def _kind(self, planned: Planned) -> Kind:
         tape = tape_of(planned.tape, self._path)
-        kind = Kind(planned.trace, tape, planned.decided, peak_bytes(planned.trace, GRANULE))
-        kind.first, kind.schedule, kind.why, kind.less = planned.first, planned.schedule, planned.why, planned.less
-        return kind
+        peak = peak_bytes(planned.trace, GRANULE)
+        state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
+        return Kind(planned.trace, tape, planned.decided, peak, planned.first, state)
 
 
-def lines_of(tape: list[Taped]) -> list[Line]:
+def lines_of(tape: Sequence[Entry]) -> list[Line]:
     """Of a recorded step. Which parameters were among the operands says nothing to another process."""
 
     def plain(shapes: Shapes) -> list[list[Any]]:

@@ -60,10 +60,10 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         self.workspaces: dict[int, int] = {}  #: by number of the op, bytes that it took and gave back inside
         self.on_demand = on_demand
         self.decided = 0  #: ops until data met a parameter, from when on the sizes of the batch are known; 0: not yet
-        self._kind, self._held = kind, False
+        self.kind, self._held = kind, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
-        self._workspace = 0
+        self.recorded: Recording | None = None  #: what was recorded, once the step is over
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
@@ -88,6 +88,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
 
     def end(self, *, learn: bool) -> None:
         """The step is over, or recording it is of no use any more: then there is nothing to `learn`."""
+        self.recorded = self._recording
         self.stop()
         self.where.remove()
         if self._hooks is not None:
@@ -129,13 +130,13 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         if self._arena is not None:  # what an optimizer makes in its first step stays
             optimizer = self.where.phase(mutates_gradient=False) is Phase.OPTIMIZER
             self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
-        operands = on_device(self._kind, (*args, *kwargs.values()))
+        operands = on_device(self.kind, (*args, *kwargs.values()))
         shapes = shapes_of(operands)
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()
         inputs = [self.ledger.of(tensor) for tensor in operands]
-        found = on_device(self._kind, (out,))
+        found = on_device(self.kind, (out,))
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
         entry = Taped(func, (shapes, shapes_of(found), parameters), inputs, results, mutable=func._schema.is_mutable)
@@ -149,7 +150,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
             self.state[State.AT] = len(self.tape)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
-            if self._kind == "cpu":
+            if self.kind == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
             call = entry.cells[2]
@@ -208,16 +209,21 @@ def shapes_of(tensors: list[torch.Tensor]) -> Shapes:
     return tuple((*tensor.shape, tensor.dtype) for tensor in tensors)
 
 
-def trace_of(recorder: TapeRecorder, recording: Recording, history: list[Any]) -> Trace:
-    """The trace of a recorded step. The tape's storages and ops become its numbers."""
+def trace_of(recorder: TapeRecorder) -> Trace:
+    """The trace of a step that was recorded to its end.
+
+    The entries of the recorder's tape, which named storages and ops as objects, get the trace's numbers for them.
+    """
+    recording = recorder.recorded
+    assert recording is not None
     header = {
         **recorder.device.header,
         "model": "live",
         "precision": recorder.cost_model.precision,
-        "cost_source": "measured" if recorder._kind == "cpu" else recorder.cost_model.source,
+        "cost_source": "measured" if recorder.kind == "cpu" else recorder.cost_model.source,
     }
     hold_to_the_end(recording)
-    trace = assemble.assemble(recording, history, header)
+    trace = assemble.assemble(recording, [], header)
     ops = [event for event in recording.events if isinstance(event, Op)]
     storages = dict.fromkeys([*recording.start, *(s for op in ops for s in op.creates)])
     number = {storage: i for i, storage in enumerate(storages)}
