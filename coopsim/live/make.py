@@ -1,4 +1,4 @@
-"""Plans for recorded steps, before any GPU: do they fit, at what cost, and how little could do? Knows no torch."""
+"""Makes plans for recorded steps without a GPU: whether they fit, at what cost, and in how little. Knows no torch."""
 
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -11,18 +11,18 @@ from coopsim.live.plan_file import Planned
 from coopsim.live.schedules import Least
 from coopsim.trace.measure import peak_bytes
 
-_GRANULE = 512
-PLACINGS = 7  #: plans that are made until one is found that has places for all in the arena
-_FINE = 400  #: of the budget, the part that the second of them has less at least, and twice as much each time
-_CLOSE = 0.02  #: of the peak: as near is the least budget with a plan known
+_GRANULE = 512  #: bytes to a multiple of which allocators round requests
+PLACINGS = 7  #: plans that are tried at most, until all requests of one have places in the arena
+_FINE = 400  #: the second of them leaves at least the budget divided by this more, and each next one twice as much
+_CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a plan
 
 
 @dataclass(frozen=True)
 class Made:
-    """What is known of a kind of step in a budget. Bytes are of all that is on the device.
+    """A kind of step with its plan for a budget. Bytes are those of everything on the device.
 
-    least: what any schedule needs. least_planned_bytes: the smallest of the budgets tried that has a plan; None: none
-    has, or none was tried.
+    peak_bytes: of the step without eviction. least: what any schedule needs. least_planned_bytes: the smallest of the
+    budgets tried for which a plan was found; None if there was none, or none was tried.
     """
 
     kind: Planned
@@ -32,14 +32,15 @@ class Made:
 
     @property
     def predicted_overhead(self) -> float | None:
-        """Cost of the plan over that without recomputation; None: there is no plan."""
+        """The cost of a step by the plan over that without recomputation; None if there is no plan."""
         return self.kind.schedule.overhead if self.kind.schedule is not None else None
 
 
 def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool = True, arena: bool = False) -> Made:
-    """Plan a kind of step in a budget, of which `others` bytes are not the program's.
+    """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's.
 
-    search: for the smallest budget that has a plan, too. arena: all its requests are to have places in one.
+    search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
+    If there is no plan, the kind's `why` says why.
     """
     least, room = schedules.least(kind.trace), budget - others - kind.margin
     if least.nbytes > room:
@@ -65,7 +66,7 @@ def _planned(kind: Planned, policy: str, room: int) -> Planned:
 
 
 def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
-    """Of some plans that leave more and more of the budget, the first with places for all; else the lowest."""
+    """Plan with more and more margin until all requests have addresses below the budget; failing that, the lowest."""
     found: list[tuple[int, Planned]] = []
     made, tape = kind, cast("Any", kind.tape)
     for k in range(PLACINGS):
@@ -83,12 +84,12 @@ def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
 
 
 def more_to_leave(places: Places, budget: int, k: int) -> int:
-    """Bytes that the next plan is to leave, after the k-th for which no places were found."""
+    """Bytes by which the next plan's margin is larger, after the k-th plan, whose requests found no places."""
     return max(places.bound - budget, 0) + (budget << k) // _FINE
 
 
 def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> int | None:
-    """By halving what lies between the bound and the smallest budget that is known to do."""
+    """The smallest budget with a plan, by bisection down to the lower bound; None if not even the peak has one."""
     known = room if made.schedule is not None and room < peak else peak if _plans(made, policy, peak) else None
     while known is not None and known - least > _CLOSE * peak:
         middle = (least + known) // 2

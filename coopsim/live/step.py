@@ -1,4 +1,4 @@
-"""One step as it runs: a dispatch mode that hands every op to the plan, the recorder, or eviction on demand."""
+"""The dispatch mode of a running step: it hands every op to the plan, the recorder, or eviction on demand."""
 
 import contextlib
 from collections.abc import Iterable
@@ -32,9 +32,10 @@ _LEFT = object()  #: in place of an op's result: the step has left its plan befo
 
 
 class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """`kind` is the plan's that is followed, `recorder` is there while the step is recorded; neither: on demand.
+    """Runs the ops of one step: by the plan of `kind`, or recorded by `recorder`, or, with neither, on demand.
 
-    undecided: kinds that the step may turn out to be. others: all that are known, should it leave its plan.
+    undecided: kinds that the step may turn out to be of, while it is recorded. others: all known kinds, to whose plans
+    the step may switch. observer: compiled code that follows plans; None: Python does it alone.
     """
 
     def __init__(
@@ -53,8 +54,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._observer = observer
         self.follow = Follow(kind.plan, values) if kind and kind.plan else None
         self.deviated = ""
-        self.outgrown = False  #: it left its plan because its data are larger
-        self.ran_out = False  #: it left its plan because the device had no room
+        self.outgrown = False  #: whether it left its plan because its data are larger
+        self.ran_out = False  #: whether it left its plan because the device had no room
         self.failure: LiveError | None = None
         self.planned = self.follow is not None
         if on_demand.hole is not None:
@@ -64,7 +65,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Spares a wrapper around every op."""
+        """Let torch not wrap `__torch_dispatch__` for torch.compile, which costs time in every op."""
         return False
 
     def __enter__(self) -> Self:
@@ -89,7 +90,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
 
     def forget(self) -> None:
-        """This process is a fork of the one in which the step runs: leave it, and touch no device."""
+        """Leave the step in a forked process, without touching the device."""
         if self._observer is not None:
             self._observer.leave()
         while dispatch_modes():  # none, if another thread has forked
@@ -184,7 +185,10 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # -- which kind of step is it? -----------------------------------------------------------------------------------
 
     def _decide(self, recorder: TapeRecorder) -> None:
-        """Once the sizes of the batch are known: go by the plan of a kind that begins so, or go on recording."""
+        """Decide which kind the step is of, as soon as the sizes of its batch are known.
+
+        If it begins as a known kind does, follow its plan, or run it on demand; else go on recording.
+        """
         tape = recorder.tape
         self._undecided = [kind for kind in self._undecided if kind.has(tape[-1:], len(tape) - 1)]
         if not self._undecided:
@@ -206,7 +210,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
 
     def _switch(self, func: Any) -> bool:
-        """Go over to the plan of a kind of step that is as this one until here, and goes on with `func`."""
+        """Switch to the plan of a kind whose tape is the same so far, and has `func` next. False if there is none."""
         assert self.follow is not None
         assert self.kind is not None
         at = self.follow.at
@@ -221,7 +225,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def _leave_plan(self, why: str) -> None:
-        """What the plan knows is handed to eviction on demand."""
+        """Leave the plan, and let eviction on demand go on with its cells. why: for the report."""
         assert self.follow is not None
         self.deviated = self.deviated or why
         self.follow.end()
@@ -233,7 +237,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return follow.cells.values() if follow is not None and follow.observed is None else ()
 
     def _address_is_known(self, tensor: torch.Tensor) -> None:
-        """Somebody asks where a tensor is: it has to be there, and to stay there until the step is over."""
+        """Restore a tensor whose address the program asks for, and keep it in place until the step is over."""
         if tensor.device.type != self.values.kind or tensor.layout is not torch.strided:
             return
         self._bring_back(tensor)
