@@ -37,9 +37,7 @@ class Follow:
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
         self._observed: Observed | None = None  # the same, while Python follows
-        self.state: Any = (
-            ctypes.c_int64 * len(State.FIELDS)
-        )()  #: by State; the observer's own if there is one
+        self.state: Any = (ctypes.c_int64 * len(State.FIELDS))()  #: by State; the observer's own if there is one
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it

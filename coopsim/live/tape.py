@@ -59,14 +59,10 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         self.asked: dict[int, recorded.Log] = {}  #: requests of each op to the arena, by number of the op
         self.ledger = ledger
         self.tape: list[Taped] = []
-        self.state: Any = (
-            None  #: by observer.State, for a plan that the step may follow (Placed.expect)
-        )
+        self.state: Any = None  #: by observer.State, for a plan that the step may follow (Placed.expect)
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
         self.on_demand = on_demand
-        self.decided = (
-            0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
-        )
+        self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
         self.kind, self._held = kind, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()

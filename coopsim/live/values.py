@@ -32,12 +32,8 @@ class Values:
     def __init__(self, kind: str, ledger: LiveLedger) -> None:
         self.kind, self.ledger = kind, ledger
         self.gone: dict[int, Cell] = {}  #: evicted cells, by key, in order of eviction
-        self.short: Callable[[Collection[Cell]], bool] = lambda _leave: (
-            False
-        )  #: makes room; False if it cannot
-        self.roomy: Callable[[], AbstractContextManager[None]] = (
-            nullcontext  #: in it, an op may exceed the budget
-        )
+        self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: makes room; False if it cannot
+        self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: in it, an op may exceed the budget
         self.streams = Streams() if kind == "cuda" else None  #: None on the CPU
         self.placed: Placed | None = None  #: places requests at their planned addresses; None without an arena
         self.evictions = self.recomputes = 0
