@@ -7,13 +7,13 @@ from dataclasses import dataclass
 class PlanningParameters:
     """Parameters of `Planning`. A *margin* is the part of the budget, in bytes, that a plan leaves unused.
 
-    Each entry says which change brought its value, by the subject of the commit, and how to switch its effect off. None
-    was swept: each was set by hand and kept for the rows of docs/live.md (experiments/expected/live/memory.csv).
+    Each says which change brought its value, by the subject of the commit, and how to switch its effect off. The
+    project's history records no sweep of any of them.
     """
 
     max_repairs: int = 8
     """Mended plans per kind of step. 3 at first, 4 with the allocator's cap, 6 with margins that doubled, and 8 since
-    "mended plans are the cheapest that are left to try". 0: no plan is mended."""
+    "mended plans are the cheapest that are left to try". 0: no plan is mended, or in an arena once."""
 
     first_margin_divisor: int = 50
     """The first plan on a GPU leaves a fiftieth of the budget for what the caching allocator cannot use. Added with the
