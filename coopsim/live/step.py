@@ -103,7 +103,11 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run an op. PyTorch calls this in place of every op while the step runs."""
+        """Run an op. PyTorch calls this in place of every op while the step runs.
+
+        `adds_up` and the recorder look at the stack, to tell autograd's ops from those of Python code: between them and
+        autograd's engine no frame may be of another name than this one's, so both are called from here.
+        """
         kwargs = kwargs or {}
         if func in _MARKS:
             return func(*args, **kwargs)
@@ -122,7 +126,23 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     return out
             elif not self._switch(func):
                 self._leave_plan(f"op {at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
-        return self._run_unplanned(func, types, args, kwargs)
+        try:
+            if self.recorder is None:
+                out = self.on_demand.run(func, args, kwargs, lambda: func(*args, **kwargs))
+            else:  # called from here: see the docstring
+                out = self.recorder.__torch_dispatch__(func, types, args, kwargs)
+                if self._undecided:
+                    self._decide(self.recorder)
+                return out
+        except LiveError as error:
+            self.failure = error
+            raise
+        except torch.OutOfMemoryError as error:
+            self.failure = DoesNotFit(f"{func}: {str(error).split('. ')[1]}, and nothing more can be evicted")
+            raise
+        if self._counts:
+            self._count(out)
+        return out
 
     def _run_planned(self, follow: Follow, row: Row, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the op that the plan has next. _LEFT if the step has left the plan instead, and the op has to run yet."""
@@ -156,26 +176,6 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._count(out)
         if not follow.hand_over():
             self._leave_plan(f"op {follow.at - 1}, {func}, {follow.broken}")
-        return out
-
-    def _run_unplanned(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an op that no plan has: it is recorded, or values are evicted on demand."""
-        try:
-            recorder = self.recorder
-            if recorder is not None:
-                out = recorder.__torch_dispatch__(func, types, args, kwargs)
-                if self._undecided:
-                    self._decide(recorder)
-                return out
-            out = self.on_demand.run(func, args, kwargs, lambda: func(*args, **kwargs))
-        except LiveError as error:
-            self.failure = error
-            raise
-        except torch.OutOfMemoryError as error:
-            self.failure = DoesNotFit(f"{func}: {str(error).split('. ')[1]}, and nothing more can be evicted")
-            raise
-        if self._counts:
-            self._count(out)
         return out
 
     def _count(self, out: Any) -> None:
