@@ -1,4 +1,4 @@
-"""coopsim phantom run -- COMMAND: an unmodified training script without a GPU, and what it takes of a card."""
+"""coopsim phantom run -- COMMAND: run an unmodified training script without a GPU, and report its memory use."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import files, renamed, text
-from coopsim.cli import phantom_gate
+from coopsim.cli import phantom_gate, phantom_growth
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.phantom import profiles
@@ -31,10 +31,10 @@ def run(args: argparse.Namespace) -> int:
 
         return phantom_largest.run(args, command, memory_of(args))
     if args.tolerance is not None:
-        raise CoopsimError("--tolerance is of --largest")
+        raise CoopsimError("--tolerance requires --largest")
     for option in ("snapshot", "trace"):
         if getattr(args, option) and ranks.several(args.ranks):
-            raise CoopsimError(f"--{option} is of one rank; say which: --ranks 0")
+            raise CoopsimError(f"--{option} is for one rank; name it, as in --ranks 0")
     for name in (args.snapshot, args.trace):
         if name is not None:
             files.target(name)
@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
         world_size=args.world,
         ranks=args.ranks,
         nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
+        steps=args.steps,
     )
     if is_gate:
         return phantom_gate.run(args, script)
@@ -62,26 +63,29 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if args.snapshot:
-            report = run_script(script, snapshot=Path(args.snapshot))
+            report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
-            report = run_script(script, requests=requests if args.fit else None)
-        if args.fit:
+            report = run_script(script, requests=requests if args.fit else None, partial=True)
+        if args.fit and not report.interrupted:
             report = _fit(script, report, requests)
-    if args.trace and report.outcome == "ok":
+    trace = args.trace and report.outcome == "ok" and not report.interrupted
+    if trace:
         note("running it again for the trace")
-        if record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup):
+        if record(replace(script, quiet=True), Path(args.trace), steps=args.trace_steps, warmup=args.warmup):
             note("the trace is of the script with CUDA graphs switched off, as their replays show no ops")
-    for name, there in ((args.snapshot, True), (args.trace, report.outcome == "ok")):
+    for name, there in ((args.snapshot, True), (args.trace, trace)):
         if name and there:
             note(f"wrote {name}")
     if args.json:
         renamed.warn_of_keys({"fragmentation": "reserved_but_unallocated"})
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
+    if report.interrupted:
+        raise KeyboardInterrupt
     return 3 if report.outcome == "oom" else 0
 
 
 def memory_of(args: argparse.Namespace) -> int | None:
-    """The card's memory, context included; None: what it has."""
+    """Return the card's memory by --memory, in bytes, context included; None for its own."""
     from coopsim.script.memory import of_card
 
     return of_card(args.gpu, args.memory, "--memory")
@@ -112,13 +116,13 @@ def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
 
 
 def text_of(report: "Report") -> str:
-    """What came of a run, for people."""
+    """Return the report of a run as text."""
     human = text.human
     failed = report.out_of_memory if report.outcome == "oom" else None
     rows = [
         ("GPU", f"{profiles.get(report.gpu).title} with {human(report.memory_bytes)}, imitated"),
         *ranks.rows(report),
-        ("outcome", failed.title if failed else f"trained: {report.steps} optimizer steps"),
+        ("outcome", failed.title if failed else _trained(report)),
         ("peak allocated", human(report.peak_allocated_bytes)),
         *ranks.by_kind(report),
         ("peak reserved", human(report.peak_reserved_bytes)),
@@ -126,6 +130,7 @@ def text_of(report: "Report") -> str:
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
     rows += _apart(report)
+    rows += phantom_growth.rows(report)
     if report.compiled_graphs:
         rows += _compiled(report)
     if report.retries or report.ooms:
@@ -168,7 +173,7 @@ def text_of(report: "Report") -> str:
 
 
 def _apart(report: "Report") -> list[tuple[str, str]]:
-    """Managed memory, and the limit that the script sets."""
+    """Return the rows on managed memory, and on the limit that the script sets."""
     rows = []
     if report.managed_bytes:
         rows.append(
@@ -180,13 +185,20 @@ def _apart(report: "Report") -> list[tuple[str, str]]:
     return rows
 
 
+def _trained(report: "Report") -> str:
+    """How far it came."""
+    if report.interrupted:
+        return f"interrupted after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
+    return f"trained: {report.steps} optimizer steps" + (", as asked for" if report.ended_early else "")
+
+
 def _beside_pytorch(report: "Report") -> str:
     nccl = f" and NCCL's {text.human(report.nccl_bytes)}" if report.nccl_bytes else ""
     return f"the context's {text.human(report.context_bytes)}{nccl}"
 
 
 def _compiled(report: "Report") -> list[tuple[str, str]]:
-    """What torch.compile made of the script."""
+    """Return the rows on what torch.compile compiled."""
     human = text.human
     breaks = sum(not end["uncompiled"] for end in report.graph_breaks)
     rows = [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
@@ -203,7 +215,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _left(failed: "OutOfMemory", memory_bytes: int) -> str:
-    """What there was when memory ran out: of the card, or of the part of it to which the script limits PyTorch."""
+    """Say how much was left when memory ran out: of the card, or of the script's limit for PyTorch."""
     free = f"the card had {text.human(failed.device_free_bytes)} left"
     if failed.memory_fraction is None:
         return free
@@ -214,7 +226,7 @@ def _left(failed: "OutOfMemory", memory_bytes: int) -> str:
 
 
 def _memory(failed: "OutOfMemory", memory_bytes: int) -> list[tuple[str, str]]:
-    """What failed, and what held the memory then."""
+    """Return the rows on the request that failed, and on what held memory then."""
     human = text.human
     cached = failed.reserved_bytes - failed.allocated_bytes
     rows = [

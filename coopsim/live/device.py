@@ -14,7 +14,7 @@ from coopsim.observe.torch_private import memory_stats, reset_peak_stats
 from coopsim.phantom import profiles
 from coopsim.trace.measure import round_up
 
-GRANULE = 512  #: bytes to a multiple of which the caching allocator and the arena round requests
+GRANULE = 512  #: bytes; the caching allocator and the arena pad requests to a multiple of this
 _OTHERWISE = "a100-80gb"  #: the card whose roofline gives costs on a card without a profile
 
 

@@ -11,7 +11,7 @@ from coopsim.live.plan_file import Planned
 from coopsim.live.schedules import Least
 from coopsim.trace.measure import peak_bytes
 
-_GRANULE = 512  #: bytes to a multiple of which allocators round requests
+_GRANULE = 512  #: bytes; allocators pad requests to a multiple of this
 PLACINGS = 7  #: plans that are tried at most, until all requests of one have places in the arena
 _FINE = 400  #: the second of them leaves at least the budget divided by this more, and each next one twice as much
 _CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a plan

@@ -33,7 +33,7 @@ class PlanState:
     """A kind is *unplanned* until `adopt` puts a schedule on trial; `refuse` makes it unplanned again.
 
     On trial, `keep` counts the steps that kept to the budget until `prove` makes the plan *proven*; `fail` records a
-    step that did not, after which another schedule is adopted; `settle` ends that, and the plan stays as it is.
+    step that did not, after which another schedule is adopted; `finish` ends that, and the plan stays as it is.
     """
 
     schedule: Schedule | None = None
@@ -44,7 +44,7 @@ class PlanState:
     kept: int = 0  #: steps by this plan that kept to the budget
     looked_ahead: bool = False  #: whether places for the following steps were checked once (arena only)
     repairs: int = 0  #: how often a step called for another plan
-    settled: bool = False  #: whether the search for a better plan is over
+    finished: bool = False  #: whether the search for a better plan is over
     infeasible_margin: int | None = None  #: the least margin so far for which no schedule was found
     failures: list[Failure] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)  #: schedules found and not tried yet
@@ -91,11 +91,11 @@ class PlanState:
         if ran_out:
             self.candidates = [other for other in self.candidates if other.margin > self.margin]
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """No other plan is tried from now on."""
-        self.settled = True
+        self.finished = True
 
     def restore(self, candidate: Candidate) -> None:
         """Go back to a schedule that was followed before, as no other was found. What it has proven still counts."""
         self.schedule, self.margin, self.why = candidate.schedule, candidate.margin, ""
-        self.settle()
+        self.finish()

@@ -110,7 +110,7 @@ class Planning:
             if not state.proven and (kind.first or state.kept == p.proving_steps):
                 state.prove()
                 self.follow(kind)
-        elif not state.settled and state.repairs <= p.max_repairs:
+        elif not state.finished and state.repairs <= p.max_repairs:
             state.repairs += 1
             least = int(p.least_margin * self.limit)
             if self.placed is not None:
@@ -139,7 +139,7 @@ class Planning:
         ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
         excess += p.equal_excess_bytes if self.on_gpu else 0
         nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
-        state.settle()
+        state.finish()
         self._adopt(kind, min(nearest, key=_cost))
 
     def _leaving(self, kind: Kind, margin: int) -> list[Candidate]:
@@ -172,7 +172,7 @@ class Planning:
     def _place_with_margin(self, kind: Kind, margin: int, placed: Placed) -> None:
         """Plan in the arena with this margin; if that has no plan, with margins nearer to the present one.
 
-        If none of them has a plan, the present one stays, and is mended no more.
+        If none of them has a plan, the kind goes back to the present one, which is mended no more.
         """
         state, before = kind.state, kind.state.candidate
         for _ in range(self._parameters.margins_tried):

@@ -84,7 +84,7 @@ class _Process:
         if self._task.card:
             from coopsim.script.watch import Watch
 
-            self._watch = Watch(self._task)
+            self._watch = Watch(self._task, self._folder)
         if made is not None:
             made.begin(self._watch)
             self._guest = made  # only now: a guest that has not begun has no report
@@ -116,14 +116,14 @@ class _Process:
         run = module.BaseProcess.run
 
         @functools.wraps(run)
-        def heard(one: Any) -> None:
+        def run_and_note(one: Any) -> None:
             try:
                 run(one)
             except Exception as error:
                 self._error = self._told(error)
                 raise
 
-        module.BaseProcess.run = heard
+        module.BaseProcess.run = run_and_note
 
     @property
     def _steps(self) -> int:

@@ -79,6 +79,8 @@ class Report:
     number of ranks of the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run
     because they are taken to be like this one, `between` the ranks that were not run and lie between this one and the
     next that was, which differs.
+    `growth` is what the script keeps from step to step (growth.py); None if its memory does not grow, or there were too
+    few steps to tell. `ended_early`: coopsim ended the script after a step, as asked for or as it was `interrupted`.
     """
 
     command: list[str]
@@ -117,13 +119,15 @@ class Report:
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
+    growth: dict[str, Any] | None = None
+    ended_early: bool = False
+    interrupted: bool = False
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest reported (guest.py)
 
     @property
     def needs_bytes(self) -> int:
-        """The smallest memory of a card with which it trains, in bytes, context included; without `--fit`, a lower
-        bound.
+        """The smallest memory of a card with which it trains, context included; without `--fit`, a lower bound.
 
         The bound is the context, the peak of allocated bytes and NCCL's memory. The smallest memory is a few MiB more,
         as the allocator empties its cache before it fails.
@@ -133,8 +137,7 @@ class Report:
 
     @property
     def too_close_to_call(self) -> bool:
-        """Whether its need is so close to the card's memory that a real card may decide otherwise; False if it is
-        unknown.
+        """Whether its need is so close to the card's memory that a real card may differ; False if it is unknown.
 
         It is known if the script trained, or if the smallest memory was searched for.
         """

@@ -16,7 +16,7 @@ from coopsim.script.task import Task
 
 _STATISTICS = (
     *("retries", "ooms", "versions", "needs_data", "compiled_graphs", "graph_breaks", "default_choices"),
-    *("peak_by_kind", "watched_by_mode"),
+    *("peak_by_kind", "watched_by_mode", "growth", "ended_early"),
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 
@@ -27,19 +27,21 @@ def run(
     snapshot: Path | None = None,
     requests: Path | None = None,
     running: Running | None = None,
+    partial: bool = False,
 ) -> Report:
     """Run a script to its end, and return the report.
 
     `snapshot`: file for PyTorch's memory snapshot of the moment when memory ran out, or else of the end.
     `requests`: file for the requests to the allocator (history.py); not written if there were too many.
     `running`: receives the processes, so that another thread can end them.
+    `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then.
     Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if the
     phantom GPU cannot be built here.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
-    task = replace(task, guest=script.guest, told=script.told)
-    job, ran = _start(script, task, running or Running())
+    task = replace(task, guest=script.guest, told=script.told, ends_after=script.steps or 0)
+    job, ran = _start(script, task, running or Running(), partial=partial)
     if job is None:
         return _report(script, ran[0])
     about: dict[str, Any] = {"world_size": job.size, "ranks_per_node": job.per_node, "cards_per_node": job.cards}
@@ -55,7 +57,9 @@ def run(
     return replace(most, ranks=tuple(said))
 
 
-def _start(script: Script, task: Task, running: Running) -> tuple[world.World | None, list[start.Ran]]:
+def _start(
+    script: Script, task: Task, running: Running, *, partial: bool = False
+) -> tuple[world.World | None, list[start.Ran]]:
     """Run the command to its end, or, if it is a launcher, the ranks that it would start.
 
     Return the world, None for a program without ranks, and the ends of what was run.
@@ -63,7 +67,7 @@ def _start(script: Script, task: Task, running: Running) -> tuple[world.World | 
     if script.world_size is not None and script.is_python:
         job = world.of_size(script.world_size)
         return ranks_of(script, task, launcher.Launch.of(script.words(), job), job, running)
-    launch, ran = start.program(script, task, running)
+    launch, ran = start.program(script, task, running, partial=partial)
     if launch is not None:
         job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
         return ranks_of(script, task, launch, job, running)
@@ -113,7 +117,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
     # A script that catches the error, or whose child process fails, may exit with 0 without having run as a whole.
     oom = any(r["gave_up"] or (r["ooms"] and (code or r["error"])) for r in used)
-    if not oom:
+    if not oom and not ran.interrupted:
         _explain(script, code or int(bool(most["error"])), reports)
     if most["compile_asked"] and not most["compiled_graphs"] and most["graph_breaks"]:
         lost = most["graph_breaks"][-1]
@@ -135,6 +139,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         memory_bytes=script.total_bytes,
         context_bytes=script.profile.context_mib << 20,
         outcome="oom" if oom else "ok",
+        interrupted=ran.interrupted,
         processes=len(used),
         rank=ran.rank,
         pipeline=ran.pipeline,
@@ -158,14 +163,14 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
     there are too few steps or the script replays CUDA graphs.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
-    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title)
+    need = max(warmup, 1) + steps
+    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title, ends_after=need)
     _, ran = _start(script, task, Running())
     code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
         _explain(script, code, reports)
         if any(r.get("trace") == "graphs" for r in reports):
             raise CaptureError(f"{script.title} replays CUDA graphs, which show no ops; leave --trace out")
-        need = max(warmup, 1) + steps
         raise CaptureError(
             f"{script.title} is too short for a trace: that takes {need} calls of a torch optimizer's step"
         )

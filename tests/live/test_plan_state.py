@@ -41,7 +41,7 @@ def test_a_schedule_on_trial_has_yet_to_be_proven_and_one_that_is_restored_has_n
     state.keep()
     state.prove()
     state.restore(first)
-    assert (state.proven, state.kept, state.settled) == (True, 1, True)
+    assert (state.proven, state.kept, state.finished) == (True, 1, True)
     state.adopt(candidate(2))
     assert (state.proven, state.kept) == (False, 0)
 

@@ -11,6 +11,7 @@ import pytest
 
 from coopsim import phantom
 from tests.conftest import ROOT
+from tests.script.leaks import HEAD, PAIRS
 
 HERE = Path(__file__).parent / "programs"
 SCRIPTS = ROOT / "tests" / "capture" / "scripts"
@@ -73,6 +74,18 @@ def test_backward_passes(
         assert {"gather", "max over a dimension", "selective_log_softmax", "cumprod"} < other
     else:
         assert not other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAIRS)
+def test_scripts_whose_memory_grows(name: str, tmp_path: Path) -> None:
+    """What is kept is looked for in the program's variables: nothing may be kept for that."""
+    script = tmp_path / "train.py"
+    script.write_text(HEAD + PAIRS[name].leaks)
+    plain("-c", PLAIN, tmp_path / "peaks.json", script)
+    report = watched(script)
+    assert report["growth"]
+    assert [report[f"peak_{kind}_bytes"] for kind in KINDS] == json.loads((tmp_path / "peaks.json").read_text())
 
 
 def slow(*words: str) -> Any:

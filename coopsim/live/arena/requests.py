@@ -12,7 +12,7 @@ from coopsim.trace import Trace
 from coopsim.types import Role
 from coopsim.validate.program import Value
 
-GRANULE = 512  #: bytes to a multiple of which the arena rounds requests
+GRANULE = 512  #: bytes; the arena pads requests to a multiple of this
 _STATE = {Role.OPTIMIZER_STATE, Role.PARAMETER, Role.BUFFER}
 TO_THE_END = 1 << 40  #: the `until` of what is still allocated when the step is over
 
