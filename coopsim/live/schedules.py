@@ -33,8 +33,9 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
     """The schedule of a step under a policy, in `budget` bytes.
 
     It is the policy's own in an arena, if its overhead is at most 1.1; else the cheapest of that, a plan without
-    addresses, one in the shape of checkpointing and, where all of these are expensive, a replay that only counts bytes. If
-    none runs to its end, or all cost more than 1.75 times the step, the header of the one returned says so (`explain`).
+    addresses, one in the shape of checkpointing and, if all of these are expensive, a replay that only counts bytes.
+    If none runs to its end, or all cost more than 1.75 times the step, the header of the one returned says so
+    (`explain`).
     """
     policy = policies.find(policy) if isinstance(policy, str) else policy
     first = _schedule(trace, policy, budget, "arena")

@@ -33,10 +33,7 @@ FAILED, FOUND, GAVE_UP = range(3)  #: nothing fits below that height; offsets ar
 
 
 class Search:
-    """Searches for plans of the same items, which can be tried in any order and below any height.
-
-    found: the sections of the items. around: obstacles that keep their offsets; None: none.
-    """
+    """Searches for plans of the same items, given their sections `found`, around obstacles, in any order and height."""
 
     def __init__(self, items: Items, found: Sections, around: Obstacles | None = None) -> None:
         n = len(items)
@@ -55,7 +52,6 @@ class Search:
 
         order: the numbers of the items in the order in which they are tried. jump: attribute failures only to what
         overlaps them in time, which is faster and never proves that nothing fits.
-
         Returns FAILED, FOUND or GAVE_UP; the number of placements made; the offsets by item, in bytes, meaningless
         unless FOUND; and the blame: by item, how often it was part of a failure.
         """
@@ -126,10 +122,7 @@ def _search(S: s.State) -> int:
 
 @inlined
 def _culprit(S: s.State, f: int) -> int:
-    """The choice to vary after everything that choice f could place has failed, or -1 if there is none.
-
-    It inherits the sections of the failure.
-    """
+    """The choice to vary after all that choice f could place has failed, or -1; it inherits the failure's sections."""
     a, b = S.F[f, s.HULL_A], S.F[f, s.HULL_B]
     parent = S.F[f, s.PARENT]
     while S.K[s.K_JUMP] > 0 and parent >= 0:
@@ -267,10 +260,7 @@ def _lift(S: s.State, f: int) -> None:
 
 @kernel
 def _raise(S: s.State, f: int, i: int) -> bool:
-    """Raise the lowest offsets of what overlaps item i, which was just placed.
-
-    False if a section cannot hold what is left any more.
-    """
+    """Raise the lowest offsets of what overlaps item i, just placed. False if a section then cannot hold its rest."""
     cap, top = S.K[s.K_CAP], S.offset[i] + S.nbytes[i]
     first, last = S.first[i], S.last[i]
     a, b = len(S.left), 0

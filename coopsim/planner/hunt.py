@@ -36,9 +36,9 @@ class Leaf:
 class Hunt:
     """A series of searches with restarts, which improves the plan of one leaf.
 
-    The first three try the orders as they are; the others disturb these, and put first the items that were blamed for failures.
-    Every other search jumps, as what is easy for one kind of search is hard for the other. If there are more items than
-    a part has, attempts by parts take turns with searches of all. left: the work that is left, in placements.
+    The first three try the orders as they are; the others disturb these, and put items first that were blamed for
+    failures. Every other search jumps: what is easy for one kind of search is hard for the other. If there are more
+    items than a part has, attempts by parts take turns with searches of all. left: the work left, in placements.
     """
 
     def __init__(self, leaf: Leaf, work: int) -> None:
