@@ -150,6 +150,7 @@ for _ in range(4):
     with budget.step():
         h = layer(x)
         (h.sigmoid() + h.tanh() + h.cos()).sum().backward()
+        layer.zero_grad()
 (kind,) = budget.session.known.kinds
 names = [str(entry.func) for entry in kind.tape]
 backward = next(i for i, name in enumerate(names) if "_backward" in name)
