@@ -5,20 +5,25 @@ from typing import Any
 import torch
 
 from coopsim.observe import costs, effects
+from coopsim.observe.data.known import CONSTANTS, LIFT
+from coopsim.observe.data.sizes import INDEX
 from coopsim.observe.interpose.library import Description
 
-FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS = (1 << i for i in range(6))
+FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS, CONSTANT, COUNTS, LIFTS = (
+    1 << i for i in range(9)
+)
 
 #: Collectives: NCCL's own work, whose time the stand-in NCCL knows.
 COLLECTIVES = ("c10d::", "_c10d_functional::")
 _COPIES = ("aten::_to_copy", "aten::copy_")
+_COUNTS = ("aten::sum", "aten::count_nonzero")
 
 
 def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
     """Write it down. for_python: names of ops that Python watches, beside those that look at the device's data."""
     name = func._schema.name
     looks = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
-    selects = func is torch.ops.aten.index.Tensor
+    selects = name in INDEX
     found.flags = sum(
         flag
         for flag, on in (
@@ -28,6 +33,9 @@ def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
             (OTHERS_TIME, name.startswith(COLLECTIVES)),
             (COPIES, name in _COPIES),
             (SELECTS, selects),
+            (CONSTANT, name in CONSTANTS),
+            (COUNTS, name in _COUNTS),
+            (LIFTS, name == LIFT),
         )
         if on
     )

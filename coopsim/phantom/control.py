@@ -9,6 +9,9 @@ from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
 
 
+COUNT = 0  #: of `answering`
+
+
 class Collective(NamedTuple):
     """What NCCL was given to do in an op: for how long, messages of how many bytes, among how many ranks, where."""
 
@@ -38,7 +41,7 @@ class Control:
             raise PhantomError(f"this process does not run on the phantom GPU ({soname} is not coopsim's)") from None
         self._clear.argtypes, self._clear.restype = [ctypes.c_void_p, ctypes.c_size_t], None
         self._write.argtypes, self._write.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t], None
-        self._answer.argtypes, self._answer.restype = [ctypes.c_size_t, ctypes.c_uint64], None
+        self._answer.argtypes, self._answer.restype = [ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int], None
         self._set_total.argtypes, self._set_total.restype = [ctypes.c_uint64], None
         self.op_begins.restype = None
         self._op_ends.argtypes, self._op_ends.restype = [ctypes.c_void_p, ctypes.c_uint64], None
@@ -62,13 +65,16 @@ class Control:
         self._write(address, source, nbytes)
 
     @contextmanager
-    def answering(self, nbytes: int, value: int) -> Iterator[None]:
-        """Inside, on this thread, the first read of so many bytes (at most 8) that nobody has written gives `value`."""
-        self._answer(nbytes, value)
+    def answering(self, nbytes: int, value: int, times: int = 1) -> Iterator[None]:
+        """Inside, on this thread, the first reads of so many bytes (at most 8) that nobody has written give `value`.
+
+        nbytes COUNT: of an op's own counter, which has 4 or 8 bytes.
+        """
+        self._answer(nbytes, value, times)
         try:
             yield
         finally:
-            self._answer(0, 0)
+            self._answer(0, 0, 0)
 
     def set_total(self, nbytes: int) -> None:
         """Give the card this much memory from now on. What is allocated stays."""

@@ -18,6 +18,7 @@ class Task:
     pipeline, alone but for what `messages` say (ranks/messages.py); then it is `rank` of `world`.
     `guest` is a module with a GUEST (guest.py), made once torch is there with what the guest is `told`;
     what its result's end() gives goes into the report.
+    `masks` says what masks keep (observe/data/masks.py).
     `explains` is off where running out of memory is nothing unusual: nobody looks at what was alive then.
     """
 
@@ -39,6 +40,7 @@ class Task:
     guest: str = ""
     told: str = ""
     explains: bool = True
+    masks: str = ""
 
     def variables(self, folder: str) -> dict[str, str]:
         """The environment that carries it. Every process leaves its report in `folder`."""

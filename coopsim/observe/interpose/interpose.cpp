@@ -31,12 +31,20 @@ bool is_composite(const OperatorHandle& op, c10::DispatchKeySet keys) {
          !op.hasKernelForDispatchKey(keys.highestPriorityTypeId());
 }
 
-// Views are not shown. Python makes objects of tensors from views that no object has been made of.
+// Does it make a tensor of numbers that the host has given, with what is not shown (torch.tensor)?
+bool lifts_integers(const Schema& schema, const Stack& stack) {
+  if (!schema.is(LIFTS)) return false;
+  const IValue& value = torch::jit::last(stack, schema.given)[0];
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().is_cuda() &&
+         c10::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true);
+}
+
+// Other views are not shown. Python makes objects of tensors from views that no object has been made of.
 void interpose(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY);
   const Schema& schema = schemas().of(op);
   const int left = recorders_left();
-  if (!left || schema.views || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
+  if (!left || (schema.views && !lifts_integers(schema, *stack)) || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
   if (is_composite(op, below)) return op.redispatchBoxed(below, stack);
   ask(left, schema, below, stack);
 }
@@ -70,7 +78,7 @@ int coopsim_exclude(int on) {
   return was;
 }
 // The dispatch mode on top of this thread's stack watches from now on. 0: there is no room for more.
-int coopsim_enter(int with_native) { return enter_mode_on_top(with_native ? &native() : nullptr); }
+int coopsim_enter(int with_native, int lifts) { return enter_mode_on_top(with_native ? &native() : nullptr, lifts); }
 void coopsim_leave() { leave(); }
 
 // The ledger knows when storages end from now on. Called with a mode on the stack.

@@ -12,11 +12,12 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every op that reaches the device but views, from `__enter__` to `__exit__`, and changes nothing by that.
 
     `native`: only those ops that the library does not watch itself. Where the library cannot be had it is `active`, as
-    all modes are.
+    all modes are. `lifts`: it is also shown `lift_fresh`, which is a view, and what torch.tensor ends with.
     """
 
     active = False
     native = False
+    lifts = False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -39,7 +40,7 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
             super().__enter__()  # type: ignore[no-untyped-call]
             return self
         push_mode(self)
-        library.enter(self.native)
+        library.enter(self.native, self.lifts)
         library.tell()
         pop_mode()
         _include(library)
