@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(1, str(Path(__file__).parent.parent / "experiments"))
 
 import arguments
-from readme import write_section
+from pages import wrapped, write_section
 
 from coopsim.progress import progress
 from coopsim.replay import replay
@@ -100,17 +100,19 @@ def markdown(table: pd.DataFrame) -> str:
     steps = table.most_s[longest] / table.step_s[longest]
     medians = (f"{of.min():.0f} to {of.max():.0f}" for of in (1000 * table.median_s, table.paid_median.map(math.ceil)))
     ms, paid = medians
-    return "\n".join(
-        [
-            f"- A plan is found in {table.plans.sum()} of {table.attempts.sum()} tries. By trace the median over "
-            f"budgets takes {ms} ms; the longest {1000 * table.most_s.max():.0f} ms.",
-            f"- Planning takes longer than a step {table.longer.sum()} times, at most {steps:.1f} steps "
-            f"({table.trace[longest]}): {steps / STEPS:.2f} of a step for each of a run of {STEPS}.",
-            f"- The recomputations that a plan saves against a step of Thrift pay for it after {paid} steps in "
-            f"the median, {math.ceil(table.paid_most.max())} at most, where next to nothing can be saved.",
-            f"- At its peak a plan leaves at most {empty[emptiest]:.2%} of the budget empty "
-            f"({table.trace[emptiest]}), elsewhere at most {empty.drop(emptiest).max():.2%}.",
-        ]
+    return wrapped(
+        "\n".join(
+            [
+                f"- A plan is found in {table.plans.sum()} of {table.attempts.sum()} tries. By trace the median over "
+                f"budgets takes {ms} ms; the longest {1000 * table.most_s.max():.0f} ms.",
+                f"- Planning takes longer than a step {table.longer.sum()} times, at most {steps:.1f} steps "
+                f"({table.trace[longest]}): {steps / STEPS:.2f} of a step for each of a run of {STEPS}.",
+                f"- The recomputations that a plan saves against a step of Thrift pay for it after {paid} steps in "
+                f"the median, {math.ceil(table.paid_most.max())} at most, where next to nothing can be saved.",
+                f"- At its peak a plan leaves at most {empty[emptiest]:.2%} of the budget empty "
+                f"({table.trace[emptiest]}), elsewhere at most {empty.drop(emptiest).max():.2%}.",
+            ]
+        )
     )
 
 

@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 
 import pandas as pd
-from pages import write_section
+from pages import wrapped, write_section
 from policies import EXPECTED as SWEPT
 from policies import LIMIT, RATIOS, TRACES
 from policies_text import DTR, room
@@ -98,7 +98,7 @@ def markdown(table: pd.DataFrame) -> str:
     sums = {c: 100 * (whole[c] - 1).sum() for c in columns}
     saved = (sums["best"] - sums["foresight"]) / (sums["best"] - sums["lower_bound"])
     near = 100 * (table.known - table.lower_bound).dropna()
-    return "\n".join(lines) + (
+    return "\n".join(lines) + wrapped(
         f"\n\nSummed over the {len(whole)} of {len(table)} cells, from 90 % to 30 %, in which all fit: bound "
         f"{sums['lower_bound']:.1f} points, Foresight {sums['foresight']:.1f}, best of DTR, DTE and Coop "
         f"{sums['best']:.1f}, Coop {sums['coop']:.1f}. Of what can be saved of the best of the three, Foresight saves "

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import arguments
 import pandas as pd
-from pages import write_section
+from pages import wrapped, write_section
 
 from coopsim.optimum.planned import planned_step
 from coopsim.trace import Trace, load_trace
@@ -54,7 +54,7 @@ def markdown(table: pd.DataFrame) -> str:
     attained = (100 * (table.foresight - table.optimum) < ATTAINED).sum()
     both = table[table[list(POLICIES)].notna().all(axis=1)]
     sums = (f"{p} {abs(100 * (both[p] - both.optimum).sum()):.1f}" for p in POLICIES)
-    return (
+    return wrapped(
         f"Foresight's planned step attains the optimum in {attained} of {len(table)} cases, addresses included. Points "
         f"above the optimum, summed over the {len(both)} cases that all fit: {', '.join(sums)}."
     )

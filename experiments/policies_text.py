@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pandas as pd
+from pages import wrapped
 
 #: The traces, by what they were used for.
 GROUPS = {
@@ -26,7 +27,8 @@ NOISE = 1e-9  #: of a sum of times
 
 def compared(table: pd.DataFrame, without_addresses: pd.DataFrame) -> str:
     """The section "policy sums" of docs/policies-ours.md."""
-    return "\n".join([sums(table), "", searching(table), "", fragmented(table), "", left_free(without_addresses)])
+    parts = [sums(table), searching(table), fragmented(table), left_free(without_addresses)]
+    return wrapped("\n\n".join(parts))
 
 
 def room(table: pd.DataFrame, bounds: pd.DataFrame) -> str:
