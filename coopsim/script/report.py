@@ -62,12 +62,34 @@ class OutOfMemory:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """What a script takes if masks keep another share of their elements: `masks` as in Report.
+
+    `failure` says why the script failed; the other fields are None then.
+    """
+
+    masks: str
+    outcome: Outcome | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    peak_device_bytes: int | None = None
+    failure: str = ""
+
+    @classmethod
+    def of(cls, report: "Report") -> "Bound":
+        """Return the figures of a run."""
+        peaks = report.peak_allocated_bytes, report.peak_reserved_bytes, report.peak_device_bytes
+        return cls(report.masks, report.outcome, *peaks)
+
+
+@dataclass(frozen=True)
 class Report:
     """A run. Peaks are of the caching allocator, in bytes; `peak_device_bytes` is all memory taken of the card.
 
     `outcome` is "oom" if memory ran out and the script failed, or caught that and took no optimizer step afterwards.
-    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have. `graph_breaks`
-    are where torch.compile's graphs end. Peaks of the first step are those until its end, steady ones those of the last
+    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have: `masks` says what
+    share of the elements they keep ("all", "half", "none"), `other_masks` holds the figures with the other bound, if it
+    was run. `loops_ended` are loops that wait for a value of the device, and were ended. `graph_breaks` are where torch.compile's graphs end. Peaks of the first step are those until its end, steady ones those of the last
     step; None before there is one. `processes` is how many processes of the script used the GPU; the figures are those
     of the one that reserved most. `smallest_memory_bytes` is the smallest card's memory, context included, found by
     `fit_runs` runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per
@@ -96,6 +118,9 @@ class Report:
     processes: int
     versions: dict[str, str]
     needs_data: list[dict[str, Any]] = field(default_factory=list)
+    masks: str = "all"
+    other_masks: Bound | None = None
+    loops_ended: list[dict[str, Any]] = field(default_factory=list)
     compiled_graphs: int = 0
     graph_breaks: list[dict[str, Any]] = field(default_factory=list)
     default_choices: bool = False  #: the script asked Inductor to choose by measured times, which do not exist here
@@ -119,6 +144,11 @@ class Report:
     between: tuple[int, ...] = ()
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest reported (guest.py)
+
+    @property
+    def depends_on_masks(self) -> bool:
+        """Whether a size was taken from data of which nothing is known."""
+        return any(need["by"] == "masks" for need in self.needs_data)
 
     @property
     def needs_bytes(self) -> int:

@@ -23,7 +23,8 @@ class Script:
     our own); `quiet` discards its output. `world_size` is the number of ranks (None: as the launcher in the command
     says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what a communicator
     of NCCL takes of the card (None: as was published, ranks/buffers.py). `variables` are set in its environment.
-    `guest` is the module of a guest, which is given `told` (guest.py); "" for none.
+    `guest` is the module of a guest, which is given `told` (guest.py); "" for none. `masks` is what masks keep
+    (observe/data/masks.py).
     """
 
     command: tuple[str, ...]
@@ -39,6 +40,7 @@ class Script:
     variables: tuple[tuple[str, str], ...] = ()
     guest: str = ""
     told: str = ""
+    masks: str = ""
 
     @property
     def profile(self) -> phantom.Profile:
