@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from coopsim import budget
 from coopsim.cli.common import command_of
 from coopsim.live import settings
+from coopsim.progress import note
+from coopsim.script import data
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -34,10 +36,13 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         told["plan"] = os.path.abspath(told["plan"])
     told["arena_bytes"] = _arena_bytes(told, planned_bytes) if arena else None
     script = Script(command)
+    if args.masks and not args.gpu:
+        raise CoopsimError("--masks is of the phantom GPU (--gpu CARD); this machine's devices compute what masks keep")
     return Script(
         command,
         card=args.gpu or "",
         memory_bytes=memory_bytes,
+        masks=args.masks,
         traceback=args.traceback,
         output=2 if args.json else None,
         variables=() if memory_bytes else settings.variables(),
@@ -71,7 +76,11 @@ def said_by(script: "Script") -> dict[str, Any]:
     """The report of the process that trained."""
     from coopsim.script import guests
 
-    return max(guests(script), key=lambda one: int(one["steps"]))
+    said = max(guests(script), key=lambda one: int(one["steps"]))
+    masks = "all" if script.masks == "" else script.masks
+    for line in (*data.about_sizes(said["needs_data"], masks), *data.about_loops(said["loops_ended"])):
+        note(line)
+    return said
 
 
 class Failed(CoopsimError):  # noqa: N818 (of the script, not of ours)

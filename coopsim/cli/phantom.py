@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import files, renamed, text
-from coopsim.cli import phantom_data as data
 from coopsim.cli import phantom_gate
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import profiles
 from coopsim.progress import note
-from coopsim.script import margin
+from coopsim.script import data, margin
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:

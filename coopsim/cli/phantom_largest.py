@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopsim.cli import phantom_ranks
-from coopsim.cli.phantom_data import kept
 from coopsim.progress import note
 from coopsim.script import margin
+from coopsim.script.data import kept
 from coopsim.text import human
 from coopsim.types import CoopsimError
 

@@ -9,9 +9,7 @@ from coopsim.observe.data.known import CONSTANTS, LIFT
 from coopsim.observe.data.sizes import INDEX
 from coopsim.observe.interpose.library import Description
 
-FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS, CONSTANT, COUNTS, LIFTS = (
-    1 << i for i in range(9)
-)
+FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS, CONSTANT, COUNTS, LIFTS = (1 << i for i in range(9))
 
 #: Namespaces of collectives. NCCL does the work, and the stand-in NCCL knows how long it takes.
 COLLECTIVES = ("c10d::", "_c10d_functional::")

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
 
-
 COUNT = 0  #: of `answering`
 
 

@@ -87,20 +87,21 @@ class Report:
     """A run. Peaks are of the caching allocator, in bytes; `peak_device_bytes` is all memory taken of the card.
 
     `outcome` is "oom" if memory ran out and the script failed, or caught that and took no optimizer step afterwards.
-    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have: `masks` says what
-    share of the elements they keep ("all", "half", "none"), `other_masks` holds the figures with the other bound, if it
-    was run. `loops_ended` are loops that wait for a value of the device, and were ended. `graph_breaks` are where torch.compile's graphs end. Peaks of the first step are those until its end, steady ones those of the last
-    step; None before there is one. `processes` is how many processes of the script used the GPU; the figures are those
-    of the one that reserved most. `smallest_memory_bytes` is the smallest card's memory, context included, found by
-    `fit_runs` runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per
-    machine of `cards_per_node` cards, `ranks` holds a report of each rank that was run, and the other fields are those
-    of one of them: of those that ran out of memory, or else of all, the one that reserved most. `nccl_bytes` is an
-    estimate of what NCCL allocated. `managed_bytes` is the peak of managed memory, which migrates between host and card
-    and is in no other figure. `memory_fraction` is the fraction of the card to which the script limits PyTorch's
-    allocator; None: all of it. `peak_by_kind` breaks down the peak of allocated memory (kinds.py). `pipeline` is the
-    number of ranks of the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run
-    because they are taken to be like this one, `between` the ranks that were not run and lie between this one and the
-    next that was, which differs.
+    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have: `masks` says
+    what share of the elements they keep ("all", "half", "none"), `other_masks` holds the figures with the other bound,
+    if it was run. `loops_ended` are loops that wait for a value of the device, and were ended. `graph_breaks` are where
+    torch.compile's graphs end. Peaks of the first step are those until its end, steady ones those of the last step;
+    None before there is one. `processes` is how many processes of the script used the GPU; the figures are those of the
+    one that reserved most. `smallest_memory_bytes` is the smallest card's memory, context included, found by `fit_runs`
+    runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per machine of
+    `cards_per_node` cards, `ranks` holds a report of each rank that was run, and the other fields are those of one of
+    them: of those that ran out of memory, or else of all, the one that reserved most. `nccl_bytes` is an estimate of
+    what NCCL allocated. `managed_bytes` is the peak of managed memory, which migrates between host and card and is in
+    no other figure. `memory_fraction` is the fraction of the card to which the script limits PyTorch's allocator; None:
+    all of it. `peak_by_kind` breaks down the peak of allocated memory (kinds.py). `pipeline` is the number of ranks of
+    the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run because they are
+    taken to be like this one, `between` the ranks that were not run and lie between this one and the next that was,
+    which differs.
     """
 
     command: list[str]

@@ -45,11 +45,11 @@ def run(
     except _DependsOnDataError as e:
         if script.masks:
             raise
-        start.say(script, f"{e}; running it again with masks that keep nothing")
         try:
             report = _run(replace(script, masks=LOWER), snapshot, requests, running)
         except CaptureError:
             raise e from None
+        start.say(script, f"with masks that keep all of their elements the script fails, and was run again: {e}")
         return replace(report, other_masks=Bound("all", failure=str(e)))
 
 
@@ -102,8 +102,9 @@ def _start(script: Script, task: Task, running: Running) -> tuple[world.World | 
 def guests(script: Script) -> list[dict[str, Any]]:
     """Run a script to its end, as one program, on the phantom GPU or this machine's own devices.
 
-    Return the guest's report of each process that it was in, with `needs_data` and `loops_ended` as in Report. Raises CaptureError if the script failed and no guest has
-    reported that (`failed`), and if it is a launcher, whose ranks are not started.
+    Return the guest's report of each process that it was in, with `needs_data` and `loops_ended` as in Report. Raises
+    CaptureError if the script failed and no guest has reported that (`failed`), and if it is a launcher, whose ranks
+    are not started.
     """
     task = Task(script.card, script.precision, traceback=script.traceback, guest=script.guest, told=script.told)
     task = replace(task, explains=False, masks=script.masks)

@@ -23,7 +23,7 @@ _TORCH = "/torch/"
 
 
 class NeverEndsError(SystemExit):
-    """A loop waits for a number that nobody computes: the script ends, with exit code 2."""
+    """Raised where a loop waits for a number that nobody computes; ends the script with exit code 2."""
 
 
 class Decisions:
@@ -35,13 +35,13 @@ class Decisions:
         self.endless = ""
 
     def step_ended(self) -> None:
-        """An optimizer has stepped: what is read again belongs to another step."""
+        """Forget the rounds so far: an optimizer has stepped."""
         self._rounds.clear()
 
     def truth(self, there: bool, *, maybe: bool, assumed: bool) -> bool:
-        """What is answered in place of `there`.
+        """Return the answer to a script that reads `there`, a truth value of which nothing is known.
 
-        maybe: it says whether anything in a mask is true. assumed: it follows from what is assumed of masks.
+        `maybe`: it says whether anything in a mask is true. `assumed`: it follows from what is assumed of masks.
         """
         frame = _reader()
         use = syntax.use(frame) if frame is not None else None
@@ -63,7 +63,7 @@ class Decisions:
         return answer ^ self._is_over(frame, use)
 
     def number(self) -> None:
-        """A number is read. Raises NeverEndsError if a loop waits for it, and has for too long."""
+        """Note that an unknown number is read. Raises NeverEndsError if a loop has waited for it for too long."""
         frame = _reader()
         use = syntax.use(frame) if frame is not None else None
         if frame is None or use is None or not self._is_over(frame, use):
@@ -77,7 +77,7 @@ class Decisions:
         raise NeverEndsError(2)
 
     def _by_caller(self, frame: FrameType, there: bool) -> bool:
-        """A function of the script's reads it, and its caller may go on as it says."""
+        """Return the answer where a function reads a value for a loop of its caller."""
         caller = frame
         while not syntax.in_loop(caller) and caller.f_back is not None:
             caller = caller.f_back
@@ -87,7 +87,7 @@ class Decisions:
         return there
 
     def _is_over(self, frame: FrameType, use: syntax.Use, *, alone: bool = True) -> bool:
-        """Has a loop waited for long enough?"""
+        """Count a round, and return whether the loop has waited for long enough."""
         if not use.line:
             return False
         key = frame.f_code.co_filename, use.line
@@ -101,7 +101,7 @@ class Decisions:
 
 
 def _reader() -> FrameType | None:
-    """Whoever reads: neither we nor PyTorch."""
+    """Return the frame that reads: the innermost that is neither coopsim's nor PyTorch's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _TORCH in frame.f_code.co_filename):
         frame = frame.f_back

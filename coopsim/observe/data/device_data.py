@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from coopsim.observe.data.decisions import Decisions
-from coopsim.observe.data.known import ASSUMED, CONSTANTS, Known
+from coopsim.observe.data.known import ASSUMED, Known
 from coopsim.observe.data.masks import Masks
 from coopsim.observe.data.shares import BEGIN, Shares
 from coopsim.observe.data.sizes import UNTAGGED, Sizes
@@ -46,7 +46,7 @@ class DeviceData:
 
     @contextmanager
     def asked(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Inside, an op is called, with the keyword arguments that are given."""
+        """Answer the reads of an op that is called within the context, with the keyword arguments that this gives."""
         name = func._schema.name
         if name in _CHECKS:
             with self._passed(func, args, kwargs) as given:
@@ -57,10 +57,10 @@ class DeviceData:
             self.sizes[str(func), self._place(), size.by] += 1
         if name in _COPIES and _gives_to_host(name, args):
             self._shares.spread(args[0] if name == "aten::_to_copy" else args[1])
-        if size is None or not size.count:
+        if size is None or not size.counted:
             yield kwargs
             return
-        with self._control.answering(COUNT, size.count, size.times):
+        with self._control.answering(COUNT, size.counted, size.times):
             yield kwargs
 
     @contextmanager
@@ -72,12 +72,12 @@ class DeviceData:
             size = self._sizes.total(args[0])
             if size.by:
                 self.sizes[str(func), self._place(), size.by] += 1
-            kwargs = kwargs | ({"output_size": size.count} if size.count else {})
+            kwargs = kwargs | ({"output_size": size.counted} if size.counted else {})
         with self._control.answering(1, 1):
             yield kwargs
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> Any:
-        """An op has run, and made the storages later than `newest`. What it gives to the program."""
+        """Follow an op that has run and made the storages with serials above `newest`; return what the program gets."""
         self.known.after(func, args, kwargs, out, newest)
         self._shares.after(func, args, kwargs, out)
         if func._schema.name == _READ and args[0].is_cuda:
@@ -87,7 +87,7 @@ class DeviceData:
         return out
 
     def _read(self, func: Any, tensor: torch.Tensor, out: Any) -> Any:
-        """A value of the device's goes to the host."""
+        """Return the value of the device that the host gets."""
         known = self.known.has(tensor)
         assumed = known and bool(self.known.rests_on(tensor) & ASSUMED)
         if known and not assumed:
@@ -119,5 +119,5 @@ def _gives_to_host(name: str, args: Any) -> bool:
 
 
 def _looks(func: Any) -> bool:
-    """Does an op give data to the host?"""
+    """Return whether an op may give data to the host."""
     return torch.Tag.data_dependent_output in func.tags or func._schema.name in _COPIES

@@ -47,17 +47,17 @@ class Known:
         self._control = Control()
 
     def has(self, tensor: torch.Tensor) -> bool:
-        """Are its values those that a card would have, as far as is assumed?"""
+        """Return whether the tensor's values are those that a card would have, as far as is assumed."""
         storage = self._ledger.of(tensor)
         return storage is not None and storage in self._rests_on
 
     def rests_on(self, tensor: torch.Tensor) -> int:
-        """What the values of a tensor that is known rest on."""
+        """Return what the values of a known tensor rest on: ASSUMED, FROM_HOST, both, or 0 for neither."""
         storage = self._ledger.of(tensor)
         return self._rests_on.get(storage, 0) if storage is not None else 0
 
     def write(self, tensor: torch.Tensor, values: torch.Tensor, rests_on: int) -> None:
-        """These are a tensor's values from here on. It is the whole of its storage."""
+        """Make these a tensor's values, if it is small, and the whole of its storage."""
         if values.numel() <= _MOST and _is_whole(tensor):
             laid_out = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
             laid_out.copy_(values.reshape(tensor.shape))
@@ -65,7 +65,7 @@ class Known:
             self._set(tensor, rests_on)
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> None:
-        """An op has run. Storages later than `newest` are its own."""
+        """Follow an op that has run and made the storages with serials above `newest`: compute its results if they are known."""
         name = func._schema.name
         begins = name in CONSTANTS
         if (name in _COPIES or name == LIFT) and self._came_from_host(name, args, out):
@@ -91,7 +91,7 @@ class Known:
     def _changed(
         self, func: Any, args: Any, kwargs: dict[str, Any], operands: list[torch.Tensor], rests_on: int | None
     ) -> None:
-        """An op has changed what was there. rests_on: of all operands; None: some are not known."""
+        """Follow an op in place. `rests_on` is what all its operands rest on; None: some are not known."""
         named = effects.arguments(func, args, kwargs)
         changed = [t for name in effects.mutated(func, named) for t in tensors(named[name])]
         in_place = len(changed) == 1 and changed[0] is args[0]
@@ -102,7 +102,7 @@ class Known:
                 self._set(tensor, None)
 
     def _came_from_host(self, name: str, args: Any, out: Any) -> bool:
-        """Values that are copied to the device, as a whole storage."""
+        """Return whether an op has copied small integers from the host to a storage of the device, and note it."""
         source = args[1] if name == "aten::copy_" else args[0]
         if not isinstance(out, torch.Tensor) or not out.is_cuda or not isinstance(source, torch.Tensor):
             return False
@@ -141,7 +141,7 @@ class Known:
         return not tensor.is_floating_point() and not tensor.is_complex() and memory(tensor)[1] <= _MOST_BYTES
 
     def _mutate(self, func: Any, args: Any, kwargs: dict[str, Any], changed: torch.Tensor, rests_on: int) -> None:
-        """An op in place, all of whose operands are known, does the same on the host."""
+        """Do on the host what an op in place does, all of whose operands are known."""
         try:
             args, kwargs = tree_map(on_host, (args, kwargs))
             func(*args, **kwargs)
@@ -153,13 +153,18 @@ class Known:
         self._set(changed, rests_on)
 
     def _absorb(self, name: str, operands: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
-        """Some operand is not known. Does it not matter? Then the result is."""
+        """Return whether the result is known although an operand is not, as it does not matter; write it then."""
         value = _ABSORBING.get(name.removeprefix("aten::").removesuffix("_"))
         if value is None or len(operands) != 2 or len(results) != 1:
             return False
         result = results[0]
         decides = next((o for o in operands if self.has(o) and self._is_all(o, value=value)), None)
-        if decides is None or not _is_whole(result) or result.is_floating_point() or (value and result.dtype is not torch.bool):
+        if (
+            decides is None
+            or not _is_whole(result)
+            or result.is_floating_point()
+            or (value and result.dtype is not torch.bool)
+        ):
             return False
         self.write(result, torch.full(result.shape, value), self.rests_on(decides))
         return True
@@ -171,7 +176,7 @@ class Known:
         return bool(there.all() if value else not there.any())
 
     def _set(self, tensor: torch.Tensor, rests_on: int | None) -> None:
-        """None: nothing is known of it any more."""
+        """Note that a tensor's storage is known; with None, that it no longer is."""
         storage = self._ledger.of(tensor)
         if storage is None:
             return
@@ -183,12 +188,12 @@ class Known:
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
-    """Is it all of its storage, each byte once?"""
+    """Return whether a tensor is all of its storage, each byte once."""
     return tensor.numel() * tensor.element_size() == memory(tensor)[1]
 
 
 def on_host(value: Any) -> Any:
-    """The same tensor in the host's memory: the phantom's is there, too, and is copied as it lies."""
+    """Return a copy of a tensor of the device in the host's memory, with its strides; anything else as it is."""
     if isinstance(value, torch.device):
         return torch.device("cpu")
     if not isinstance(value, torch.Tensor) or not value.is_cuda:

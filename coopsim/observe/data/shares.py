@@ -62,7 +62,7 @@ BEGIN = frozenset(f"aten::{name}" for name in (*_ALONG, *_NEVER, "multinomial", 
 
 
 class Shares:
-    """Follows a program's ops; what is changed by something else is forgotten. `maybe`: is any of a mask true?"""
+    """Follows a program's ops, and knows the storages of which something is known, until another op changes them."""
 
     def __init__(self, ledger: Ledger | NativeLedger, known: Known, masks: Masks) -> None:
         self._ledger, self._known, self._masks = ledger, known, masks
@@ -71,19 +71,19 @@ class Shares:
         self._control = Control()
 
     def of(self, value: Any) -> Tag | None:
-        """What is known of how often a tensor's values occur."""
+        """Return what is known of how often a tensor's values occur; None: nothing."""
         if not self._tags or not isinstance(value, torch.Tensor) or not value.is_cuda:
             return None
         storage = self._ledger.of(value)
         return self._tags.get(storage) if storage is not None else None
 
     def maybe(self, tensor: torch.Tensor) -> bool:
-        """Does it say whether anything in a mask is true?"""
+        """Return whether a tensor says if anything in a mask is true, of which nothing is known."""
         storage = self._ledger.of(tensor) if self._maybe else None
         return storage is not None and storage in self._maybe
 
     def share(self, tensor: torch.Tensor) -> float | None:
-        """That of elements that are not zero."""
+        """Return the share of elements that are not zero; None: it is not known."""
         match self.of(tensor):
             case Truth(share):
                 return share
@@ -92,13 +92,13 @@ class Shares:
         return None
 
     def spread(self, tensor: torch.Tensor) -> None:
-        """The host is to read a router's choices: they are even."""
+        """Write even values to a router's choices, which the host is about to read."""
         tag = self.of(tensor)
         if isinstance(tag, Choice) and tag.by_router and not self._known.has(tensor):
             self._known.write(tensor, torch.arange(tensor.numel()) % tag.of + tag.low, ASSUMED)
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
-        """An op has run."""
+        """Follow an op that has run."""
         name = func._schema.name.removeprefix("aten::")
         base = name.removesuffix("_")
         operands = list(tensors([*args, *kwargs.values()]))
@@ -106,7 +106,7 @@ class Shares:
         if self._masks.even and func._schema.name in BEGIN:
             self._begin(name, func, args, kwargs, out)
         if base in _REDUCE and operands and not func._schema.is_mutable:
-            self._reduce(base, operands[0], args, kwargs, list(tensors(out)))
+            self._reduce(base, operands[0], list(tensors(out)))
         if not tagged:
             return
         tag = self._derived(base, args, kwargs, out)
@@ -137,7 +137,7 @@ class Shares:
                 self._set(results[_ALONG[name]], Choice(of, by_router=name == "topk"))
 
     def _derived(self, base: str, args: Any, kwargs: dict[str, Any], out: Any) -> Tag | None:
-        """What is known of an op's result, where something is known of its operands."""
+        """Return what is known of an op's result, as something is known of its operands."""
         first = self.of(args[0]) if args else None
         if base in _COPIES:
             source = self.of(args[1]) if base == "copy" else first
@@ -155,7 +155,7 @@ class Shares:
         if base in ("bitwise_and", "logical_and", "mul", "bitwise_or", "logical_or"):
             return self._joined(base, args)
         if base == "scatter":
-            return self._scattered(args, out)
+            return self._scattered(args)
         if isinstance(first, Choice) and len(args) > 1 and isinstance(args[1], int):
             return _moved(base, first, args[1], kwargs)
         return None
@@ -186,7 +186,7 @@ class Shares:
         return None
 
     def _joined(self, base: str, args: Any) -> Tag | None:
-        """What nothing is known of is true at most."""
+        """Return the share of a conjunction or disjunction, with the unknown as true as it can be."""
         given = [self.of(arg) for arg in args if isinstance(arg, torch.Tensor)]
         shares = [tag.share for tag in given if isinstance(tag, Truth)]
         if not shares:
@@ -195,7 +195,7 @@ class Shares:
             return Truth(min(1.0, sum(shares))) if len(shares) == len(given) else None
         return Truth(min(shares))
 
-    def _scattered(self, args: Any, out: Any) -> Tag | None:
+    def _scattered(self, args: Any) -> Tag | None:
         into, dim, index = args[:3]
         tag = self.of(index)
         if not isinstance(tag, Choice) or not into.dim():
@@ -203,9 +203,7 @@ class Shares:
         rows = into.numel() // into.shape[dim]
         return Truth(min(1.0, index.numel() / rows / tag.of)) if rows else None
 
-    def _reduce(
-        self, base: str, x: torch.Tensor, args: Any, kwargs: dict[str, Any], results: list[torch.Tensor]
-    ) -> None:
+    def _reduce(self, base: str, x: torch.Tensor, results: list[torch.Tensor]) -> None:
         tag = self.of(x)
         if len(results) != 1 or self._known.has(x) or not x.numel():
             return
@@ -262,7 +260,7 @@ def _moved(base: str, tag: Choice, by: int, kwargs: dict[str, Any]) -> Tag | Non
 
 
 def _even(total: int, over: int, size: int) -> torch.Tensor:
-    """A total over the first of `size` counts, as even as it can be."""
+    """Return `size` counts, the first `over` of which are as even as their total allows, and the others 0."""
     counts = torch.zeros(size, dtype=torch.long)
     counts[:over] = total // over
     counts[: total % over] += 1

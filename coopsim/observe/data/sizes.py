@@ -21,20 +21,20 @@ _MASKS = (torch.bool, torch.uint8)
 class Size(NamedTuple):
     """What an op counts, and how often the host reads it. `by`: how that is known; "" if it is certain."""
 
-    count: int
+    counted: int
     by: str = ""
     times: int = 1
 
 
 class Sizes:
-    """Says what ops count."""
+    """Predicts what ops count on the device. `has_read`: whether the host has read data of which nothing is known."""
 
     def __init__(self, known: Known, shares: Shares, masks: Masks) -> None:
         self._known, self._shares, self._masks = known, shares, masks
         self.has_read = False  #: has the host read data that nobody knows?
         self._rules: dict[str, Callable[[Any, dict[str, Any]], Size | None]] = {
             "aten::nonzero": lambda args, _: self.of(args[0]),
-            "aten::masked_select": lambda args, _: self.of(args[1], torch.broadcast_shapes(*(t.shape for t in args[:2]))),
+            "aten::masked_select": lambda args, _: self.of(args[1], _broadcast(args[0], args[1])),
             "aten::_unique": self._unique,
             "aten::_unique2": self._unique,
             "aten::unique_consecutive": self._unique,
@@ -47,7 +47,7 @@ class Sizes:
         }
 
     def counted(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Size | None:
-        """What an op will count; None: it does not, or not on the device."""
+        """Return what an op will count; None: nothing, or not on the device."""
         name = func._schema.name
         first = args[0] if args else None
         if not isinstance(first, torch.Tensor) or not first.is_cuda:
@@ -58,7 +58,7 @@ class Sizes:
         return rule(args, kwargs) if rule is not None else None
 
     def of(self, mask: torch.Tensor, shape: torch.Size | None = None) -> Size:
-        """How many elements of a mask are not zero, once it has that shape."""
+        """Return how many elements of a mask, broadcast to `shape`, are not zero."""
         shape = mask.shape if shape is None else shape
         if self._known.has(mask):
             count = int(torch.count_nonzero(on_host(mask).expand(shape)))
@@ -69,7 +69,7 @@ class Sizes:
         return self._unknown(n) if share is None else Size(_part(share, n), "even")
 
     def total(self, repeats: torch.Tensor) -> Size:
-        """Of numbers of repetitions. Where nothing is known of them they are 1, or 0 if masks keep nothing."""
+        """Return the sum of repetitions. Where nothing is known of them they are 1, or 0 if masks keep nothing."""
         total = int(on_host(repeats).sum())
         return Size(total) if total > 0 or self._known.has(repeats) else self._unknown(repeats.numel())
 
@@ -92,7 +92,7 @@ class Sizes:
         return self._unknown(n)
 
     def _bincount(self, args: Any, kwargs: dict[str, Any]) -> Size | None:
-        """It reads the smallest value, then the largest."""
+        """Return the answer to bincount, which reads the smallest value, then the largest."""
         x, tag = args[0], self._shares.of(args[0])
         least = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
         if self._known.has(x) or not x.numel():
@@ -100,10 +100,10 @@ class Sizes:
         if isinstance(tag, Choice):
             return Size(tag.low + tag.of - 1, "even", times=2)
         found = self._unknown(x.numel())
-        return found if least else found._replace(count=max(found.count - 1, 0), times=2)
+        return found if least else found._replace(counted=max(found.counted - 1, 0), times=2)
 
     def _index(self, args: Any) -> Size | None:
-        """Of x[mask], or x[mask] = values: if the size of what goes with it is known, the mask keeps as many."""
+        """Return the size for x[mask] or x[mask] = values: that of what goes with the mask, if there is something."""
         x, indices = args[:2]
         masks = [index for index in indices if index is not None and index.dtype in _MASKS and index.is_cuda]
         if not masks:
@@ -112,16 +112,16 @@ class Sizes:
         fixed = self._beside(indices) or (self._assigned(x, indices, values) if values is not None else None)
         if fixed is not None:
             return Size(fixed, times=len(masks))
-        found = min((self.of(mask) for mask in masks), key=lambda size: size.count)
+        found = min((self.of(mask) for mask in masks), key=lambda size: size.counted)
         return found._replace(times=len(masks))
 
     def _beside(self, indices: Any) -> int | None:
-        """The length of index tensors that go with a mask."""
+        """Return the length of index tensors that go with a mask."""
         others = [i for i in indices if i is not None and i.dtype not in _MASKS and i.dim() and i.shape[-1] != 1]
         return others[0].shape[-1] if others else None
 
     def _assigned(self, x: torch.Tensor, indices: Any, values: torch.Tensor) -> int | None:
-        """As many as there are values, if they are not one for all."""
+        """Return how many values are assigned; None: they are broadcast."""
         spans = [0 if i is None else i.dim() if i.dtype in _MASKS else 1 for i in indices]
         at = [number for number, span in enumerate(spans) if span]
         together = at[-1] - at[0] + 1 == len(at)
@@ -135,3 +135,7 @@ class Sizes:
 
 def _part(share: float, n: int) -> int:
     return math.ceil(share * n - 1e-9)
+
+
+def _broadcast(one: torch.Tensor, other: torch.Tensor) -> torch.Size:
+    return torch.broadcast_shapes(one.shape, other.shape)  # type: ignore[no-untyped-call, no-any-return]

@@ -1,6 +1,8 @@
 """What a script decides by a value that it reads: the statement that the reading line is of, and the loop around it."""
 
 import ast
+import dis
+import itertools
 import linecache
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +12,7 @@ from typing import Literal
 Kind = Literal["while", "raise", "exit", "guard", "assert", "other"]
 _Loop = ast.While | ast.For | ast.AsyncFor
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+_JUMPS = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")  #: instructions that ask for a truth value
 _ENDLESS = ("count", "cycle", "repeat")  #: of itertools
 
 
@@ -29,22 +32,28 @@ class Use:
 
 
 def use(frame: FrameType) -> Use | None:
-    """What the line that a frame is at does with a value that it reads there; None: nothing that is understood."""
-    code = frame.f_code
-    return _use(code, frame.f_lineno, _columns(code, frame.f_lasti))
+    """Return what a frame's line does with the value that it reads, or None if that is not understood."""
+    return _use(frame.f_code, *_place(frame))
 
 
 def in_loop(frame: FrameType) -> bool:
-    """Is the line that a frame is at in a loop of its function?"""
-    columns = _columns(frame.f_code, frame.f_lasti)
-    return any(isinstance(node, _Loop) for node in _path(frame.f_code.co_filename, frame.f_lineno, columns))
+    """Return whether the line that a frame is at is in a loop of its function."""
+    return any(isinstance(node, _Loop) for node in _path(frame.f_code.co_filename, *_place(frame)))
 
 
-def _columns(code: CodeType, instruction: int) -> tuple[int, int] | None:
-    for i, (_, _, start, end) in enumerate(code.co_positions()):
-        if i == instruction // 2:
-            return (start, end) if start is not None and end is not None else None
-    return None
+def _place(frame: FrameType) -> tuple[int, tuple[int, int] | None]:
+    """Return the line and the columns of the expression whose value is read.
+
+    A jump has the place of the whole test; what is before it made the value.
+    """
+    code, at = frame.f_code, frame.f_lasti // 2
+    if dis.opname[code.co_code[2 * at]].startswith(_JUMPS):
+        at -= 1
+        while at and dis.opname[code.co_code[2 * at]] == "EXTENDED_ARG":
+            at -= 1
+    line, _, start, end = next(itertools.islice(code.co_positions(), at, None))
+    columns = (start, end) if start is not None and end is not None else None
+    return line or frame.f_lineno, columns
 
 
 @cache
@@ -76,7 +85,7 @@ def _use(code: CodeType, line: int, columns: tuple[int, int] | None) -> Use | No
 
 @cache
 def _path(filename: str, line: int, columns: tuple[int, int] | None) -> tuple[ast.stmt, ...]:
-    """The statements around a place, the outermost first, from the innermost function on."""
+    """Return the statements around a place, the outermost first, from the innermost function on."""
     tree = _parsed(filename)
     found: list[ast.stmt] = []
     body: list[ast.stmt] = tree.body if tree is not None else []
@@ -98,7 +107,7 @@ def _holds(node: ast.stmt, line: int, columns: tuple[int, int] | None) -> bool:
 
 
 def _inner(node: ast.stmt) -> list[ast.stmt]:
-    """The statements that another holds itself."""
+    """Return the statements that another holds itself."""
     parts = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
     bodies = (getattr(part, name, None) for part in parts for name in ("body", "orelse", "finalbody"))
     return [inner for body in bodies if isinstance(body, list) for inner in body]
@@ -117,7 +126,7 @@ def _covers(node: ast.expr, line: int) -> bool:
 
 
 def _negated(test: ast.expr, line: int, columns: tuple[int, int] | None) -> bool:
-    """How many times a test negates the value that is read in it: odd?"""
+    """Return whether a test negates the value that is read in it an odd number of times."""
     odd, at = False, [(test, False)]
     for node, negated in at:  # grows
         if (node.lineno, (node.col_offset, node.end_col_offset)) == (line, columns):
@@ -130,7 +139,7 @@ def _negated(test: ast.expr, line: int, columns: tuple[int, int] | None) -> bool
 
 
 def _may_be_endless(loop: _Loop) -> bool:
-    """`for` ends by itself, but over counters."""
+    """Return whether a loop does not end by itself: any `while`, and `for` over endless iterators."""
     if isinstance(loop, ast.While):
         return True
     called = loop.iter.func if isinstance(loop.iter, ast.Call) else None
@@ -138,13 +147,13 @@ def _may_be_endless(loop: _Loop) -> bool:
 
 
 def _leaving(loop: _Loop) -> list[ast.If]:
-    """The `if`s in a loop that leave it."""
+    """Return the `if`s in a loop that leave it."""
     ifs = (node for node in ast.walk(loop) if isinstance(node, ast.If))
     return [node for node in ifs if isinstance(node.body[-1], ast.Break | ast.Return | ast.Raise)]
 
 
 def _alone(loop: _Loop, leaving: ast.If | None) -> bool:
-    """Is there nothing else that ends it? Of `a and b`, the other may."""
+    """Return whether nothing else ends a loop. Of `a and b`, the other may."""
     test = leaving.test if leaving is not None else getattr(loop, "test", None)
     if test is None or any(isinstance(node, ast.BoolOp) for node in ast.walk(test)):
         return False

@@ -1,22 +1,20 @@
 """What a report says of sizes and loops that depend on data, which the phantom GPU does not have."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coopsim.script.report import Bound, Report
 from coopsim.text import human
-
-if TYPE_CHECKING:
-    from coopsim.script import Bound, Report
 
 _KEPT = {"all": "all of their elements", "half": "half of their elements", "none": "nothing"}
 
 
-def kept(report: "Report") -> str:
+def kept(report: Report) -> str:
     """Return what masks keep in a run, in words."""
     return _KEPT[report.masks] + (", an upper bound" if report.masks == "all" else "")
 
 
-def rows(report: "Report") -> list[tuple[str, str]]:
+def rows(report: Report) -> list[tuple[str, str]]:
     """Return the lines of a report that say what masks keep, and what the script takes with the other bound."""
     if not report.depends_on_masks and report.other_masks is None:
         return []
@@ -26,7 +24,7 @@ def rows(report: "Report") -> list[tuple[str, str]]:
     return found
 
 
-def other(bound: "Bound") -> str:
+def other(bound: Bound) -> str:
     """Return what a script takes if masks keep another share."""
     if bound.failure:
         return f"if they keep {_KEPT[bound.masks]}, the script fails: {bound.failure}"
@@ -37,7 +35,7 @@ def other(bound: "Bound") -> str:
     return f"if they keep {_KEPT[bound.masks]}: {peaks} at the peaks, and {ends}"
 
 
-def cautions(report: "Report") -> list[str]:
+def cautions(report: Report) -> list[str]:
     """Return a line for each op that takes a size from data, and for each loop that was ended."""
     return about_sizes(report.needs_data, report.masks) + about_loops(report.loops_ended)
 
