@@ -97,9 +97,9 @@ def test_both_bounds_are_said(tmp_path: Path) -> None:
     (tmp_path / "all.py").write_text(MESSAGES.replace("SELECT", "edges[:, torch.arange(E, device='cuda')]"))
     masked, numbered = watched(tmp_path / "masked.py"), watched(tmp_path / "all.py")
     assert (numbered["needs_data"], numbered["other_masks"]) == ([], None)
-    # Each layer keeps its messages and both ends of the edges; the backward pass makes two more of messages.
-    least, message = 3 * EDGES * (64 * 4 + 2 * 8), EDGES * 64 * 4
-    assert least < numbered["peak_allocated_bytes"] < least + 3 * message
+    # Each layer keeps its messages and both ends of the edges; the backward pass makes two or three more of messages.
+    least, message, nodes = 3 * EDGES * (64 * 4 + 2 * 8), EDGES * 64 * 4, 5_000 * 64 * 4
+    assert least < numbered["peak_allocated_bytes"] < least + 3 * message + 12 * nodes
     assert masked["peak_allocated_bytes"] == pytest.approx(numbered["peak_allocated_bytes"], abs=MIB)
     low = masked["other_masks"]
     assert (low["masks"], low["outcome"], low["failure"]) == ("none", "ok", "")

@@ -54,9 +54,9 @@ class Decisions:
             answer = use.negated
         elif use.kind == "assert":
             answer = not use.negated
-        elif use.kind == "exit" and (maybe or assumed):
+        elif (use.kind == "break" and (maybe or assumed)) or (use.kind == "exit" and maybe):
             answer = use.negated
-        elif use.kind == "while" and (maybe or assumed):
+        elif use.kind == "while" and maybe:
             answer = not use.negated
         elif use.kind == "guard" and maybe:
             answer = True

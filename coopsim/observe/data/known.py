@@ -65,7 +65,10 @@ class Known:
             self._set(tensor, rests_on)
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> None:
-        """Follow an op that has run and made the storages with serials above `newest`: compute its results if they are known."""
+        """Follow an op that has run, and compute its results if they are known.
+
+        Storages with serials above `newest` are those that it has made.
+        """
         name = func._schema.name
         begins = name in CONSTANTS
         if (name in _COPIES or name == LIFT) and self._came_from_host(name, args, out):

@@ -228,7 +228,9 @@ class Shares:
             self._known.write(result, _even(round(share * x.numel()), n, n), ASSUMED)
 
     def _any_or_all(self, base: str, x: torch.Tensor, share: float, result: torch.Tensor, *, certain: bool) -> None:
-        if certain:
+        if certain and result.dim():
+            self._set(result, Truth(min(1.0, share * x.numel() / result.numel()) if base == "any" else share))
+        elif certain:
             value = share * x.numel() >= result.numel() if base == "any" else share == 1
             self._known.write(result, torch.full(result.shape, value), ASSUMED)
         elif result.dim() == 0:

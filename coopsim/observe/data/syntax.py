@@ -9,7 +9,7 @@ from functools import cache
 from types import CodeType, FrameType
 from typing import Literal
 
-Kind = Literal["while", "raise", "exit", "guard", "assert", "other"]
+Kind = Literal["while", "raise", "break", "exit", "guard", "assert", "other"]
 _Loop = ast.While | ast.For | ast.AsyncFor
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _JUMPS = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")  #: instructions that ask for a truth value
@@ -69,9 +69,13 @@ def _use(code: CodeType, line: int, columns: tuple[int, int] | None) -> Use | No
         negated, leaves = _negated(statement.test, line, columns), statement.body[-1]
         if isinstance(leaves, ast.Raise):
             return Use("raise", negated)
-        if isinstance(leaves, ast.Break | ast.Return) and loop is not None and _may_be_endless(loop):
-            return Use("exit", negated, loop.lineno, _alone(loop, statement))
-        return Use("exit" if isinstance(leaves, ast.Break | ast.Return | ast.Continue) else "guard", negated)
+        kind: Kind = "guard"
+        if isinstance(leaves, ast.Break | ast.Return | ast.Continue):
+            kind = "break" if isinstance(leaves, ast.Break) else "exit"
+        ends = isinstance(leaves, ast.Break | ast.Return) and loop is not None and _may_be_endless(loop)
+        if ends and loop is not None:
+            return Use(kind, negated, loop.lineno, _alone(loop, statement))
+        return Use(kind, negated)
     if isinstance(statement, ast.Assert):
         return Use("assert", _negated(statement.test, line, columns))
     if isinstance(statement, ast.Assign) and loop is not None and _may_be_endless(loop):

@@ -61,7 +61,7 @@ for _ in range(1500):
 ended("for", n)
 
 assert rounds == {
-    "while not all": 500,
+    "while not all": 501,
     "while True": 501,
     "by a name": 501,
     "count": 501,
