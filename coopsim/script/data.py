@@ -57,6 +57,6 @@ def about_loops(loops: Sequence[dict[str, Any]]) -> list[str]:
     """Return a line for each loop that was ended."""
     return [
         f"caution: the loop at {loop['place']} waits for a value that only a card computes; it was ended after "
-        f"{loop['rounds']} rounds" + (f", {loop['times']} times" if loop["times"] > 1 else "")
+        f"{loop['iterations']} iterations" + (f", {loop['times']} times" if loop["times"] > 1 else "")
         for loop in loops
     ]

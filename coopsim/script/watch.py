@@ -150,8 +150,8 @@ class Watch:
                 for (op, place, by), calls in self._data.sizes.most_common()
             ],
             "loops_ended": [
-                {"place": f"{file}:{line}", "rounds": rounds, "times": times}
-                for (file, line, rounds), times in self._data.decisions.ended.most_common()
+                {"place": f"{file}:{line}", "iterations": iterations, "times": times}
+                for (file, line, iterations), times in self._data.decisions.ended.most_common()
             ],
             "last_value_read": self._data.last_value,
             "watched_by_mode": self._recorder.active,

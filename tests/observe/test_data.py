@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coopsim import trace
-from tests.observe.test_unchanged import HERE, KINDS, PLAIN, plain, watched
+from tests.observe.runs import HERE, KINDS, PLAIN, plain, watched
 
 MIB = 1 << 20
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
@@ -115,7 +115,7 @@ def test_experts_get_even_shares() -> None:
 def test_loops_that_wait_for_data_end(tmp_path: Path) -> None:
     report = watched(HERE / "loops.py")
     assert report["steps"] == 700
-    assert {loop["rounds"] for loop in report["loops_ended"]} == {500}
+    assert {loop["iterations"] for loop in report["loops_ended"]} == {500}
     assert len(report["loops_ended"]) == 5
     file = tmp_path / "solve.py"
     file.write_text(

@@ -1,4 +1,4 @@
-"""What a script decides by a value that it reads."""
+"""How a script branches on a value that it reads."""
 
 import itertools
 import sys

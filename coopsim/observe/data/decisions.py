@@ -1,11 +1,11 @@
-"""Truth values that a script reads from the device and decides by, though nobody has computed them.
+"""Truth values that a script reads from the device to branch on, though nobody has computed them.
 
 They read as zeros, but where more is known of what they stand for:
 
 - Of what would raise an error, or fail an assertion, nothing does: a run that goes well is looked at.
 - Whether anything in a mask is true is answered so that the script goes on, and does what it does for some: `if
   mask.any():` holds, `if (token == end).any(): break` does not.
-- A loop that waits for the value (`while not done.all():`) would never end. After SHORT rounds without a step of an
+- A loop that waits for the value (`while not done.all():`) would never end. After SHORT iterations without a step of an
   optimizer it gets the other answer; after LONG, if something else may end it. Of a number nobody knows which would
   end the loop, so the script is stopped.
 """
@@ -30,13 +30,13 @@ class Decisions:
     """`ended` counts the loops that got the other answer, by their line. `endless` says why the script was stopped."""
 
     def __init__(self) -> None:
-        self._rounds: Counter[tuple[str, int]] = Counter()
+        self._iterations: Counter[tuple[str, int]] = Counter()
         self.ended: Counter[tuple[str, int, int]] = Counter()
         self.endless = ""
 
     def step_ended(self) -> None:
-        """Forget the rounds so far: an optimizer has stepped."""
-        self._rounds.clear()
+        """Forget the iterations so far: an optimizer has stepped."""
+        self._iterations.clear()
 
     def truth(self, there: bool, *, maybe: bool, assumed: bool) -> bool:
         """Return the answer to a script that reads `there`, a truth value of which nothing is known.
@@ -68,10 +68,10 @@ class Decisions:
         use = syntax.use(frame) if frame is not None else None
         if frame is None or use is None or not self._is_over(frame, use):
             return
-        place, line, rounds = next(reversed(self.ended))
+        place, line, iterations = next(reversed(self.ended))
         self.ended.clear()
         self.endless = (
-            f"{place}:{line}: this loop waits for a number that only a card computes: it has read it {rounds} times "
+            f"{place}:{line}: this loop waits for a number that only a card computes: it has read it {iterations} times "
             "without a step of an optimizer, and would never end"
         )
         raise NeverEndsError(2)
@@ -87,15 +87,15 @@ class Decisions:
         return there
 
     def _is_over(self, frame: FrameType, use: syntax.Use, *, alone: bool = True) -> bool:
-        """Count a round, and return whether the loop has waited for long enough."""
+        """Count an iteration, and return whether the loop has waited for long enough."""
         if not use.line:
             return False
         key = frame.f_code.co_filename, use.line
         limit = SHORT if use.alone and alone else LONG
-        self._rounds[key] += 1
-        if self._rounds[key] <= limit:
+        self._iterations[key] += 1
+        if self._iterations[key] <= limit:
             return False
-        del self._rounds[key]
+        del self._iterations[key]
         self.ended[Path(key[0]).name, use.line, limit] += 1
         return True
 

@@ -1,7 +1,7 @@
 """How often values occur that no kernel has computed: what a router chooses, and masks that are made of that.
 
 An index that `topk`, `argmax`, `multinomial` and the like give is one of so many, each as often as any other. So a
-comparison with one of them is true for its share, and so is a column of a one-hot mask, or of a scatter. Sums and
+comparison with one of them is true for its share, and so is a column of a one-hot mask, or of `scatter`. Sums and
 `bincount` of these are counts, which are written to the device's memory, as even as they can be.
 """
 
@@ -56,6 +56,7 @@ _NEVER = ("isnan", "isinf")  #: true of no data of a run that is well
 _COPIES = frozenset(
     ("_to_copy", "clone", "index", "index_select", "repeat", "flip", "roll", "copy", "gather", "take", "view_copy")
 )
+_PUTS = (torch.ops.aten.scatter, torch.ops.aten.scatter_)
 _COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _REDUCE = frozenset(("sum", "count_nonzero", "any", "all", "max", "min", "bincount", "histc"))
 BEGIN = frozenset(f"aten::{name}" for name in (*_ALONG, *_NEVER, "multinomial", "randint", "randperm", "any"))
@@ -109,7 +110,7 @@ class Shares:
             self._reduce(base, operands[0], list(tensors(out)))
         if not tagged:
             return
-        tag = self._derived(base, args, kwargs, out)
+        tag = self._derived(func, base, args, kwargs, out)
         if func._schema.is_mutable:
             named = effects.arguments(func, args, kwargs)
             for argument in effects.mutated(func, named):
@@ -136,7 +137,7 @@ class Shares:
                 of = x.numel() if dim is None else x.shape[dim]
                 self._set(results[_ALONG[name]], Choice(of, by_router=name == "topk"))
 
-    def _derived(self, base: str, args: Any, kwargs: dict[str, Any], out: Any) -> Tag | None:
+    def _derived(self, func: Any, base: str, args: Any, kwargs: dict[str, Any], out: Any) -> Tag | None:
         """Return what is known of an op's result, as something is known of its operands."""
         first = self.of(args[0]) if args else None
         if base in _COPIES:
@@ -154,8 +155,8 @@ class Shares:
             return Truth(1 - first.share)
         if base in ("bitwise_and", "logical_and", "mul", "bitwise_or", "logical_or"):
             return self._joined(base, args)
-        if base == "scatter":
-            return self._scattered(args)
+        if func.overloadpacket in _PUTS:
+            return self._put(args)
         if isinstance(first, Choice) and len(args) > 1 and isinstance(args[1], int):
             return _moved(base, first, args[1], kwargs)
         return None
@@ -195,7 +196,7 @@ class Shares:
             return Truth(min(1.0, sum(shares))) if len(shares) == len(given) else None
         return Truth(min(shares))
 
-    def _scattered(self, args: Any) -> Tag | None:
+    def _put(self, args: Any) -> Tag | None:
         into, dim, index = args[:3]
         tag = self.of(index)
         if not isinstance(tag, Choice) or not into.dim():

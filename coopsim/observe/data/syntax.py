@@ -1,4 +1,4 @@
-"""What a script decides by a value that it reads: the statement that the reading line is of, and the loop around it."""
+"""How a script branches on a value that it reads: the statement that the reading line is of, and the loop around it."""
 
 import ast
 import dis
