@@ -71,8 +71,8 @@ class Decisions:
         place, line, iterations = next(reversed(self.ended))
         self.ended.clear()
         self.endless = (
-            f"{place}:{line}: this loop waits for a number that only a card computes: it has read it {iterations} times "
-            "without a step of an optimizer, and would never end"
+            f"{place}:{line}: this loop waits for a number that only a card computes: it has read it {iterations} "
+            "times without a step of an optimizer, and would never end"
         )
         raise NeverEndsError(2)
 

@@ -1,8 +1,8 @@
 """How often values occur that no kernel has computed: what a router chooses, and masks that are made of that.
 
 An index that `topk`, `argmax`, `multinomial` and the like give is one of so many, each as often as any other. So a
-comparison with one of them is true for its share, and so is a column of a one-hot mask, or of `scatter`. Sums and
-`bincount` of these are counts, which are written to the device's memory, as even as they can be.
+comparison with one of them is true for its share, and so is a column of a one-hot mask, or of what `scatter_` makes.
+Sums and `bincount` of these are counts, which are written to the device's memory, as even as they can be.
 """
 
 import math
