@@ -80,10 +80,14 @@ def said_by(script: "Script") -> dict[str, Any]:
     from coopsim.script import guests
 
     said = max(guests(script), key=lambda one: int(one["steps"]))
-    masks = "all" if script.masks == "" else script.masks
-    for line in (*data.about_sizes(said["needs_data"], masks), *data.about_loops(said["loops_ended"])):
+    new = {key: [one for one in said[key] if one["place"] not in _told] for key in ("needs_data", "loops_ended")}
+    _told.update(one["place"] for found in new.values() for one in found)
+    for line in (*data.about_sizes(new["needs_data"], script.masks or "all"), *data.about_loops(new["loops_ended"])):
         note(line)
     return said
+
+
+_told: set[str] = set()  #: lines of scripts of which there was a caution, as a plan takes many runs
 
 
 class Failed(CoopsimError):  # noqa: N818 (of the script, not of ours)
