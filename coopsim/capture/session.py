@@ -43,7 +43,7 @@ def record(job: Job, say: Say) -> None:
         cost_model = _cost_model(job)
         recorder = stack.enter_context(Recorder(device, cost_model))
         if job.device == "phantom":
-            recorder.data = DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "")
+            recorder.data = DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False)
         inductor.watch_buffers(recorder)
         say("building the program")
         step, about = _program(job, cost_model)

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.observe.runs import HERE, KINDS, PLAIN, plain, watched
 
-SCRIPTS = ROOT / "tests" / "capture" / "scripts"
+SCRIPTS = ROOT / "tests" / "script" / "scripts"
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
 
 
@@ -29,7 +29,7 @@ def test_backward_passes(
 ) -> None:
     if mode == "without the library":
         monkeypatch.setenv("CXX", str(tmp_path / "none"))
-    options = ("--trace", tmp_path / "steps.parquet") if mode == "trace" else ()
+    options = ("--masks", "none", *(("--trace", tmp_path / "steps.parquet") if mode == "trace" else ()))
     report = watched(HERE / "backward.py", tmp_path / "peaks.json", options=options)
     assert report["watched_by_mode"] == (mode == "without the library")
     found = json.loads((tmp_path / "peaks.json").read_text())

@@ -32,12 +32,15 @@ OPS = _CHECKS | BEGIN | UNTAGGED | {"aten::arange"}
 class DeviceData:
     """`sizes`: ops whose sizes were taken from data that nobody knows, as (op, place, by what: Size.by).
 
-    place: says where the script is. `last_value` is the last value that the host read, and nobody knows.
+    place: says where the script is. by_host: whether values that the host gives are known on the device. `last_value`
+    is the last value that the host read, and nobody knows.
     """
 
-    def __init__(self, ledger: Ledger | NativeLedger, masks: Masks, place: Callable[[], str]) -> None:
+    def __init__(
+        self, ledger: Ledger | NativeLedger, masks: Masks, place: Callable[[], str], *, by_host: bool = True
+    ) -> None:
         self._control, self._place = Control(), place
-        self.known = Known(ledger)
+        self.known = Known(ledger, by_host=by_host)
         self._shares = Shares(ledger, self.known, masks)
         self._sizes = Sizes(self.known, self._shares, masks)
         self.decisions = Decisions()

@@ -39,10 +39,13 @@ ASSUMED, FROM_HOST = 1, 2
 
 
 class Known:
-    """Follows a program's ops. What is mutated by something unknown is forgotten."""
+    """Follows a program's ops. What is mutated by something unknown is forgotten.
 
-    def __init__(self, ledger: Ledger | NativeLedger) -> None:
-        self._ledger = ledger
+    `by_host`: whether values that the host gives are known; else only those that `write` is told.
+    """
+
+    def __init__(self, ledger: Ledger | NativeLedger, *, by_host: bool = True) -> None:
+        self._ledger, self._by_host = ledger, by_host
         self._rests_on: weakref.WeakKeyDictionary[Storage, int] = weakref.WeakKeyDictionary()
         self._control = Control()
 
@@ -70,8 +73,8 @@ class Known:
         Storages with serials above `newest` are those that it has made.
         """
         name = func._schema.name
-        begins = name in CONSTANTS
-        if (name in _COPIES or name == LIFT) and self._came_from_host(name, args, out):
+        begins = self._by_host and name in CONSTANTS
+        if self._by_host and (name in _COPIES or name == LIFT) and self._came_from_host(name, args, out):
             return
         if not begins and not self._rests_on:
             return
