@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import files, renamed, text
-from coopsim.cli import phantom_gate
+from coopsim.cli import phantom_gate, phantom_growth
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         ranks=args.ranks,
         nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
         masks=args.masks,
+        steps=args.steps,
     )
     if is_gate:
         return phantom_gate.run(args, script)
@@ -64,24 +65,28 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if args.snapshot:
-            report = run_script(script, snapshot=Path(args.snapshot))
+            report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
-            report = run_script(script, requests=requests if args.fit else None)
+            report = run_script(script, requests=requests if args.fit else None, partial=True)
         if script.masks == "" and report.masks == "none":  # with others the script fails
             script = replace(script, masks=LOWER)
-        if args.fit:
+        if args.fit and not report.interrupted:
             report = _fit(script, report, requests)
-        report = with_other_bound(script, report)
-    if args.trace and report.outcome == "ok":
+        if not report.interrupted:
+            report = with_other_bound(script, report)
+    trace = args.trace and report.outcome == "ok" and not report.interrupted
+    if trace:
         note("running it again for the trace")
-        if record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup):
+        if record(replace(script, quiet=True), Path(args.trace), steps=args.trace_steps, warmup=args.warmup):
             note("the trace is of the script with CUDA graphs switched off, as their replays show no ops")
-    for name, there in ((args.snapshot, True), (args.trace, report.outcome == "ok")):
+    for name, there in ((args.snapshot, True), (args.trace, trace)):
         if name and there:
             note(f"wrote {name}")
     if args.json:
         renamed.warn_of_keys({"fragmentation": "reserved_but_unallocated"})
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
+    if report.interrupted:
+        raise KeyboardInterrupt
     return 3 if report.outcome == "oom" else 0
 
 
@@ -123,7 +128,7 @@ def text_of(report: "Report") -> str:
     rows = [
         ("GPU", f"{profiles.get(report.gpu).title} with {human(report.memory_bytes)}, imitated"),
         *ranks.rows(report),
-        ("outcome", failed.title if failed else f"trained: {report.steps} optimizer steps"),
+        ("outcome", failed.title if failed else _trained(report)),
         ("peak allocated", human(report.peak_allocated_bytes)),
         *ranks.by_kind(report),
         ("peak reserved", human(report.peak_reserved_bytes)),
@@ -131,6 +136,7 @@ def text_of(report: "Report") -> str:
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
     rows += _apart(report)
+    rows += phantom_growth.rows(report)
     if report.compiled_graphs:
         rows += _compiled(report)
     if report.retries or report.ooms:
@@ -180,6 +186,13 @@ def _apart(report: "Report") -> list[tuple[str, str]]:
         limit = f"{report.memory_fraction:.4g} of the card's memory, {text.human(report.limit_bytes)}"
         rows.append(("limit", f"{limit}, by set_per_process_memory_fraction"))
     return rows
+
+
+def _trained(report: "Report") -> str:
+    """How far it came."""
+    if report.interrupted:
+        return f"interrupted after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
+    return f"trained: {report.steps} optimizer steps" + (", as asked for" if report.ended_early else "")
 
 
 def _beside_pytorch(report: "Report") -> str:

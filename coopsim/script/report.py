@@ -102,6 +102,8 @@ class Report:
     the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run because they are
     taken to be like this one, `between` the ranks that were not run and lie between this one and the next that was,
     which differs.
+    `growth` is what the script keeps from step to step (growth.py); None if its memory does not grow, or there were too
+    few steps to tell. `ended_early`: coopsim ended the script after a step, as asked for or as it was `interrupted`.
     """
 
     command: list[str]
@@ -143,6 +145,9 @@ class Report:
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
+    growth: dict[str, Any] | None = None
+    ended_early: bool = False
+    interrupted: bool = False
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest reported (guest.py)
 

@@ -17,7 +17,7 @@ from coopsim.script.task import Task
 
 _STATISTICS = (
     *("retries", "ooms", "versions", "needs_data", "loops_ended", "compiled_graphs", "graph_breaks", "default_choices"),
-    *("peak_by_kind", "watched_by_mode"),
+    *("peak_by_kind", "watched_by_mode", "growth", "ended_early"),
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 
@@ -28,12 +28,14 @@ def run(
     snapshot: Path | None = None,
     requests: Path | None = None,
     running: Running | None = None,
+    partial: bool = False,
 ) -> Report:
     """Run a script to its end, and return the report.
 
     `snapshot`: file for PyTorch's memory snapshot of the moment when memory ran out, or else of the end.
     `requests`: file for the requests to the allocator (history.py); not written if there were too many.
     `running`: receives the processes, so that another thread can end them.
+    `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then.
     Unless `script.masks` says what masks keep, they keep all of their elements; if the script fails so, it is run again
     with masks that keep nothing, and `other_masks` of the report says why.
     Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if the
@@ -41,12 +43,12 @@ def run(
     """
     running = running or Running()
     try:
-        return _run(script, snapshot, requests, running)
+        return _run(script, snapshot, requests, running, partial=partial)
     except _DependsOnDataError as e:
         if script.masks:
             raise
         try:
-            report = _run(replace(script, masks=LOWER), snapshot, requests, running)
+            report = _run(replace(script, masks=LOWER), snapshot, requests, running, partial=partial)
         except CaptureError:
             raise e from None
         start.say(script, f"with masks that keep all of their elements the script fails, and was run again: {e}")
@@ -57,11 +59,11 @@ class _DependsOnDataError(CaptureError):
     """The script failed after it had taken sizes from data of which nothing is known."""
 
 
-def _run(script: Script, snapshot: Path | None, requests: Path | None, running: Running) -> Report:
+def _run(script: Script, snapshot: Path | None, requests: Path | None, running: Running, *, partial: bool) -> Report:
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
-    task = replace(task, guest=script.guest, told=script.told, masks=script.masks)
-    job, ran = _start(script, task, running)
+    task = replace(task, guest=script.guest, told=script.told, masks=script.masks, ends_after=script.steps or 0)
+    job, ran = _start(script, task, running, partial=partial)
     if job is None:
         return _report(script, ran[0])
     about: dict[str, Any] = {"world_size": job.size, "ranks_per_node": job.per_node, "cards_per_node": job.cards}
@@ -79,7 +81,9 @@ def _run(script: Script, snapshot: Path | None, requests: Path | None, running: 
     return replace(most, ranks=tuple(said))
 
 
-def _start(script: Script, task: Task, running: Running) -> tuple[world.World | None, list[start.Ran]]:
+def _start(
+    script: Script, task: Task, running: Running, *, partial: bool = False
+) -> tuple[world.World | None, list[start.Ran]]:
     """Run the command to its end, or, if it is a launcher, the ranks that it would start.
 
     Return the world, None for a program without ranks, and the ends of what was run.
@@ -87,7 +91,7 @@ def _start(script: Script, task: Task, running: Running) -> tuple[world.World | 
     if script.world_size is not None and script.is_python:
         job = world.of_size(script.world_size)
         return ranks_of(script, task, launcher.Launch.of(script.words(), job), job, running)
-    launch, ran = start.program(script, task, running)
+    launch, ran = start.program(script, task, running, partial=partial)
     if launch is not None:
         job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
         return ranks_of(script, task, launch, job, running)
@@ -141,7 +145,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
     # A script that catches the error, or whose child process fails, may exit with 0 without having run as a whole.
     oom = any(r["gave_up"] or (r["ooms"] and (code or r["error"])) for r in used)
-    if not oom:
+    if not oom and not ran.interrupted:
         _explain(script, code or int(bool(most["error"])), reports)
     if most["compile_asked"] and not most["compiled_graphs"] and most["graph_breaks"]:
         lost = most["graph_breaks"][-1]
@@ -163,6 +167,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         memory_bytes=script.total_bytes,
         context_bytes=script.profile.context_mib << 20,
         outcome="oom" if oom else "ok",
+        interrupted=ran.interrupted,
         processes=len(used),
         rank=ran.rank,
         pipeline=ran.pipeline,
@@ -187,14 +192,15 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
     there are too few steps or the script replays CUDA graphs.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
-    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title, masks=script.masks)
+    need = max(warmup, 1) + steps
+    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title, ends_after=need)
+    task = replace(task, masks=script.masks)
     _, ran = _start(script, task, Running())
     code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
         _explain(script, code, reports)
         if any(r.get("trace") == "graphs" for r in reports):
             raise CaptureError(f"{script.title} replays CUDA graphs, which show no ops; leave --trace out")
-        need = max(warmup, 1) + steps
         raise CaptureError(
             f"{script.title} is too short for a trace: that takes {need} calls of a torch optimizer's step"
         )

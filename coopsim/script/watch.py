@@ -36,6 +36,8 @@ from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import allocator, clock, history, kinds, native, places, stacks
 from coopsim.script.compilation import Compilation
+from coopsim.script.ending import Ending
+from coopsim.script.growth import Growth
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
 from coopsim.script.task import Task
@@ -49,8 +51,9 @@ _VERSIONS = "torch", "transformers", "triton"
 class Watch:
     """Watches a process from the import of torch to its end, and makes its report."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, folder: str) -> None:
         self._task = task
+        self._ending = Ending(task.ends_after, folder)
         card = profiles.get(task.card)
         self._device = Control()
         self._steps = self._backwards = 0
@@ -67,6 +70,7 @@ class Watch:
         where.install()
         _watch_resizes(self._recorder)
         self._peaks = PeakWatch()
+        self._growth = None if task.trace else Growth(self._recorder)
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         ledger = self._recorder.ledger
         if isinstance(ledger, NativeLedger) and not task.trace:
@@ -141,6 +145,8 @@ class Watch:
             "managed_bytes": self._device.managed_bytes,
             "memory_fraction": allocator.fraction(devices.index(stats)),
             "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
+            "growth": self._growth.report() if self._growth else None,
+            "ended_early": self._ending.early,
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
             "out_of_memory": self._ooms[-1] if self._ooms else None,
@@ -201,10 +207,15 @@ class Watch:
             self._recording.step_ended()
         if self._recording is None or not self._recording.runs:
             self._recorder.where.forget()
+        if self._growth is not None:
+            self._growth.step_ended(self._peaks.allocated)
+        self._ending.step_ended(self._steps)
 
     def _out_of_memory(self, device: int, asked: int, _total: int, _free: int) -> None:
         """Note what memory held; called by the allocator when it has tried everything, before it raises."""
         recorder = self._recorder
+        if self._growth is not None:
+            self._growth.ran_out()
         self._failed_to_train = torch.is_grad_enabled() or recorder.where.backwards > 0
         stats = torch.cuda.memory_stats(device)
         roles.assign(roles.Objects.now(), recorder.ledger)

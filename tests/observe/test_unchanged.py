@@ -8,8 +8,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.observe.runs import HERE, KINDS, PLAIN, plain, watched
+from tests.script.leaks import HEAD, PAIRS
 
-SCRIPTS = ROOT / "tests" / "script" / "scripts"
+SCRIPTS = ROOT / "tests/script/scripts"
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
 
 
@@ -38,6 +39,18 @@ def test_backward_passes(
         assert {"gather", "max over a dimension", "selective_log_softmax", "cumprod"} < other
     else:
         assert not other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAIRS)
+def test_scripts_whose_memory_grows(name: str, tmp_path: Path) -> None:
+    """What is kept is looked for in the program's variables: nothing may be kept for that."""
+    script = tmp_path / "train.py"
+    script.write_text(HEAD + PAIRS[name].leaks)
+    plain("-c", PLAIN, tmp_path / "peaks.json", script)
+    report = watched(script)
+    assert report["growth"]
+    assert [report[f"peak_{kind}_bytes"] for kind in KINDS] == json.loads((tmp_path / "peaks.json").read_text())
 
 
 def slow(*words: str) -> Any:

@@ -113,7 +113,7 @@ def test_a_script_that_looks_for_torch_first_and_draws_from_distributions(tmp_pa
 
 
 def test_too_short_for_a_trace(tmp_path: Path) -> None:
-    code, _, err = phantom_run("--trace", tmp_path / "t", "--steps", 9, "--", "python", SCRIPTS / "custom.py")
+    code, _, err = phantom_run("--trace", tmp_path / "t", "--trace-steps", 9, "--", "python", SCRIPTS / "custom.py")
     assert code == 2
     assert err.splitlines()[-1] == (
         "coopsim: custom.py is too short for a trace: that takes 11 calls of a torch optimizer's step"

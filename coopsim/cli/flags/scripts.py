@@ -127,8 +127,9 @@ def phantom(p: argparse.ArgumentParser) -> None:
         "--snapshot", metavar="F", help="write PyTorch's memory snapshot: when memory runs out, or else at the end"
     )
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
-    p.add_argument("--steps", type=positive, default=1, help="steps in the trace (default: 1)")
+    p.add_argument("--trace-steps", type=positive, default=1, metavar="N", help="steps in the trace (default: 1)")
     p.add_argument("--warmup", type=positive, default=2, help="steps before those in the trace (default: 2)")
+    p.add_argument("--steps", type=positive, metavar="N", help="end the script after N optimizer steps")
     p.add_argument(
         "--precision",
         choices=("tf32", "fp32"),
