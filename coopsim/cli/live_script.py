@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None = None, **told: Any) -> "Script":
     """The script, with what its guest is told (live.guest.Request). memory_bytes: of the card, if not what it has."""
-    from coopsim import policies
+    from coopsim.live import schedules
     from coopsim.phantom import profiles
     from coopsim.script import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")
-    policies.find(args.policy)
+    schedules.recomputing(args.policy)
     if args.gpu is not None:
         profiles.get(args.gpu)
         if args.memory and not args.memory.strip().endswith("%"):

@@ -20,7 +20,7 @@ from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace import Trace
 from coopsim.trace.table import Ragged
-from coopsim.types import InPlace, Outcome, Pinning, Role
+from coopsim.types import CoopsimError, InPlace, Outcome, Pinning, Role
 
 CHEAP = 1.1  #: cost over that without recomputation, up to which nothing else is tried
 _DEAR = 1.75  #: above that it is refused: checkpointing costs less than 1.5
@@ -35,7 +35,7 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
     Those are a plan that has no addresses, one in the shape of checkpointing, and a replay in a counter. If none does,
     or all cost several times the step, one whose header says so.
     """
-    policy = policies.find(policy) if isinstance(policy, str) else policy
+    policy = recomputing(policy)
     first = _schedule(trace, policy, budget, "arena")
     planned = not policy.plans or first.header["planned_steps"]
     if planned and _cost(first) <= CHEAP:
@@ -48,13 +48,21 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
     return _cheapest(found)
 
 
+def recomputing(policy: Policy | str) -> Policy:
+    """The policy, as one for training; CoopsimError for one that there is not, or that offloads."""
+    policy = policies.find(policy) if isinstance(policy, str) else policy
+    if policy.offloads:
+        raise CoopsimError(f"policy {policy.name}: training inside a budget knows no lose={policy.lose}, it recomputes")
+    return policy
+
+
 def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Schedule | None:
     """One that leaves so many bytes of the budget; where an op needs them whatever is evicted, as many as can be.
 
     The cheaper of a plan and one in the shape of checkpointing; None: the policy makes no plans. If there is none, or
     both cost several times the step, the header says so.
     """
-    policy = policies.find(policy) if isinstance(policy, str) else policy
+    policy = recomputing(policy)
     if not policy.plans:
         return None
     wider = _padded(trace, budget, spare)

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from coopsim import policies as shipped
+from coopsim.link import Link
 from coopsim.policies import Policy
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
@@ -87,6 +88,16 @@ def options(draw: st.DrawFn, trace: Trace) -> dict[str, object]:
     }
 
 
+@st.composite
+def copies(draw: st.DrawFn, trace: Trace) -> dict[str, object]:
+    """A link on which copies take about as long as ops, and a host with room for all or for little."""
+    roll = draw(dice(4))
+    rate = roll.pick([50_000, 300_000, 1_000_000, 1_000_000])
+    of = roll.pick([10, 7, 3, 0])
+    room = sum(-(-int(n) // 512) * 512 for n in trace.bytes) * roll.pick([100, 100, 10, 3]) // 100
+    return {"link": Link("by hand", rate, rate * of // 10, roll.pick([0, 1, 9])), "host_memory": room}
+
+
 def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Callable[..., Schedule]) -> Counter[str]:
     """Replay in every way; what happened, in words, so that a test can see that enough did."""
     close: list[None] = []
@@ -151,6 +162,23 @@ def test_plans(
     agree()
     assert seen["by plan"] > 0.5 * seen["examples"], seen
     assert seen["recomputed later"] > 0.5 * seen["examples"], seen
+
+
+@pytest.mark.parametrize("lose", ["offload", "either", "either,offload_state=yes"])
+@pytest.mark.parametrize("name", [p for p in shipped.names() if not shipped.find(p).plans and p != "swap-lru"])
+def test_offload(name: str, lose: str, interpreted: Callable[..., Schedule]) -> None:
+    """Every policy that does not plan, in each form of `lose`."""
+    policy = shipped.find(f"{name}:lose={lose}")
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=EXAMPLES // 4)
+    @given(st.data(), traces())
+    def agree(data: st.DataObject, trace: Trace) -> None:
+        how = data.draw(options(trace)) | data.draw(copies(trace)) | {"cost_model": "cost"}
+        seen.update(compare(trace, policy, how, interpreted))
+
+    agree()
+    print(seen)
 
 
 def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:

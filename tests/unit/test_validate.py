@@ -17,6 +17,7 @@ from coopsim.validate import LIMIT, Fault, Reason, validate
 from tests import reference
 from tests.schedules import of_rows, parse
 from tests.strategies import Dice, budget, dice, policies, repeatable, traces
+from tests.unit import test_copies
 
 
 def tiny() -> Trace:
@@ -160,6 +161,7 @@ def test_planted(text: str, reason: Reason) -> None:
 
 def test_every_reason_is_planted() -> None:
     elsewhere = {Reason.OVER_BUDGET, Reason.STALE_VERSION, Reason.WRONG_TIME, Reason.BAD_HEADER}
+    elsewhere |= set(test_copies.PLANTED_REASONS)
     assert {case[2] for case in PLANTED} | elsewhere == set(Reason)
 
 
