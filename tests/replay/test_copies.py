@@ -235,7 +235,12 @@ PLANTED: list[tuple[str, Callable[[Rows], Rows], dict[str, Any], Reason]] = [
     ("not handed on", lambda r: without(r, OFF, 0), {}, Reason.NOT_HANDED_ON),
 ]
 STALE = (Action.EVICT, Action.ALLOC, IN)
-PLANTED_REASONS = {reason for *_, reason in PLANTED}
+
+
+def test_every_reason_about_copies_is_planted() -> None:
+    about = {Reason.COPIED_TWICE, Reason.NOT_ON_HOST, Reason.STALE_COPY, Reason.HALF_COPIED}
+    about |= {Reason.NOT_OFFLOADABLE, Reason.OVER_HOST_MEMORY, Reason.ONLY_COPY}
+    assert about <= {reason for *_, reason in PLANTED}
 
 
 @pytest.mark.parametrize(("plant", "header", "reason"), [p[1:] for p in PLANTED], ids=[p[0] for p in PLANTED])
