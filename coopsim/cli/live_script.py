@@ -21,12 +21,12 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
 
     memory_bytes: the card's memory, if not its own. Raises CoopsimError for bad options, and for a bad plan file.
     """
-    from coopsim import policies
+    from coopsim.live import schedules
     from coopsim.phantom import profiles
     from coopsim.script import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")
-    policies.find(args.policy)
+    schedules.recomputing(args.policy)
     if args.gpu is not None:
         profiles.get(args.gpu)
         if args.memory and not args.memory.strip().endswith("%"):
