@@ -1,8 +1,9 @@
-"""The place of the batch in a command: {}, or {64} for the batch that is wanted."""
+"""The place of the batch: in the command, as {}, or {64} for the batch that is wanted; or in the script's own calls."""
 
 import re
 from dataclasses import dataclass
 
+from coopsim.fit.given import Given
 from coopsim.types import CoopsimError
 
 _PLACE = re.compile(r"\{(\d*)\}")
@@ -10,10 +11,11 @@ _PLACE = re.compile(r"\{(\d*)\}")
 
 @dataclass(frozen=True)
 class Batch:
-    """A command with a place for the batch, and the one that is wanted."""
+    """A command with a place for the batch, and the one that is wanted; `given`: the script itself says the batch."""
 
     template: tuple[str, ...]
     wanted: int
+    given: Given | None = None
 
     def command(self, batch: int) -> tuple[str, ...]:
         """With a number in its place."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Survey
 from coopsim.fit.trials import Trials
@@ -30,11 +31,12 @@ class Case:
         same: bool,
         command: tuple[str, ...] = (),
         after_model: bool = False,
+        edits: tuple[Edit, ...] = (),
     ) -> Remedy:
         """A remedy that has not been tried. same: the numbers stay the same bit for bit."""
         command = command or self.trials.script.command
         pasted = lines if after_model else ()
-        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, command, pasted)
+        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, command, pasted, edits)
 
     def verify(self, remedy: Remedy) -> Remedy | None:
         """Run it; the remedy if it fits."""

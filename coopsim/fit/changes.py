@@ -18,7 +18,9 @@ class Changes:
     values. chunked_loss: cross entropies are made in chunks. hold_gradients: gradients are never freed, which takes the
     memory of accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner, whatever the script
     sets. live: the budget in which coopsim.live runs the script, which excludes all of the above.
-    variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
+    divide: batches are so many times smaller, of TrainingArguments where they are in_arguments, else of data loaders;
+    what can adds up the gradients of as many. bf16_weights: of the models with these numbers, or all. printed: what
+    only the lines of a remedy can do, in words. variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
     """
 
     root: int = 0
@@ -40,6 +42,10 @@ class Changes:
     activation_memory_budget: float | None = None
     no_cache: bool = False
     chunked_loss: bool = False
+    divide: int = 1
+    in_arguments: bool = False
+    bf16_weights: bool = False
+    printed: tuple[str, ...] = ()
     live: str = ""
     variables: tuple[tuple[str, str], ...] = ()
     cards: int = 0
@@ -52,7 +58,7 @@ class Changes:
     @property
     def outside_files(self) -> "Changes":
         """Those that are not made in the script's files: of the environment, and how it is started."""
-        return Changes(variables=self.variables, live=self.live, cards=self.cards)
+        return Changes(variables=self.variables, live=self.live, cards=self.cards, printed=self.printed)
 
     def of_model(self, number: int, names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of `checkpoint` or `plain` that name modules of a model, within it.
@@ -68,6 +74,7 @@ class Changes:
         """Both: what the other one says beats this one."""
         nothing = Changes()
         said = {f.name: getattr(other, f.name) for f in fields(Changes)}
+        said["printed"] = self.printed + other.printed
         return replace(self, **{name: v for name, v in said.items() if v != getattr(nothing, name)})
 
     def message(self) -> str:
@@ -78,6 +85,6 @@ class Changes:
     def read(cls, message: str) -> "Changes":
         """From the parent's words."""
         found = json.loads(message)
-        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "models")}
+        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "models", "printed")}
         found["variables"] = tuple((name, value) for name, value in found["variables"])
         return cls(**found)

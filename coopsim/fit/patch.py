@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from coopsim.fit import sharding, source
+from coopsim.fit import edits, sharding, source
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Sharding, Survey
@@ -16,7 +16,8 @@ from coopsim.types import CoopsimError
 def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
     """The remedy with its diff, or with the reason why there is none."""
     try:
-        return replace(remedy, patch=diff(remedy, survey), patched=True)
+        texts = {} if remedy.stand_in else patched(remedy, survey)
+        return replace(remedy, patch=diff(remedy, survey), patched=True, texts=tuple(texts.items()))
     except CoopsimError as e:
         return replace(remedy, patch=str(e))
 
@@ -32,7 +33,7 @@ def diff(remedy: Remedy, survey: Survey) -> str:
 def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
     """The files that a remedy changes, and their new texts. Raises CoopsimError where the place is not certain."""
     changes = remedy.changes
-    if changes.accumulate > 1:
+    if changes.accumulate > 1 and not remedy.edits:
         raise CoopsimError("no patch: how the loop adds up gradients is for you to write")
     if changes.sharded_half:
         raise CoopsimError("no patch: every call of fully_shard takes the policy")
@@ -49,6 +50,7 @@ def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
     if changes.set_to_none:
         for file, number in survey.zeroed:
             _replace_line(file, number, "=False", "=True", texts)
+    edits.apply(remedy.edits, texts)
     if not texts and remedy.changes.outside_files != remedy.changes:
         raise CoopsimError("no patch: where the lines belong is for you to say")
     return texts

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit
 
 #: The keys of --json.
 KEYS = ("kind", "text", "lines", "peak_device_bytes", "time_ratio", "same_numbers", "verified", "stand_in")
@@ -17,8 +18,8 @@ class Remedy:
     roofline, to that of the script as it is. `same_numbers`: bit for bit. `verified`: the script was run with it on the
     phantom GPU, and trained. What ran were the lines as they are, in a copy of the script; or `stand_in` says why they
     could not be, and coopsim made the same change inside the script's process. `changes` and `command` are what ran.
-    `after_model` are the lines to be pasted where the model has been made. `patch` is a diff of the user's files, or,
-    if `patched` is false, why there is none.
+    `after_model` are the lines to be pasted where the model has been made, `edits` what else changes in the user's
+    files. `patch` is a diff of these, or, if `patched` is false, why there is none; `texts` are the files with it.
     """
 
     kind: str
@@ -31,14 +32,16 @@ class Remedy:
     changes: Changes
     command: tuple[str, ...]
     after_model: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
     patch: str = ""
     patched: bool = False
     stand_in: str = ""
+    texts: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:
         """Remedies of one key are tries of the same, of which the last that worked counts."""
-        if self.kind == "settings":
+        if self.kind in ("settings", "optimizer", "loss"):
             return f"{self.kind}: {self.text}"
         return f"{self.kind}, selective" if self.changes.save else self.kind
 
@@ -61,6 +64,7 @@ class Remedy:
             changes=self.changes.with_(other.changes),
             command=other.command,
             after_model=self.after_model + other.after_model,
+            edits=self.edits + other.edits,
         )
 
     def row(self) -> dict[str, Any]:

@@ -45,6 +45,7 @@ _AWAKE_S = 0.2  #: how often the thread that waits for others looks for Ctrl-C
 _EARLY = 5  #: kinds that begin before live, if it does not wait for all
 _ON_A_CLUSTER = 8  #: runs at a time: one for each kind
 _WIDER = 3  #: how often the range of batches becomes four times as wide, from the one that is wanted on
+_NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
 _TOLERANCE = 0.05  #: of the larger batch that is found
 
 
@@ -103,7 +104,7 @@ class Search:
             self._fits = self._fits_as_it_is(survey)
             with self._limited():
                 if self._fits or survey.report.outcome == "oom":
-                    larger = self._larger(batch) if batch else None
+                    larger = self._larger(batch) if batch and not batch.given else None
                     return replace(self.so_far(), larger=larger)
                 if not survey.trains:
                     title, needs = self._trials.script.title, human(survey.needs_bytes)
@@ -176,7 +177,10 @@ class Search:
 
     def _batch(self, survey: Survey) -> Batch | None:
         if not batches.has_place(self._template):
-            return None
+            given = survey.given
+            if given.wanted is None and survey.trains:
+                self._trials.notes.append(_NO_BATCH)
+            return None if given.wanted is None else Batch((), given.wanted, given)
         wanted = self._wanted or (survey.model.batch if survey.model else None)
         if wanted is None:
             raise CoopsimError("{}: which batch do you want? Write it between the braces: {64}")

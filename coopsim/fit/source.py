@@ -73,9 +73,14 @@ def with_value(call: str, argument: str, value: str, *, member: bool = False) ->
 
 def call_at(file: str, number: int, name: str) -> ast.Call | None:
     """The only call of something called `name` that spans a line."""
+    return call_in(_text(file), number, name)
+
+
+def call_in(text: str, number: int, name: str) -> ast.Call | None:
+    """The same, of a text."""
     found = [
         node
-        for node in ast.walk(_tree(file))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call)
         and node.lineno <= number <= (node.end_lineno or node.lineno)
         and getattr(node.func, "attr", getattr(node.func, "id", "")) == name

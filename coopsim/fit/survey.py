@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from coopsim.fit.given import Given
 from coopsim.script import Report
 
 
@@ -102,7 +103,8 @@ class Survey:
 
     models: those that the optimizers train, the largest first, and then others whose blocks keep something.
     trains: it has backward passes. adds_up: more of them than steps. step_ns, optimizer_ns: costs. clock_step_ns: a
-    step's time by the phantom's clock. logits_bytes: the largest that a cross entropy was taken of.
+    step's time by the phantom's clock. logits_bytes: the largest that a cross entropy was taken of. given: where the
+    script says how large its batches are.
     """
 
     report: Report
@@ -121,6 +123,7 @@ class Survey:
     peak_in_optimizer: bool
     logits_bytes: int
     basis: str
+    given: Given = Given()
 
     @property
     def model(self) -> Model | None:
@@ -148,6 +151,7 @@ def read(report: Report, needs_bytes: int) -> Survey:
         peak_in_optimizer=found["peak_in_optimizer"],
         logits_bytes=found["logits_bytes"],
         basis=found["basis"],
+        given=Given.read(found["batches"], trainer=found["trainer"]),
     )
 
 

@@ -24,6 +24,7 @@ MARGIN = 0.02
 ENDLESS = 1 << 40
 GUEST = "coopsim.fit.inside"
 LIVE = "coopsim.live.guest"
+_TOO_EARLY = "it ends well, but after"
 
 
 @dataclass
@@ -136,8 +137,9 @@ class Trials:
         if report.ooms and not first.ooms and not changes.live:  # live evicts then, and says whether that helped
             return replace(report, outcome="oom")
         alike = command in ((), self.script.command) and not changes.cards and not changes.live
+        alike = alike and changes.accumulate == changes.divide == 1  # a script may end after so many batches
         if first.steps and report.steps < (first.steps / 2 if alike else 1):
-            raise CoopsimError(f"it ends well, but after {report.steps} of {first.steps} optimizer steps")
+            raise CoopsimError(f"{_TOO_EARLY} {report.steps} of {first.steps} optimizer steps")
         return report
 
     def verify(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy | None:
@@ -156,10 +158,14 @@ class Trials:
                 report = self._fitting(remedy, ran, copy) if copy else None
                 if copy is None:
                     why = "the command names no script that could be copied"
+                elif remedy.changes.accumulate > 1 and self.failed.pop(ran, "").startswith(_TOO_EARLY):
+                    why = "the script ends before it has added up so many batches"
                 elif report is not None or ran not in self.failed or self.runs_as_a_copy(remedy.command):
-                    return None if report is None else self._done(remedy, report, survey)
+                    return None if report is None else self._done(remedy, report, survey, printed=True)
                 else:
                     why = "a copy of the script does not run"
+        if why and remedy.changes.printed:  # nothing stands for its lines
+            return None
         report = self._fitting(remedy, ran)
         return None if report is None else self._done(replace(remedy, stand_in=why), report, survey)
 
@@ -187,12 +193,13 @@ class Trials:
                 return None
         return report
 
-    def _done(self, remedy: Remedy, report: Report, survey: Survey) -> Remedy:
-        """One that fits."""
+    def _done(self, remedy: Remedy, report: Report, survey: Survey, *, printed: bool = False) -> Remedy:
+        """One that fits. printed: its lines ran, which add up gradients themselves."""
+        timed = replace(remedy.changes, accumulate=1) if printed else remedy.changes
         done = replace(
             remedy,
             peak_device_bytes=report.peak_device_bytes,
-            time_ratio=ratio(report, survey, remedy.changes),
+            time_ratio=ratio(report, survey, timed),
             verified=True,
         )
         with self._lock:
