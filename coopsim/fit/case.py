@@ -42,6 +42,10 @@ class Case:
         """Run it; the remedy if it fits."""
         return self.trials.verify(remedy, _stand_in(remedy.changes), self.survey)
 
+    def measure(self, remedy: Remedy) -> Remedy | None:
+        """Run it; what that said if it fits, which counts as no remedy."""
+        return self.trials.verify(remedy, _stand_in(remedy.changes), self.survey, counts=False)
+
     def failure(self, remedy: Remedy) -> str:
         """For what other reason than memory it failed; "" if it did not."""
         return self.trials.failed.get(_stand_in(remedy.changes), "")

@@ -20,7 +20,8 @@ class Changes:
     sets. live: the budget in which coopsim.live runs the script, which excludes all of the above.
     divide: batches are so many times smaller, of TrainingArguments where they are in_arguments, else of data loaders;
     what can adds up the gradients of as many. bf16_weights: of the models with these numbers, or all. printed: what
-    only the lines of a remedy can do, in words. variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
+    only the lines of a remedy can do, in words. variables: of the environment. cards: the number of
+    ranks, 0 for as many as the command starts.
     """
 
     root: int = 0

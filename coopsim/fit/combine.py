@@ -4,7 +4,7 @@ import functools
 import itertools
 from collections.abc import Iterator
 
-from coopsim.fit import checkpointing, compiled, microbatches, precision, settings
+from coopsim.fit import checkpointing, compiled, microbatches, optimizers, precision, settings
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.remedy import Remedy
@@ -43,7 +43,7 @@ def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
 
 def _faster(case: Case, alone: set[str]) -> Remedy | None:
     """All blocks recomputed, in another precision."""
-    most, _, half = _parts(case)
+    most, _, half, _ = _parts(case)
     if most is None or half is None or most.kind not in alone or half.kind in alone:
         return None
     done = case.verify(most.with_(half))
@@ -75,4 +75,6 @@ def _everything(case: Case, batch: Batch | None) -> Remedy | None:
 
 def _parts(case: Case) -> tuple[Remedy | None, ...]:
     """The most of each kind, those that keep the numbers first."""
-    return compiled.least(case) or checkpointing.most(case), settings.together(case), precision.proposal(case)
+    less = optimizers.least(case)
+    others = settings.together(case, optimizer=less is None)
+    return compiled.least(case) or checkpointing.most(case), others, precision.proposal(case), less

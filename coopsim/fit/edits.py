@@ -60,6 +60,17 @@ def lines(edits: Sequence[Edit]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def calls(edits: Sequence[Edit]) -> tuple[str, ...]:
+    """The calls as they are then, where what goes matters as much as what comes. Raises CoopsimError."""
+    apply(edits, {})
+    found = []
+    for edit in edits:
+        rows = _call_with(source.call_text(edit.file, edit.line, edit.name), edit).splitlines()
+        indent = len(rows[-1]) - len(rows[-1].lstrip())  # of the closing parenthesis
+        found += [*([edit.imports] if edit.imports else []), rows[0], *(row[indent:] for row in rows[1:])]
+    return tuple(dict.fromkeys(found))
+
+
 def abbreviated(edit: Edit) -> str:
     """What a call that is not in the user's file would have: TrainingArguments(..., optim="adafactor")."""
     said = ", ".join(f"{name}={value.format('...')}" for name, _, value in edit.arguments)
@@ -75,17 +86,20 @@ def _changed(text: str, edit: Edit) -> str:
     if start < 0:
         return ""
     call = text[start : _end(text, start)]
-    new = call
-    for name in edit.dropped:
-        new = _without(new, name)
-    for name, place, value in edit.arguments:
-        new = _with_value(new, name, place, value)
+    new = _call_with(call, edit)
     if not new:
         return ""
-    if edit.function:
-        new = edit.function + new[len(_function(new)) :]
     text = text[:start] + new + text[start + len(call) :]
     return _before(text, start, edit.imports) if edit.imports else text
+
+
+def _call_with(call: str, edit: Edit) -> str:
+    """A call's text with what the edit says; "" where that is not certain."""
+    for name in edit.dropped:
+        call = _without(call, name)
+    for name, place, value in edit.arguments:
+        call = _with_value(call, name, place, value)
+    return edit.function + call[len(_function(call)) :] if call and edit.function else call
 
 
 def _start(text: str, edit: Edit, old: str) -> int:
@@ -155,7 +169,8 @@ def _without(call: str, name: str) -> str:
     after = re.match(r"\s*,\s*", call[end:])
     if after and not call[end + after.end() :].startswith(")"):
         return call[:begin] + call[end + after.end() :]
-    return call[:begin].rstrip().removesuffix(",") + call[end:]
+    before = call[:begin].rstrip()
+    return before + call[end:].removeprefix(",") if after else before.removesuffix(",") + call[end:]
 
 
 def _function(call: str) -> str:

@@ -18,12 +18,16 @@ from coopsim.fit import (
     combine,
     compiled,
     executors,
+    liger,
     live,
+    lora,
     microbatches,
+    optimizers,
     precision,
     selective,
     settings,
     sharding,
+    weights,
 )
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
@@ -187,18 +191,25 @@ class Search:
         return Batch(self._template, wanted)
 
     def _try_each(self, case: Case, batch: Batch | None) -> None:
-        """Kinds beside each other; those that keep the numbers and cost little come first."""
+        """Kinds beside each other; one after the other, those that take few runs and often suffice come first."""
+        by_blocks = [checkpointing.find(case), selective.find(case)]
+        if self._jobs > 1:  # the second looks at what the first has found
+            by_blocks = [itertools.chain(*by_blocks), iter(())]
         kinds: list[Iterator[Remedy]] = [
             settings.find_allocator(case),
-            itertools.chain(checkpointing.find(case), selective.find(case)),
+            by_blocks[0],
+            *([] if batch is None else [microbatches.find(case, batch)]),
+            precision.find(case),
             settings.find_others(case),
             sharding.find(case),
             compiled.find(case),
-            precision.find(case),
+            optimizers.find(case),
+            liger.find(case),
+            by_blocks[1],
+            weights.find(case),
             cards.find(case),
+            lora.advise(case),
         ]
-        if batch is not None:
-            kinds.append(microbatches.find(case, batch))
         # Live's trials take longest: beside others they begin before most.
         kinds.insert(len(kinds) if self._jobs == 1 else _EARLY, live.find(case))
         if self._jobs == 1:

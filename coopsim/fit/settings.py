@@ -29,10 +29,15 @@ def find_others(case: Case) -> Iterator[Remedy]:
             yield done
 
 
-def together(case: Case) -> Remedy | None:
-    """All that may help, in one. Recomputation, which goes with it, turns the cache off by itself."""
+def together(case: Case, *, optimizer: bool = True) -> Remedy | None:
+    """All that may help, in one. Recomputation, which goes with it, turns the cache off by itself.
+
+    optimizer: with what concerns the optimizer, as where no other takes its place.
+    """
     every = (_expandable(case), chunks.proposal(case), *_others(case), *sharding.proposals(case))
     parts = [part for part in every if part is not None]
+    if not optimizer:
+        parts = [p for p in parts if p.changes.foreach is None and p.changes.fused is None]
     if any(p.changes.fused for p in parts):
         parts = [p for p in parts if p.changes.foreach is None]
     found = parts[0]

@@ -32,10 +32,13 @@ def insert_argument(call: str, argument: str) -> str:
     """Before the closing parenthesis of a call's text.
 
     >>> insert_argument("SGD(p, lr=0.1)", "foreach=False"), insert_argument("f(\\n    a,\\n)", "b=1")
-    ('SGD(p, lr=0.1, foreach=False)', 'f(\\n    a, b=1\\n)')
+    ('SGD(p, lr=0.1, foreach=False)', 'f(\\n    a,\\n    b=1,\\n)')
     """
     inside = call[:-1]
     body = inside.rstrip()
+    if body.endswith(",") and "\n" in inside[len(body) :]:  # one to a row
+        last = body.splitlines()[-1]
+        return f"{body}\n{last[: len(last) - len(last.lstrip())]}{argument},{inside[len(body) :]})"
     comma = "" if body.endswith("(") else " " if body.endswith(",") else ", "
     return f"{body}{comma}{argument}{inside[len(body) :]})"
 

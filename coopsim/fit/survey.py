@@ -1,6 +1,6 @@
 """What one run of the script as it is tells: its model, its optimizers, what a step costs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coopsim.fit.given import Given
@@ -42,6 +42,7 @@ class Model:
     names of modules that the user does not write (a wrapper's). batch: the first size of its input, if it is known.
     sharded: by FSDP2.
     levels: repeated blocks; then, if these hold repeated blocks, those. trained: an optimizer has parameters of it.
+    floats: its input is of floating point. families: libraries that its class comes from (transformers, peft).
     """
 
     number: int
@@ -55,6 +56,8 @@ class Model:
     file: str
     levels: tuple[tuple[Block, ...], ...]
     trained: bool = True
+    floats: bool = False
+    families: tuple[str, ...] = ()
     alone: bool = True
 
     @property
@@ -70,7 +73,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """One that stepped, and the user's line that made it. has_fused: PyTorch has a fused kernel for it."""
+    """One that stepped, and the user's line that made it. has_fused: PyTorch has a fused kernel for it.
+
+    state_bytes: what its state takes after the first step.
+    """
 
     type: str
     torch: bool
@@ -79,6 +85,7 @@ class Optimizer:
     foreach: bool
     fused: bool | None
     has_fused: bool
+    state_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ class Survey:
     peak_in_optimizer: bool
     logits_bytes: int
     basis: str
-    given: Given = Given()
+    given: Given = field(default_factory=Given)
 
     @property
     def model(self) -> Model | None:
@@ -164,8 +171,9 @@ def _models(found: list[dict[str, Any]]) -> tuple[Model, ...]:
 
 def _model(number: int, found: dict[str, Any]) -> Model:
     levels = tuple(tuple(_block(number, block) for block in level) for level in found["levels"])
-    keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file", "trained")
-    return Model(number=number, levels=levels, **{key: found[key] for key in keys})
+    keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file", "trained", "floats")
+    families = tuple(found["families"])
+    return Model(number=number, levels=levels, families=families, **{key: found[key] for key in keys})
 
 
 def _block(root: int, found: dict[str, Any]) -> Block:

@@ -142,10 +142,11 @@ class Trials:
             raise CoopsimError(f"{_TOO_EARLY} {report.steps} of {first.steps} optimizer steps")
         return report
 
-    def verify(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy | None:
+    def verify(self, remedy: Remedy, ran: Changes, survey: Survey, *, counts: bool = True) -> Remedy | None:
         """Run the remedy; with what that said, None if it does not fit.
 
         A copy of the script with its lines is run; where that cannot be, the script with the changes that stand for it.
+        counts: it is found then.
         """
         try:
             texts, why = patched(remedy, survey), ""
@@ -161,13 +162,13 @@ class Trials:
                 elif remedy.changes.accumulate > 1 and self.failed.pop(ran, "").startswith(_TOO_EARLY):
                     why = "the script ends before it has added up so many batches"
                 elif report is not None or ran not in self.failed or self.runs_as_a_copy(remedy.command):
-                    return None if report is None else self._done(remedy, report, survey, printed=True)
+                    return None if report is None else self._done(remedy, report, survey, printed=True, counts=counts)
                 else:
                     why = "a copy of the script does not run"
         if why and remedy.changes.printed:  # nothing stands for its lines
             return None
         report = self._fitting(remedy, ran)
-        return None if report is None else self._done(replace(remedy, stand_in=why), report, survey)
+        return None if report is None else self._done(replace(remedy, stand_in=why), report, survey, counts=counts)
 
     def runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
         """Does a copy of the script run as it is? Asked where one with other lines does not."""
@@ -193,7 +194,9 @@ class Trials:
                 return None
         return report
 
-    def _done(self, remedy: Remedy, report: Report, survey: Survey, *, printed: bool = False) -> Remedy:
+    def _done(
+        self, remedy: Remedy, report: Report, survey: Survey, *, printed: bool = False, counts: bool = True
+    ) -> Remedy:
         """One that fits. printed: its lines ran, which add up gradients themselves."""
         timed = replace(remedy.changes, accumulate=1) if printed else remedy.changes
         done = replace(
@@ -202,8 +205,9 @@ class Trials:
             time_ratio=ratio(report, survey, timed),
             verified=True,
         )
-        with self._lock:
-            self.found[done.key] = done
+        if counts:
+            with self._lock:
+                self.found[done.key] = done
         return done
 
     def nearest(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy:

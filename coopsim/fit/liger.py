@@ -1,0 +1,49 @@
+"""The loss by a library: Liger's kernels, which make logits and their gradient chunk by chunk, or in one place."""
+
+from collections.abc import Iterator
+from importlib import util
+
+from coopsim.fit import chunks
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit, abbreviated, lines
+from coopsim.fit.remedy import Remedy
+from coopsim.types import CoopsimError
+
+_TEXT = "Liger's kernels, with {} (numbers change)"
+_OWN_LOSS = (
+    "from liger_kernel.transformers.functional import liger_cross_entropy",
+    "torch.nn.functional.cross_entropy = liger_cross_entropy",
+)
+
+
+def find(case: Case) -> Iterator[Remedy]:
+    """Where logits are so large that a loss without them may suffice."""
+    wanted = proposal(case)
+    if wanted is not None and (done := case.verify(wanted)):
+        yield done
+
+
+def proposal(case: Case) -> Remedy | None:
+    """None if the library is not there, or what it saves cannot be enough."""
+    if util.find_spec("liger_kernel") is None or not chunks.may_suffice(case):
+        return None
+    survey, text = case.survey, _TEXT.format("the loss fused with the last layer")
+    changes = Changes(printed=("liger",))
+    model = survey.model
+    if model is None or "transformers" not in model.families:
+        text = _TEXT.format("the loss in the memory of the logits")
+        return case.proposal("loss", text, _OWN_LOSS, changes, same=False, after_model=True)
+    made = survey.given.arguments
+    if made is not None and made.by == "lines":
+        edit = Edit(made.file, made.line, made.type, (("use_liger_kernel", -1, "True"),))
+        try:
+            said = lines((edit,))
+        except CoopsimError:
+            said = (abbreviated(edit),)
+        return case.proposal("loss", text, said, changes, same=False, edits=(edit,))
+    own = (
+        "from liger_kernel.transformers import _apply_liger_kernel_to_instance",
+        f"_apply_liger_kernel_to_instance(model={model.variable})",
+    )
+    return case.proposal("loss", text, own, changes, same=False, after_model=True)
