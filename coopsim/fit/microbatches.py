@@ -1,4 +1,4 @@
-"""Smaller batches, added up: the largest that fits of those that make up the batch that is wanted."""
+"""Remedy "micro-batches": the largest batch that fits and divides the wanted one, with accumulated gradients."""
 
 import shlex
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from coopsim.types import CoopsimError
 
 
 def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remedy]:
-    """The largest, by bisection over the numbers that divide the batch: a smaller one is taken to need less.
+    """Yield the largest micro-batch that fits, found by bisection over the divisors of the batch, if any does.
 
-    base: a remedy to go with it.
+    Assumes that smaller ones need less memory. `base`: a remedy to combine it with.
     """
     parts = batch.parts()
-    failing, fitting, best = -1, len(parts), None  # of `parts`, which descend
+    failing, fitting, best = -1, len(parts), None  # indices of `parts`, which descend
     failures: list[str] = []
     while fitting - failing > 1:
         # from the largest on, in strides that double, until one fits; then half way
@@ -39,14 +39,14 @@ def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remed
 
 
 def smallest(case: Case, batch: Batch) -> Remedy | None:
-    """One sample at a time."""
+    """Propose micro-batches of one sample; None if the wanted batch is one sample."""
     return proposal(case, batch, batch.parts()[-1]) if batch.parts() else None
 
 
 def proposal(case: Case, batch: Batch, part: int) -> Remedy:
-    """Batches of `part`, as many as make up the one that is wanted.
+    """Propose micro-batches of `part` samples, as many as make up the wanted batch.
 
-    What runs is the script with lines of its own that say so, its command with options, or what stands for these.
+    They are set by edits of the script, by options in its command, or by a stand-in for the edits.
     """
     times, given = batch.wanted // part, case.survey.given
     start = batch.template or case.trials.script.command

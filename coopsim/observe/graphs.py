@@ -1,4 +1,4 @@
-"""CUDA graphs that a program replays, of whose kernels no dispatcher sees anything."""
+"""Notice replays of CUDA graphs, whose kernels no dispatcher sees."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 
 def before_replay(told: Callable[[], None]) -> None:
-    """From now on `told` is called before each."""
+    """Call `told` before every replay of a CUDA graph, from now on."""
     original = torch.cuda.CUDAGraph.replay
 
     def replay(graph: Any) -> None:

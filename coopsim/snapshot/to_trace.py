@@ -19,7 +19,7 @@ def to_trace(snapshot: Snapshot, emptied: Collection[int] = ()) -> Trace:
 
     Which storage was computed from which, and how long that took, no snapshot says: `dependencies` in the header is
     `unknown`, and nothing of such a trace can be evicted. What waited for other streams goes when it came back. The
-    segments at the start are in the header as those of a recorded trace are (docs/capture.md), with their streams, if
+    segments at the start are in the header as those of a recorded trace are (docs/recording.md), with their streams, if
     cudaMalloc made them all and none is of a private pool.
     """
     builder = TraceBuilder()
