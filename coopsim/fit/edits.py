@@ -1,4 +1,4 @@
-"""Calls in the user's files with other arguments, or of another function: what a remedy changes there."""
+"""Edit calls in the user's files: other arguments, or another function."""
 
 import ast
 import difflib
@@ -13,11 +13,11 @@ from coopsim.types import CoopsimError
 
 @dataclass(frozen=True)
 class Edit:
-    """A call of `name` that a line of a file has, and what becomes of it.
+    """A change to the call of `name` that spans a line of a file; with `times`, to the file's training loop instead.
 
-    arguments: each with its place among the positional ones (-1: it is none of them) and its new value, in which {}
-    stands for the old one. dropped: arguments that go. function: what is called in its place. imports: a line before
-    it. `times` is of the file's training loop instead: it adds up the gradients of so many batches.
+    arguments: (name, position, new value); position -1 for keywords only; {} in the value stands for the old one.
+    dropped: arguments to remove. function: the function to call instead, "" for the same. imports: a line to insert
+    before the statement. times: the number of batches whose gradients the loop is to add up.
     """
 
     file: str
@@ -31,13 +31,13 @@ class Edit:
 
     @classmethod
     def read(cls, found: Mapping[str, object]) -> "Edit":
-        """From JSON."""
+        """Read an edit from its dict."""
         arguments = tuple((str(n), int(i), str(v)) for n, i, v in found["arguments"])  # type: ignore[attr-defined]
         return cls(**{**found, "arguments": arguments, "dropped": tuple(found["dropped"])})  # type: ignore[arg-type]
 
 
 def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
-    """Change the texts of files. Raises CoopsimError where a place is not certain."""
+    """Apply edits to `texts`, the new texts by file. Raises CoopsimError where a place is not certain."""
     for edit in sorted(dict.fromkeys(edits), key=lambda one: one.times > 1):
         text = texts.get(edit.file) or _read(edit.file)
         new = loops.adding_up(text, edit.times) if edit.times > 1 else _changed(text, edit)
@@ -48,7 +48,7 @@ def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
 
 
 def lines(edits: Sequence[Edit]) -> tuple[str, ...]:
-    """The lines that come of the edits, without what they have in common before them. Raises CoopsimError."""
+    """Return the lines that edits add, with their common indentation removed. Raises CoopsimError, as `apply`."""
     texts: dict[str, str] = {}
     apply(edits, texts)
     found = []
@@ -61,7 +61,7 @@ def lines(edits: Sequence[Edit]) -> tuple[str, ...]:
 
 
 def calls(edits: Sequence[Edit]) -> tuple[str, ...]:
-    """The calls as they are then, where what goes matters as much as what comes. Raises CoopsimError."""
+    """Return the edited calls whole, for edits that remove arguments. Raises CoopsimError, as `apply`."""
     apply(edits, {})
     found = []
     for edit in edits:
@@ -72,13 +72,13 @@ def calls(edits: Sequence[Edit]) -> tuple[str, ...]:
 
 
 def abbreviated(edit: Edit) -> str:
-    """What a call that is not in the user's file would have: TrainingArguments(..., optim="adafactor")."""
+    """Return a call that the user's files do not have in a certain place: TrainingArguments(..., optim="adafactor")."""
     said = ", ".join(f"{name}={value.format('...')}" for name, _, value in edit.arguments)
     return f"{edit.function or edit.name}(..., {said})"
 
 
 def _changed(text: str, edit: Edit) -> str:
-    """The whole text with one call changed; "" where that is not certain."""
+    """Return the file's text with the call edited; "" where its place is not certain."""
     if not edit.file:
         return ""
     old = source.call_text(edit.file, edit.line, edit.name)
@@ -94,7 +94,7 @@ def _changed(text: str, edit: Edit) -> str:
 
 
 def _call_with(call: str, edit: Edit) -> str:
-    """A call's text with what the edit says; "" where that is not certain."""
+    """Return a call's text with an edit; "" where an argument's value is not certain."""
     for name in edit.dropped:
         call = _without(call, name)
     for name, place, value in edit.arguments:
@@ -103,7 +103,7 @@ def _call_with(call: str, edit: Edit) -> str:
 
 
 def _start(text: str, edit: Edit, old: str) -> int:
-    """Where the call is in a text that other edits may have changed; -1 if that is not certain."""
+    """Return the offset of the call in a text that other edits may have changed; -1 if not certain."""
     if old and text.count(old) == 1:
         return text.find(old)
     if not old or text.count("\n") != _read(edit.file).count("\n"):
@@ -113,7 +113,7 @@ def _start(text: str, edit: Edit, old: str) -> int:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the call that begins there ends: the first closing parenthesis with which it is an expression."""
+    """Return the end of the call that begins at an offset: the first parenthesis that makes it an expression."""
     for close in re.finditer(r"\)", text[start:]):
         try:
             if isinstance(ast.parse(text[start : start + close.end()], mode="eval").body, ast.Call):
@@ -124,7 +124,7 @@ def _end(text: str, start: int) -> int:
 
 
 def _with_value(call: str, name: str, place: int, value: str) -> str:
-    """A call's text with a value for an argument; "" if it is not certain which it has."""
+    """Return a call's text with another value of an argument; "" if its value is not certain."""
     tree = _call(call)
     if tree is None:
         return ""
@@ -142,7 +142,7 @@ def _with_value(call: str, name: str, place: int, value: str) -> str:
 
 
 def _value(old: str, node: ast.expr, value: str) -> str:
-    """The new value: of a number a number, else an expression with the old one in it.
+    """Return the new value: a number if the old one is, else an expression that contains the old one.
 
     >>> _value("64", ast.parse("64", mode="eval").body, "{} // 4")
     '16'
@@ -159,7 +159,7 @@ def _value(old: str, node: ast.expr, value: str) -> str:
 
 
 def _without(call: str, name: str) -> str:
-    """A call's text without an argument that it has by name."""
+    """Return a call's text without a keyword argument."""
     tree = _call(call)
     found = next((k for k in tree.keywords if k.arg == name), None) if tree else None
     if found is None:
@@ -186,7 +186,7 @@ def _call(call: str) -> ast.Call | None:
 
 
 def _before(text: str, start: int, line: str) -> str:
-    """With a line before the statement at a place; "" if the statement has no line of its own."""
+    """Return a text with a line inserted before the statement at an offset; "" if that does not begin a line."""
     number = text[:start].count("\n") + 1
     inside = [
         node
@@ -203,7 +203,7 @@ def _before(text: str, start: int, line: str) -> str:
 
 
 def _offset(text: str, line: int, column: int) -> int:
-    """Of a place that ast gives, whose columns are bytes."""
+    """Return the offset of a line and column of ast, whose columns count bytes."""
     rows: Iterator[str] = iter(text.splitlines(keepends=True))
     before = sum(len(next(rows)) for _ in range(line - 1))
     return before + len(next(rows, "").encode()[:column].decode())

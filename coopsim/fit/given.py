@@ -1,4 +1,4 @@
-"""The batch where the command has no place for it: calls in the script that say how large it is."""
+"""The batch size as the script's own calls set it, for commands without a placeholder."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,9 +11,10 @@ _OF_LOADERS = 1  #: the place of batch_size among DataLoader's arguments
 
 @dataclass(frozen=True)
 class Made:
-    """An object that the script makes: its type and line. by: "lines" of its own, or "options" that a parser reads.
+    """An object that the script makes, and the user's line that does.
 
-    batch: what it says of that. times: of how many batches it adds up gradients, by this `argument`.
+    by: "lines" if that line calls it, "options" if Hugging Face's parser makes it from the command's options, "" if
+    neither. batch: its batch size. times: the number of batches whose gradients it adds up, set by `argument`.
     """
 
     type: str
@@ -27,9 +28,10 @@ class Made:
 
 @dataclass(frozen=True)
 class Given:
-    """arguments: Hugging Face's TrainingArguments or one of its kind. loaders: those that optimizer steps follow on.
+    """The calls of a script that set the batch size.
 
-    adds_up: what adds up gradients of the loaders' batches if it is told to.
+    arguments: Hugging Face's TrainingArguments, or a subclass. loaders: the data loaders of training steps. adds_up:
+    a Lightning Trainer, or an Accelerator whose `accumulate` is used.
     """
 
     arguments: Made | None = None
@@ -38,7 +40,7 @@ class Given:
 
     @classmethod
     def read(cls, found: dict[str, Any], *, trainer: bool) -> "Given":
-        """From what the script's process has seen. trainer: it uses a Trainer of transformers."""
+        """Read them from the guest's report. trainer: whether the script imports transformers' Trainer."""
         arguments, adds_up = found["arguments"], found["adds_up"]
         return cls(
             arguments=Made(**arguments) if arguments and trainer else None,
@@ -48,7 +50,7 @@ class Given:
 
     @property
     def wanted(self) -> int | None:
-        """The batch; None if it is not plain to see."""
+        """The batch size; None if not known."""
         if self.arguments is not None:
             return self.arguments.batch if self.arguments.by else None
         batches = {loader.batch for loader in self.loaders}
@@ -56,11 +58,11 @@ class Given:
 
     @property
     def by_options(self) -> bool:
-        """Are they options of Hugging Face's parser in the command?"""
+        """Does the command set it, by options of Hugging Face's parser?"""
         return self.arguments is not None and self.arguments.by == "options"
 
     def edits(self, times: int) -> tuple[Edit, ...]:
-        """Batches that many times smaller, and as many more per step."""
+        """Return edits for batches `times` times smaller, and as many more of them per step."""
         made = self.arguments
         if made is not None:
             batch = (("per_device_train_batch_size", -1, str(made.batch // times)),)
@@ -70,7 +72,7 @@ class Given:
         return (*loaders, *self.adding_up(times))
 
     def adding_up(self, times: int) -> tuple[Edit, ...]:
-        """So many times more batches per step."""
+        """Return edits for `times` times more batches per step."""
         if self.arguments is not None:
             arguments, name = self.arguments, _ADDS_UP
         elif self.adds_up is not None:
@@ -81,7 +83,9 @@ class Given:
         return (Edit(arguments.file, arguments.line, arguments.type, (value,)),) if arguments.by == "lines" else ()
 
     def command(self, command: tuple[str, ...], times: int, part: int = 0) -> tuple[str, ...]:
-        """With options of Hugging Face's parser, where it makes the arguments. part: the batch, if it changes, too.
+        """Return the command with options for `times` times more batches of `part` samples (0: as before) per step.
+
+        Unchanged unless the command's options set them.
 
         >>> made = Made("TrainingArguments", "", 0, "options", batch=8)
         >>> Given(made).command(("a.py", "--per_device_train_batch_size", "8"), 4, 2)
@@ -96,7 +100,7 @@ class Given:
 
 
 def with_option(command: tuple[str, ...], option: str, value: str) -> tuple[str, ...]:
-    """A command with another value of an option."""
+    """Return a command with another value of an option, which it may not have yet."""
     words = list(command)
     for i, word in enumerate(words):
         if word.replace("-", "_").lstrip("_").partition("=")[0] != option.lstrip("-"):

@@ -1,4 +1,4 @@
-"""The loss by a library: Liger's kernels, which make logits and their gradient chunk by chunk, or in one place."""
+"""The loss by Liger's kernels: logits and their gradient in chunks, or the gradient in place of the logits."""
 
 from collections.abc import Iterator
 from importlib import util
@@ -10,6 +10,8 @@ from coopsim.fit.edits import Edit, abbreviated, lines
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
 
+#: Logits and logarithms, the gradients of both, and logits in another type: all that a fused loss may spare.
+_FUSED = 5
 _TEXT = "Liger's kernels, with {} (numbers change)"
 _OWN_LOSS = (
     "from liger_kernel.transformers.functional import liger_cross_entropy",
@@ -18,22 +20,26 @@ _OWN_LOSS = (
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Where logits are so large that a loss without them may suffice."""
+    """Find whether it suffices, where logits are large enough."""
     wanted = proposal(case)
     if wanted is not None and (done := case.verify(wanted)):
         yield done
 
 
 def proposal(case: Case) -> Remedy | None:
-    """None if the library is not there, or what it saves cannot be enough."""
-    if util.find_spec("liger_kernel") is None or not chunks.may_suffice(case):
+    """Propose it; None if Liger is not installed, or cannot save enough."""
+    if util.find_spec("liger_kernel") is None or not case.survey.logits_bytes:
         return None
     survey, text = case.survey, _TEXT.format("the loss fused with the last layer")
     changes = Changes(printed=("liger",))
     model = survey.model
     if model is None or "transformers" not in model.families:
+        if not chunks.may_suffice(case):
+            return None
         text = _TEXT.format("the loss in the memory of the logits")
         return case.proposal("loss", text, _OWN_LOSS, changes, same=False, after_model=True)
+    if _FUSED * survey.logits_bytes < case.over_bytes:
+        return None
     made = survey.given.arguments
     if made is not None and made.by == "lines":
         edit = Edit(made.file, made.line, made.type, (("use_liger_kernel", -1, "True"),))

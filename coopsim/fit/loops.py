@@ -1,21 +1,21 @@
-"""A training loop that adds up the gradients of several batches, where its lines are certain."""
+"""Rewrite a training loop to add up the gradients of several batches, where its statements are certain."""
 
 import ast
 from collections.abc import Iterator
 
-#: What belongs to the optimizer's turn.
+#: Calls that belong to the optimizer's step.
 _DUE = ("step", "zero_grad", "unscale_", "update", "clip_grad_norm_", "clip_grad_value_", "clip_gradients")
 _ONCE = ("step", "zero_grad", "backward")
-#: Those that make the backward pass of a loss that they are given.
+#: Objects whose `backward` takes the loss.
 _MAKE_BACKWARD = ("accelerator", "fabric")
 _COUNTERS = ("i", "count", "micro_batch")
 
 
 def adding_up(text: str, times: int) -> str:
-    """The text of a file in which its training loop steps once in so many batches; "" where that is not certain.
+    """Return a file's text with a training loop that steps once per `times` batches; "" where that is not certain.
 
-    Certain is a loop over data that is the only one with a backward pass, whose body has as plain statements one
-    `backward`, and the optimizer's `step` and `zero_grad`.
+    Certain is the only loop with a backward pass, over anything but a range, whose body has one `backward`, `step` and
+    `zero_grad` as statements on lines of their own.
 
     >>> print(adding_up("for x in data:\\n    loss(x).backward()\\n    o.step()\\n    o.zero_grad()\\n", 4), end="")
     for i, x in enumerate(data):
@@ -59,7 +59,7 @@ def adding_up(text: str, times: int) -> str:
 
 
 def _is_plain(text: str, loop: ast.For) -> bool:
-    """Is all that concerns the optimizer a statement of the loop's body, on rows of its own, once per batch?"""
+    """Is all that concerns the optimizer in statements of the loop's body, on lines of their own, once per batch?"""
     calls = [n for n in ast.walk(loop) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") in _ONCE]
     plain = [s for name in _ONCE for s in _called(loop.body, name)]
     concerned = [*plain, *(s for name in _DUE for s in _called(loop.body, name))]
@@ -75,7 +75,7 @@ def _ends_row(text: str, statement: ast.stmt) -> bool:
 
 
 def _header(text: str, tree: ast.Module, loop: ast.For) -> list:  # type: ignore[type-arg]
-    """The loop's counter, and what changes so that it has one; nothing where that is not certain."""
+    """Return the name of the loop's counter and the changes that introduce it; nothing where not certain."""
     over = loop.iter
     called = over.func.id if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
     if called == "range":
@@ -98,7 +98,7 @@ def _header(text: str, tree: ast.Module, loop: ast.For) -> list:  # type: ignore
 
 
 def _loss(call: ast.Call) -> ast.expr | None:
-    """What the backward pass is of."""
+    """Return the loss of a `backward` call; None where not certain."""
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
     name = getattr(owner, "attr", getattr(owner, "id", ""))
@@ -115,7 +115,7 @@ def _divided(text: str, loss: ast.expr, times: int) -> str:
 
 
 def _groups(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
-    """What is due when the optimizer is, each with what follows it directly."""
+    """Yield runs of adjacent statements that belong to the optimizer's step."""
     group: list[ast.stmt] = []
     for statement in body:
         if any(_called([statement], name) for name in _DUE):
@@ -128,7 +128,7 @@ def _groups(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
 
 
 def _called(body: list[ast.stmt], name: str) -> list[ast.stmt]:
-    """Statements that are nothing but a call of something of that name."""
+    """Return the statements that are a call of a function or method of that name."""
     return [
         s
         for s in body
@@ -145,7 +145,7 @@ def _moved(text: str, statement: ast.stmt) -> str:
 
 
 def _rows(text: str, node: ast.stmt) -> tuple[int, int]:
-    """From the beginning of its first row to the end of its last."""
+    """Return the offsets of the beginning of a statement's first line and the end of its last."""
     begin, end = _span(text, node)
     stop = text.find("\n", end)
     return text.rfind("\n", 0, begin) + 1, len(text) if stop < 0 else stop + 1

@@ -1,4 +1,4 @@
-"""LoRA: another method, which trains other parameters. Said beside the remedies, and none of them."""
+"""LoRA, named as what it is: another method, which trains other parameters. No remedy, but a note."""
 
 from collections.abc import Iterator
 from importlib import util
@@ -10,7 +10,7 @@ from coopsim.text import human
 
 
 def advise(case: Case) -> Iterator[Remedy]:
-    """No remedies, but a note with the peak of a run, where that fits: of one trained model of transformers."""
+    """Add a note with the peak of a run with LoRA, if it fits; of scripts that train one model of transformers."""
     yield from ()
     survey = case.survey
     trained = [model for model in survey.models if model.trained]

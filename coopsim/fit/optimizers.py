@@ -1,4 +1,4 @@
-"""Optimizers that keep less state than Adam: in 8 bits, or in rows and columns."""
+"""Optimizers with less state than Adam: Adam with 8-bit state, and Adafactor."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from coopsim.fit.given import with_option
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
 
-#: Arguments of torch.optim's that neither of the others has.
+#: Arguments of torch.optim's Adam that the others do not take.
 _OF_TORCH = ("foreach", "fused", "capturable", "differentiable", "amsgrad", "maximize", "decoupled_weight_decay")
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """In place of Adam and AdamW. name: Hugging Face's. saves: of Adam's state, at most. package: where it is."""
+    """A replacement for Adam and AdamW. name: Hugging Face's. saves: the most it may save, as a share of the state."""
 
     text: str
     name: str
@@ -49,7 +49,7 @@ _KINDS = (
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """The first that suffices."""
+    """Find the first that suffices."""
     for proposal in _proposals(case, case.over_bytes):
         done = case.verify(proposal)
         if done is not None:
@@ -58,12 +58,12 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def least(case: Case) -> Remedy | None:
-    """The one that keeps least; None if none can take the place of the script's."""
+    """Propose the one with the least state; None if none can replace the script's."""
     return next(iter(reversed(list(_proposals(case, 0)))), None)
 
 
 def _proposals(case: Case, over_bytes: int) -> Iterator[Remedy]:
-    """Those that may save so much: of one process, whose optimizers are all Adam."""
+    """Propose those that may save `over_bytes`, in a script of one process whose optimizers are all Adam."""
     survey = case.survey
     made = survey.optimizers
     if survey.report.ranks or not made or not all(o.torch and o.type in ("Adam", "AdamW") for o in made):
@@ -78,7 +78,7 @@ def _proposals(case: Case, over_bytes: int) -> Iterator[Remedy]:
 
 
 def _by_arguments(case: Case, kind: _Kind) -> Remedy | None:
-    """Of Hugging Face's Trainer, which makes the optimizer."""
+    """Propose one for Hugging Face's Trainer, which makes the optimizer."""
     made = case.survey.given.arguments
     changes = Changes(printed=(kind.name,))
     if made is None or not made.by:
@@ -92,7 +92,7 @@ def _by_arguments(case: Case, kind: _Kind) -> Remedy | None:
 
 
 def _by_calls(case: Case, kind: _Kind) -> Remedy | None:
-    """Of a loop of the user's."""
+    """Propose one for a script that makes its optimizers itself."""
     edits = tuple(
         Edit(
             made.file,

@@ -1,4 +1,4 @@
-"""Weights, gradients and the optimizer's state in bfloat16."""
+"""Weights in bfloat16, and with them gradients and the optimizer's state."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 
-#: What a model takes in float32 has to become bfloat16, too.
+#: Inputs in float32 must become bfloat16, too.
 _INPUTS = (
     "half = lambda x: x.bfloat16() if torch.is_tensor(x) and x.is_floating_point() else x",
     "{0}.register_forward_pre_hook(lambda _, args: tuple(map(half, args)))",
@@ -14,7 +14,7 @@ _INPUTS = (
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """If that suffices, which at most halves what is needed."""
+    """Find whether that suffices; not tried where half of the memory would not."""
     survey = case.survey
     context = survey.report.context_bytes
     if case.over_bytes > (survey.needs_bytes - context) / 2:
@@ -25,7 +25,7 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def proposal(case: Case) -> Remedy | None:
-    """None if the card has no bfloat16, or a trained model is sharded or in half precision already."""
+    """Propose it; None if the card has no bfloat16, or a trained model is sharded or in half precision already."""
     trained = [model for model in case.survey.models if model.trained]
     if not trained or not case.trials.script.profile.bf16_tflops or any(m.half or m.sharded for m in trained):
         return None

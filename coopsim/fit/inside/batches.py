@@ -1,4 +1,4 @@
-"""What says how large a script's batches are: arguments of a Trainer, data loaders; and what adds up gradients."""
+"""Watch what sets batch sizes (TrainingArguments, data loaders) and what adds up gradients; divide batches."""
 
 import functools
 import inspect
@@ -20,7 +20,7 @@ _OWN_LINES, _BY_PARSER, _BY_LIBRARY = "lines", "options", ""
 
 
 class Batches:
-    """Sees the calls, and divides the batches of those that the changes are about."""
+    """Record the calls; divide their batch sizes by `changes.divide`."""
 
     def __init__(self, changes: Changes) -> None:
         self._divide = changes.divide
@@ -95,7 +95,7 @@ class Batches:
         _around(module.Accelerator, "accumulate", accumulate)
 
     def _accumulating(self, owner: Any, argument: str, *, used: bool = True) -> None:
-        """What adds up gradients by an argument of its own; by its mere presence, or where it is `used`."""
+        """Watch a class whose `argument` is the number of batches to add up; used: making it means using it."""
 
         def init(original: Any, signature: inspect.Signature, made: Any, *args: Any, **kwargs: Any) -> None:
             bound = signature.bind(made, *args, **kwargs)
@@ -112,7 +112,7 @@ class Batches:
         _around(owner, "__init__", init)
 
     def found(self) -> dict[str, Any]:
-        """For the parent."""
+        """Return the report to the parent."""
         loaders = [about for made, about in self._loaders.items() if made in self._training]
         once = {tuple(about.items()): about for about in loaders}
         return {"arguments": self._arguments, "loaders": list(once.values()), "adds_up": self._adds_up}
@@ -137,7 +137,7 @@ def _around(owner: Any, name: str, around: Any) -> None:
 
 
 def _place(made: Any) -> dict[str, Any]:
-    """The user's line that makes an object, if it does so itself, or has a parser make it from options."""
+    """Return the type of an object and the user's line that makes it, directly or by Hugging Face's parser."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename == __file__ or _is_of(frame, made)):
         frame = frame.f_back
@@ -150,6 +150,6 @@ def _place(made: Any) -> dict[str, Any]:
 
 
 def _is_of(frame: FrameType, made: Any) -> bool:
-    """Is it a method of the object, or what a library puts around that?"""
+    """Is the frame a method of the object, or a library's wrapper of one?"""
     names = frame.f_code.co_varnames[: max(frame.f_code.co_argcount, 1)]
     return bool(names) and frame.f_locals.get(names[0]) is made

@@ -1,4 +1,4 @@
-"""Weights in bfloat16, by stand-in."""
+"""Turn weights to bfloat16."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from coopsim.fit.inside.models import Models
 
 
 def install(models: Models, numbers: tuple[int, ...]) -> None:
-    """At the first call of these models, or of all: weights become bfloat16, and what they are given from then on."""
+    """At the first call of the numbered models, or of all: convert weights, and from then on inputs."""
 
     def first(number: int, model: nn.Module) -> None:
         if not numbers or number in numbers:

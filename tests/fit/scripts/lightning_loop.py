@@ -1,6 +1,6 @@
 """A LightningModule, its Trainer and a DataLoader."""
 
-import lightning as L
+import lightning
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -15,7 +15,7 @@ class Block(nn.Module):
         return x + self.layers(x)
 
 
-class Classifier(L.LightningModule):
+class Classifier(lightning.LightningModule):
     def __init__(self):
         super().__init__()
         self.net = nn.Sequential(*(Block(256) for _ in range(8)), nn.Linear(256, 10))
@@ -30,7 +30,7 @@ class Classifier(L.LightningModule):
 
 if __name__ == "__main__":
     data = TensorDataset(torch.randn(12288, 256), torch.randint(0, 10, (12288,)))
-    trainer = L.Trainer(
+    trainer = lightning.Trainer(
         max_epochs=1, accelerator="gpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False
     )
     trainer.fit(Classifier(), DataLoader(data, batch_size=4096))

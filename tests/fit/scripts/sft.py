@@ -12,8 +12,8 @@ if __name__ == "__main__":
         vocab_size=8000, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4
     )
     model = LlamaForCausalLM(config)
-    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(8000)}, unk_token="w0"))
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0", eos_token="w1")
+    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(8000)}, unk_token="w0"))  # noqa: S106
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0", eos_token="w1")  # noqa: S106
     rows = Dataset.from_list([{"input_ids": [i % 8000] * 256} for i in range(64)])
     arguments = SFTConfig(
         TemporaryDirectory().name,
