@@ -36,7 +36,7 @@ def fit(
         try:
             words = shlex.split(script) if isinstance(script, str) else [str(word) for word in script]
         except ValueError as e:
-            raise CoopsimError(f"{script!r} is no command: {e}") from None
+            raise CoopsimError(f"{script!r} is not a command: {e}") from None
     if not words:
         raise CoopsimError('name the script to run, as in: coopsim.fit("train.py", gpu="rtx-3060")')
     if jobs < 1:

@@ -70,8 +70,7 @@ class Case:
 
 
 def _stand_in(changes: Changes) -> Changes:
-    """Return the changes to run for a proposal. For accumulation, gradients are held but the optimizer steps every
-    time.
+    """Return the changes to run for a proposal; for accumulation, gradients are held, and every step is taken.
 
     Accumulated gradients take memory from the second batch on, and a short trial may end before the optimizer steps.
     """

@@ -34,7 +34,7 @@ def proposal(case: Case, budget: float) -> Remedy:
 
 
 def lines(budget: float) -> tuple[str, ...]:
-    """Return the lines to paste before the first call of a compiled function."""
+    """Return the lines that set activation_memory_budget to `budget`, 0 to 1, before the first compiled call."""
     return (
         "import torch._functorch.config as functorch_config",
         f"functorch_config.activation_memory_budget = {budget:g}",

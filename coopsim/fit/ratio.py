@@ -21,22 +21,19 @@ WIDTH = 0.01
 
 @dataclass
 class Ratio:
-    """The result of a search. `as_it_is`: the run with ratio 1 and unlimited memory. `tried`: runs on the card, by
-    ratio.
-
-    `value`: the largest ratio tried that fits, None if none does; `fails`: the smallest above it that does not, or
-    None.
-    """
+    """The result of a search. `as_it_is`: the run with ratio 1 and unlimited memory. `tried`: by ratio, on the card."""
 
     as_it_is: Report
     tried: dict[float, Report] = field(default_factory=dict)
 
     @property
     def value(self) -> float | None:
+        """The largest ratio tried that fits; None if none does."""
         return max((ratio for ratio, report in self.tried.items() if report.outcome == "ok"), default=None)
 
     @property
     def fails(self) -> float | None:
+        """The smallest ratio tried above `value`, which does not fit; None if there is none."""
         value = self.value
         return min((ratio for ratio in (1.0, *self.tried) if value is not None and ratio > value), default=None)
 
@@ -49,8 +46,7 @@ class Ratio:
 
 
 def search(script: Script, say: Callable[[float, Report], None]) -> Ratio:
-    """Search for the largest ratio with which `script` fits its card, calling `say` with the ratio and report of each
-    run.
+    """Search for the largest ratio with which `script` fits its card, calling `say` with ratio and report of each run.
 
     Raises CoopsimError if the script compiles nothing, or has no backward pass.
     """

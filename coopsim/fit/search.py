@@ -155,7 +155,7 @@ class Search:
         if interrupted:
             self._trials.notes.append("interrupted: not everything was tried")
         elif self._trials.stopped:
-            self._trials.notes.append("the time was over (--time): not everything was tried")
+            self._trials.notes.append("time ran out (--time): not everything was tried")
         found = sorted(self._trials.found.values(), key=lambda remedy: remedy.order)
         return Fit(
             fits=self._fits,

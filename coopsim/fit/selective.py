@@ -95,8 +95,7 @@ def _least(case: Case, wanted: Choice, n: int) -> Remedy | None:
 
 
 def ranking(level: Sequence[Block]) -> list[str]:
-    """Return the names of the blocks' products (matrix products, convolutions, attention), by cost per byte,
-    descending.
+    """Return the names of the blocks' products (_PRODUCT), the most expensive per byte first.
 
     Results of other ops are cheap to recompute, and may be changed in place, which saved ones must not be.
 
@@ -145,8 +144,7 @@ def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:
 
 
 def steps(level: Sequence[Block], save: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Return the steps of a level, two per block, in the order in which to take them: the least ns per byte freed
-    first.
+    """Return the steps of a level, two per block, by ns per byte freed, ascending.
 
     Each is (index of the block, bytes that it frees, ns that it costs). Of equal ones the first in the model comes
     first.

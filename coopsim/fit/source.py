@@ -9,12 +9,12 @@ _COPIES = ("deepcopy", "copy", "AveragedModel", "EMA", "ModelEMA", "ModelEmaV2",
 
 
 def line(file: str, number: int) -> str:
-    """Return a line of a file, without its indentation."""
+    """Return line `number` of a file, counted from 1, without its indentation; "" if there is none."""
     return linecache.getline(file, number).strip()
 
 
 def indent(file: str, number: int) -> str:
-    """Return the indentation of a line of a file."""
+    """Return the indentation of line `number` of a file, counted from 1."""
     text = linecache.getline(file, number)
     return text[: len(text) - len(text.lstrip())]
 
@@ -75,12 +75,12 @@ def with_value(call: str, argument: str, value: str, *, member: bool = False) ->
 
 
 def call_at(file: str, number: int, name: str) -> ast.Call | None:
-    """Return the call of `name` that spans a line; None if there is not exactly one."""
+    """Return the call of a function or method `name` that spans line `number` of a file; None unless there is one."""
     return call_in(_text(file), number, name)
 
 
 def call_in(text: str, number: int, name: str) -> ast.Call | None:
-    """Return the call of `name` that spans a line of a text; None if there is not exactly one."""
+    """Return the call of a function or method `name` that spans line `number` of a text; None unless there is one."""
     found = [
         node
         for node in ast.walk(ast.parse(text))

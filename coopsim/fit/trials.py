@@ -151,10 +151,11 @@ class Trials:
         return report
 
     def verify(self, remedy: Remedy, ran: Changes, survey: Survey, *, counts: bool = True) -> Remedy | None:
-        """Run a remedy; return it with its figures, or None if it does not fit.
+        """Run a remedy; return it with its peak and time, or None if it does not fit or the script fails.
 
         A copy of the script with the remedy's lines is run. If that is not possible, the script is run with `ran`, the
-        changes that stand for them, and the remedy's `stand_in` says why. `counts`: add it to `found`.
+        changes that stand for them, and the remedy's `stand_in` says why. `survey` is that of the unchanged script,
+        with which times are compared. `counts`: add it to `found`.
         """
         try:
             texts, why = patched(remedy, survey), ""

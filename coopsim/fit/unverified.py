@@ -11,8 +11,7 @@ from coopsim.types import MIB
 
 
 def find(advice: Advice, policies: Sequence[Recomputed], context_bytes: int) -> list[Remedy]:
-    """Return a setting of the allocator that serves the recorded requests, and a budget in which the recorded step
-    trains.
+    """Return a setting that serves the recorded requests, and a budget in which the recorded step trains.
 
     [] if it fits as recorded. `policies`: the results of replays of a trace. `context_bytes`: the memory of the card's
     context. Peaks are those of the allocator, or the budget, plus the context; times are simulated.

@@ -135,8 +135,9 @@ def on(kind: str) -> Iterator[None]:
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the device's tensors in an argument or a result, in order: itself, or those within lists, tuples, wrapper
-    subclasses (DTensors) and sparse tensors.
+    """Yield the device's tensors in an argument or a result, in order.
+
+    These are the value itself, or tensors within lists, tuples, wrapper subclasses (DTensors) and sparse tensors.
     """
     if is_traceable_wrapper_subclass(value):
         for name in value.__tensor_flatten__()[0]:

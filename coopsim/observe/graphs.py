@@ -6,12 +6,12 @@ from typing import Any
 import torch
 
 
-def before_replay(told: Callable[[], None]) -> None:
-    """Call `told` before every replay of a CUDA graph, from now on."""
+def before_replay(call: Callable[[], None]) -> None:
+    """Invoke `call` before every replay of a CUDA graph, from now on."""
     original = torch.cuda.CUDAGraph.replay
 
     def replay(graph: Any) -> None:
-        told()
+        call()
         original(graph)
 
     torch.cuda.CUDAGraph.replay = replay  # type: ignore[method-assign, assignment]

@@ -77,7 +77,10 @@ class NativeLedger:
         return list(self._all(self._library.at_most))
 
     def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
-        """Set whether the values of a tensor's storage are known; ops on a storage with known values go to Python."""
+        """Set whether a tensor has the values of a real card, as far as these can be computed (script/positions.py).
+
+        Ops on a storage with known values are watched by Python, which may compute their results, too.
+        """
         self._library.values(tensor._cdata, known)
 
     def look_at_peak(self) -> None:

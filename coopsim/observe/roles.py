@@ -30,6 +30,7 @@ class Objects:
 
     @classmethod
     def now(cls) -> "Objects":
+        """Collect the objects that Python's garbage collector knows at this moment."""
         found, mode = cls(), active_fake_mode()
         wanted: dict[int, Any] = {}  # its base by class, looked up once: there are hundreds of thousands of objects
         for one in gc.get_objects():

@@ -1,5 +1,4 @@
-"""Run unmodified scripts on the phantom GPU: find their memory use, the smallest card that they train on, record a
-trace.
+"""Run unmodified scripts on the phantom GPU: find their memory use and the smallest card, and record traces.
 
 The script runs in processes of its own. Each of them loads site/sitecustomize.py at its start, which calls inside.py;
 that waits until the script imports torch, watches it (watch.py), and writes a report when the process ends.

@@ -98,8 +98,7 @@ class Compilation:
         _wrap("torch._TorchCompileInductorWrapper.__call__", self._inductor)
 
     def _callback_is_set(self, original: Callable[..., Any], callback: Any) -> Any:
-        """Remove coopsim's hooks when Dynamo sets a callback, so that it compiles what is called next; restore them at
-        None.
+        """Remove coopsim's hooks when Dynamo sets a callback, to compile what is called next; restore them at None.
 
         Do nothing while Dynamo traces a function: what it calls then is not compiled, and a function's frames must look
         the same at every attempt.

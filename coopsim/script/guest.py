@@ -1,5 +1,4 @@
-"""Guests: code of other packages inside a script's processes. `fit` makes changes there, `live` keeps steps in a
-budget.
+"""Guests: code of other packages in a script's processes, as `fit` makes changes and `live` keeps a budget.
 
 A task names a module, which is imported in the script's process. Its attribute GUEST makes the guest.
 """

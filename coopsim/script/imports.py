@@ -21,6 +21,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        """Return the module's own spec, whose loader is made to call the function; None for any other module."""
         if fullname != self._name or self._looking:
             return None
         self._looking = True

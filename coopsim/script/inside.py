@@ -116,14 +116,14 @@ class _Process:
         run = module.BaseProcess.run
 
         @functools.wraps(run)
-        def heard(one: Any) -> None:
+        def run_and_note(one: Any) -> None:
             try:
                 run(one)
             except Exception as error:
                 self._error = self._told(error)
                 raise
 
-        module.BaseProcess.run = heard
+        module.BaseProcess.run = run_and_note
 
     @property
     def _steps(self) -> int:

@@ -122,8 +122,7 @@ class Report:
 
     @property
     def needs_bytes(self) -> int:
-        """The smallest memory of a card with which it trains, in bytes, context included; without `--fit`, a lower
-        bound.
+        """The smallest memory of a card with which it trains, context included; without `--fit`, a lower bound.
 
         The bound is the context, the peak of allocated bytes and NCCL's memory. The smallest memory is a few MiB more,
         as the allocator empties its cache before it fails.
@@ -133,8 +132,7 @@ class Report:
 
     @property
     def too_close_to_call(self) -> bool:
-        """Whether its need is so close to the card's memory that a real card may decide otherwise; False if it is
-        unknown.
+        """Whether its need is so close to the card's memory that a real card may differ; False if it is unknown.
 
         It is known if the script trained, or if the smallest memory was searched for.
         """

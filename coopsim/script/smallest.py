@@ -17,8 +17,7 @@ STEP = 2 << 20
 
 
 def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None]) -> tuple[int, int]:
-    """Find the smallest memory in which the script trains, context included; return it in bytes, and the number of
-    runs.
+    """Return the smallest memory in which the script trains, in bytes, context included; and the number of runs.
 
     `first` is the report of a run in which memory did not run out; `requests` is the file of its requests to the
     allocator, from which a guess is made. Runs then decide: the script trains with the memory returned, and does not
@@ -67,10 +66,9 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
 
 
 def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> tuple[int, int]:
-    """Find a multiple of 2 MiB that fits while 2 MiB less does not; return it in bytes, and the number of calls of
-    `fits`.
+    """Return a multiple of 2 MiB that fits while 2 MiB less does not, in bytes; and how often `fits` was called.
 
-    Assumes that nothing below `low` fits, and that `high` does; anything else is decided by `fits`. With a good `guess`
+    Assumes that nothing below `low` fits, and that `high` does; `fits` tells of all others. With a good `guess`
     it takes two calls, without one the logarithm of the distance between the bounds.
     """
     failing, fitting = (low - 1) // STEP, -(-high // STEP)

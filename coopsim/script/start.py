@@ -81,9 +81,7 @@ def variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> d
 
 
 def reports(folder: str) -> list[dict[str, Any]]:
-    """Return the reports that processes left in `folder`. Raises CaptureError if another Python than coopsim's ran
-    them.
-    """
+    """Return the reports in `folder`. Raises CaptureError if another Python than coopsim's ran the processes."""
     found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(Path(folder).glob("*.json"))]
     foreign = Path(folder, "foreign")
     if foreign.exists() and not found:

@@ -183,8 +183,8 @@ class Watch:
         if again or self._recorder.where.backwards > self._backwards:
             self._counted = code
             self._step_ended()
-            for heard in self.compiled_steps:
-                heard()
+            for call in self.compiled_steps:
+                call()
         return out
 
     def _step_ended(self) -> None:

@@ -52,7 +52,7 @@ def test_what_is_read_is_not_written_over(command: tuple[str, ...], tmp_path: Pa
     names = {*contents, "link"}
     code, out, err = coopsim(*(tmp_path / word if word in names else word for word in command))
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "is to be read" in err
+    assert "is an input" in err
     assert {name: (tmp_path / name).read_bytes() for name in contents} == contents
 
 

@@ -154,7 +154,7 @@ def test_a_script(tmp_path: Path) -> None:
     assert 140 / 5 < found["largest"] < 140 / 2
     assert found["trains_report"]["peak_device_bytes"] <= 300 * MIB
     assert found["fails_report"]["out_of_memory"]["place"].startswith("train.py:")
-    assert "assumed: a number that trains, trains below, too" in done.stderr
+    assert "assumption: if a number trains, smaller ones do, too" in done.stderr
     assert done.stderr.count("\nwith ") == len(found["runs"])
 
 
@@ -197,7 +197,7 @@ def test_interrupted(tmp_path: Path) -> None:
         (("--largest", "0:8"), ("train.py", "{}"), "not a whole number from 1"),
         (("--largest", "1:8", "--fit"), ("train.py", "{}"), "--fit is for one run"),
         (("--largest", "1:8", "--tolerance", "1"), ("train.py", "{}"), "'1' is not a percentage"),
-        (("--tolerance", "1%"), ("train.py",), "--tolerance is of --largest"),
+        (("--tolerance", "1%"), ("train.py",), "--tolerance requires --largest"),
         (("--largest", "1:8", "--memory", "8"), ("train.py", "{}"), "--memory '8' has no unit"),
     ],
 )

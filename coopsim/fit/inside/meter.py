@@ -91,8 +91,7 @@ class Meter:
         self._marks.append(self._mark())
 
     def _mark(self) -> tuple[int, int, int]:
-        """Return the ns of all ops so far, of optimizers' ops, and the clock's time at which the current stream will
-        end.
+        """Return the ns of all ops so far, of optimizers' ops, and the end of the current stream by the clock.
 
         The stream ends after what it waits for on other streams.
         """

@@ -20,7 +20,7 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return True, so that torch.compile compiles; else it silently runs everything eagerly under a mode."""
+        """Return True: torch.compile is to compile under this mode. Otherwise PyTorch silently runs all eagerly."""
         return True
 
     @classmethod

@@ -13,8 +13,9 @@ _FASTER = 4  #: factor by which the number of ranks grows until the job trains
 
 @dataclass(frozen=True)
 class Fewest:
-    """The result of a search. tried: reports by number of ranks, in the order of the runs. refused: by number of ranks,
-    the errors of runs that failed for another reason than memory.
+    """The result of a search. tried: reports by number of ranks, in the order of the runs.
+
+    refused: by number of ranks, the errors of runs that failed for another reason than memory.
     """
 
     tried: dict[int, Report]

@@ -69,9 +69,7 @@ class Messages:
         return (self._place[target] - self._place[source]) % len(self._place)
 
     def _stand_in(self, place: int, step: int) -> int:
-        """Return the place whose messages stand for those of `place`: itself, or the nearest present one away from the
-        receiver.
-        """
+        """Return the place that stands for `place`: itself, or the nearest present one away from the receiver."""
         if step <= len(self._place) // 2:
             return max((p for p in self._present if p <= place), default=self._present[-1])
         return min((p for p in self._present if p >= place), default=self._present[0])

@@ -30,8 +30,6 @@ def more(figures: Mapping[int, Hashable]) -> list[int]:
 
 
 def left_out(figures: Mapping[int, Hashable], stage: int) -> tuple[range, bool]:
-    """Return the stages between `stage`, which was run, and the next that was; and whether they are taken to be like
-    it.
-    """
+    """Return the stages between `stage`, which was run, and the next that was; and whether they count as like it."""
     after = min((n for n in figures if n > stage), default=stage + 1)
     return range(stage + 1, after), after in figures and figures[stage] == figures[after]

@@ -38,7 +38,7 @@ class World:
         return 1 if self.virtual else self.per_node
 
     def variables(self, rank: int, port: int) -> dict[str, str]:
-        """Return the environment variables that torchrun sets for the process of a rank."""
+        """Return the variables that torchrun sets for the process of a rank; `port`: of the store, MASTER_PORT."""
         nodes = self.size // self.per_node
         values = {
             "RANK": rank,

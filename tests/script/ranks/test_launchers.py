@@ -63,10 +63,10 @@ REFUSED = {
         "(torchrun), or with --world N"
     ),
     ("--world", "4", "--ranks", "all", "--snapshot", "s", "--", "python", FSDP2): (
-        "--snapshot is of one rank; say which: --ranks 0"
+        "--snapshot is for one rank; name it, as in --ranks 0"
     ),
     ("--world", "4", "--ranks", "0,3", "--trace", "t", "--", "python", FSDP2): (
-        "--trace is of one rank; say which: --ranks 0"
+        "--trace is for one rank; name it, as in --ranks 0"
     ),
 }
 
