@@ -123,6 +123,8 @@ class Search:
                 return self._remedies(Case(self._trials, survey, requests), batch)
 
     def _remedies(self, case: Case, batch: Batch | None) -> Fit:
+        if batch is None:
+            self._trials.notes.append(_NO_BATCH)
         self._try_each(case, batch)
         if len({remedy.kind for remedy in self._trials.found.values()}) < _KINDS:
             for _ in combine.find(case, batch):
@@ -190,8 +192,6 @@ class Search:
     def _batch(self, survey: Survey) -> Batch | None:
         if not batches.has_place(self._template):
             given = survey.given
-            if given.wanted is None and survey.trains:
-                self._trials.notes.append(_NO_BATCH)
             return None if given.wanted is None else Batch((), given.wanted, given)
         wanted = self._wanted or (survey.model.batch if survey.model else None)
         if wanted is None:
