@@ -5,6 +5,7 @@ from pathlib import Path
 
 from coopsim.fit.changes import Changes
 from coopsim.fit.edits import Edit
+from coopsim.fit.patch import certain
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Survey
 from coopsim.fit.trials import Trials
@@ -56,8 +57,12 @@ class Case:
 
     def runs_out(self, remedy: Remedy) -> bool:
         """Run the script with a remedy, and return whether memory ran out."""
-        report = self.trials.run(remedy.text, _stand_in(remedy.changes), command=remedy.command)
+        report, _ = self.trials.run_once(remedy, _stand_in(remedy.changes), self.survey, what=remedy.text)
         return report is not None and report.outcome == "oom"
+
+    def can_run(self, remedy: Remedy) -> bool:
+        """Return whether a remedy has a stand-in, or lines whose place is certain."""
+        return not remedy.changes.printed or certain(remedy, self.survey) is not None
 
     def nearest(self, remedy: Remedy) -> Remedy:
         """Return a remedy that does not fit, with its peak and its time as of a run with enough memory."""

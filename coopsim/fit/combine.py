@@ -70,7 +70,10 @@ def _everything(case: Case, batch: Batch | None) -> Remedy | None:
     parts = [part for part in _parts(case) if part is not None]
     if batch is not None and (least := microbatches.smallest(case, batch)) is not None:
         parts.append(least)
-    return functools.reduce(Remedy.with_, parts) if parts else None
+    whole = functools.reduce(Remedy.with_, parts) if parts else None
+    if whole is None or case.can_run(whole):
+        return whole
+    return functools.reduce(Remedy.with_, [part for part in parts if not part.changes.printed])
 
 
 def _parts(case: Case) -> tuple[Remedy | None, ...]:

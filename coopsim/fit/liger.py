@@ -6,7 +6,7 @@ from importlib import util
 from coopsim.fit import chunks
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.edits import Edit, abbreviated, lines
+from coopsim.fit.edits import Edit, lines
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
 
@@ -46,7 +46,7 @@ def proposal(case: Case) -> Remedy | None:
         try:
             said = lines((edit,))
         except CoopsimError:
-            said = (abbreviated(edit),)
+            return None
         return case.proposal("loss", text, said, changes, same=False, edits=(edit,))
     own = (
         "from liger_kernel.transformers import _apply_liger_kernel_to_instance",

@@ -1,5 +1,6 @@
 """Optimizers with less state than Adam: Adam with 8-bit state, and Adafactor."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import util
@@ -7,7 +8,7 @@ from importlib import util
 from coopsim.fit import source
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.edits import Edit, abbreviated, calls, lines
+from coopsim.fit.edits import Edit, calls, lines
 from coopsim.fit.given import with_option
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
@@ -58,7 +59,9 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def least(case: Case) -> Remedy | None:
-    """Propose the one with the least state; None if none can replace the script's."""
+    """Propose the one with the least state, for combinations; None if none can replace the script's."""
+    if case.survey.given.by_options:  # another remedy's options would replace its own
+        return None
     return next(iter(reversed(list(_proposals(case, 0)))), None)
 
 
@@ -80,15 +83,15 @@ def _proposals(case: Case, over_bytes: int) -> Iterator[Remedy]:
 def _by_arguments(case: Case, kind: _Kind) -> Remedy | None:
     """Propose one for Hugging Face's Trainer, which makes the optimizer."""
     made = case.survey.given.arguments
-    changes = Changes(printed=(kind.name,))
     if made is None or not made.by:
         return None
     if made.by == "options":
         command = with_option(case.trials.script.command, "--optim", kind.name)
-        line = (" ".join(("python", *command) if command[0].endswith(".py") else command),)
+        line = (shlex.join(("python", *command) if command[0].endswith(".py") else command),)
+        changes = Changes(printed=(kind.name,))
         return case.proposal("optimizer", kind.text, line, changes, same=False, command=command)
     edit = Edit(made.file, made.line, made.type, (("optim", -1, f'"{kind.name}"'),))
-    return case.proposal("optimizer", kind.text, _lines((edit,)), changes, same=False, edits=(edit,))
+    return _proposal(case, kind, (edit,))
 
 
 def _by_calls(case: Case, kind: _Kind) -> Remedy | None:
@@ -104,12 +107,13 @@ def _by_calls(case: Case, kind: _Kind) -> Remedy | None:
         )
         for made in case.survey.optimizers
     )
-    changes = Changes(printed=(kind.name,))
-    return case.proposal("optimizer", kind.text, _lines(edits), changes, same=False, edits=edits)
+    return _proposal(case, kind, edits)
 
 
-def _lines(edits: tuple[Edit, ...]) -> tuple[str, ...]:
+def _proposal(case: Case, kind: _Kind, edits: tuple[Edit, ...]) -> Remedy | None:
+    """Return a remedy of edits; None where their places are not certain."""
     try:
-        return calls(edits) if edits[0].function else lines(edits)
+        said = calls(edits) if edits[0].function else lines(edits)
     except CoopsimError:
-        return tuple(map(abbreviated, edits))
+        return None
+    return case.proposal("optimizer", kind.text, said, Changes(printed=(kind.name,)), same=False, edits=edits)

@@ -30,6 +30,14 @@ def diff(remedy: Remedy, survey: Survey) -> str:
     return "".join(_unified(file, text) for file, text in texts.items())
 
 
+def certain(remedy: Remedy, survey: Survey) -> dict[str, str] | None:
+    """Return the new texts of the files that a remedy changes; None where a place is not certain."""
+    try:
+        return patched(remedy, survey)
+    except CoopsimError:
+        return None
+
+
 def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
     """Return the new text of each file that a remedy changes, by path; {} if it changes none.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coopsim.fit.changes import Changes
 from coopsim.fit.executors import Local
-from coopsim.fit.patch import patched
+from coopsim.fit.patch import certain, patched
 from coopsim.fit.printed import copied
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
@@ -223,12 +223,24 @@ class Trials:
                 self.found[done.key] = done
         return done
 
+    def run_once(
+        self, remedy: Remedy, ran: Changes, survey: Survey, *, what: str, memory_bytes: int | None = None
+    ) -> tuple[Report | None, Changes]:
+        """Run a remedy by its lines, or by `ran` where their place is not certain; return the changes for its time."""
+        texts = certain(remedy, survey) or {}
+        with copied(remedy.command, texts) as copy:
+            by_lines = bool(texts and copy)
+            words = (copy or ()) if by_lines else ()
+            report = self.run(what, ran, command=remedy.command, memory_bytes=memory_bytes, copy=words)
+        return report, replace(remedy.changes, accumulate=1) if by_lines else remedy.changes
+
     def nearest(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy:
         """Return a remedy that does not fit, with the peak and time of a run with enough memory."""
-        report = self.run(f"{remedy.text}, with memory enough", ran, command=remedy.command, memory_bytes=ENDLESS)
+        what = f"{remedy.text}, with memory enough"
+        report, timed = self.run_once(remedy, ran, survey, what=what, memory_bytes=ENDLESS)
         if report is None:
             return remedy
-        share = ratio(report, survey, remedy.changes)
+        share = ratio(report, survey, timed)
         return replace(remedy, peak_device_bytes=report.peak_device_bytes, time_ratio=share)
 
 
