@@ -158,7 +158,7 @@ answer([names[backward:], budget.report()])
 """
 
 
-def test_gradients_are_added_in_place_as_without_a_budget(child: Child) -> None:
+def test_gradients_are_added_in_place_as_without_a_budget(child: Runner) -> None:
     """Autograd's sums are told from a program's own by the stack, on which a frame of ours would hide them."""
     backward, report = child(GRADIENT_SUMS)
     assert backward.count("aten.add_.Tensor") == 2
