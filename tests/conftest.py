@@ -1,18 +1,24 @@
-"""Shared by all tests: where the repository is, its real trace, and a command line to call."""
+"""Shared by all tests: the repository, its real trace, a command line to call, and programs on the phantom GPU."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from coopsim import phantom
 from coopsim.cli import main
+from coopsim.phantom import build
 from coopsim.trace import Trace, load
+from tests.forked import Forks
 
 ROOT = Path(__file__).parent.parent
 BERT = ROOT / "traces" / "bert-large.parquet"
 
-
 collect_ignore = ["data"]  # what tests read; its programs need a GPU, if a phantom one
+
+Recorder = Callable[..., Path]
+Runner = Callable[..., Any]
 
 
 class Answer(NamedTuple):
@@ -42,3 +48,34 @@ def coopsim(capsys: pytest.CaptureFixture[str]):
 def bert() -> Trace:
     """BERT-Large, as committed."""
     return load(BERT)
+
+
+@pytest.fixture(scope="session")
+def phantom_gpu() -> None:
+    """Skip where the phantom GPU cannot be had; its libraries are compiled once."""
+    try:
+        build.libraries()
+    except phantom.PhantomError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def on_phantom(phantom_gpu: None) -> Iterator[Runner]:
+    """Run Python text on a card, with variables if need be, and give what it hands to `answer(...)`."""
+    forks = Forks()
+    yield forks.run
+    forks.close()
+
+
+@pytest.fixture(scope="session")
+def record(phantom_gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
+    """Capture `step` of a program given as text; give the trace's file."""
+    from coopsim.capture import Job, capture
+
+    def run(text: str, **options: Any) -> Path:
+        folder = tmp_path_factory.mktemp("program")
+        (folder / "program.py").write_text(text)
+        capture(Job(f"{folder / 'program.py'}:step", folder / "out.parquet", **options))
+        return folder / "out.parquet"
+
+    return run

@@ -17,6 +17,8 @@ from coopsim.capture.job import Job
 from coopsim.capture.measured import MeasuredCosts
 from coopsim.observe import assemble, inductor
 from coopsim.observe.costs import CostModel
+from coopsim.observe.data.device_data import DeviceData
+from coopsim.observe.data.masks import Masks
 from coopsim.observe.device import Device, PhantomDevice, RealDevice
 from coopsim.observe.errors import CaptureError
 from coopsim.observe.recorder import Op, Recorder, Recording
@@ -30,13 +32,18 @@ Say = Callable[[str], None]
 
 
 def record(job: Job, say: Say) -> None:
-    """Record what was asked for and write it. Whatever the program raises goes through."""
+    """Record the steps of a job and write the trace, calling `say` with lines on progress.
+
+    Raises CaptureError if there is no GPU, and whatever the program raises.
+    """
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
     with contextlib.ExitStack() as stack:
         device = _device(job, stack)
         cost_model = _cost_model(job)
         recorder = stack.enter_context(Recorder(device, cost_model))
+        if job.device == "phantom":
+            recorder.data = DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False)
         inductor.watch_buffers(recorder)
         say("building the program")
         step, about = _program(job, cost_model)
@@ -58,6 +65,10 @@ def record(job: Job, say: Say) -> None:
         recorder.where.remove()
         source = _measure(job, recorder, recording, step, say) if recorder.timer else cost_model.source
     about = seen | about
+    if recorder.data is not None and recorder.data.sizes:
+        ops = ", ".join(sorted({op for op, _, _ in recorder.data.sizes}))
+        say(f"caution: {ops}: sizes depend on data, which are unknown: masks keep {job.masks or 'all'}")
+        about["masks"] = job.masks or "all"
     say("writing the trace")
     header = _header(job, recorder, about) | {
         "cost_source": source,
@@ -86,7 +97,7 @@ def _cost_model(job: Job) -> CostModel:
 
 
 def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.Step, say: Say) -> str:
-    """Repeat the recorded steps for their times, and put the costs into the recording. What the header says of them."""
+    """Repeat the recorded steps to time their ops, set the costs in the recording, and return their source."""
     timer = recorder.timer
     assert timer is not None
     timer.next_pass()
@@ -103,21 +114,21 @@ def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.St
 
 
 def _program(job: Job, cost_model: CostModel) -> tuple[target.Step, dict[str, Any]]:
-    """The step, and what is known about it."""
+    """Return the step to record, and entries for the trace's header about it."""
     if job.is_file:
         return target.load(job.target), {"model": target.label(job.target), "title": job.target.rpartition("/")[2]}
     model = models.get(job.target)
     setting = model.setting(job.batch, job.optimizer, job.amp, job.attention, job.gradients)
     torch.backends.cuda.matmul.allow_tf32 = cost_model.precision == "tf32"
     about = {"model": model.name, "title": model.title, "source": model.source, **model.details, **setting.header}
-    gc.disable()  # as the worker: it imports a library
+    gc.disable()  # it imports a library; the worker says why
     step = model.build(setting)
     gc.enable()
     return step, about
 
 
 def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, Any]:
-    """The provenance of the trace: nothing in it differs between two runs."""
+    """Return the header of the trace, which is the same in every run."""
     versions = {"coopsim": __version__, "torch": torch.__version__}
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__

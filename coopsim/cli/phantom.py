@@ -1,4 +1,4 @@
-"""coopsim phantom run -- COMMAND: an unmodified training script without a GPU, and what it takes of a card."""
+"""coopsim phantom run -- COMMAND: run an unmodified training script without a GPU, and report its memory use."""
 
 import argparse
 import json
@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import files, renamed, text
-from coopsim.cli import phantom_gate
+from coopsim.cli import phantom_gate, phantom_growth
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
+from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import profiles
 from coopsim.progress import note
-from coopsim.script import margin
+from coopsim.script import data, margin
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.script import Script, record
+    from coopsim.script import Script, record, with_other_bound
     from coopsim.script import run as run_script
 
     command = command_of(args, "phantom run")
@@ -31,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
 
         return phantom_largest.run(args, command, memory_of(args))
     if args.tolerance is not None:
-        raise CoopsimError("--tolerance is of --largest")
+        raise CoopsimError("--tolerance requires --largest")
     for option in ("snapshot", "trace"):
         if getattr(args, option) and ranks.several(args.ranks):
-            raise CoopsimError(f"--{option} is of one rank; say which: --ranks 0")
+            raise CoopsimError(f"--{option} is for one rank; name it, as in --ranks 0")
     for name in (args.snapshot, args.trace):
         if name is not None:
             files.target(name)
@@ -48,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         world_size=args.world,
         ranks=args.ranks,
         nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
+        masks=args.masks,
+        steps=args.steps,
     )
     if is_gate:
         return phantom_gate.run(args, script)
@@ -62,26 +65,33 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if args.snapshot:
-            report = run_script(script, snapshot=Path(args.snapshot))
+            report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
-            report = run_script(script, requests=requests if args.fit else None)
-        if args.fit:
+            report = run_script(script, requests=requests if args.fit else None, partial=True)
+        if script.masks == "" and report.masks == "none":  # with others the script fails
+            script = replace(script, masks=LOWER)
+        if args.fit and not report.interrupted:
             report = _fit(script, report, requests)
-    if args.trace and report.outcome == "ok":
+        if not report.interrupted:
+            report = with_other_bound(script, report)
+    trace = args.trace and report.outcome == "ok" and not report.interrupted
+    if trace:
         note("running it again for the trace")
-        if record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup):
+        if record(replace(script, quiet=True), Path(args.trace), steps=args.trace_steps, warmup=args.warmup):
             note("the trace is of the script with CUDA graphs switched off, as their replays show no ops")
-    for name, there in ((args.snapshot, True), (args.trace, report.outcome == "ok")):
+    for name, there in ((args.snapshot, True), (args.trace, trace)):
         if name and there:
             note(f"wrote {name}")
     if args.json:
         renamed.warn_of_keys({"fragmentation": "reserved_but_unallocated"})
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
+    if report.interrupted:
+        raise KeyboardInterrupt
     return 3 if report.outcome == "oom" else 0
 
 
 def memory_of(args: argparse.Namespace) -> int | None:
-    """The card's memory, context included; None: what it has."""
+    """Return the card's memory by --memory, in bytes, context included; None for its own."""
     from coopsim.script.memory import of_card
 
     return of_card(args.gpu, args.memory, "--memory")
@@ -112,13 +122,13 @@ def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
 
 
 def text_of(report: "Report") -> str:
-    """What came of a run, for people."""
+    """Return the report of a run as text."""
     human = text.human
     failed = report.out_of_memory if report.outcome == "oom" else None
     rows = [
         ("GPU", f"{profiles.get(report.gpu).title} with {human(report.memory_bytes)}, imitated"),
         *ranks.rows(report),
-        ("outcome", failed.title if failed else f"trained: {report.steps} optimizer steps"),
+        ("outcome", failed.title if failed else _trained(report)),
         ("peak allocated", human(report.peak_allocated_bytes)),
         *ranks.by_kind(report),
         ("peak reserved", human(report.peak_reserved_bytes)),
@@ -126,6 +136,7 @@ def text_of(report: "Report") -> str:
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
     rows += _apart(report)
+    rows += phantom_growth.rows(report)
     if report.compiled_graphs:
         rows += _compiled(report)
     if report.retries or report.ooms:
@@ -142,6 +153,7 @@ def text_of(report: "Report") -> str:
     if report.too_close_to_call:
         why = margin.text(report.needs_bytes, report.memory_bytes)
         rows.append(("too close", f"to call: needs {human(report.needs_bytes)}, {why}"))
+    rows += data.rows(report)
     if failed:
         rows += _memory(failed, report.memory_bytes)
     lines = [f"{name:<16}{value}" for name, value in rows]
@@ -159,16 +171,12 @@ def text_of(report: "Report") -> str:
             "caution: this run was watched by a dispatch mode, for which some of autograd's formulas take more memory "
             "than on a card; with a C++ compiler and PyTorch 2.12 or later it is not"
         )
-    lines += [
-        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
-        "which is all zeros here: the real run may need more"
-        for need in report.needs_data
-    ]
+    lines += data.cautions(report)
     return "\n".join(lines)
 
 
 def _apart(report: "Report") -> list[tuple[str, str]]:
-    """Managed memory, and the limit that the script sets."""
+    """Return the rows on managed memory, and on the limit that the script sets."""
     rows = []
     if report.managed_bytes:
         rows.append(
@@ -180,13 +188,20 @@ def _apart(report: "Report") -> list[tuple[str, str]]:
     return rows
 
 
+def _trained(report: "Report") -> str:
+    """How far it came."""
+    if report.interrupted:
+        return f"interrupted after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
+    return f"trained: {report.steps} optimizer steps" + (", as asked for" if report.ended_early else "")
+
+
 def _beside_pytorch(report: "Report") -> str:
     nccl = f" and NCCL's {text.human(report.nccl_bytes)}" if report.nccl_bytes else ""
     return f"the context's {text.human(report.context_bytes)}{nccl}"
 
 
 def _compiled(report: "Report") -> list[tuple[str, str]]:
-    """What torch.compile made of the script."""
+    """Return the rows on what torch.compile compiled."""
     human = text.human
     breaks = sum(not end["uncompiled"] for end in report.graph_breaks)
     rows = [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
@@ -203,7 +218,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _left(failed: "OutOfMemory", memory_bytes: int) -> str:
-    """What there was when memory ran out: of the card, or of the part of it to which the script limits PyTorch."""
+    """Say how much was left when memory ran out: of the card, or of the script's limit for PyTorch."""
     free = f"the card had {text.human(failed.device_free_bytes)} left"
     if failed.memory_fraction is None:
         return free
@@ -214,7 +229,7 @@ def _left(failed: "OutOfMemory", memory_bytes: int) -> str:
 
 
 def _memory(failed: "OutOfMemory", memory_bytes: int) -> list[tuple[str, str]]:
-    """What failed, and what held the memory then."""
+    """Return the rows on the request that failed, and on what held memory then."""
     human = text.human
     cached = failed.reserved_bytes - failed.allocated_bytes
     rows = [

@@ -1,12 +1,21 @@
-"""Run a script with a remedy; no file is changed."""
+"""Run a script with a remedy, without changing a file."""
 
 from dataclasses import replace
 
+from coopsim.fit.printed import copied
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.trials import changed
 from coopsim.script import Report, Script, run
 
 
 def apply(script: Script, remedy: Remedy, *, output: int | None = None) -> Report:
-    """On the phantom GPU, with all of the card's memory. `output`: where the script's stdout goes."""
-    return run(changed(replace(script, command=remedy.command, output=output), remedy.changes))
+    """Run a script with a remedy on the phantom GPU, with all of the card's memory, and return the report.
+
+    What runs is a copy of the script with the remedy's lines, as it was verified, or the stand-in for them. `output` is
+    the file descriptor of the script's stdout (None: our own). Raises what coopsim.script.run raises.
+    """
+    script = replace(script, command=remedy.command, output=output)
+    with copied(remedy.command, dict(remedy.texts)) as copy:
+        if remedy.texts and copy is not None:
+            return run(changed(replace(script, command=copy), remedy.changes.outside_files))
+    return run(changed(script, remedy.changes))

@@ -1,8 +1,9 @@
-"""The place of the batch in a command: {}, or {64} for the batch that is wanted."""
+"""The batch size: a placeholder in the command, {} or {64} with the size that is wanted, or the script's own calls."""
 
 import re
 from dataclasses import dataclass
 
+from coopsim.fit.given import Given
 from coopsim.types import CoopsimError
 
 _PLACE = re.compile(r"\{(\d*)\}")
@@ -10,17 +11,21 @@ _PLACE = re.compile(r"\{(\d*)\}")
 
 @dataclass(frozen=True)
 class Batch:
-    """A command with a place for the batch, and the one that is wanted."""
+    """A command with a placeholder for the batch size, and the batch size that is wanted.
+
+    given: the script's own calls that set the batch size, where the command has no placeholder.
+    """
 
     template: tuple[str, ...]
     wanted: int
+    given: Given | None = None
 
     def command(self, batch: int) -> tuple[str, ...]:
-        """With a number in its place."""
+        """Return the command with a number in place of the placeholder."""
         return tuple(_PLACE.sub(str(batch), word) for word in self.template)
 
     def parts(self) -> list[int]:
-        """Smaller batches that make up the one that is wanted, the largest first.
+        """Return the proper divisors of the wanted batch size, the largest first.
 
         >>> Batch((), 12).parts()
         [6, 4, 3, 2, 1]
@@ -29,12 +34,15 @@ class Batch:
 
 
 def has_place(command: tuple[str, ...]) -> bool:
-    """Does a command have a place for the batch?"""
+    """Return whether a command has a placeholder for the batch size."""
     return any(_PLACE.search(word) for word in command)
 
 
 def wanted(command: tuple[str, ...]) -> int | None:
-    """The number that stands in the place; None if there is none, which leaves it to the script's default."""
+    """Return the number in the placeholder of a command; None for {}, which means the script's default.
+
+    The command must have a placeholder. Raises CoopsimError for several numbers, and for one that is out of range.
+    """
     numbers = {found for word in command for found in _PLACE.findall(word)}
     if len(numbers) > 1:
         raise CoopsimError(f"{{{'} and {'.join(sorted(numbers))}}}: the command names more than one batch")
@@ -45,7 +53,7 @@ def wanted(command: tuple[str, ...]) -> int | None:
 
 
 def by_default(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command without the option that the place belongs to.
+    """Return the command without the option that has the placeholder. Raises CoopsimError if it is no option's value.
 
     >>> by_default(("python", "train.py", "--batch", "{}", "--lr=1")), by_default(("train.py", "--batch={}"))
     (('python', 'train.py', '--lr=1'), ('train.py',))

@@ -1,21 +1,24 @@
-"""Smaller batches, added up: the largest that fits of those that make up the batch that is wanted."""
+"""Remedy "micro-batches": the largest batch that fits and divides the wanted one, with accumulated gradients."""
 
 import shlex
 from collections.abc import Iterator
 
+from coopsim.fit import edits as edit
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit
 from coopsim.fit.remedy import Remedy
+from coopsim.types import CoopsimError
 
 
 def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remedy]:
-    """The largest, by bisection over the numbers that divide the batch: a smaller one is taken to need less.
+    """Yield the largest micro-batch that fits, found by bisection over the divisors of the batch, if any does.
 
-    base: a remedy to go with it.
+    Assumes that smaller ones need less memory. `base`: a remedy to combine it with.
     """
     parts = batch.parts()
-    failing, fitting, best = -1, len(parts), None  # of `parts`, which descend
+    failing, fitting, best = -1, len(parts), None  # indices of `parts`, which descend
     failures: list[str] = []
     while fitting - failing > 1:
         # from the largest on, in strides that double, until one fits; then half way
@@ -36,31 +39,59 @@ def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remed
 
 
 def smallest(case: Case, batch: Batch) -> Remedy | None:
-    """One sample at a time."""
+    """Propose micro-batches of one sample; None if the wanted batch is one sample."""
     return proposal(case, batch, batch.parts()[-1]) if batch.parts() else None
 
 
 def proposal(case: Case, batch: Batch, part: int) -> Remedy:
-    """Batches of `part`, as many as make up the one that is wanted."""
-    times = batch.wanted // part
-    command = batch.command(part)
-    if case.survey.trainer:
-        accumulate: tuple[str, ...] = (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
+    """Propose micro-batches of `part` samples, as many as make up the wanted batch.
+
+    They are set by edits of the script, by options in its command, or by a stand-in for the edits.
+    """
+    times, given = batch.wanted // part, case.survey.given
+    start = batch.template or case.trials.script.command
+    if batch.given is None:
+        command, edits = given.command(batch.command(part), times), given.adding_up(times)
+        changes = Changes(accumulate=times)
     else:
-        more = ("# if it adds up gradients of several batches already: times their number",)
-        accumulate = (
-            "# in the loop, with your names; i counts batches, and zero_grad is called nowhere else",
-            *(more if case.survey.adds_up else ()),
-            f"(loss / {times}).backward()",
-            f"if (i + 1) % {times} == 0:",
-            "    optimizer.step()",
-            "    optimizer.zero_grad()",
-        )
+        command, edits = given.command(start, times, part), given.edits(times)
+        itself = given.arguments is not None or given.adds_up is not None
+        of_arguments = given.arguments is not None
+        changes = Changes(divide=times, in_arguments=of_arguments, accumulate=1 if itself else times)
+    if given.by_options:
+        changes = Changes(printed=(f"batches of {part}",))
+    words = shlex.join(("python", *command) if command[0].endswith(".py") else command)
+    by_hand = () if given.by_options else _by_hand(case, edits, times)
     return case.proposal(
         "micro-batches",
         f"batches of {part}, {times} per step (numbers change)",
-        (shlex.join(("python", *command) if command[0].endswith(".py") else command), *accumulate),
-        Changes(accumulate=times),
+        (*((words,) if command != start else ()), *by_hand),
+        changes,
         same=False,
         command=command,
+        edits=edits,
+    )
+
+
+def _by_hand(case: Case, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:
+    """The lines of the edits; where these are not certain, what they come to."""
+    try:
+        if edits:
+            return edit.lines(edits)
+    except CoopsimError:
+        pass
+    calls = [edit.abbreviated(one) for one in edits if one.name]
+    if case.survey.trainer:
+        return tuple(calls) or (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
+    if case.survey.given.adds_up is not None:
+        return tuple(calls)
+    more = ("# if it adds up gradients of several batches already: times their number",)
+    return (
+        *calls,
+        "# in the loop, with your names; i counts batches, and zero_grad is called nowhere else",
+        *(more if case.survey.adds_up else ()),
+        f"(loss / {times}).backward()",
+        f"if (i + 1) % {times} == 0:",
+        "    optimizer.step()",
+        "    optimizer.zero_grad()",
     )

@@ -1,4 +1,4 @@
-"""A remedy as a change to the user's files, where the places are certain."""
+"""Make a patch of the user's files for a remedy, where the places to change are certain."""
 
 import ast
 import difflib
@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from coopsim.fit import sharding, source
+from coopsim.fit import edits, sharding, source
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Sharding, Survey
@@ -14,25 +14,37 @@ from coopsim.types import CoopsimError
 
 
 def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
-    """The remedy with its diff, or with the reason why there is none."""
+    """Return the remedy with its diff, or with the reason why there is none."""
     try:
-        return replace(remedy, patch=diff(remedy, survey), patched=True)
+        texts = {} if remedy.stand_in else patched(remedy, survey)
+        return replace(remedy, patch=diff(remedy, survey), patched=True, texts=tuple(texts.items()))
     except CoopsimError as e:
         return replace(remedy, patch=str(e))
 
 
 def diff(remedy: Remedy, survey: Survey) -> str:
-    """A unified diff. Raises CoopsimError, with the reason, where the place is not certain."""
+    """Return a unified diff for a remedy. Raises CoopsimError, with the reason, if a place to change is not certain."""
     texts = patched(remedy, survey)
     if not texts:
         raise CoopsimError(f"no patch: no file changes; {'; '.join(remedy.lines)}")
     return "".join(_unified(file, text) for file, text in texts.items())
 
 
+def certain(remedy: Remedy, survey: Survey) -> dict[str, str] | None:
+    """Return the new texts of the files that a remedy changes; None where a place is not certain."""
+    try:
+        return patched(remedy, survey)
+    except CoopsimError:
+        return None
+
+
 def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
-    """The files that a remedy changes, and their new texts. Raises CoopsimError where the place is not certain."""
+    """Return the new text of each file that a remedy changes, by path; {} if it changes none.
+
+    Raises CoopsimError, with the reason, if a place to change is not certain.
+    """
     changes = remedy.changes
-    if changes.accumulate > 1:
+    if changes.accumulate > 1 and not remedy.edits:
         raise CoopsimError("no patch: how the loop adds up gradients is for you to write")
     if changes.sharded_half:
         raise CoopsimError("no patch: every call of fully_shard takes the policy")
@@ -49,13 +61,14 @@ def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
     if changes.set_to_none:
         for file, number in survey.zeroed:
             _replace_line(file, number, "=False", "=True", texts)
+    edits.apply(remedy.edits, texts)
     if not texts and remedy.changes.outside_files != remedy.changes:
         raise CoopsimError("no patch: where the lines belong is for you to say")
     return texts
 
 
 def _model(remedy: Remedy, survey: Survey, texts: dict[str, str]) -> None:
-    """After the models that the lines are about are made, or the largest."""
+    """Insert the lines after the models that they name, or else after the largest model, have been made."""
     about = "\n".join(remedy.after_model)
     models = [m for m in survey.models if re.search(rf"(?<![\w.]){re.escape(m.variable)}\b", about)] or survey.models[
         :1

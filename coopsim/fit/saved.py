@@ -1,4 +1,4 @@
-"""What was found for a script, kept for `--apply` and `--patch`, which would have to search again."""
+"""Save the remedies found for a script, for `--apply` and `--patch`, which would otherwise search again."""
 
 import hashlib
 import json
@@ -11,6 +11,7 @@ from typing import Any
 import coopsim
 from coopsim import files
 from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit
 from coopsim.fit.remedy import Remedy
 from coopsim.phantom import build
 from coopsim.script import Script
@@ -19,7 +20,7 @@ from coopsim.version import __version__
 
 
 def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
-    """Keep them in the user's cache folder."""
+    """Save the remedies for a script in the user's cache folder."""
     path = _path(script)
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.replacing(path) as part:
@@ -27,23 +28,34 @@ def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
 
 
 def load(script: Script) -> tuple[Remedy, ...] | None:
-    """Those found for the same command, card and memory, with files that read the same; None if there are none."""
+    """Return the remedies saved for the same command, card and memory, and unchanged files and versions; None without.
+
+    Raises CoopsimError if the file is damaged.
+    """
     try:
-        return tuple(map(_remedy, json.loads(_path(script).read_text(encoding="utf-8"))))
+        found = tuple(map(_remedy, json.loads(_path(script).read_text(encoding="utf-8"))))
+        return None if _is_old(_path(script), found) else found
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError):
         raise CoopsimError(f"{_path(script)} is damaged; remove it") from None
 
 
+def _is_old(path: Path, remedies: tuple[Remedy, ...]) -> bool:
+    """Has a file changed that a remedy has another text of?"""
+    files = {file for remedy in remedies for file, _ in remedy.texts}
+    return any(Path(file).stat().st_mtime_ns > path.stat().st_mtime_ns for file in files)
+
+
 def _remedy(found: dict[str, Any]) -> Remedy:
     changes = Changes.read(json.dumps(found["changes"]))
     said = {name: tuple(found[name]) for name in ("lines", "command", "after_model")}
+    said |= {"edits": tuple(map(Edit.read, found["edits"])), "texts": tuple(map(tuple, found["texts"]))}
     return Remedy(**found | said | {"changes": changes})
 
 
 def versions() -> tuple[object, ...]:
-    """Of what the results depend on: PyTorch's, and our own code as it reads, which may be no release."""
+    """Return the versions that results depend on: of coopsim, with a hash of its code, of PyTorch and transformers."""
     digest = hashlib.sha256()
     for file in sorted(Path(coopsim.__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
@@ -53,7 +65,7 @@ def versions() -> tuple[object, ...]:
 
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
-    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command)
+    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command, script.masks)
     digest.update(repr(said).encode())
     for word in script.command:
         if word.endswith(".py") and Path(word).is_file():

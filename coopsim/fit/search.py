@@ -1,4 +1,4 @@
-"""From a script to the verdict, and to the remedies."""
+"""Search for remedies: run the script, decide whether it fits, and try the kinds of remedy."""
 
 import itertools
 import math
@@ -18,12 +18,17 @@ from coopsim.fit import (
     combine,
     compiled,
     executors,
+    liger,
     live,
+    lora,
+    masks,
     microbatches,
+    optimizers,
     precision,
     selective,
     settings,
     sharding,
+    weights,
 )
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
@@ -40,22 +45,24 @@ from coopsim.script.largest import search as search_largest
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-_KINDS = 3  #: of remedies; with fewer, combinations are tried
-_AWAKE_S = 0.2  #: how often the thread that waits for others looks for Ctrl-C
-_EARLY = 5  #: kinds that begin before live, if it does not wait for all
-_ON_A_CLUSTER = 8  #: runs at a time: one for each kind
-_WIDER = 3  #: how often the range of batches becomes four times as wide, from the one that is wanted on
-_TOLERANCE = 0.05  #: of the larger batch that is found
+_KINDS = 3  #: if fewer kinds of remedy work, combinations are tried
+_AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
+_EARLY = 5  #: number of kinds that are started before live, with several jobs
+_ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
+_WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
+_NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
+_TOLERANCE = 0.05  #: relative tolerance of the largest batch
 
 
 class _TimeIsOver(Exception):  # noqa: N818 (nothing is wrong)
-    """No run is begun any more."""
+    """The time limit has passed, and no more runs are started."""
 
 
 class Search:
-    """One script on one card. `say` is told what is tried, `jobs` runs at a time, or on a cluster, dask://HOST:PORT.
+    """The search for one script on one card, with `jobs` runs at a time here, or on a cluster ("dask://HOST:PORT").
 
-    `seconds`: after so long no run is begun, and what runs is ended, but for the run that the verdict is of.
+    `say` is called with a line on each run. After `seconds` no run is started, and those under way are killed, except
+    for the one on which the verdict depends. Raises CoopsimError for a command with bad placeholders of the batch size.
     """
 
     def __init__(
@@ -80,16 +87,22 @@ class Search:
         self._executor = executor
         self._ends = math.inf if seconds is None else time.monotonic() + seconds
         self._survey: Survey | None = None
+        self._lower_needs: int | None = None
         self._fits = False
 
     def run(self) -> Fit:
-        """All of it."""
+        """Run the search and return its result.
+
+        Raises CoopsimError if the script fails for another reason than memory, or does not fit and has no backward
+        pass.
+        """
         with (
             executors.opened(self._executor) as self._trials.execute,
             tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
         ):
             requests = Path(folder, "requests.npy")
             self._survey = survey = self._trials.survey(requests)
+            self._lower_needs = masks.lower_needs(self._trials, Path(folder, "lower.npy"))
             if not survey.report.steps and survey.report.outcome == "ok":
                 self._trials.notes.append(
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
@@ -103,7 +116,7 @@ class Search:
             self._fits = self._fits_as_it_is(survey)
             with self._limited():
                 if self._fits or survey.report.outcome == "oom":
-                    larger = self._larger(batch) if batch else None
+                    larger = self._larger(batch) if batch and not batch.given else None
                     return replace(self.so_far(), larger=larger)
                 if not survey.trains:
                     title, needs = self._trials.script.title, human(survey.needs_bytes)
@@ -113,6 +126,8 @@ class Search:
                 return self._remedies(Case(self._trials, survey, requests), batch)
 
     def _remedies(self, case: Case, batch: Batch | None) -> Fit:
+        if batch is None:
+            self._trials.notes.append(_NO_BATCH)
         self._try_each(case, batch)
         if len({remedy.kind for remedy in self._trials.found.values()}) < _KINDS:
             for _ in combine.find(case, batch):
@@ -125,7 +140,7 @@ class Search:
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
-        """What runs when the time is over is ended."""
+        """Within the context, kill the runs when the time limit passes."""
         left = max(self._ends - time.monotonic(), 0.0)
         timer = threading.Timer(min(left, threading.TIMEOUT_MAX), self._trials.stop)
         timer.daemon = True
@@ -136,17 +151,22 @@ class Search:
             timer.cancel()
 
     def so_far(self, *, interrupted: bool = False) -> Fit:
-        """What is known, when the search has ended or is interrupted. Raises CoopsimError if that is nothing."""
+        """Return the result so far, at the end of the search or after an interrupt.
+
+        Raises CoopsimError if the first run has not ended.
+        """
         if self._survey is None:
             raise CoopsimError("interrupted before the first run has ended: nothing is known")
         if interrupted:
             self._trials.notes.append("interrupted: not everything was tried")
         elif self._trials.stopped:
-            self._trials.notes.append("the time was over (--time): not everything was tried")
+            self._trials.notes.append("time ran out (--time): not everything was tried")
         found = sorted(self._trials.found.values(), key=lambda remedy: remedy.order)
         return Fit(
             fits=self._fits,
             needs_bytes=self._survey.needs_bytes,
+            masks=self._survey.report.masks,
+            lower_needs_bytes=self._lower_needs,
             memory_bytes=self._trials.script.total_bytes,
             remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
             basis=self._survey.basis,
@@ -176,26 +196,34 @@ class Search:
 
     def _batch(self, survey: Survey) -> Batch | None:
         if not batches.has_place(self._template):
-            return None
+            given = survey.given
+            return None if given.wanted is None else Batch((), given.wanted, given)
         wanted = self._wanted or (survey.model.batch if survey.model else None)
         if wanted is None:
             raise CoopsimError("{}: which batch do you want? Write it between the braces: {64}")
         return Batch(self._template, wanted)
 
     def _try_each(self, case: Case, batch: Batch | None) -> None:
-        """Kinds beside each other; those that keep the numbers and cost little come first."""
+        """Try each kind of remedy, `jobs` at once; those that take few runs and often suffice come first."""
+        by_blocks = [checkpointing.find(case), selective.find(case)]
+        if self._jobs > 1:  # the second looks at what the first has found
+            by_blocks = [itertools.chain(*by_blocks), iter(())]
         kinds: list[Iterator[Remedy]] = [
             settings.find_allocator(case),
-            itertools.chain(checkpointing.find(case), selective.find(case)),
+            by_blocks[0],
+            *([] if batch is None else [microbatches.find(case, batch)]),
+            precision.find(case),
             settings.find_others(case),
             sharding.find(case),
             compiled.find(case),
-            precision.find(case),
+            optimizers.find(case),
+            liger.find(case),
+            by_blocks[1],
+            weights.find(case),
             cards.find(case),
+            lora.advise(case),
         ]
-        if batch is not None:
-            kinds.append(microbatches.find(case, batch))
-        # Live's trials take longest: beside others they begin before most.
+        # Live's trials take longest: with several jobs they start early.
         kinds.insert(len(kinds) if self._jobs == 1 else _EARLY, live.find(case))
         if self._jobs == 1:
             list(itertools.chain(*kinds))
@@ -204,7 +232,7 @@ class Search:
             running = {pool.submit(list, kind) for kind in kinds}
             try:
                 left = running
-                while left:  # a signal may reach another thread, and wakes only that
+                while left:  # polled, as a signal may wake another thread only
                     done, left = wait(left, timeout=_AWAKE_S)
                     for kind in done:
                         kind.result()

@@ -1,24 +1,30 @@
-"""What the library has to know of an op (interpose/schemas.h): asked once of each, from what effects and costs say."""
+"""Describe an op to the C++ library (interpose/schemas.h), which asks once per op."""
 
 from typing import Any
 
 import torch
 
 from coopsim.observe import costs, effects
+from coopsim.observe.data.known import CONSTANTS, LIFT
+from coopsim.observe.data.sizes import INDEX
 from coopsim.observe.interpose.library import Description
 
-FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS = (1 << i for i in range(6))
+FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS, CONSTANT, COUNTS, LIFTS = (1 << i for i in range(9))
 
-#: Collectives: NCCL's own work, whose time the stand-in NCCL knows.
+#: Namespaces of collectives. NCCL does the work, and the stand-in NCCL knows how long it takes.
 COLLECTIVES = ("c10d::", "_c10d_functional::")
 _COPIES = ("aten::_to_copy", "aten::copy_")
+_COUNTS = ("aten::sum", "aten::count_nonzero")
 
 
 def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
-    """Write it down. for_python: names of ops that Python watches, beside those that look at the device's data."""
+    """Fill in `found`, the description of op `func`.
+
+    Ops named in `for_python`, and those whose result depends on the device's data, are watched by Python.
+    """
     name = func._schema.name
     looks = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
-    selects = func is torch.ops.aten.index.Tensor
+    selects = name in INDEX
     found.flags = sum(
         flag
         for flag, on in (
@@ -28,6 +34,9 @@ def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
             (OTHERS_TIME, name.startswith(COLLECTIVES)),
             (COPIES, name in _COPIES),
             (SELECTS, selects),
+            (CONSTANT, name in CONSTANTS),
+            (COUNTS, name in _COUNTS),
+            (LIFTS, name == LIFT),
         )
         if on
     )

@@ -1,12 +1,13 @@
-"""Unmodified scripts on the phantom GPU: what they take of a card, the smallest that they train on, a trace of them.
+"""Run unmodified scripts on the phantom GPU: find their memory use and the smallest card, and record traces.
 
-The script runs in processes of its own. site/sitecustomize.py is found by each of them at its start and calls
-inside.py, which waits until the script imports torch, watches (watch.py), and leaves a report when it ends.
+The script runs in processes of its own. Each of them loads site/sitecustomize.py at its start, which calls inside.py;
+that waits until the script imports torch, watches it (watch.py), and writes a report when the process ends.
 """
 
-from coopsim.script.report import Held, OutOfMemory, Report
+from coopsim.script.bounds import with_other_bound
+from coopsim.script.report import Bound, Held, OutOfMemory, Report
 from coopsim.script.run import guests, record, run
 from coopsim.script.script import Script
 from coopsim.script.smallest import fit
 
-__all__ = ["Held", "OutOfMemory", "Report", "Script", "fit", "guests", "record", "run"]
+__all__ = ["Bound", "Held", "OutOfMemory", "Report", "Script", "fit", "guests", "record", "run", "with_other_bound"]

@@ -1,22 +1,23 @@
-"""Run a script of the user's, unmodified, on the phantom GPU, and say what it took."""
+"""Run a script of the user's, unmodified, on the phantom GPU, and report its memory use."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coopsim.observe.data.masks import LOWER
 from coopsim.observe.errors import CaptureError
 from coopsim.script import start
 from coopsim.script.ranks import launcher, world
 from coopsim.script.ranks.job import run as ranks_of
-from coopsim.script.report import OutOfMemory, Report
+from coopsim.script.report import Bound, OutOfMemory, Report
 from coopsim.script.running import Running
 from coopsim.script.script import Script
 from coopsim.script.task import Task
 
 _STATISTICS = (
-    *("retries", "ooms", "versions", "needs_data", "compiled_graphs", "graph_breaks", "default_choices"),
-    *("peak_by_kind", "watched_by_mode"),
+    *("retries", "ooms", "versions", "needs_data", "loops_ended", "compiled_graphs", "graph_breaks", "default_choices"),
+    *("peak_by_kind", "watched_by_mode", "growth", "ended_early"),
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 
@@ -27,40 +28,70 @@ def run(
     snapshot: Path | None = None,
     requests: Path | None = None,
     running: Running | None = None,
+    partial: bool = False,
 ) -> Report:
-    """Run a script to its end.
+    """Run a script to its end, and return the report.
 
-    `snapshot`: write a memory snapshot of PyTorch's there, of the moment when memory ran out, or else of the end.
-    `requests`: write what was asked of the allocator there (requests.py), if there were not too many.
-    `running`: gets the processes, so that another thread can end them.
-    Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if
-    there can be no phantom GPU here.
+    `snapshot`: file for PyTorch's memory snapshot of the moment when memory ran out, or else of the end.
+    `requests`: file for the requests to the allocator (history.py); not written if there were too many.
+    `running`: receives the processes, so that another thread can end them.
+    `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then.
+    Unless `script.masks` says what masks keep, they keep all of their elements; if the script fails so, it is run again
+    with masks that keep nothing, and `other_masks` of the report says why.
+    Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if the
+    phantom GPU cannot be built here.
     """
+    running = running or Running()
+    try:
+        return _run(script, snapshot, requests, running, partial=partial)
+    except _DependsOnDataError as e:
+        if script.masks:
+            raise
+        try:
+            report = _run(replace(script, masks=LOWER), snapshot, requests, running, partial=partial)
+        except CaptureError:
+            raise e from None
+        start.say(script, f"with masks that keep all of their elements the script fails, and was run again: {e}")
+        return replace(report, other_masks=Bound("all", failure=str(e)))
+
+
+class _DependsOnDataError(CaptureError):
+    """The script failed after it had taken sizes from data of which nothing is known."""
+
+
+def _run(script: Script, snapshot: Path | None, requests: Path | None, running: Running, *, partial: bool) -> Report:
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
-    task = replace(task, guest=script.guest, told=script.told)
-    job, ran = _start(script, task, running or Running())
+    task = replace(task, guest=script.guest, told=script.told, masks=script.masks, ends_after=script.steps or 0)
+    job, ran = _start(script, task, running, partial=partial)
     if job is None:
         return _report(script, ran[0])
     about: dict[str, Any] = {"world_size": job.size, "ranks_per_node": job.per_node, "cards_per_node": job.cards}
     said, failed = [], []
+    kind: type[CaptureError] = CaptureError
     for one in ran:
         try:
             said.append(replace(_report(script, one), **about))
         except CaptureError as e:
             failed.append((one.rank, str(e)))
+            kind = type(e) if isinstance(e, _DependsOnDataError) else kind
     if failed and not any(report.outcome == "oom" for report in said):
-        raise CaptureError(_by_rank(failed))
+        raise kind(_by_rank(failed))
     most = max(said, key=lambda report: (report.outcome == "oom", report.peak_reserved_bytes))
     return replace(most, ranks=tuple(said))
 
 
-def _start(script: Script, task: Task, running: Running) -> tuple[world.World | None, list[start.Ran]]:
-    """Run the command to its end; if it is a launcher, the ranks that it would start. No world: it is one program."""
+def _start(
+    script: Script, task: Task, running: Running, *, partial: bool = False
+) -> tuple[world.World | None, list[start.Ran]]:
+    """Run the command to its end, or, if it is a launcher, the ranks that it would start.
+
+    Return the world, None for a program without ranks, and the ends of what was run.
+    """
     if script.world_size is not None and script.is_python:
         job = world.of_size(script.world_size)
         return ranks_of(script, task, launcher.Launch.of(script.words(), job), job, running)
-    launch, ran = start.program(script, task, running)
+    launch, ran = start.program(script, task, running, partial=partial)
     if launch is not None:
         job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
         return ranks_of(script, task, launch, job, running)
@@ -75,11 +106,12 @@ def _start(script: Script, task: Task, running: Running) -> tuple[world.World | 
 def guests(script: Script) -> list[dict[str, Any]]:
     """Run a script to its end, as one program, on the phantom GPU or this machine's own devices.
 
-    What the guest says of each process that it was in. Raises CaptureError if the script failed and no guest says that
-    it did (`failed`), and if it is a launcher, whose ranks are not started.
+    Return the guest's report of each process that it was in, with `needs_data` and `loops_ended` as in Report. Raises
+    CaptureError if the script failed and no guest has reported that (`failed`), and if it is a launcher, whose ranks
+    are not started.
     """
     task = Task(script.card, script.precision, traceback=script.traceback, guest=script.guest, told=script.told)
-    task = replace(task, explains=False)
+    task = replace(task, explains=False, masks=script.masks)
     launch, ran = start.program(script, task, Running())
     if launch is not None:
         n = launch.world.size
@@ -88,7 +120,10 @@ def guests(script: Script) -> list[dict[str, Any]]:
             f"{script.title} starts {ranks}: coopsim live runs programs of one process, and no FSDP; "
             "name the script itself"
         )
-    said = [report["guest"] for report in ran.reports if report.get("guest")]
+    data = ("needs_data", "loops_ended")
+    said = [
+        report["guest"] | {key: report.get(key, []) for key in data} for report in ran.reports if report.get("guest")
+    ]
     if not any(one.get("failed") for one in said):
         _explain(script, ran.code, ran.reports)
     if not said:
@@ -99,7 +134,7 @@ def guests(script: Script) -> list[dict[str, Any]]:
 
 
 def _report(script: Script, ran: start.Ran) -> Report:
-    """Of the processes of one rank. Raises what `run` raises."""
+    """Make the report of one rank from those of its processes. Raises CaptureError as `run` does."""
     code, reports = ran.code, ran.reports
     used = [r for r in reports if r.get("used")]
     if not used:
@@ -108,9 +143,9 @@ def _report(script: Script, ran: start.Ran) -> Report:
             raise CaptureError(f"{script.title} left no report: it ended at once, as by os._exit or a signal")
         raise _unused(script)
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
-    # Who starts a process, or catches an error, may end well all the same: the figures are not those of a whole run.
+    # A script that catches the error, or whose child process fails, may exit with 0 without having run as a whole.
     oom = any(r["gave_up"] or (r["ooms"] and (code or r["error"])) for r in used)
-    if not oom:
+    if not oom and not ran.interrupted:
         _explain(script, code or int(bool(most["error"])), reports)
     if most["compile_asked"] and not most["compiled_graphs"] and most["graph_breaks"]:
         lost = most["graph_breaks"][-1]
@@ -132,6 +167,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         memory_bytes=script.total_bytes,
         context_bytes=script.profile.context_mib << 20,
         outcome="oom" if oom else "ok",
+        interrupted=ran.interrupted,
         processes=len(used),
         rank=ran.rank,
         pipeline=ran.pipeline,
@@ -139,6 +175,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         between=ran.between,
         out_of_memory=OutOfMemory.of(seen) if seen else None,
         guest=most.get("guest", {}),
+        masks={"": "all", LOWER: "none"}.get(script.masks, script.masks),
         **{key: most[key] for key in (*keys, *_STATISTICS)},
     )
 
@@ -148,21 +185,22 @@ def _unused(script: Script) -> CaptureError:
 
 
 def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
-    """Run a script and write a trace of `steps` consecutive steps of it, after `warmup` (at least 1).
+    """Run a script and write a trace of `steps` consecutive steps of it to `out`, after `warmup` steps (at least 1).
 
-    A step is what lies between two calls of Optimizer.step. Of a job of several ranks it is the first that is run.
-    Tells whether Inductor was kept from making CUDA graphs. Raises what `run` raises, and CaptureError if there are too
-    few steps.
+    A step is what lies between two calls of Optimizer.step. Of a job of several ranks, the first that is run is
+    recorded. Return whether Inductor was kept from making CUDA graphs. Raises what `run` raises, and CaptureError if
+    there are too few steps or the script replays CUDA graphs.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
-    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title)
+    need = max(warmup, 1) + steps
+    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title, ends_after=need)
+    task = replace(task, masks=script.masks)
     _, ran = _start(script, task, Running())
     code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
         _explain(script, code, reports)
         if any(r.get("trace") == "graphs" for r in reports):
             raise CaptureError(f"{script.title} replays CUDA graphs, which show no ops; leave --trace out")
-        need = max(warmup, 1) + steps
         raise CaptureError(
             f"{script.title} is too short for a trace: that takes {need} calls of a torch optimizer's step"
         )
@@ -170,10 +208,10 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
 
 
 def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
-    """Raise CaptureError if the script failed, with all that is known of why."""
+    """Raise CaptureError if the script failed, with what is known about the reason."""
     for report in reports:
         unmet = report.get("compile_unmet") or report.get("unmet")
-        if unmet:  # the script may have swallowed that, and gone on without
+        if unmet:  # the script may have caught the error and gone on without
             raise CaptureError(unmet)
     if code == 0:
         return
@@ -184,23 +222,25 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     if error is None:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise CaptureError(f"{script.title} {how}")
-    hint = ""
-    if report.get("needs_data"):
-        first = report["needs_data"][0]
-        hint = f"; {first['op']} at {first['place']} takes its sizes from data on the device, which is all zeros here"
+    hint, kind = "", CaptureError
+    unknown = [need for need in report.get("needs_data", ()) if need["by"] == "masks"]
+    if unknown:
+        kind = _DependsOnDataError
+        first = unknown[0]
+        hint = f"; {first['op']} at {first['place']} takes its sizes from data on the device, which is unknown here"
     elif report.get("last_value_read"):
         last = report["last_value_read"]
         hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"
-    elif _NO_RANK.search(error["error"]):  # torchrun sets them
+    elif _NO_RANK.search(error["error"]):  # it lacks variables that torchrun sets
         hint = "; it is a rank of a job: start it by its launcher (torchrun), or with --world N"
     where = error["place"] or script.title
-    raise CaptureError(f"{where}: {error['error']}{hint}")
+    raise kind(f"{where}: {error['error']}{hint}")
 
 
-#: What a script says that looks for its rank where there is none.
+#: Errors of a script that needs the variables of a rank and is not started as one.
 _NO_RANK = re.compile(r"KeyError: '(LOCAL_|GROUP_)?(RANK|WORLD_SIZE)'|environment variable (RANK|WORLD_SIZE) expected")
 
-#: What gloo, the store and NCCL say where another process is gone.
+#: Errors of Gloo, the store and NCCL when another process has ended.
 _LOST_A_PEER = (
     "closed by peer",
     "reset by peer",
@@ -212,7 +252,7 @@ _LOST_A_PEER = (
 
 
 def _by_rank(failed: list[tuple[int, str]]) -> str:
-    """What ended ranks: a line for each reason. Those that only lost another rank are left out if any has its own."""
+    """Return one line per reason for which ranks failed; the loss of another rank only if there is no other."""
     own = [(rank, reason) for rank, reason in failed if not any(lost in reason for lost in _LOST_A_PEER)]
     reasons: dict[str, list[int]] = {}
     for rank, reason in own or failed:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from coopsim import allocators, options
+from coopsim import allocators, budget, options
 from coopsim.allocators import Allocator, CudaCaching, cuda_caching
 from coopsim.errors import unknown
 from coopsim.options import ReplayOptions
@@ -24,6 +24,10 @@ def products(given: Mapping[str, Any]) -> list[ReplayOptions]:
     for name in given:
         if name not in NAMES:
             raise unknown("option", name, NAMES)
+    given = dict(given)
+    if "host_memory" in given:
+        amounts = several(given["host_memory"])
+        given["host_memory"] = [budget.parse(n, None, "host_memory") if isinstance(n, str) else n for n in amounts]
     values = {name: _some(name, given[name]) for name in options.NAMES if name in given}
     return [ReplayOptions(**dict(zip(values, combination, strict=True))) for combination in product(*values.values())]
 
@@ -37,7 +41,7 @@ def memories(named: Sequence[str | Allocator], given: Mapping[str, Any]) -> list
     found = {name: allocators.find(name) for name in named}
     if values and not any(isinstance(allocator, CudaCaching) for allocator in found.values()):
         raise CoopsimError(
-            f"torch and alloc_conf are of the allocator cuda-caching, not of {', '.join(map(str, named))}"
+            f"torch and alloc_conf are for the allocator cuda-caching, not for {', '.join(map(str, named))}"
         )
     caching = [cuda_caching(*pair) for pair in product(values.get("torch", [""]), values.get("alloc_conf", [""]))]
     places: list[Allocator] = []

@@ -10,33 +10,13 @@ from typing import Any
 import pytest
 
 from coopsim import phantom
-from tests.conftest import ROOT
-from tests.live.conftest import Child
-from tests.live.test_cli import SCRIPT, live
-
-PLAN = """
-import torch
-from dataclasses import replace
-from coopsim.live import make, plan_file
-from coopsim.live.session import Session
-from tests.live.compare import compare
-from tests.live.programs import PROGRAMS
-def planned(name, path, share=0.75):
-    session = Session(None, "foresight-offline", "cpu")
-    _, step = PROGRAMS[name]()
-    for i in range(3):
-        session.begin(); step(i); session.end()
-    session.save(path, name)
-    file = plan_file.load(path)
-    budget = int(share * max(k.peak_bytes for k in session.kinds))
-    made = [make.make(kind, "foresight-offline", budget, 0).kind for kind in file.kinds]
-    plan_file.save(replace(file, header=replace(file.header, budget_bytes=budget), kinds=made), path)
-    return {"first": [k.first for k in file.kinds], "why": [k.why for k in made], "budget": budget}
-"""
+from tests.conftest import ROOT, Runner
+from tests.live.command import SCRIPT, coopsim, live
+from tests.live.plans import PLAN, TRAIN
 
 
 @pytest.mark.slow
-def test_the_first_step_goes_by_plan_too(child: Child, tmp_path: Path) -> None:
+def test_the_first_step_goes_by_plan_too(child: Runner, tmp_path: Path) -> None:
     """The step that makes Adam's state is a kind of its own. The plan of another program changes no bits."""
     text = f"""
 paths = {{name: {str(tmp_path)!r} + "/" + name for name in ["convolutions", "transformer"]}}
@@ -69,14 +49,6 @@ def test_run_refuses_what_is_no_plan(words: list[str], line: str) -> None:
     assert done.returncode == 2, done.stderr
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def coopsim(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | phantom.environment("a100-80gb") | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-m", "coopsim", *words], env=environment, capture_output=True, text=True)
-
-
-TRAIN = ("python", str(ROOT / "experiments" / "live" / "train.py"), "swin-t")  #: 4.4 GiB without a budget
 
 
 def plan(out: Path, memory: str) -> tuple[int, dict[str, Any], str]:

@@ -1,10 +1,10 @@
-"""What is done and seen in one process of a script."""
+"""The guest of `fit` in a script's process: makes the changes, and surveys the script."""
 
 import sys
 from typing import Any
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import accumulate, autocast, checkpoint, chunks, optimizers, sharded
+from coopsim.fit.inside import accumulate, autocast, batches, checkpoint, chunks, optimizers, sharded, weights
 from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
@@ -12,14 +12,14 @@ from coopsim.fit.inside.partitioner import Partitioner
 from coopsim.script.watch import Watch
 
 
-class Guest:
-    """From the import of torch to the end of the process. told: Changes.message()."""
+class ChangesGuest:
+    """Makes changes in a script's process and surveys it. `told` is the message of the changes (Changes.message)."""
 
     def __init__(self, told: str) -> None:
         self._changes = Changes.read(told)
 
     def begin(self, watch: Watch | None) -> None:
-        """Make the changes, and watch."""
+        """Make the changes, and start to survey the script."""
         assert watch is not None, "fit runs scripts on the phantom GPU"
         changes = self._changes
         self._where = watch.recorder.where
@@ -37,6 +37,9 @@ class Guest:
             self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
         if changes.autocast:
             autocast.install(self._models, changes.models)
+        if changes.bf16_weights:
+            weights.install(self._models, changes.models)
+        self._batches = batches.Batches(changes)
         self._sharded = sharded.Sharded(changes)
         self._partitioner = Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
@@ -45,15 +48,16 @@ class Guest:
             accumulate.install(changes)
 
     def forget(self) -> None:
-        """A fork takes no steps: there is nothing to stop."""
+        """Do nothing: a fork takes no training steps."""
 
     def end(self) -> dict[str, Any]:
-        """For the parent."""
+        """Return the survey, as survey.read expects it."""
         found = self._models.found(self._optimizers.parameters)
         return {
             "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(found)],
             "optimizers": self._optimizers.found(),
             "sharding": self._sharded.found(),
+            "batches": self._batches.found(),
             "trainer": "transformers.trainer" in sys.modules,
             "backwards": self._where.backwards,
             "own_memory_budgets": self._partitioner.own,
