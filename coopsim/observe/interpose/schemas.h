@@ -32,6 +32,7 @@ using Describe = void (*)(const char* name, const char* overload, Description* f
 
 struct Schema {
   const OperatorHandle op;
+  const std::string name;  // as Python names it: aten.add.Tensor. Kept, as libraries take their ops back at exit
   int64_t number;
   size_t given, returned;
   bool views = false;  // whether a result is a view of an argument
@@ -41,7 +42,7 @@ struct Schema {
   Description said{};
   bool described = false;
 
-  Schema(const OperatorHandle& op_, int64_t number_) : op(op_), number(number_) {
+  Schema(const OperatorHandle& op_, int64_t number_) : op(op_), name(named(op_.operator_name())), number(number_) {
     const c10::FunctionSchema& schema = op.schema();
     given = schema.arguments().size();
     returned = schema.returns().size();
@@ -63,6 +64,13 @@ struct Schema {
   }
 
   bool is(Flag flag) const { return said.flags & flag; }
+
+  static std::string named(const c10::OperatorName& name) {
+    std::string found = name.name;
+    const size_t colons = found.find("::");
+    if (colons != std::string::npos) found.replace(colons, 2, ".");
+    return found + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+  }
 
   static bool takes_tensors(c10::TypePtr type) {
     while (type->kind() == c10::TypeKind::OptionalType || type->kind() == c10::TypeKind::ListType)
@@ -98,11 +106,7 @@ class Schemas {
   // Returns an op's name as Python has it: aten.add.Tensor.
   std::string name(int64_t number) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const c10::OperatorName& name = all_.at(static_cast<size_t>(number))->op.operator_name();
-    std::string found = name.name;
-    const size_t colons = found.find("::");
-    if (colons != std::string::npos) found.replace(colons, 2, ".");
-    return found + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+    return all_.at(static_cast<size_t>(number))->name;
   }
 
  private:
