@@ -4,7 +4,7 @@ The committed traces whose step repeats, at 21 budgets from 0.9 to 0.3 of the pe
 shortest time counts (wall-clock, one core), also where no plan is found. A plan is paid for when the recomputations
 that it saves, against the second step of Thrift, have taken as long as it took to make. `empty` is what the addresses
 cost: the share of the budget that a plan which recomputes something leaves empty at its fullest moment. Writes
-results/planning.csv, and what it comes to in docs/policies-ours.md.
+results/planning.csv, and what it comes to in docs/performance.md.
 """
 
 import math
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(1, str(Path(__file__).parent.parent / "experiments"))
 
 import arguments
-from readme import write_section
+from pages import wrapped, write_section
 
 from coopsim.progress import progress
 from coopsim.replay import replay
@@ -33,7 +33,7 @@ GRANULE = 512
 STEPS = 10  # of a run, as in all tables of the page
 BUDGETS = [ratio + d for ratio in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3) for d in (-0.01, 0.0, 0.01)]
 RESULTS = HERE / "results" / "planning.csv"
-PAGE = HERE.parent / "docs" / "policies-ours.md"
+PAGE = HERE.parent / "docs" / "performance.md"
 
 
 def recomputed(schedule: Schedule, trace: Trace) -> float:
@@ -100,17 +100,19 @@ def markdown(table: pd.DataFrame) -> str:
     steps = table.most_s[longest] / table.step_s[longest]
     medians = (f"{of.min():.0f} to {of.max():.0f}" for of in (1000 * table.median_s, table.paid_median.map(math.ceil)))
     ms, paid = medians
-    return "\n".join(
-        [
-            f"- A plan is found in {table.plans.sum()} of {table.attempts.sum()} tries. By trace the median over "
-            f"budgets takes {ms} ms; the longest {1000 * table.most_s.max():.0f} ms.",
-            f"- Planning takes longer than a step {table.longer.sum()} times, at most {steps:.1f} steps "
-            f"({table.trace[longest]}): {steps / STEPS:.2f} of a step for each of a run of {STEPS}.",
-            f"- The recomputations that a plan saves against a step of Thrift pay for it after {paid} steps in "
-            f"the median, {math.ceil(table.paid_most.max())} at most, where next to nothing can be saved.",
-            f"- At its peak a plan leaves at most {empty[emptiest]:.2%} of the budget empty "
-            f"({table.trace[emptiest]}), elsewhere at most {empty.drop(emptiest).max():.2%}.",
-        ]
+    return wrapped(
+        "\n".join(
+            [
+                f"- A plan is found in {table.plans.sum()} of {table.attempts.sum()} tries. By trace the median over "
+                f"budgets takes {ms} ms; the longest {1000 * table.most_s.max():.0f} ms.",
+                f"- Planning takes longer than a step {table.longer.sum()} times, at most {steps:.1f} steps "
+                f"({table.trace[longest]}): {steps / STEPS:.2f} of a step for each of a run of {STEPS}.",
+                f"- The recomputations that a plan saves against a step of Thrift pay for it after {paid} steps in "
+                f"the median, {math.ceil(table.paid_most.max())} at most, where next to nothing can be saved.",
+                f"- At its peak a plan leaves at most {empty[emptiest]:.2%} of the budget empty "
+                f"({table.trace[emptiest]}), elsewhere at most {empty.drop(emptiest).max():.2%}.",
+            ]
+        )
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import arguments
 import pandas as pd
-from pages import DOCS, write_section
+from pages import DOCS, wrapped, write_section
 
 from coopsim.allocators import cuda_caching
 from coopsim.oracle import oracle
@@ -136,7 +136,7 @@ def text(df: pd.DataFrame) -> str:
         f"torch {TORCH}: {predicted} of {len(df)} replays on the caching allocator happen on the real one exactly as "
         f"predicted ({requests:,} requests); it confirms {int(cards.sum())} of {len(cards)} smallest cards.",
     ]
-    return "\n".join(lines)
+    return wrapped("\n".join(lines))
 
 
 def _band(group: pd.DataFrame, where: str) -> str:

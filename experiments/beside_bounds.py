@@ -1,4 +1,4 @@
-"""The picture of docs/optimum.md on large models: a panel a trace, what no schedule can, and what policies do."""
+"""The picture of docs/optimum-measured.md: a panel per large model, what no schedule can, and what policies do."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 THREE = ("dtr-oneflow", "dtr", "dtr-eq", "dte-oneflow", "coop")
 FITS_NOWHERE = "infeasible"
 COLUMNS = 4
-#: The four recorded last, after everything was settled, then the paper's eight. The table has all.
+#: The four recorded last, after everything was settled, then the paper's eight. The CSV has all.
 SHOWN = ("squeezenet", "edsr", "opt-350m", "xlm-r-base", "resnet-50", "inception-v3", "unet", "swin-t", "bert-large",
          "bilstm", "spos", "gpt3-2.7b")  # fmt: skip
 GREY, EDGE = "#D4D4D4", "#6E6E6E"

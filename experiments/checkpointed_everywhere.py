@@ -1,4 +1,4 @@
-"""Plain gradient checkpointing on all committed traces, in the budgets of policies.py (docs/policies-ours.md).
+"""Plain gradient checkpointing on all committed traces, in the budgets of policies.py (docs/policies-measured.md).
 
     python experiments/checkpointed_everywhere.py [-j JOBS]        writes expected/checkpointed.csv
 

@@ -1,6 +1,6 @@
 """What copies cost DTR and DTE: smallest budgets of the eight models with the three forms of updates.
 
-    python experiments/copies.py [-j JOBS]        writes expected/copies.csv and its table in docs/results.md
+    python experiments/copies.py [-j JOBS]        writes expected/copies.csv and its table in docs/sensitivity.md
 
 `copy` copies whatever an op updates, as DTR's paper has it; `copy_outputs` all but parameters, buffers and optimizer
 state, as the runs of Coop's authors did; `first_run` nothing, as in their last code. Ten steps in one arena, a map of
@@ -14,7 +14,7 @@ import pandas as pd
 from experiment import EXPECTED, ROOT
 from pages import write_section
 from pictures import MODELS
-from results import PAGE, table
+from results import SENSITIVITY, table
 
 from coopsim import tables
 from coopsim.progress import progress
@@ -43,7 +43,7 @@ def main() -> None:
             tick()
     found = pd.concat(rows, ignore_index=True)[["trace", "policy", "smallest", "safe", "failing"]]
     found.to_csv(EXPECTED / "copies.csv", index=False, float_format="%.4f")
-    write_section("copies", section(found), PAGE)
+    write_section("copies", section(found), SENSITIVITY)
 
 
 def section(found: pd.DataFrame) -> str:

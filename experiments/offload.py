@@ -124,7 +124,7 @@ def by_link(bands: pd.DataFrame) -> str:
             for link in LINKS:
                 mine, coop = at(bands, card, policy, "50%", link), at(bands, card, "coop", "50%")
                 change = (mine.percent - coop.percent)[(mine.fits == mine.budgets) & (coop.fits == coop.budgets)]
-                cells.append(f"{change.median():+.1f}")
+                cells.append(f"{change.median():+.1f}" if len(change) else "-")
             rows.append([LOOKS[policy], card, *cells])
     return table(["points against Coop, half memory", "card", *LINKS], rows)
 

@@ -1,10 +1,26 @@
 """Sections of pages that are made by experiments."""
 
+import textwrap
 from pathlib import Path
 
 from coopsim.files import replacing
 
 DOCS = Path(__file__).parent.parent / "docs"
+WIDTH = 120  #: of prose; a test holds the pages to it
+
+
+def wrapped(text: str) -> str:
+    """Text for a page: prose at 120 columns, items of lists indented; rows of tables as they are."""
+    lines = []
+    for line in text.split("\n"):
+        if len(line) <= WIDTH or line.startswith("|"):
+            lines.append(line)
+        else:
+            indent = "  " if line.startswith("- ") else ""
+            lines += textwrap.wrap(
+                line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+    return "\n".join(lines)
 
 
 def write_section(name: str, text: str, page: Path) -> None:

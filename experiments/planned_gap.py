@@ -1,6 +1,6 @@
 """How far a step of Thrift and Foresight, once they know it, is from the optimum, on the small traces of gap.py.
 
-    python experiments/planned_gap.py        writes expected/planned_gap.csv, and its sums in docs/optimum.md
+    python experiments/planned_gap.py        writes expected/planned_gap.csv, and its sums in docs/optimum-measured.md
 
 A policy that learns from the step before needs one: counted is the third step of three in one memory
 (coopsim/optimum/planned.py; `coopsim gap` shows it for one trace). The optimum is that of expected/gap.csv, proven
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import arguments
 import pandas as pd
-from pages import write_section
+from pages import wrapped, write_section
 
 from coopsim.optimum.planned import planned_step
 from coopsim.trace import Trace, load_trace
@@ -46,7 +46,7 @@ def main() -> None:
             rows.append({"trace": best.trace, "memory_ratio": best.memory_ratio, "optimum": best.optimum} | found)
     table = pd.DataFrame(rows)
     table.to_csv(EXPECTED, index=False, float_format="%.6f")
-    write_section("planned gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum.md")
+    write_section("planned gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum-measured.md")
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -54,7 +54,7 @@ def markdown(table: pd.DataFrame) -> str:
     attained = (100 * (table.foresight - table.optimum) < ATTAINED).sum()
     both = table[table[list(POLICIES)].notna().all(axis=1)]
     sums = (f"{p} {abs(100 * (both[p] - both.optimum).sum()):.1f}" for p in POLICIES)
-    return (
+    return wrapped(
         f"Foresight's planned step attains the optimum in {attained} of {len(table)} cases, addresses included. Points "
         f"above the optimum, summed over the {len(both)} cases that all fit: {', '.join(sums)}."
     )

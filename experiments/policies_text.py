@@ -1,8 +1,9 @@
-"""The tables beside our policies in docs/policies-ours.md and docs/optimum.md, from the bands of policies.py."""
+"""Tables of docs/policies-measured.md and docs/optimum-measured.md, from the bands of policies.py."""
 
 from collections.abc import Iterator
 
 import pandas as pd
+from pages import wrapped
 
 #: The traces, by what they were used for.
 GROUPS = {
@@ -25,8 +26,9 @@ NOISE = 1e-9  #: of a sum of times
 
 
 def compared(table: pd.DataFrame, without_addresses: pd.DataFrame) -> str:
-    """The section "policy sums" of docs/policies-ours.md."""
-    return "\n".join([sums(table), "", searching(table), "", fragmented(table), "", left_free(without_addresses)])
+    """The section "policy sums" of docs/policies-measured.md."""
+    parts = [sums(table), searching(table), fragmented(table), left_free(without_addresses)]
+    return wrapped("\n\n".join(parts))
 
 
 def room(table: pd.DataFrame, bounds: pd.DataFrame) -> str:

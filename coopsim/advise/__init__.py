@@ -1,4 +1,4 @@
-"""Why memory ran out, and which settings of PyTorch's allocator would have kept it from doing so."""
+"""Explain why memory ran out, and find settings of PyTorch's allocator that would have prevented it."""
 
 from coopsim.advise.api import Advice, advise
 

@@ -1,4 +1,4 @@
-"""From requests to advice."""
+"""Try allocator settings on recorded requests, and give advice."""
 
 import os
 from collections.abc import Callable
@@ -18,13 +18,13 @@ Verdict = Literal["fits", "fits with other settings", "does not fit"]
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found out.
+    """The advice for recorded requests in `total_bytes` of memory.
 
-    as_recorded: with the recorded settings. trials: every candidate with the same version of PyTorch, the best first.
-    versions: the recorded settings with each version. recommended: the settings to use, None if none makes it fit; the
-    recorded ones if they do. smallest_bytes: the least memory with the recorded settings, and with the recommended.
-    smallest_expandable_bytes: the least with expandable segments and nothing else; None if something fits.
-    failure: the memory when it ran out, or at its peak.
+    as_recorded: the trial with the recorded settings. trials: one per candidate, with the same version of PyTorch, the
+    best first. versions: one per version, with the recorded settings. recommended: the recorded settings if they fit,
+    else the best that do, None if none does. smallest_bytes: the smallest memory with the recorded settings, and with
+    the recommended ones. smallest_expandable_bytes: the smallest with expandable segments alone; None if some settings
+    fit. failure: the state of memory when it ran out, or at its peak.
     """
 
     total_bytes: int
@@ -38,14 +38,14 @@ class Advice:
 
     @property
     def verdict(self) -> Verdict:
-        """Does it fit?"""
+        """Whether the requests fit, and with which settings."""
         if self.recommended is None:
             return "does not fit"
         return "fits" if self.as_recorded.fits else "fits with other settings"
 
     @property
     def more_bytes(self) -> int:
-        """How much is missing, with the recorded settings or with expandable segments; 0 if something fits."""
+        """The bytes that are missing with the recorded settings or with expandable segments; 0 if some settings fit."""
         if self.recommended is not None:
             return 0
         return min(self.smallest_bytes[0], self.smallest_expandable_bytes or self.smallest_bytes[0]) - self.total_bytes
@@ -60,13 +60,14 @@ def advise(
     snapshot: Snapshot | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> Advice:
-    """Try everything. `torch` and `conf`: as it was recorded. `tick` is called for every one of `count` trials.
+    """Try all candidates and versions on the requests, in `total_bytes` of memory, and return the advice.
 
-    snapshot: what the requests are of; its stacks tell what a loop keeps.
+    `torch` and `conf`: the recorded version and settings. `snapshot`: the one that the requests are from; its stacks
+    show what a loop keeps. `tick` is called after each trial, at most `count` times.
 
-    A candidate is better if it fits; then if it never had to give memory back to make room; then if it makes the
-    device's memory calls fewer, by half or more, because those are what settings cost; then if it reserves less. Of
-    equals the first of candidates.CANDIDATES is better.
+    A candidate is better if it fits; then if it never had to free its cache to make room; then if it makes at most half
+    as many calls to the device, which are the cost of settings; then if it reserves less. Of equals, the first in
+    candidates.CANDIDATES is better.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
 
@@ -111,5 +112,5 @@ def advise(
 
 
 def count(torch: str) -> int:
-    """How many trials there are, at most."""
+    """Return the largest number of trials for a version of PyTorch."""
     return len(candidates(torch)) + len(VERSIONS) + 1

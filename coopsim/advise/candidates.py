@@ -1,13 +1,13 @@
-"""Settings worth trying: what users are advised to try, by the names that a version of PyTorch knows."""
+"""The allocator settings to try: those that users are commonly advised to try."""
 
 from coopsim.allocators.caching.conf import parse
 from coopsim.allocators.caching.version import find
 from coopsim.types import CoopsimError
 
 _SPLITS = (32, 64, 128, 256, 512, 1024, 2048)
-#: What everybody asks about.
+#: The setting that users ask about most.
 EXPANDABLE = "expandable_segments:True"
-#: Simple ones first: of settings that do equally well, the first is recommended.
+#: Simple ones first: of equally good settings, the first is recommended.
 CANDIDATES = (
     EXPANDABLE,
     *(f"garbage_collection_threshold:{x}" for x in (0.9, 0.8, 0.6)),
@@ -24,7 +24,7 @@ CANDIDATES = (
 
 
 def candidates(torch: str) -> list[str]:
-    """Those that this version takes."""
+    """Return the candidates that a version of PyTorch supports."""
     rules = find(torch)
     taken = []
     for conf in CANDIDATES:

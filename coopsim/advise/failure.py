@@ -1,4 +1,4 @@
-"""The memory at one request: what lies where, and what is in the way."""
+"""Analyse the state of memory at one request: what is where, and why the request fails."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SMALL = 1 << 20  #: bytes; larger requests never come from a segment of small b
 
 @dataclass(frozen=True)
 class Pinned:
-    """A segment that cannot go back to the device: its free bytes, its live ones, and what the live ones are."""
+    """A segment that cannot be released, because it is partly in use; `holders` are the labels of most live bytes."""
 
     address: int
     nbytes: int
@@ -28,8 +28,8 @@ class Pinned:
 
 @dataclass(frozen=True)
 class OfStream:
-    """Segments that serve the requests of one stream alone: all their bytes, those that are free, and those that were
-    freed but which another stream may still use.
+    """The segments that serve one stream: their bytes, those that are free, and those pending (freed, but perhaps still
+    used by another stream).
     """
 
     stream: int
@@ -40,15 +40,15 @@ class OfStream:
 
 @dataclass(frozen=True)
 class Failure:
-    """Memory after a request was refused, or, if none was, at the peak of what was reserved.
+    """The state of memory when a request (`row`) failed, or, if none did, at the peak of reserved memory.
 
-    Bytes, all of the same moment; reserved_bytes is the sum of the first six. live: as they were asked for. rounding:
-    what blocks have more than that. pending: freed, but another stream may still use it. free: in segments that this
-    request could use (all, if it was served); other_streams: in those of other streams; other_pool: free small blocks
-    where the request is large, or the other way round, and those of other private pools. pool: the request's private
-    pool, 0 if none. unused_device: of the device, in no segment. floor: what all
-    requests hold at once at most, whatever the allocator. labels: what holds each block, by segment; "" if it is free.
-    growth: what earlier iterations of a loop keep, None if nothing much or not known.
+    Bytes, all at the same moment; reserved_bytes is the sum of the six from live to other_pool. live: as requested.
+    rounding: what blocks have beyond that. pending: freed, but another stream may still use it. free: in segments that
+    this request could use (all, if it was served); other_streams: free in those of other streams; other_pool: free in
+    small blocks where the request is large, or the other way round, and in other private pools. pool: the request's
+    private pool, 0 if none. unused_device: of the device, in no segment. floor: the most that all requests hold at
+    once, whatever the allocator. labels: what holds each block, by segment; "" if it is free. pinned: segments that are
+    partly in use. growth: what earlier iterations of a loop keep; None if it is little or not known.
     """
 
     row: int
@@ -73,12 +73,12 @@ class Failure:
 
     @property
     def reserved_bytes(self) -> int:
-        """All segments."""
+        """The bytes of all segments."""
         return sum(s.bytes for s in self.segments)
 
     @property
     def streams(self) -> list[OfStream]:
-        """Who has the segments: the stream with most of them first."""
+        """The segments by stream, the stream with most reserved bytes first."""
         found: dict[int, Counter[str]] = {}
         for segment in self.segments:
             of = found.setdefault(segment.stream, Counter())
@@ -89,14 +89,15 @@ class Failure:
         return sorted(rows, key=lambda of: (-of.reserved_bytes, of.stream))
 
     def kind_of_free(self, segment: Segment) -> str:
-        """What the free memory of a segment is to the request: free, other_streams or other_pool."""
+        """Return how a segment's free memory counts for the request: "free", "other_streams" or "other_pool"."""
         return _kind_of_free(segment, self.stream, self.requested_bytes, self.pool, failed=self.failed)
 
     @property
     def cause(self) -> str:
-        """What stands in the way most: growth, size, fragmentation, other-streams, pending, rounding or other-pool.
+        """The main cause: growth, size, fragmentation, other-streams, pending, rounding or other-pool; "" without one.
 
-        It is growth if there would be room without it.
+        It is growth if the request would fit without what a loop keeps, size if nothing else could make it fit, and
+        otherwise what takes most bytes.
         """
         if not self.failed:
             return ""
@@ -124,7 +125,11 @@ def at_request(
     failed: bool,
     snapshot: Snapshot | None = None,
 ) -> Failure:
-    """The state after the requests up to this row, which allocates. `snapshot`: what they are of, to find growth."""
+    """Return the state of memory after the requests up to `row`, which must allocate, by a simulated allocator.
+
+    `torch`, `conf`, `total_bytes`: its version, settings and memory. `failed`: whether the request failed. `snapshot`:
+    the one that the requests are from, to find growth.
+    """
     allocator = CachingAllocator(torch, conf, total_bytes)
     addresses, _ = allocator.run(requests.rows[: row + 1])
     held = _held(requests, row, addresses)
@@ -180,7 +185,7 @@ def at_request(
 
 
 def _pool_at(requests: Requests, row: int) -> int:
-    """The private pool that is begun there; 0 if none is."""
+    """Return the private pool that is active at a row; 0 if none is."""
     kinds = requests.rows[: row + 1, KIND]
     changes = np.flatnonzero((kinds == BEGIN) | (kinds == CAPTURE) | (kinds == END))
     last = int(changes[-1]) if len(changes) else -1
@@ -198,14 +203,17 @@ def _kind_of_free(segment: Segment, stream: int, requested: int, pool: int, *, f
 
 
 def peak_row(requests: Requests, *, torch: str, conf: str, total_bytes: int) -> int:
-    """The first allocation after which the most is reserved."""
+    """Return the row of the first allocation after which reserved memory is at its peak."""
     reserved = np.zeros(len(requests), np.int64)
     CachingAllocator(torch, conf, total_bytes).run(requests.rows, reserved)
     return int(np.argmax(np.where(requests.rows[:, KIND] == ALLOCATE, reserved, -1)))
 
 
 def _held(requests: Requests, row: int, addresses: NDArray[np.int64]) -> dict[tuple[bool, int], str]:
-    """What is held, by whether it lies in an expandable segment, and address: an address may be of both kinds."""
+    """Return the labels of what is held after a row, by (whether in an expandable segment, address).
+
+    Addresses of both kinds of segment may coincide, so each label is entered for both.
+    """
     found: dict[int, int] = {}
     for kind, number, address in zip(
         requests.rows[: row + 1, KIND].tolist(),

@@ -1,4 +1,4 @@
-"""Memory that a loop keeps from iteration to iteration: a leak, or a list that grows."""
+"""Find memory that a loop keeps from iteration to iteration: a leak, or a list that grows."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from coopsim.snapshot.loop import Loop
 from coopsim.snapshot.loop import loop as find_loop
 from coopsim.snapshot.model import Snapshot
 
-_FEWEST = 3  #: earlier iterations from which one line keeps something
-_PART = 20  #: what is kept counts from this part of all that is held
+_FEWEST = 3  #: the fewest earlier iterations of which a line must keep something
+_PART = 20  #: growth counts if it is at least one in so many of all bytes held
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What earlier iterations of a loop keep: bytes, and the lines that asked for most of them.
+    """What earlier iterations of a loop keep: bytes, and the lines that requested most of them.
 
-    line: at which the loop was in the end. iterations: how many there were.
+    line: the line of the loop at which the history ends. iterations: their number, the last one included.
     """
 
     line: str
@@ -28,17 +28,17 @@ class Growth:
     holders: tuple[str, ...]
 
     def text(self) -> str:
-        """For people."""
+        """Return a line of text about it."""
         each = f"{self.iterations - 1} earlier iterations of the loop at {self.line}"
         return f"{each} keep it, asked for at {', '.join(self.holders)}"
 
 
 def growth(snapshot: Snapshot, requests: Requests, row: int) -> Growth | None:
-    """What is held after the requests up to this row for earlier iterations of the loop that the program is in.
+    """Return what earlier iterations of the loop that the program is in hold, after the requests up to `row`.
 
-    None if that is less than a twentieth of all that is held, or if no line keeps something of three iterations: what
-    is made once, such as parameters and an optimizer's state, is of one. A loop in a library counts if its iterations
-    also free something: an optimizer that makes its state, parameter by parameter, does not.
+    None if there is no loop, if that is less than a twentieth of all that is held, or if no line keeps something of
+    three iterations: what is made once, such as parameters and an optimizer's state, is from one. A loop in a library
+    counts only if its iterations also free something, unlike an optimizer that makes its state, parameter by parameter.
     """
     last = int(requests.source[row])
     loop = find_loop(snapshot.events[: last + 1])
@@ -70,7 +70,7 @@ def growth(snapshot: Snapshot, requests: Requests, row: int) -> Growth | None:
 
 
 def _frees(loop: Loop, requests: Requests, row: int, held: dict[int, int]) -> bool:
-    """Was something freed that was asked for in the loop, in at least three of its iterations?"""
+    """Return whether memory that at least three iterations of the loop requested was freed again."""
     takes = np.flatnonzero((requests.rows[: row + 1, KIND] == ALLOCATE) & (np.arange(row + 1) >= requests.prologue))
     gone = [at for at in takes.tolist() if int(requests.rows[at, NUMBER]) not in held]
     return len({loop.of[at] for at in requests.source[gone].tolist() if at in loop.of}) >= _FEWEST

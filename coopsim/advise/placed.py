@@ -1,4 +1,4 @@
-"""Where a history says that memory lay, and how much of a simulated run lies there."""
+"""Compare the addresses of a simulated run with those in a history."""
 
 import bisect
 
@@ -13,17 +13,17 @@ _SMALL = 1 << 20  #: bytes; larger requests never come from a segment of small b
 
 
 def places(snapshot: Snapshot) -> Ints:
-    """Address and bytes of each segment of cudaMalloc: those at the start, then the others as they were made."""
+    """Return (address, bytes) of each segment made by cudaMalloc, shape (n, 2): those at the start, then in order."""
     found = [(s.address, s.nbytes) for s in rewind(snapshot) if not s.expandable]
     found += [(e.address, e.nbytes) for e in snapshot.events if e.action == "segment_alloc"]
     return np.array(found, np.int64).reshape(-1, 2)
 
 
 def placed(snapshot: Snapshot, source: Ints, addresses: Ints) -> int:
-    """How many of these requests lie at their recorded address, or are refused as recorded.
+    """Return how many requests got their recorded address, or failed as recorded.
 
-    source: their events; addresses: what a simulated allocator answered. It counts the addresses of expandable segments
-    from an origin of its own: there those of one stream and pool must lie as far apart as recorded.
+    source: the requests' events; addresses: what a simulated allocator returned. It numbers addresses in expandable
+    segments from an origin of its own, so there only the distances within one stream and pool are compared.
     """
     plain = {s.address: s.address + s.nbytes for s in rewind(snapshot) if not s.expandable}
     bases = sorted(plain)
@@ -35,7 +35,7 @@ def placed(snapshot: Snapshot, source: Ints, addresses: Ints) -> int:
             if event.address not in plain:
                 bisect.insort(bases, event.address)
             plain[event.address] = event.address + event.nbytes
-        elif event.action == "segment_unmap":  # the last page may have gone: then a new range is reserved elsewhere
+        elif event.action == "segment_unmap":  # perhaps the last page: a new range would be reserved elsewhere
             for is_large in (False, True):
                 shift.pop((event.stream, event.pool, is_large), None)
         elif at in answers and event.action == "alloc":

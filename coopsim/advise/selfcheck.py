@@ -1,7 +1,8 @@
-"""The self-check: does a simulated allocator, given the recorded requests, do what the history says was done?
+"""The self-check: compare a simulated allocator, given the recorded requests, with the recorded history.
 
-Only where it does is an answer about other settings worth anything. Which of several free blocks of one size serves a
-request hangs on their addresses, and those on where the driver put the segments: they are put where they were recorded.
+Only if they agree can answers about other settings be trusted. Which of several free blocks of one size serves a
+request depends on their addresses, and these on where the driver put the segments: they are put where they were
+recorded.
 """
 
 from dataclasses import dataclass
@@ -21,12 +22,12 @@ from coopsim.snapshot.written_by import Written
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a version of PyTorch's allocator follows the history.
+    """How far a version of PyTorch's allocator agrees with the history.
 
-    torch: whose rules they are. written_by: the versions that can have written the file. requests: for memory, in the
-    history. agreeing: how many, from the first on, after which it held as many bytes as recorded. placed: how many of
-    those lie at their recorded address (of expandable segments: as far from the others of their stream and pool).
-    message: the first difference, "" if there is none.
+    torch: the version. written_by: the versions that can have written the file. requests: the number of allocations in
+    the history. agreeing: how many of them, from the first on, left as many bytes reserved as recorded. placed: how
+    many of those got their recorded address (in expandable segments: their distance from others of their stream and
+    pool). message: the first difference, "" if there is none.
     """
 
     torch: str
@@ -38,11 +39,11 @@ class Agreement:
 
     @property
     def whole(self) -> bool:
-        """Every request was served as recorded."""
+        """Whether every request was served as recorded."""
         return self.agreeing == self.requests
 
     def text(self) -> str:
-        """One line for people."""
+        """Return the result as one line of text."""
         if not self.requests:
             return "self-check: the history has no requests (was it recorded? torch.cuda.memory._record_memory_history)"
         if self.whole:
@@ -55,7 +56,10 @@ class Agreement:
 
 
 def check(snapshot: Snapshot, requests: Requests, *, torch: str, total_bytes: int | None = None) -> Agreement:
-    """Replay the recorded requests with the recorded settings, on a device of `total_bytes` (else: one without end)."""
+    """Replay the recorded requests with the recorded settings, and return how far they agree with the history.
+
+    `total_bytes`: the device's memory; None means unlimited.
+    """
     allocator = CachingAllocator(torch, snapshot.conf, total_bytes or ENDLESS, places(snapshot))
     simulated = np.zeros(len(requests), np.int64)
     addresses, _ = allocator.run(requests.rows, simulated)
@@ -87,9 +91,10 @@ def check(snapshot: Snapshot, requests: Requests, *, torch: str, total_bytes: in
 
 
 def best(snapshot: Snapshot, requests: Requests, *, total_bytes: int | None = None) -> Agreement:
-    """The newest that follows the history furthest of the versions of PyTorch that can have written the snapshot.
+    """Return the result of the version that agrees furthest with the history, the newest of equals.
 
-    Where none of those is simulated, the nearest: of versions before 2.6, 2.6.
+    Versions that can have written the snapshot are tried; if none of them is simulated, the nearest one, as 2.6 for
+    older ones.
     """
     versions = between(snapshot.written.earliest, snapshot.written.latest)
     tried = [check(snapshot, requests, torch=v, total_bytes=total_bytes) for v in reversed(versions)]
@@ -97,7 +102,7 @@ def best(snapshot: Snapshot, requests: Requests, *, total_bytes: int | None = No
 
 
 def _recorded(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """After each event: bytes of all segments; whether it is a request that failed."""
+    """Return, per event, the bytes of all segments after it, and whether it is a request that failed."""
     growth = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
     change = np.array([growth.get(e.action, 0) * e.nbytes for e in snapshot.events], np.int64)
     failed = np.array([e.action == "oom" for e in snapshot.events], np.bool_)

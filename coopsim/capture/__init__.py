@@ -1,4 +1,4 @@
-"""Capture: run a training step on the phantom GPU in a child process, and write down what it did as a trace.
+"""Capture: run a training step on the phantom GPU in a child process, and record it as a trace.
 
 Importing this package imports no torch; only the child (worker.py) does.
 """

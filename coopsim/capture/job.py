@@ -1,4 +1,4 @@
-"""A job: what is to be captured; the message from the parent to the child."""
+"""A job: what to capture. The parent sends it to the child."""
 
 import json
 import os
@@ -10,10 +10,10 @@ from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
 
 Precision = Literal["tf32", "fp32"]
 
-#: Where a step is run to be recorded: on the phantom GPU, on a real one, or on fake tensors.
+#: Where a step is run: on the phantom GPU, on a real one, or with fake tensors.
 Where = Literal["phantom", "cuda", "fake"]
 
-#: Fields that are options of the command line by the same name.
+#: Fields that are options of the command line with the same name.
 OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "gradients", "steps", "warmup")
 
 
@@ -51,27 +51,27 @@ class Job:
     temporaries_from: str | os.PathLike[str] = ""
 
     def absolute(self) -> "Job":
-        """The same for a process in another folder."""
+        """Return the job with absolute paths, for a process in another folder."""
         costs, temporaries = (str(Path(p).absolute()) if p else "" for p in (self.cost_from, self.temporaries_from))
         return replace(self, out=str(Path(self.out).absolute()), cost_from=costs, temporaries_from=temporaries)
 
     def to_json(self) -> str:
-        """As one line of JSON; of an absolute job."""
+        """Return the job as one line of JSON. Its paths must be strings, as `absolute` makes them."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Job":
-        """The job that `to_json` wrote."""
+        """Read the job from what `to_json` returned."""
         return cls(**json.loads(text))
 
     @property
     def is_file(self) -> bool:
-        """Does the target name a function in a file, and not a model?"""
+        """Whether the target is a function in a file, and not a reference model."""
         return self.target.endswith(".py") or ".py:" in self.target
 
     @property
     def command(self) -> str:
-        """The command that asks for this, with defaults left out, and without folders and the name of the result."""
+        """The command line for this job, without defaults, folders and the output file."""
         plain = Job(self.target, self.out)
         words = ["coopsim capture", self.target.rpartition("/")[2]]
         for field, option in (("card", "gpu"), *((f, f) for f in OPTIONS)):

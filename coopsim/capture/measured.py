@@ -1,4 +1,4 @@
-"""Costs from a table that somebody measured, in place of the roofline where the table knows the op."""
+"""Costs from a table of measurements, instead of the roofline, for the ops in the table."""
 
 import math
 from collections import defaultdict
@@ -13,11 +13,11 @@ from coopsim.phantom.profiles import Profile
 
 
 class MeasuredCosts(CostModel):
-    """A roofline, but for ops in the table.
+    """Costs of ops on one card by a table (cost_table.read), and by the roofline for ops that are not in it.
 
-    An op with the same name, FLOPs and bytes costs what the table says (the mean, if it has several rows). One
-    whose name alone is known costs what its nearest namesake costs, times the ratio of their FLOPs, or of their bytes
-    where it has no FLOPs. The rest is roofline.
+    An op with the same name, FLOPs and bytes costs what the table has, the mean of several rows. An op with the same
+    name only costs what the nearest row of that name does, times the ratio of their FLOPs, or of their bytes if it has
+    no FLOPs.
     """
 
     def __init__(self, card: Profile, precision: str, table: Path) -> None:
@@ -32,12 +32,12 @@ class MeasuredCosts(CostModel):
 
     @property
     def source(self) -> str:
-        """For the trace's header: what the costs are, and how many calls the table knew."""
+        """One line for the trace's header: where costs are from, and how many calls were found in the table."""
         known = ", ".join(f"{n} {how}" for how, n in self._calls.items())
         return f"table {self._table} (calls known to it: {known}); the rest: {super().source}"
 
     def nanoseconds(self, func: Any, flops: int, nbytes: int, dtype: torch.dtype | None) -> int:
-        """The cost of a call, in whole ns."""
+        """Return the cost of a call, in whole ns."""
         name = str(func)
         exact = self._exact.get((name, flops, nbytes))
         if exact:

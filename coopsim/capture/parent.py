@@ -1,4 +1,4 @@
-"""The parent's side of a capture: check the job, start the child on the phantom GPU, and listen to it."""
+"""The parent's side of a capture: check the job, start the child, and read its messages."""
 
 import contextlib
 import json
@@ -29,9 +29,9 @@ _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attent
 
 
 def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
-    """Record consecutive training steps and write them as a trace, as the job says.
+    """Record consecutive training steps, as the job says, and write them as a trace.
 
-    progress is called with short lines of text. Nothing is written unless all went well.
+    progress is called with short lines of text. The trace is written only if everything succeeds.
 
     Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
     if torch, its CUDA build or a C compiler is missing.
@@ -52,7 +52,7 @@ def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
 
 
 def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
-    """Prepare the place where the step will run: the variables that lead the child there."""
+    """Prepare the device of the job, and return the variables that the child needs in its environment."""
     if job.device == "phantom":
         say("preparing the phantom GPU")
         try:
@@ -66,7 +66,7 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
 
 
 def _check(job: Job) -> None:
-    """What can be refused before anything runs."""
+    """Raise CoopsimError for what can be refused before anything runs."""
     phantom.profiles.get(job.card)
     for what, kind in _CHOICES.items():
         value, known = getattr(job, what), get_args(kind)
@@ -98,7 +98,10 @@ def _check(job: Job) -> None:
 def _run(
     job: Job, variables: dict[str, str], output: IO[str], say: Callable[[str], None]
 ) -> tuple[int, dict[str, str] | None]:
-    """Run the child to its end: its exit code, and its last word if it had one. Its own output goes to `output`."""
+    """Run the child to its end; return its exit code and its final message, None without one.
+
+    The child's stdout and stderr go to `output`.
+    """
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "coopsim.capture.worker", str(writing), job.to_json()]
     with open(reading, encoding="utf-8") as messages:
@@ -128,7 +131,7 @@ def _manner(code: int) -> str:
 
 
 def _last_words(output: IO[str]) -> str:
-    """What the child said at its end: where it was, if the interpreter could still say it, or else its last line."""
+    """Return the end of an error message: where the interpreter crashed, or else the child's last line."""
     output.seek(0)
     lines = [line.strip() for line in output if line.strip()]
     fatal = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), None)

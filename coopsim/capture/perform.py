@@ -1,6 +1,6 @@
-"""Perform a trace on PyTorch's own caching allocator: what it asks for, in its order, from the layout of its start.
+"""Replay the requests of a trace with PyTorch's own caching allocator, from the trace's layout at the start.
 
-For a process that runs on the phantom GPU (or a real one) and has allocated nothing yet. Nothing is computed.
+To be used in a process on the phantom GPU (or a real one) that has allocated nothing yet. Nothing is computed.
 """
 
 from dataclasses import dataclass
@@ -15,17 +15,18 @@ from coopsim.trace import Trace
 
 @dataclass(frozen=True)
 class Peaks:
-    """What the allocator had at most, in bytes: of segments, and of blocks in use."""
+    """The allocator's peaks in bytes: of segments, and of blocks in use."""
 
     reserved_bytes: int
     allocated_bytes: int
 
 
 def perform(trace: Trace) -> Peaks:
-    """Perform the recorded steps once.
+    """Make the requests of the recorded steps once, and return the allocator's peaks.
 
-    Raises CaptureError if the trace has no layout of its start (it was imported, or recorded with allocator settings
-    that a layout cannot describe), or if the allocator does not take it (another version of torch, other settings).
+    Raises CaptureError if the trace has no layout at the start (it was imported, or recorded with allocator settings
+    that a layout cannot describe), or if the allocator does not reproduce it (another version of torch, other
+    settings).
     """
     if "memory_at_start" not in trace.header:
         raise CaptureError(f"the trace of {trace.label} does not say how memory was laid out at its start")

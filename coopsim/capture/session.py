@@ -30,7 +30,10 @@ Say = Callable[[str], None]
 
 
 def record(job: Job, say: Say) -> None:
-    """Record what was asked for and write it. Whatever the program raises goes through."""
+    """Record the steps of a job and write the trace, calling `say` with lines on progress.
+
+    Raises CaptureError if there is no GPU, and whatever the program raises.
+    """
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
     with contextlib.ExitStack() as stack:
@@ -86,7 +89,7 @@ def _cost_model(job: Job) -> CostModel:
 
 
 def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.Step, say: Say) -> str:
-    """Repeat the recorded steps for their times, and put the costs into the recording. What the header says of them."""
+    """Repeat the recorded steps to time their ops, set the costs in the recording, and return their source."""
     timer = recorder.timer
     assert timer is not None
     timer.next_pass()
@@ -103,21 +106,21 @@ def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.St
 
 
 def _program(job: Job, cost_model: CostModel) -> tuple[target.Step, dict[str, Any]]:
-    """The step, and what is known about it."""
+    """Return the step to record, and entries for the trace's header about it."""
     if job.is_file:
         return target.load(job.target), {"model": target.label(job.target), "title": job.target.rpartition("/")[2]}
     model = models.get(job.target)
     setting = model.setting(job.batch, job.optimizer, job.amp, job.attention, job.gradients)
     torch.backends.cuda.matmul.allow_tf32 = cost_model.precision == "tf32"
     about = {"model": model.name, "title": model.title, "source": model.source, **model.details, **setting.header}
-    gc.disable()  # as the worker: it imports a library
+    gc.disable()  # it imports a library; the worker says why
     step = model.build(setting)
     gc.enable()
     return step, about
 
 
 def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, Any]:
-    """The provenance of the trace: nothing in it differs between two runs."""
+    """Return the header of the trace, which is the same in every run."""
     versions = {"coopsim": __version__, "torch": torch.__version__}
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__

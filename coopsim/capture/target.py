@@ -1,4 +1,4 @@
-"""A user's own training step: path/to/file.py:function."""
+"""Load a user's own training step: path/to/file.py:function."""
 
 import importlib.util
 import sys
@@ -13,7 +13,10 @@ Step = Callable[[], object]
 
 
 def split(target: str) -> tuple[Path, str]:
-    """The file and the function that a target names. Raises CaptureError if there is no such file."""
+    """Return the file and the function that a target names.
+
+    Raises CaptureError if it names no function, or there is no such file.
+    """
     path, _, function = target.rpartition(":")
     if not path or not path.endswith(".py") or not function.isidentifier():
         raise CaptureError(f"{target}: name the function of one training step too, as in {target.rstrip(':')}:step")
@@ -23,15 +26,15 @@ def split(target: str) -> tuple[Path, str]:
 
 
 def label(target: str) -> str:
-    """What a trace of it is called: by its function; by its file where that is `step`, as it is in most."""
+    """Return the name for a trace: the function's, or the file's if the function is called `step`."""
     path, _, function = target.rpartition(":")
     return Path(path).stem if function == "step" else function
 
 
 def load(target: str) -> Step:
-    """Import the file, as a module with its folder on sys.path, and give its function.
+    """Import the file, as a module with its folder on sys.path, and return its function.
 
-    Raises CaptureError if the function is not there; whatever the file itself raises goes through (see `blame`).
+    Raises CaptureError if there is no such function, and whatever the file itself raises (see `blame`).
     """
     path, function = split(target)
     name = path.stem if path.stem not in sys.modules else f"coopsim_target_{path.stem}"
@@ -56,7 +59,7 @@ def load(target: str) -> Step:
 
 
 def place(error: BaseException, target: str) -> str:
-    """Where in the user's files an error arose, as file:line; the target itself if not in them."""
+    """Return file:line of the innermost line in the user's folder where an error was raised, or else the target."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}:{error.lineno}"
     folder = Path(target.rpartition(":")[0]).parent.absolute()
@@ -66,7 +69,7 @@ def place(error: BaseException, target: str) -> str:
 
 
 def blame(error: BaseException, target: str) -> str:
-    """One line about an error out of a user's file: file, line, type and message."""
+    """Return one line about an error raised in a user's file: file, line, type and message."""
     first = (str(error).strip().splitlines() or [""])[0]
     what = f"{type(error).__name__}: {first}" if first else type(error).__name__
     return f"{place(error, target)}: {what}"

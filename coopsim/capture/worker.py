@@ -1,7 +1,7 @@
-"""The child process: python -m coopsim.capture.worker DESCRIPTOR REQUEST.
+"""The child process of a capture: python -m coopsim.capture.worker DESCRIPTOR REQUEST.
 
-Messages go to the descriptor, a JSON object a line: {"progress": text} while it works, and last one of {"done": ""},
-{"error": text} and {"out_of_memory": text}.
+It writes messages to the descriptor, one JSON object per line: {"progress": text} while it works, and at last one of
+{"done": ""}, {"error": text} and {"out_of_memory": text}.
 """
 
 import faulthandler
@@ -20,9 +20,9 @@ from coopsim.types import CoopsimError
 
 
 def main() -> None:
-    """Do one job and end the process."""
+    """Do the job in the arguments, and end the process."""
     descriptor, job = int(sys.argv[1]), Job.from_json(sys.argv[2])
-    # The path of `-m` is the folder that we were started in; a program must not find its modules there by accident.
+    # With `-m`, the current folder is on sys.path; a program must not find modules there by accident.
     if sys.path and sys.path[0] == os.getcwd():
         del sys.path[0]
 
@@ -34,7 +34,7 @@ def main() -> None:
     try:
         if job.device == "fake":
             fake.load_guard()
-        gc.disable()  # imports leave no garbage, but make it look for some: a tenth of their time
+        gc.disable()  # imports make no garbage, but trigger collections, which take a tenth of their time
         from coopsim.capture import session
 
         gc.enable()
@@ -45,7 +45,7 @@ def main() -> None:
         send(**_explain(error, job))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # an orderly exit can abort in autograd's threads, which Python ends while they wait
+    os._exit(0)  # a normal exit can abort in autograd's threads, which Python ends while they wait
 
 
 def _explain(error: BaseException, job: Job) -> dict[str, str]:
@@ -64,7 +64,7 @@ def _explain(error: BaseException, job: Job) -> dict[str, str]:
 
 
 def _out_of_memory(error: Any, job: Job) -> str:
-    """One line: what asked for how much, and what the card has."""
+    """Return one line: where memory ran out, what was allocated and requested, and the card's memory."""
     import torch
 
     card = profiles.get(job.card)

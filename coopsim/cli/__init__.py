@@ -1,4 +1,4 @@
-"""The command line. Each verb is one file here; nothing heavy is imported before a verb runs."""
+"""The command line, with one file per verb. Nothing slow is imported before a verb runs."""
 
 import argparse
 import contextlib
@@ -15,7 +15,7 @@ _WRITTEN = ("output", "torch_snapshot", "perfetto")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code. Bad input is one line on stderr and exit code 2, never a traceback."""
+    """Run one command and return its exit code. Bad input gives a line on stderr and exit code 2, never a traceback."""
     from coopsim.cli.parser import build
 
     args = build().parse_args(argv)
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_names(args: argparse.Namespace) -> None:
-    """CoopsimError for a file's name that is not text: Arrow can neither read nor write it."""
+    """Raise CoopsimError for a file name that is not UTF-8, which Arrow can neither read nor write."""
     for path in _given(args, _READ + _WRITTEN):
         shown = str(path).encode("utf-8", "backslashreplace").decode()
         if shown != str(path):
@@ -55,17 +55,17 @@ def _check_names(args: argparse.Namespace) -> None:
 
 
 def _keep_what_is_read(args: argparse.Namespace) -> None:
-    """CoopsimError if a file to write has no name, or is to be read. (`plan` may add its column to what it reads.)"""
+    """Raise CoopsimError if an output file has no name or is also an input, except for `plan`, which adds a column."""
     files = [os.path.realpath(f) for f in _given(args, _READ) if os.path.isfile(f)]
     for path in _given(args, _WRITTEN):
         if not path:
             raise CoopsimError("the name of a file to write is empty")
         if args.verb != "plan" and os.path.realpath(path) in files:
-            raise CoopsimError(f"{path}: is to be read; choose another file to write")
+            raise CoopsimError(f"{path}: is an input; choose another output file")
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
-    """The paths that these arguments were given, of those that the verb has."""
+    """Yield the paths in those of the named arguments that the verb has."""
     for value in (getattr(args, name, None) for name in names):
         if value is not None:
             yield from value if isinstance(value, list) else [value]
@@ -73,10 +73,10 @@ def _given(args: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _terminated_cleanly() -> Iterator[None]:
-    """Inside, SIGTERM is as Ctrl-C; afterwards it is again what it was to whoever called us."""
+    """Within the context, handle SIGTERM like Ctrl-C; then restore its handler."""
     try:
         before = signal.signal(signal.SIGTERM, _interrupt)
-    except ValueError:  # not the main thread: whoever called us handles signals
+    except ValueError:  # not the main thread: the caller handles signals
         yield
         return
     try:

@@ -1,4 +1,4 @@
-"""Advice as text: why memory ran out, what was tried, what would help."""
+"""Print advice: why memory ran out, what was tried, what would help."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from coopsim.fit import Remedy
     from coopsim.sweep.recompute import Recomputed
 
-_SHOWN = 8  #: of the trials, the best
-_GROW = ("input", "activation", "temporary")  #: roles of which there is more with a larger batch
+_SHOWN = 8  #: how many of the best trials are shown
+_GROW = ("input", "activation", "temporary")  #: roles whose bytes grow with the batch
 _FITS_FROM = """\
 fits from: the smallest budget, in percent of the peak, with which it fits and with all larger ones that were
 tried (every 0.5 %, at the edge 0.05 %). One between them may fail, and smaller ones may fit: see coopsim map"""
@@ -32,7 +32,7 @@ _WHY = {
 def text(
     found: dict[str, Any], advice: Any, policies: list["Recomputed"], remedies: list["Remedy"], *, all_trials: bool
 ) -> str:
-    """All of it. all_trials: every setting that was tried in the table."""
+    """Return the advice as text. all_trials: list every setting that was tried."""
     parts = [
         _verdict(advice, remedies, ends=found["ends"]),
         "",
@@ -55,7 +55,7 @@ def text(
 
 
 def title(f: "Failure") -> str:
-    """What a picture of memory at a failure, or at a peak, shows: what was asked for and why there was none."""
+    """Return the title of a picture of memory at a failure, or at a peak: what was requested, and why it failed."""
     if not f.failed:
         return f"{human(f.reserved_bytes)} reserved, at the peak"
     lies = {
@@ -73,7 +73,7 @@ def title(f: "Failure") -> str:
 
 
 def _verdict(advice: Any, remedies: list["Remedy"], *, ends: bool) -> str:
-    """The first line. ends: the history ends with the request that failed."""
+    """Return the first line. ends: whether the history ends with the request that failed."""
     has, (least, with_it) = human(advice.total_bytes), advice.smallest_bytes
     fits = "Gets past the request that failed" if ends else "Fits"
     if advice.verdict == "fits":
@@ -130,7 +130,7 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
 
 
 def _by_stream(f: "Failure") -> str:
-    """Free memory of a stream serves no other: with FSDP gathers and reductions are on streams of their own."""
+    """Return a line on memory by stream: free memory of one serves no other, and FSDP uses several streams."""
     most, *others = f.streams
     rows = [
         ("one", most.reserved_bytes, most.free_bytes, most.pending_bytes),
@@ -149,7 +149,7 @@ def _by_stream(f: "Failure") -> str:
 
 
 def _trials(advice: Any, *, all_trials: bool) -> str:
-    """The settings, and what came of them; versions of PyTorch between which nothing differs share a row."""
+    """Return the table of trials; versions of PyTorch with equal results share a row."""
     tried = f"{len(advice.trials) + 1} settings and {len(advice.versions)} versions of PyTorch tried"
     if advice.recommended is None and not all_trials:
         rows = [(advice.as_recorded.conf or "(none)", human(advice.smallest_bytes[0]))]
@@ -157,7 +157,7 @@ def _trials(advice: Any, *, all_trials: bool) -> str:
             rows.append((EXPANDABLE, human(advice.smallest_expandable_bytes)))
         return f"{tried}, none fits (--all shows them)\n\n{table(('settings', 'would fit in'), rows)}"
     trials = advice.trials if all_trials else advice.trials[:_SHOWN]
-    plain = [t for t in advice.trials if t.conf == EXPANDABLE]  # what everybody asks about
+    plain = [t for t in advice.trials if t.conf == EXPANDABLE]  # always shown, as users ask about it
     shown: dict[tuple[object, ...], list[str]] = {}
     rows_of = dict.fromkeys((*advice.versions, *trials, *plain))
     for t in rows_of:
@@ -172,7 +172,7 @@ def _trials(advice: Any, *, all_trials: bool) -> str:
 
 
 def _spans(versions: list[str], known: list[str]) -> str:
-    """Versions, those in a row as `first to last`."""
+    """Return versions as text, consecutive ones as `first to last`."""
     spans: list[list[str]] = []
     for version in versions:
         if spans and known.index(version) == known.index(spans[-1][-1]) + 1:
@@ -201,7 +201,7 @@ def _steps(n: int) -> str:
 
 
 def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> list[tuple[str, str]]:
-    """What would, where no settings do."""
+    """Return the rows on what else would help, if no settings do."""
     least, expandable = advice.smallest_bytes[0], advice.smallest_expandable_bytes
     settings = f", with {EXPANDABLE}" if expandable is not None and expandable < least else ""
     more = f"{human(advice.more_bytes)} more{settings}"
@@ -245,7 +245,7 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
 
 
 def _fit(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """What goes further: the script itself, with remedies."""
+    """Return the row that points to `coopsim fit`."""
     command = f"`coopsim fit --gpu {found['gpu'] or 'CARD'} -- python train.py`"
     return [("the script", f"{command} says what all of it needs, and tries what to change of it, without a GPU")]
 

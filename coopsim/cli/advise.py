@@ -1,4 +1,4 @@
-"""coopsim advise F --memory B: why it ran out of memory, and what would have kept it from doing so."""
+"""coopsim advise F --memory B: why a program ran out of memory, and what would have prevented it."""
 
 import argparse
 import json
@@ -122,7 +122,7 @@ def _known(version: str | None) -> str:
 
 
 def _memory(args: argparse.Namespace) -> int | None:
-    """What PyTorch may reserve, as the options have it."""
+    """Return the bytes that PyTorch may reserve by --gpu or --memory; None if neither is given."""
     if args.gpu is not None:
         from coopsim.phantom import profiles
 
@@ -139,7 +139,10 @@ def _memory(args: argparse.Namespace) -> int | None:
 
 
 def _recomputed(trace: Any, total: int, *, fits: bool, sizes: bool) -> list["Recomputed"]:
-    """Recomputation in an arena of the same size. sizes: say from which size on in any case, else if nothing fits."""
+    """Replay with recomputation in an arena of `total` bytes.
+
+    The smallest sizes that fit are searched for with `sizes`, or if neither the recorded run nor the best policy fits.
+    """
     from coopsim.sweep.recompute import POLICIES, recompute, search_sizes
 
     with progress("policies", len(POLICIES)) as tick:
@@ -151,7 +154,7 @@ def _recomputed(trace: Any, total: int, *, fits: bool, sizes: bool) -> list["Rec
 
 
 def _picture(args: argparse.Namespace) -> Path:
-    """The file to draw: as named, or in the folder that is named, which is made. Asked for before the work."""
+    """Return the file to draw, in the folder of --output, which is made, if that is one; checked before the work."""
     from coopsim.figures.output import check_formats
 
     path = Path(args.output)

@@ -1,4 +1,4 @@
-"""What several verbs share."""
+"""Functions that several verbs share."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,10 @@ from coopsim.types import CoopsimError
 
 
 def is_trace(path: str) -> bool:
-    """Is it a trace, by file or by name, and not a file of another tool? CoopsimError if it cannot be read."""
+    """Return whether a path is a trace, by file or by name, and not another tool's file.
+
+    Raises CoopsimError if it cannot be read.
+    """
     if path.startswith("synth:"):
         return True
     if not Path(path).exists() and not Path(path).suffix:
@@ -23,7 +26,7 @@ def is_trace(path: str) -> bool:
 
 
 def command_of(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
-    """What stands after `--`. verb: how to call this, for the CoopsimError where nothing does."""
+    """Return the command after `--`. Raises CoopsimError, with `verb` in its example, if there is none."""
     command = tuple(args.command[1:] if args.command[:1] == ["--"] else args.command)
     if not command:
         raise CoopsimError(f"name the command to run after --, as in: coopsim {verb} -- python train.py")
@@ -31,7 +34,10 @@ def command_of(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
 
 
 def timeline_params(args: argparse.Namespace) -> Any:
-    """What `--timeline-params` names, or what is shipped if `--timeline` or no such option is there; else None."""
+    """Return the parameters that `--timeline-params` names, or else the defaults; None without `--timeline`.
+
+    A verb that has no option `--timeline` always gets parameters.
+    """
     if args.timeline_params is None and not getattr(args, "timeline", True):
         return None
     from coopsim.timeline import load_params

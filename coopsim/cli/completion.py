@@ -1,4 +1,4 @@
-"""coopsim completion bash|zsh|tcsh: a script for the shell, made by shtab from the parser."""
+"""coopsim completion bash|zsh|tcsh: print a completion script, which shtab makes from the parser."""
 
 import argparse
 

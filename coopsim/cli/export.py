@@ -1,4 +1,4 @@
-"""coopsim export S --torch-snapshot F | --perfetto F: a simulated run for torch's memory_viz, or for Perfetto."""
+"""coopsim export S --torch-snapshot F | --perfetto F: convert a schedule for torch's memory_viz, or for Perfetto."""
 
 import argparse
 

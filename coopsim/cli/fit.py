@@ -1,4 +1,4 @@
-"""coopsim fit --gpu CARD -- COMMAND: from "out of memory" to lines that were tried and work."""
+"""coopsim fit --gpu CARD -- COMMAND: find changes to a script with which it fits a card, each of them tried."""
 
 import argparse
 import contextlib
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     remedies = saved.load(script) if number else None
     if remedies is None:
         if args.jobs and args.executor != "processes":
-            raise CoopsimError("--jobs is of processes on this machine; a cluster has as many workers as it has")
+            raise CoopsimError("--jobs is for processes on this machine; a cluster has its own number of workers")
         search = Search(script, jobs=args.jobs or 1, executor=args.executor, seconds=args.time, say=note)
         try:
             found = search.run()

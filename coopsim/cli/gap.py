@@ -1,4 +1,4 @@
-"""coopsim gap T --budget B,B: the least overhead in so many bytes, and how far each policy is from it."""
+"""coopsim gap T --budget B,B: the least overhead of any schedule in a budget, and how far each policy is from it."""
 
 import argparse
 import json
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(g: Any) -> str:
-    """One budget as a line on the optimum and a table of the policies."""
+    """Return a line on the optimum for one budget, and a table of the policies."""
     o = g.optimum
     head = f"{g.trace} in {human(o.budget_bytes)}, {g.memory_ratio:.1%} of the peak without eviction: "
     if o.status == "optimal":

@@ -1,4 +1,4 @@
-"""What `sweep` and `map` share: the flags that say what to replay and where, and the grid that they mean."""
+"""The flags of `sweep` and `map`, which say what to replay and where, and the grid that they stand for."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ SCAN = {"largest": "100%", "smallest": "10%", "step": "0.5%", "fine": ""}
 
 
 def add_sweep(p: argparse.ArgumentParser) -> None:
-    """Flags of `sweep`. Those that a file may give have no default here: a flag goes before the file."""
+    """Flags of `sweep`. Flags that a file may set have no default here, as a flag overrides the file."""
     _add(p, "R")
     p.add_argument("--budget", metavar="B,B|FROM:TO:STEP", help=f"budgets (default: {BUDGETS.replace('%', '%%')})")
     p.add_argument("--band", type=positive, metavar="N", help="replay N neighbouring budgets for each (default: 1)")
@@ -94,7 +94,10 @@ def _add_where(p: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def table(args: argparse.Namespace) -> Iterator["Path"]:
-    """Where the table goes: the file that was asked for, else one that is not kept. CoopsimError if it cannot."""
+    """Within the context, give the file for the table: --output, or else a temporary file.
+
+    Raises CoopsimError if --output cannot be written.
+    """
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
@@ -109,9 +112,9 @@ def table(args: argparse.Namespace) -> Iterator["Path"]:
 
 
 def of(args: argparse.Namespace, keys: tuple[str, ...]) -> tuple["Grid", dict[str, Any]]:
-    """The grid that flags and file mean, and the values of the keys that are no grid's.
+    """Return the grid that flags and file stand for, and the values of keys that are not part of it.
 
-    keys: what a file may say. CoopsimError for what makes no sense.
+    keys: the keys that a file may have. Raises CoopsimError for invalid values.
     """
     from coopsim import budget, policies
     from coopsim.sweep import Grid
@@ -145,12 +148,12 @@ def _words(text: str) -> list[str]:
 
 
 def _file(traces: list[str], keys: tuple[str, ...]) -> dict[str, Any]:
-    """What a file of a grid says, or the traces themselves."""
+    """Return the values in the TOML file of a grid, or the traces."""
     files = [name for name in traces if name.endswith(".toml")]
     if not files:
         return {"traces": traces}
     if len(traces) > 1:
-        raise CoopsimError(f"{files[0]} says what to replay; nothing else can stand beside it")
+        raise CoopsimError(f"{files[0]} says what to replay; give no other traces")
     from coopsim.sweep import grid_file
 
     values = grid_file.read(files[0], keys)
@@ -160,7 +163,10 @@ def _file(traces: list[str], keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | None":
-    """Where replays are to run; compiles the core first, so that processes find the machine code."""
+    """Return the workers for `points` replays; None to run them in this process.
+
+    With processes, the core is compiled first, so that they find its machine code.
+    """
     import os
 
     from coopsim.kernel.jit import is_cold, note_if_cold
@@ -169,7 +175,7 @@ def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | N
 
     found = known.find(args.executor, min(args.jobs or os.cpu_count() or 1, points))
     if args.jobs and args.executor != "processes":
-        raise CoopsimError("--jobs is of processes on this machine; a cluster has as many workers as it has")
+        raise CoopsimError("--jobs is for processes on this machine; a cluster has its own number of workers")
     if is_cold() and args.executor == "processes":
         note_if_cold()
         for allocator in grid.allocators:

@@ -1,4 +1,4 @@
-"""coopsim help [VERB]: what `--help` says."""
+"""coopsim help [VERB]: print what `--help` does."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""coopsim import simrd LOG | torch-snapshot F -o T: make a trace of what another tool wrote."""
+"""coopsim import simrd LOG | torch-snapshot F -o T: make a trace of another tool's file."""
 
 import argparse
 from typing import Any

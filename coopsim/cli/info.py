@@ -1,4 +1,4 @@
-"""coopsim info T: what a trace holds."""
+"""coopsim info T: show what a trace contains."""
 
 import argparse
 import json

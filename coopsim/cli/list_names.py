@@ -1,4 +1,4 @@
-"""coopsim list [policies|traces|allocators|models|hardware|links]: what there is to choose from; without a word all."""
+"""coopsim list [policies|traces|allocators|models|hardware|links]: list what can be chosen; default: all of it."""
 
 import argparse
 import json
@@ -7,12 +7,12 @@ import textwrap
 from coopsim.text import human, table
 from coopsim.types import CoopsimError
 
-_COLUMNS = 100  #: a table of policies is no wider
+_COLUMNS = 100  #: width of the table of policies, at most
 
 
 def run(args: argparse.Namespace) -> int:
     if args.choices and args.what != "policies":
-        raise CoopsimError(f"--choices is of policies, not of {args.what or 'all'}")
+        raise CoopsimError(f"--choices is for policies, not for {args.what or 'all'}")
     of = {
         "policies": _policies,
         "traces": _traces,

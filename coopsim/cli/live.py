@@ -38,7 +38,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def has_arena(args: argparse.Namespace) -> bool:
-    """Is there to be an arena? As the flags say; if they say nothing, as the plan does."""
+    """Return whether to use an arena: by the flags, or, if they do not say, by the plan.
+
+    Prints a note if the plan is for an arena and there is none.
+    """
     if args.arena or args.plan is None:
         return wants_arena(args)
     from coopsim.live import plan_file

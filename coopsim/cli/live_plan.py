@@ -1,4 +1,4 @@
-"""coopsim live plan -o F -- COMMAND: the schedules of a script's steps in a budget, made before there is a GPU."""
+"""coopsim live plan -o F -- COMMAND: plan a script's steps in a memory budget, without a GPU."""
 
 import argparse
 import json
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from coopsim.live.make import Made
     from coopsim.live.plan_file import PlanFile
 
-_RUNS = 6  #: by a plan that is mended, at most
-_NO_ROOM = 3  #: exit code
+_RUNS = 6  #: at most so many runs, after each of which the plan is corrected
+_NO_ROOM = 3  #: exit code if the steps do not fit
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +43,7 @@ def _recorded(args: argparse.Namespace, *, arena: bool) -> "PlanFile":
 
 
 def _in_arena(args: argparse.Namespace, limit: int) -> "tuple[dict[str, Any], Failed | None] | None":
-    """None, and a line that says why, if the steps do not fit in an arena either."""
+    """Plan for an arena and return as `planned` does; None, after a note that says why, if that does not fit either."""
     try:
         found, failed = planned(args, _recorded(args, arena=True), limit)
     except Failed as failed_there:
@@ -56,21 +56,21 @@ def _in_arena(args: argparse.Namespace, limit: int) -> "tuple[dict[str, Any], Fa
 
 
 def _lacks_addresses(found: dict[str, Any], failed: "Failed | None") -> str:
-    """Why PyTorch's caching allocator does not do, where there are plans whose bytes fit; "" if that is not so."""
+    """Return why the steps fail with PyTorch's caching allocator although the plans' bytes fit; "" if they do not."""
     why = str(failed) if failed is not None and failed.exit_code == _NO_ROOM else _taken(found)
     return f"PyTorch's caching allocator finds no addresses ({why})" if why else ""
 
 
 def _taken(found: dict[str, Any]) -> str:
-    """What was reserved, if that was more than the budget."""
+    """Say how much was reserved, if that was more than the budget; else ""."""
     taken, limit = found["peak_reserved_bytes"] or 0, found["budget_bytes"]
     return f"{human(taken)} of {human(limit)} are reserved" if taken > limit else ""
 
 
 def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[dict[str, Any], "Failed | None"]:
-    """What --json prints of a plan for these steps, which is written if it fits; and how the script failed by it.
+    """Plan these steps, try the plan, and write it if it fits; return what --json prints, and how the script failed.
 
-    It is for an arena if the steps ran in one.
+    The plan is for an arena if the steps were recorded in one. The second value is None if the script did not fail.
     """
     from coopsim.live import make, plan_file
 
@@ -99,7 +99,7 @@ def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[di
 
 
 def recorded(args: argparse.Namespace, path: str, *, arena: bool) -> "PlanFile":
-    """The script's steps, in all the memory that they want."""
+    """Record the script's steps with unlimited memory, and return them as a plan file without schedules."""
     from coopsim.live import plan_file
     from coopsim.live.errors import LiveError
     from coopsim.script import memory
@@ -119,9 +119,10 @@ def recorded(args: argparse.Namespace, path: str, *, arena: bool) -> "PlanFile":
 def _found(
     args: argparse.Namespace, limit: int, made: "list[Made]", said: dict[str, Any] | None, *, arena: bool
 ) -> dict[str, Any]:
-    """What --json prints. Of the whole: the figures of the kind that needs most, or costs most.
+    """Return what --json prints. Overall figures are those of the kind of step that needs most, or costs most.
 
-    said: by the run by the plan. It fits if that took no more than the budget.
+    `said` is the report of the run that followed the plan, None without one. The plan fits if that run took no more
+    than the budget.
     """
     kinds = [_kind(m) for m in made]
     steady = [k for k in kinds if not k["first"]] or kinds

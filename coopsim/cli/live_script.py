@@ -1,4 +1,4 @@
-"""What `coopsim live run` and `live plan` share: the script that trains, and what comes back from it."""
+"""Run a training script with a guest of `live`, for `coopsim live run` and `live plan`."""
 
 import argparse
 import json
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None = None, **told: Any) -> "Script":
-    """The script, with what its guest is told (live.guest.Request). memory_bytes: of the card, if not what it has."""
+    """Return the script with its guest, which is given `told` (live.guest.Request).
+
+    memory_bytes: the card's memory, if not its own. Raises CoopsimError for bad options, and for a bad plan file.
+    """
     from coopsim.live import schedules
     from coopsim.phantom import profiles
     from coopsim.script import Script, memory
@@ -30,7 +33,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
     if told.get("plan"):
         from coopsim.live import plan_file
 
-        planned_bytes = plan_file.load(told["plan"]).header.budget_bytes  # if it is none, the script does not start
+        planned_bytes = plan_file.load(told["plan"]).header.budget_bytes  # raises before the script starts
         told["plan"] = os.path.abspath(told["plan"])
     told["arena_bytes"] = _arena_bytes(told, planned_bytes) if arena else None
     script = Script(command)
@@ -47,12 +50,12 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
 
 
 def _arena_bytes(told: dict[str, Any], planned_bytes: int) -> int:
-    """Of the arena: the budget, if not said the plan's; 0: all that is free. told: live.guest.Request."""
+    """Return the size of the arena: the budget, or else the plan's; 0 means all free memory."""
     return budget.parse(told["memory"], None, "--memory") if told.get("memory") else planned_bytes
 
 
 def wants_arena(args: argparse.Namespace) -> bool:
-    """Do the flags ask for an arena? CoopsimError if they do, and it cannot be had."""
+    """Return whether the flags ask for an arena. Raises CoopsimError if they do, and it is not possible."""
     if args.arena and args.memory and args.memory.strip().endswith("%"):
         raise CoopsimError(f"--arena: {args.memory} is not known beforehand; give --memory an amount, such as 8GiB")
     if args.arena and (why := no_arena()):
@@ -61,21 +64,21 @@ def wants_arena(args: argparse.Namespace) -> bool:
 
 
 def no_arena() -> str:
-    """Why this machine can compile none; "" if it can."""
+    """Return why an arena cannot be compiled on this machine; "" if it can."""
     from coopsim.phantom import compilers
 
     return "" if compilers.find("CXX") else compilers.missing("CXX")
 
 
 def said_by(script: "Script") -> dict[str, Any]:
-    """The report of the process that trained."""
+    """Run the script, and return the guest's report of the process that took most steps."""
     from coopsim.script import guests
 
     return max(guests(script), key=lambda one: int(one["steps"]))
 
 
 class Failed(CoopsimError):  # noqa: N818 (of the script, not of ours)
-    """The script was ended: memory ran out, or it does what cannot be followed."""
+    """The script was ended, because memory ran out or because live cannot follow it."""
 
     def __init__(self, why: str, fits: bool) -> None:
         super().__init__(why)

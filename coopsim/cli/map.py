@@ -1,4 +1,4 @@
-"""coopsim map T… [-o M]: every budget of a fine grid; the smallest safe budgets as an answer."""
+"""coopsim map T… [-o M]: replay every budget of a fine grid, and print the smallest safe budgets."""
 
 import argparse
 import json

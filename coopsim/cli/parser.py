@@ -1,4 +1,4 @@
-"""The verbs. Only the standard library: `coopsim --help` must answer at once."""
+"""The parser of the command line. Imports the standard library only, as `coopsim --help` must answer at once."""
 
 import argparse
 import importlib
@@ -21,12 +21,12 @@ _ALLOCATORS_HELP = (
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, and name an unknown option before one that is missing."""
+    """An argument parser whose errors are one line, and report an unknown option rather than a missing one."""
 
     _words: Sequence[str] = ()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """What argparse does; but nothing may be left over, for the verb's own parser knows best what it could be."""
+        """Parse as argparse does, but report leftover arguments here, as the verb's parser knows the likely options."""
         self._words = sys.argv[1:] if args is None else args
         found, rest = super().parse_known_args(args, namespace)
         if rest:
@@ -42,13 +42,13 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def _options(self) -> list[str]:
-        """The long options that were given, before the command of a script."""
+        """Return the long options that were given, up to a script's command."""
         words = itertools.takewhile(lambda word: word != "--", self._words)
         return [word.partition("=")[0] for word in words if word.startswith("--")]
 
 
 def _verb(name: str) -> Callable[[argparse.Namespace], int]:
-    """The `run` function of coopsim.cli.NAME, imported when it is called."""
+    """Return the `run` function of coopsim.cli.NAME, which is imported when it is called."""
 
     def run(args: argparse.Namespace) -> int:
         code: int = importlib.import_module(f"coopsim.cli.{name}").run(args)
@@ -58,7 +58,7 @@ def _verb(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def build() -> Parser:
-    """The parser of the whole command line."""
+    """Return the parser of the whole command line."""
     parser = Parser(
         prog="coopsim",
         description="Find out whether training fits a GPU's memory, and at what cost, without a GPU: run or record a "

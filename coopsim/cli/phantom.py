@@ -1,4 +1,4 @@
-"""coopsim phantom run -- COMMAND: an unmodified training script without a GPU, and what it takes of a card."""
+"""coopsim phantom run -- COMMAND: run an unmodified training script without a GPU, and report its memory use."""
 
 import argparse
 import json
@@ -31,10 +31,10 @@ def run(args: argparse.Namespace) -> int:
 
         return phantom_largest.run(args, command, memory_of(args))
     if args.tolerance is not None:
-        raise CoopsimError("--tolerance is of --largest")
+        raise CoopsimError("--tolerance requires --largest")
     for option in ("snapshot", "trace"):
         if getattr(args, option) and ranks.several(args.ranks):
-            raise CoopsimError(f"--{option} is of one rank; say which: --ranks 0")
+            raise CoopsimError(f"--{option} is for one rank; name it, as in --ranks 0")
     for name in (args.snapshot, args.trace):
         if name is not None:
             files.target(name)
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def memory_of(args: argparse.Namespace) -> int | None:
-    """The card's memory, context included; None: what it has."""
+    """Return the card's memory by --memory, in bytes, context included; None for its own."""
     from coopsim.script.memory import of_card
 
     return of_card(args.gpu, args.memory, "--memory")
@@ -112,7 +112,7 @@ def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
 
 
 def text_of(report: "Report") -> str:
-    """What came of a run, for people."""
+    """Return the report of a run as text."""
     human = text.human
     failed = report.out_of_memory if report.outcome == "oom" else None
     rows = [
@@ -168,7 +168,7 @@ def text_of(report: "Report") -> str:
 
 
 def _apart(report: "Report") -> list[tuple[str, str]]:
-    """Managed memory, and the limit that the script sets."""
+    """Return the rows on managed memory, and on the limit that the script sets."""
     rows = []
     if report.managed_bytes:
         rows.append(
@@ -186,7 +186,7 @@ def _beside_pytorch(report: "Report") -> str:
 
 
 def _compiled(report: "Report") -> list[tuple[str, str]]:
-    """What torch.compile made of the script."""
+    """Return the rows on what torch.compile compiled."""
     human = text.human
     breaks = sum(not end["uncompiled"] for end in report.graph_breaks)
     rows = [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
@@ -203,7 +203,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _left(failed: "OutOfMemory", memory_bytes: int) -> str:
-    """What there was when memory ran out: of the card, or of the part of it to which the script limits PyTorch."""
+    """Say how much was left when memory ran out: of the card, or of the script's limit for PyTorch."""
     free = f"the card had {text.human(failed.device_free_bytes)} left"
     if failed.memory_fraction is None:
         return free
@@ -214,7 +214,7 @@ def _left(failed: "OutOfMemory", memory_bytes: int) -> str:
 
 
 def _memory(failed: "OutOfMemory", memory_bytes: int) -> list[tuple[str, str]]:
-    """What failed, and what held the memory then."""
+    """Return the rows on the request that failed, and on what held memory then."""
     human = text.human
     cached = failed.reserved_bytes - failed.allocated_bytes
     rows = [

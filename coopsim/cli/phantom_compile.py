@@ -1,4 +1,4 @@
-"""coopsim phantom run --compile-budget 8GiB -- COMMAND: how much a compiled script may save for its backward pass."""
+"""coopsim phantom run --compile-budget 8GiB -- COMMAND: find how much a compiled script may save for backward."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ _OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "tr
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:
-    """Search, and say what was found. Exit code 3 if nothing that is tried fits."""
+    """Search, print the result, and return the exit code: 3 if no ratio that is tried fits."""
     from coopsim.fit.ratio import search
 
     for option in _OPTIONS:

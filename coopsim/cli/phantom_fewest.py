@@ -1,4 +1,4 @@
-"""coopsim phantom run --fewest-ranks -- COMMAND: the least number of cards on which a job fits."""
+"""coopsim phantom run --fewest-ranks -- COMMAND: find the smallest number of cards on which a job fits."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:
-    """Search, and say what was found. Exit code 3 if it fits on no number of cards."""
+    """Search, print the result, and return the exit code: 3 if it fits on no number of cards."""
     from coopsim.script import run as run_script
     from coopsim.script.ranks.fewest import search
 
@@ -48,7 +48,7 @@ def _say(report: "Report") -> None:
 
 
 def text(script: "Script", found: "Fewest") -> str:
-    """What was found, for a reader."""
+    """Return the result as text."""
     rows = [("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated")]
     below = f", {found.fails} do not" if found.fails is not None else ""
     rows.append(("fewest ranks", f"{found.value} train{below}" if found.value else f"up to {found.fails} do not train"))
@@ -63,7 +63,8 @@ def text(script: "Script", found: "Fewest") -> str:
             rows.append(("held by", failed.held))
             if found.value is None:
                 rows.append(("of that", "more cards take what the script shares out: DDP nothing, FSDP no activations"))
-    rows.append(("runs", f"{len(found.tried) + len(found.refused)}; assumed: what trains on some cards, does on more"))
+    runs = len(found.tried) + len(found.refused)
+    rows.append(("runs", f"{runs}; assumption: if it trains on some cards, it does on more"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 
 

@@ -1,4 +1,4 @@
-"""coopsim phantom run --max-memory B, --baseline F: does a script take no more of the card than it may?"""
+"""coopsim phantom run --max-memory B, --baseline F: check a script's memory use against a limit or a baseline."""
 
 import argparse
 import json
@@ -15,20 +15,20 @@ _OTHERS = ("fit", "largest", "compile_budget", "fewest_ranks", "snapshot", "trac
 
 
 def is_asked_for(args: argparse.Namespace) -> bool:
-    """Whether this is a gate. CoopsimError for options that do not go together."""
+    """Return whether the flags ask for a gate. Raises CoopsimError for flags that exclude each other."""
     gate = args.max_memory is not None or args.baseline is not None
     if args.update and args.baseline is None:
-        raise CoopsimError("--update is of --baseline")
+        raise CoopsimError("--update requires --baseline")
     if gate:
         other = next((name for name in _OTHERS if getattr(args, name)), None)
         if other or ranks.several(args.ranks):
             option = f"--{other.replace('_', '-')}" if other else "--ranks of several"
-            raise CoopsimError(f"--max-memory and --baseline are of one run; leave {option} out")
+            raise CoopsimError(f"--max-memory and --baseline are for one run; leave {option} out")
     return gate
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:
-    """Exit code 0 if it passes, 1 if not."""
+    """Run the gate, print the verdict, and return the exit code: 0 if it passes, 1 if not."""
     from coopsim import gate
     from coopsim.gate import summary
     from coopsim.script.memory import of_card

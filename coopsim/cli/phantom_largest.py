@@ -1,4 +1,4 @@
-"""coopsim phantom run --largest LOW:HIGH -- COMMAND with {}: the largest number with which a script trains."""
+"""coopsim phantom run --largest LOW:HIGH -- COMMAND with {}: find the largest number with which a script trains."""
 
 import argparse
 import json
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from coopsim.script.largest import Largest
 
 
-_TOLERANCE = 0.01  #: of the number found
-_TIMES = 3  #: a range is widened so often, to four times what it was or a quarter
+_TOLERANCE = 0.01  #: relative tolerance of the number found, by default
+_TIMES = 3  #: how often the range may be widened, to four times its end or a quarter
 
 
 def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
-    """Search, and say what was found. Exit code 3 if the lowest number does not train."""
+    """Search, print the result, and return the exit code: 3 if the lowest number does not train."""
     from coopsim.script import Script
     from coopsim.script.largest import Largest, search
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
     tried: dict[int, Report] = {}
     low, high = args.largest
     tolerance = _TOLERANCE if args.tolerance is None else args.tolerance
-    note(f"looking from {low} to {high}; assumed: a number that trains, trains below, too")
+    note(f"looking from {low} to {high}; assumption: if a number trains, smaller ones do, too")
     try:
         found = search(
             lambda n: _run(script, n), low, high, tried, tolerance=tolerance, times=_TIMES, widened=_say_widened
@@ -103,7 +103,7 @@ def _text(script: "Script", found: "Largest") -> str:
         rows.append(("too close", f"to call: {', '.join(map(str, near))} within {within}"))
     if found.fails is not None and (failed := found.tried[found.fails].out_of_memory):
         rows.append((f"with {found.fails}", failed.title))
-    rows.append(("runs", f"{len(found.tried)}; assumed: a number that trains, trains below, too"))
+    rows.append(("runs", f"{len(found.tried)}; assumption: if a number trains, smaller ones do, too"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 
 

@@ -1,4 +1,4 @@
-"""What `coopsim phantom run` says of a job of several ranks."""
+"""What `coopsim phantom run` prints about a job of several ranks."""
 
 from typing import TYPE_CHECKING
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
 
 def several(ranks: str | None) -> bool:
-    """Does `--ranks` name more than one?"""
+    """Return whether `--ranks` names more than one."""
     return ranks is not None and not ranks.isdecimal()
 
 
 def nccl_bytes(given: str | None) -> int | None:
-    """Of `--nccl-memory`."""
+    """Return the bytes of `--nccl-memory`; None if it is not given."""
     if given is None:
         return None
     return 0 if given == "0B" else budget.parse(given, None, "--nccl-memory")
 
 
 def by_kind(report: "Report") -> list[tuple[str, str]]:
-    """What a rank's memory is of; none for a program that is no such job."""
+    """Return the row on what a rank's memory is used for; [] for a program without ranks."""
     if not report.ranks or not any(report.peak_by_kind.values()):
         return []
     kinds = {kind: nbytes for kind, nbytes in report.peak_by_kind.items() if nbytes}
@@ -30,7 +30,7 @@ def by_kind(report: "Report") -> list[tuple[str, str]]:
 
 
 def rows(report: "Report") -> list[tuple[str, str]]:
-    """Which ranks were run, and what each took; none for a program that is no such job."""
+    """Return the rows on which ranks were run, and what each took; [] for a program without ranks."""
     ran = report.ranks
     if not ran:
         return []

@@ -1,4 +1,4 @@
-"""coopsim plan F.csv|T: offsets for buffers whose lifetimes are known, how high they reach, and the least there is."""
+"""coopsim plan F.csv|T: plan offsets for buffers with known lifetimes; print the height and its lower bound."""
 
 import argparse
 import json
@@ -63,7 +63,7 @@ def _verdict(found: Any) -> str:
 
 
 def _of_trace(file: str) -> Any:
-    """What a trace asks for, in all its recorded steps; time counts its requests."""
+    """Return the requests of a trace as items, over all its recorded steps; time counts requests."""
     from coopsim.allocators.serving import GRANULE
     from coopsim.planner import Items, minimalloc
     from coopsim.requests import of_trace

@@ -1,6 +1,7 @@
-"""coopsim plot S|R|M|T: memory maps of schedules, also below each other; a sweep's curves; a feasibility map; a trace.
+"""coopsim plot S|R|M|T: draw memory maps of schedules, a sweep's curves, a feasibility map, or a trace.
 
-With --timeline, of the schedules of a trace instead: where their steps' time goes.
+Several schedules of one trace are also drawn below each other. With --timeline, schedules are drawn by where their
+steps' time goes instead.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     by_trace: dict[str, list[Any]] = {}
     traces: dict[str, Any] = {}
     for name in args.file:
-        if params is None and not Path(name).exists():  # perhaps one that comes with coopsim
+        if params is None and not Path(name).exists():  # perhaps the name of a trace that comes with coopsim
             drawn += figures.plot_trace(load_trace(name), out, formats)
             continue
         table, header = read_parquet(name, "schedule, sweep or trace")
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _timed(schedule: Any, trace: Any, params: Any) -> Any:
-    """The bar of a schedule."""
+    """Simulate a schedule in time, and return its bar."""
     from coopsim.figures.time import Bar
     from coopsim.timeline import simulate, summary
     from coopsim.trace.measure import peak_bytes

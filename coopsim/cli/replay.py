@@ -1,4 +1,4 @@
-"""coopsim replay T --policy P --budget B: one replay, as a few lines or one JSON object."""
+"""coopsim replay T --policy P --budget B: replay a trace, and print a few lines or one JSON object."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
         files.target(args.output)
     params = timeline_params(args)
     trace = load_trace(args.trace)
-    with redirect_stdout(sys.stderr):  # what a policy of the user's prints is not our answer
+    with redirect_stdout(sys.stderr):  # what a user's policy prints is not part of the result
         schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
 
     from coopsim.metrics import explain, summary, with_peak
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
-    """The schedule, and the peak without eviction."""
+    """Replay, and return the schedule and the peak without eviction, in bytes."""
     from coopsim import allocators, budget, policies
     from coopsim.trace.measure import peak_bytes
 
@@ -61,7 +61,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     allocator = allocators.find(args.allocator or "arena")
     if args.torch is not None or args.alloc_conf is not None:
         if not isinstance(allocator, allocators.CudaCaching):
-            raise CoopsimError(f"--torch and --alloc-conf are of the allocator cuda-caching, not of {allocator.name}")
+            raise CoopsimError(f"--torch and --alloc-conf are for the allocator cuda-caching, not for {allocator.name}")
         allocator = allocators.cuda_caching(args.torch or "", args.alloc_conf or "")
     peak = peak_bytes(trace, allocator.granule)
     nbytes = budget.parse(args.budget, peak, "--budget")
@@ -89,7 +89,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
 
 
 def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
-    """The schedule, and the peak that DTR's papers call a memory ratio of 1."""
+    """Replay by simrd's rules; return the schedule, and the bytes that DTR's papers call a memory ratio of 1."""
     from coopsim import budget, simrd
     from coopsim.trace.measure import peak_bytes
 
@@ -119,7 +119,7 @@ def _cost(r: dict[str, Any]) -> str:
 
 
 def describe(r: dict[str, Any]) -> str:
-    """The figures of a replay as lines."""
+    """Return the figures of a replay as lines of text."""
 
     def percent(x: float | None) -> str:
         return "-" if x is None else f"{x:.1%}"

@@ -1,4 +1,4 @@
-"""coopsim report T… -o F.html: replays over policies and budgets, as one HTML file that needs no network."""
+"""coopsim report T… -o F.html: replay over policies and budgets, and write one HTML file that needs no network."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""coopsim requests CASE|T: what PyTorch's caching allocator answers; what each allocator reserves for a trace."""
+"""coopsim requests CASE|T: serve a case by PyTorch's caching allocator, or a trace's requests by several allocators."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         asked = case.load(args.case)
         answer, settings = case.answer(asked, args.torch), (asked.conf,)
     for conf in settings:
-        parse(conf, rules)  # what is wrong is said before the wait
+        parse(conf, rules)  # reports errors before the wait
     note_if_cold("the allocator")
     for line in answer:
         print(line)
@@ -41,20 +41,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_pickle(path: str) -> bool:
-    """Does the file begin as a pickle of protocol 2 or newer, which text cannot? torch writes its snapshots so."""
+    """Return whether a file begins like a pickle of protocol 2 or newer, as torch's snapshots do and text cannot."""
     with open(path, "rb") as file:
         return file.read(1) == b"\x80"
 
 
 def _compare(args: argparse.Namespace, trace: Any) -> Any:
-    """What each allocator reserves for the requests of a trace, without eviction."""
+    """Yield the output lines: what each allocator reserves for the requests of a trace, without eviction."""
     from coopsim.allocators.serving import GRANULE, caching, gmlake, planned, release
     from coopsim.requests import of_trace
 
     iterations = max(1, -(-(args.steps or 1) // trace.n_steps))
     requests = of_trace(trace, iterations=iterations, layout=False)
-    # What PyTorch's allocator did in an imported history depends on the segments with which that begins; a recorded
-    # step is compared from empty memory on, where all allocators begin.
+    # In an imported history, PyTorch's allocator depended on the segments at its start. A recorded step is compared
+    # from empty memory, where all allocators start.
     began = of_trace(trace, iterations=iterations) if trace.header.get("dependencies") == "unknown" else requests
     bound = requests.peak_bytes(GRANULE)
     settings = dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ())))
@@ -70,7 +70,7 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
             "peak_reserved_bytes": r.peak_reserved,
             "over_bound": r.peak_reserved / bound - 1 if bound else 0.0,
             _UNALLOCATED: r.reserved_but_unallocated,
-            "fragmentation": r.fragmentation,  # its authors'; until the next release
+            "fragmentation": r.fragmentation,  # STWeaver's name for it; until the next release
             "device_calls": r.device_allocs + r.device_frees,
         }
         for r in results

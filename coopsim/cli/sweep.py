@@ -1,4 +1,4 @@
-"""coopsim sweep T… [-o R]: replays over a grid, on all cores or a cluster, with progress; bands, or every row."""
+"""coopsim sweep T… [-o R]: replay over a grid, on all cores or a cluster; print bands, or every row as JSON."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _object(output: str | None, table: Any) -> dict[str, Any]:
-    """The table, its file, its rows; what has no meaning is null."""
+    """Return what --json prints: the table's file and its rows; undefined values are null."""
     rows = [
         {key: None if value != value else value for key, value in row.items()}
         for row in json.loads(table.to_json(orient="records", double_precision=15))

@@ -1,4 +1,4 @@
-"""Which file holds the trace that a schedule was made from."""
+"""Find the file of the trace that a schedule was made from."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +12,7 @@ from coopsim.types import CoopsimError
 
 
 def remember(trace: Any, spec: str) -> None:
-    """Note in the user's cache where the trace with this hash lies. A help only: what goes wrong is not said."""
+    """Note in the user's cache where this trace is; errors are ignored, as the note is a convenience only."""
     with suppress(OSError, CoopsimError):
         note = _note(trace.content_hash)
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -22,10 +22,10 @@ def remember(trace: Any, spec: str) -> None:
 
 
 def trace_of(schedule: Any, given: str | None, near: str) -> Any:
-    """The trace that the schedule in the file `near` was made from: the one given, or the one with its hash.
+    """Return the trace that the schedule in the file `near` was made from: the one given, or the one with its hash.
 
-    Looked for beside the schedule, here, in traces/, where the last replay of it had it, and among those that come with
-    coopsim.
+    It is looked for beside the schedule, in the current folder, in traces/, where it was last replayed from, and among
+    those that come with coopsim. Raises CoopsimError if it is not found, or if the given one is another.
     """
     wanted = schedule.header.get("trace", "")
     if given is not None:
@@ -54,7 +54,7 @@ def trace_of(schedule: Any, given: str | None, near: str) -> Any:
 
 
 def _with_hash(folders: list[Path], wanted: str) -> Iterator[str]:
-    """Parquet files whose header has this hash."""
+    """Yield the Parquet files in the folders whose header has this hash."""
     import pyarrow.parquet as pq
 
     for path in (p for folder in folders for p in sorted(folder.glob("*.parquet"))):
@@ -67,7 +67,7 @@ def _with_hash(folders: list[Path], wanted: str) -> Iterator[str]:
 
 
 def _last_place(wanted: str) -> str:
-    """Where the trace was when it was last replayed; empty if nobody knows."""
+    """Return where the trace was last replayed from; "" if that is not known."""
     with suppress(OSError, ValueError):
         return _note(wanted).read_text(encoding="utf-8").strip()
     return ""

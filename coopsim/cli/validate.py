@@ -1,4 +1,4 @@
-"""coopsim validate S: what the judge says of a schedule; and the real allocator. Exit code 1 if there is a fault."""
+"""coopsim validate S: check whether a schedule is sound; compare it with the real allocator."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ def run(args: argparse.Namespace) -> int:
     schedule = load(args.schedule)
     if schedule.header.get("semantics", "general") != "general":
         rules = schedule.header["semantics"]
-        raise CoopsimError(f"{args.schedule} follows the rules of {rules}; the judge knows only ours")
+        raise CoopsimError(f"{args.schedule} follows the rules of {rules}; it cannot be validated")
     faults = validate(schedule, trace_of(schedule, args.trace, args.schedule))
     found: dict[str, Any] = {
         "schedule": args.schedule,
@@ -54,7 +54,7 @@ def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], l
 
 
 def _real(against: str) -> Any:
-    """The allocator that is meant."""
+    """Return the real allocator that --against names. Raises CoopsimError for a name that is neither form."""
     from coopsim.allocators.caching.version import find
     from coopsim.oracle import gpu, oracle
 
@@ -63,13 +63,13 @@ def _real(against: str) -> Any:
     name, _, version = against.partition("==")
     if name != "torch" or not version:
         raise CoopsimError(f"--against {against}: write torch==VERSION, such as torch=={NEWEST_TORCH}, or cuda")
-    find(version)  # refuses one that is not simulated
+    find(version)  # raises for a version that is not simulated
     note(f"preparing the allocator of torch {version}")
     return oracle(version, fetch=True)
 
 
 def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], list[str]]:
-    """A schedule that was made for this allocator, on a card of the budget."""
+    """Return report and lines for a schedule that was made for this allocator, on a card of the budget's size."""
     from coopsim.kernel.rows import ALLOCATE, KIND
     from coopsim.oracle.against import QUANTITIES
 
@@ -89,7 +89,7 @@ def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], li
 
 
 def _cards(cards: list[Any], budget: int) -> tuple[dict[str, Any], list[str]]:
-    """A schedule that was made for an arena: the smallest card on which the allocator serves it."""
+    """Return report and lines for a schedule that was made for an arena: the smallest card on which it is served."""
     rows, report = [], []
     for s in cards:
         over = s.total_bytes / budget - 1

@@ -1,4 +1,4 @@
-"""Values of options, as argparse checks them."""
+"""Types of options for argparse: each parses a value, and raises ArgumentTypeError if it is invalid."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,41 +7,41 @@ from typing import Any
 from coopsim import renamed
 from coopsim.types import NEWEST_TORCH, SIMULATED_TORCH
 
-#: What --torch is, for help.
+#: The help of --torch.
 OF_TORCH = f"version of PyTorch, {SIMULATED_TORCH} (default: {NEWEST_TORCH})"
 _UNITS = {"s": 1, "m": 60, "h": 3600}
-_MOST = 1_000_000  #: steps, neighbours, processes
+_MOST = 1_000_000  #: the largest number of steps, neighbours or processes
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """Parse a whole number from 1 to a million."""
     if not text.isdecimal() or len(text) > 18 or not 1 <= int(text) <= _MOST:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1 to a million")
     return int(text)
 
 
 def positives(text: str) -> list[int]:
-    """Whole numbers above 0, comma-separated."""
+    """Parse comma-separated whole numbers from 1 to a million."""
     return [positive(part.strip()) for part in text.split(",")]
 
 
 def natural(text: str) -> int:
-    """A whole number."""
+    """Parse a whole number, 0 included."""
     if not text.isdecimal() or len(text) > 18:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number")
     return int(text)
 
 
 def duration(text: str) -> float:
-    """A time above 0, in seconds: 90s, 5m, 1h."""
+    """Parse a duration above 0, such as 90s, 5m or 1h; return seconds."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not (number.isascii() and number.isdecimal()) or len(number) > 6 or not int(number):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, such as 90s, 5m or 1h")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a duration, such as 90s, 5m or 1h")
     return float(int(number) * _UNITS[unit])
 
 
 def span(text: str) -> tuple[int, int]:
-    """Two whole numbers above 0, the smaller first."""
+    """Parse LOW:HIGH, two whole numbers above 0, LOW not larger than HIGH."""
     low, colon, high = text.partition(":")
     if not colon or (ends := (positive(low), positive(high)))[0] > ends[1]:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not LOW:HIGH, such as 1:4096")
@@ -49,12 +49,12 @@ def span(text: str) -> tuple[int, int]:
 
 
 def tolerance(text: str) -> float:
-    """A percentage, as a share of 1; 0% is none."""
+    """Parse a percentage, 0% included; return a fraction."""
     return 0.0 if text in ("0%", "0.0%") else percent(text)
 
 
 def percent(text: str) -> float:
-    """A percentage, as a share of 1."""
+    """Parse a percentage between 0% and 100%, exclusive; return a fraction."""
     try:
         value = float(text.removesuffix("%")) / 100
     except ValueError:
@@ -65,7 +65,7 @@ def percent(text: str) -> float:
 
 
 class Renamed(argparse.Action):
-    """The old name of an option, understood for one release with a line on stderr."""
+    """The old name of an option, accepted for one release with a warning on stderr."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **how: Any) -> None:
         super().__init__(option_strings, dest, **how | {"help": argparse.SUPPRESS})

@@ -1,4 +1,4 @@
-"""From "out of memory" to lines that were tried and work: what to change of a script so that it fits a card."""
+"""Find what to change in a script so that it fits a card: lines that were tried on the phantom GPU and work."""
 
 from coopsim.fit.api import fit
 from coopsim.fit.apply import apply

@@ -1,4 +1,4 @@
-"""What Python users call."""
+"""`coopsim fit` as a function of Python."""
 
 import shlex
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ def fit(
     executor: str = "processes",
     seconds: float | None = None,
 ) -> Fit:
-    """What to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
+    """Find what to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
     script: a file, or a command as in a shell, `"train.py --batch {}"`, or its words. gpu: a card (`coopsim list
-    hardware`); memory: as if it had this much, "11GiB". jobs: runs of the script at a time; executor:
-    where, "dask://HOST:PORT" for a running cluster; seconds: after so long it gives what is known (None: it tries
-    everything). The result prints as
-    `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`.
-    CoopsimError if the script fails for another reason than memory.
+    hardware`); memory: the memory that it is to have, "11GiB" (None: its own). jobs: how many runs of the script at a
+    time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time after
+    which it returns what is known (None: it tries everything). The result prints as `coopsim fit` does, and has `fits`,
+    `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`. Raises CoopsimError if the script
+    fails for another reason than memory.
     """
     if isinstance(script, Path):
         words = [str(script)]
@@ -36,7 +36,7 @@ def fit(
         try:
             words = shlex.split(script) if isinstance(script, str) else [str(word) for word in script]
         except ValueError as e:
-            raise CoopsimError(f"{script!r} is no command: {e}") from None
+            raise CoopsimError(f"{script!r} is not a command: {e}") from None
     if not words:
         raise CoopsimError('name the script to run, as in: coopsim.fit("train.py", gpu="rtx-3060")')
     if jobs < 1:

@@ -1,4 +1,4 @@
-"""Run a script with a remedy; no file is changed."""
+"""Run a script with a remedy, without changing a file."""
 
 from dataclasses import replace
 
@@ -8,5 +8,8 @@ from coopsim.script import Report, Script, run
 
 
 def apply(script: Script, remedy: Remedy, *, output: int | None = None) -> Report:
-    """On the phantom GPU, with all of the card's memory. `output`: where the script's stdout goes."""
+    """Run a script with a remedy on the phantom GPU, with all of the card's memory, and return the report.
+
+    `output` is the file descriptor of the script's stdout (None: our own). Raises what coopsim.script.run raises.
+    """
     return run(changed(replace(script, command=remedy.command, output=output), remedy.changes))

@@ -1,4 +1,4 @@
-"""The place of the batch in a command: {}, or {64} for the batch that is wanted."""
+"""Parse the placeholder of the batch size in a command: {}, or {64} with the batch size that is wanted."""
 
 import re
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ _PLACE = re.compile(r"\{(\d*)\}")
 
 @dataclass(frozen=True)
 class Batch:
-    """A command with a place for the batch, and the one that is wanted."""
+    """A command with a placeholder for the batch size, and the batch size that is wanted."""
 
     template: tuple[str, ...]
     wanted: int
 
     def command(self, batch: int) -> tuple[str, ...]:
-        """With a number in its place."""
+        """Return the command with a number in place of the placeholder."""
         return tuple(_PLACE.sub(str(batch), word) for word in self.template)
 
     def parts(self) -> list[int]:
-        """Smaller batches that make up the one that is wanted, the largest first.
+        """Return the proper divisors of the wanted batch size, the largest first.
 
         >>> Batch((), 12).parts()
         [6, 4, 3, 2, 1]
@@ -29,12 +29,15 @@ class Batch:
 
 
 def has_place(command: tuple[str, ...]) -> bool:
-    """Does a command have a place for the batch?"""
+    """Return whether a command has a placeholder for the batch size."""
     return any(_PLACE.search(word) for word in command)
 
 
 def wanted(command: tuple[str, ...]) -> int | None:
-    """The number that stands in the place; None if there is none, which leaves it to the script's default."""
+    """Return the number in the placeholder of a command; None for {}, which means the script's default.
+
+    The command must have a placeholder. Raises CoopsimError for several numbers, and for one that is out of range.
+    """
     numbers = {found for word in command for found in _PLACE.findall(word)}
     if len(numbers) > 1:
         raise CoopsimError(f"{{{'} and {'.join(sorted(numbers))}}}: the command names more than one batch")
@@ -45,7 +48,7 @@ def wanted(command: tuple[str, ...]) -> int | None:
 
 
 def by_default(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command without the option that the place belongs to.
+    """Return the command without the option that has the placeholder. Raises CoopsimError if it is no option's value.
 
     >>> by_default(("python", "train.py", "--batch", "{}", "--lr=1")), by_default(("train.py", "--batch={}"))
     (('python', 'train.py', '--lr=1'), ('train.py',))

@@ -1,4 +1,4 @@
-"""More cards, where the script is a job of several ranks already."""
+"""Remedy "cards": more cards, for a script that is a job of several ranks already."""
 
 import re
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from coopsim.script import Report
 from coopsim.script.ranks.fewest import search
 from coopsim.types import CoopsimError
 
-#: Times the cards there are: beyond, something that every card holds is too large.
+#: At most so many times the cards that the job has: if more are needed, what every card holds is too large.
 _MOST = 16
 _PER_NODE = re.compile(r"(--nproc[-_]per[-_]node|--num_processes)(=?)\w*")
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """The fewest ranks that suffice: `search` takes all larger numbers to fit, too."""
+    """Yield the smallest number of ranks that suffices, if any; assumes that all larger numbers suffice, too."""
     first = case.survey.report
     if not first.ranks:
         return
@@ -37,7 +37,7 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def proposal(case: Case, size: int) -> Remedy:
-    """The same job on so many cards."""
+    """Propose to run the job on `size` cards."""
     words = " ".join(case.trials.script.command)
     line = _PER_NODE.sub(rf"\g<1>={size}", words)
     return case.proposal("cards", f"{size} cards", (line,), Changes(cards=size), same=False)

@@ -1,4 +1,4 @@
-"""What every kind of remedy is found from."""
+"""The input of the search for every kind of remedy."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,9 @@ from coopsim.fit.trials import Trials
 
 @dataclass(frozen=True)
 class Case:
-    """A script that does not fit, what a run of it has told, and the means to try changes.
+    """A script that does not fit, the survey of a run of it, and the means to try changes.
 
-    requests: the file of what it asked of the allocator. batches: of a command with a place for the batch.
+    requests: the file of its requests to the allocator (script/history.py).
     """
 
     trials: Trials
@@ -31,37 +31,41 @@ class Case:
         command: tuple[str, ...] = (),
         after_model: bool = False,
     ) -> Remedy:
-        """A remedy that has not been tried. same: the numbers stay the same bit for bit."""
+        """Return a remedy that has not been tried, for the script's own command by default.
+
+        same: whether all results remain the same, bit for bit. after_model: whether `lines` belong where the model was
+        made, so that they can become a patch.
+        """
         command = command or self.trials.script.command
         pasted = lines if after_model else ()
         return Remedy(kind, text, lines, 0, 0.0, same, False, changes, command, pasted)
 
     def verify(self, remedy: Remedy) -> Remedy | None:
-        """Run it; the remedy if it fits."""
+        """Run the script with a remedy; return the remedy with its figures if it fits, else None."""
         return self.trials.verify(remedy, _stand_in(remedy.changes), self.survey)
 
     def failure(self, remedy: Remedy) -> str:
-        """For what other reason than memory it failed; "" if it did not."""
+        """Return the reason other than memory for which the script failed with a remedy; "" if it did not."""
         return self.trials.failed.get(_stand_in(remedy.changes), "")
 
     def runs_out(self, remedy: Remedy) -> bool:
-        """Does memory run out with it?"""
+        """Run the script with a remedy, and return whether memory ran out."""
         report = self.trials.run(remedy.text, _stand_in(remedy.changes), command=remedy.command)
         return report is not None and report.outcome == "oom"
 
     def nearest(self, remedy: Remedy) -> Remedy:
-        """What it takes, where it does not fit."""
+        """Return a remedy that does not fit, with its peak and its time as of a run with enough memory."""
         return self.trials.nearest(remedy, _stand_in(remedy.changes), self.survey)
 
     @property
     def over_bytes(self) -> int:
-        """What is missing."""
+        """The bytes by which the script's need exceeds what a remedy may use."""
         return self.survey.needs_bytes - self.trials.limit_bytes
 
 
 def _stand_in(changes: Changes) -> Changes:
-    """What runs for the changes: gradients that are added up over batches take memory from the second batch on.
+    """Return the changes to run for a proposal; for accumulation, gradients are held, and every step is taken.
 
-    A script that is cut short for a trial may end before the optimizer's turn: it steps every time.
+    Accumulated gradients take memory from the second batch on, and a short trial may end before the optimizer steps.
     """
     return changes.with_(Changes(hold_gradients=True)) if changes.accumulate > 1 else changes

@@ -1,4 +1,4 @@
-"""What a remedy changes of a script: the message to the processes that run it."""
+"""The changes that a remedy makes to a script, as they are passed to its processes."""
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
@@ -6,19 +6,20 @@ from dataclasses import asdict, dataclass, fields, replace
 
 @dataclass(frozen=True)
 class Changes:
-    """Nothing by default. Fields of two changes are joined by `with_`.
+    """Changes to a script; none by default. `with_` joins two.
 
-    checkpoint: the names of modules to recompute, within the `root`th model of the script, or within another one, whose
-    number stands before a colon; own: by the model's own gradient_checkpointing_enable, if it has that; save: the ops
-    whose results are kept all the same, but for the modules in plain. autocast: forward passes run in bfloat16, of the
-    models with these numbers (none: of all). sharded_half: what FSDP2 shards is computed in bfloat16. reshard: FSDP
-    drops what it gathered after the forward pass. limit_gathers: FSDP1 limits what it gathers ahead; no_prefetch: it
-    gathers nothing ahead. foreach, fused: of every optimizer, None: as it is. set_to_none: of every zero_grad.
-    accumulate: the optimizer steps once in so many calls. no_cache: models of transformers keep no cache of keys and
-    values. chunked_loss: cross entropies are made in chunks. hold_gradients: gradients are never freed, which takes the
-    memory of accumulation in every step. activation_memory_budget: of AOTAutograd's partitioner, whatever the script
-    sets. live: the budget in which coopsim.live runs the script, which excludes all of the above.
-    variables: of the environment. cards: the number of ranks, 0 for as many as the command starts.
+    checkpoint: names of modules to recompute, within model number `root` of the script, or within another model, whose
+    number and a colon precede the name; own: by the model's own gradient_checkpointing_enable, if it has that; save:
+    ops whose results are kept nevertheless, except in the modules of plain. autocast: run forward passes in bfloat16,
+    those of the numbered `models` (none: of all). sharded_half: FSDP2 computes in bfloat16. reshard: FSDP frees
+    gathered layers after the forward pass. limit_gathers: FSDP1 limits all-gathers in flight; no_prefetch: it does not
+    prefetch. foreach, fused: this option of every optimizer (None: as it is). set_to_none: this option of every
+    zero_grad. accumulate: the optimizer steps once per so many calls. hold_gradients: gradients are never freed, so
+    that every step takes the memory of accumulation. activation_memory_budget: this setting of AOTAutograd's
+    partitioner (None: the script's). no_cache: models of transformers keep no cache of keys and values. chunked_loss:
+    cross entropies are computed in chunks. live: the budget in which coopsim.live runs the script, "" for none; it
+    excludes all of the above. variables: environment variables. cards: the number of ranks, 0 for as many as the
+    command starts.
     """
 
     root: int = 0
@@ -46,16 +47,16 @@ class Changes:
 
     @property
     def of_fsdp(self) -> bool:
-        """Do they concern FSDP's calls?"""
+        """Whether they change the arguments of FSDP's calls."""
         return self.reshard or self.limit_gathers or self.no_prefetch
 
     @property
     def outside_files(self) -> "Changes":
-        """Those that are not made in the script's files: of the environment, and how it is started."""
+        """The changes that are not made in the script's files: to the environment, and to how the script is started."""
         return Changes(variables=self.variables, live=self.live, cards=self.cards)
 
     def of_model(self, number: int, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of `checkpoint` or `plain` that name modules of a model, within it.
+        """Return those of `names` (`checkpoint` or `plain`) that are modules of model `number`, without its number.
 
         >>> changes = Changes(root=2, checkpoint=("layers.0", "5:h.1"))
         >>> changes.of_model(2, changes.checkpoint), changes.of_model(5, changes.checkpoint)
@@ -65,18 +66,18 @@ class Changes:
         return tuple(name for model, _, name in found if int(model or self.root) == number)
 
     def with_(self, other: "Changes") -> "Changes":
-        """Both: what the other one says beats this one."""
+        """Return both changes joined; where both set a field, `other` wins."""
         nothing = Changes()
         said = {f.name: getattr(other, f.name) for f in fields(Changes)}
         return replace(self, **{name: v for name, v in said.items() if v != getattr(nothing, name)})
 
     def message(self) -> str:
-        """For the child process."""
+        """Return the changes as JSON, for the script's process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, message: str) -> "Changes":
-        """From the parent's words."""
+        """Read the changes from `message()`."""
         found = json.loads(message)
         found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "models")}
         found["variables"] = tuple((name, value) for name, value in found["variables"])

@@ -1,4 +1,4 @@
-"""Recompute the fewest of the model's repeated blocks that suffice."""
+"""Remedy "checkpointing": recompute the fewest of the model's repeated blocks that suffice."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,11 +8,11 @@ from coopsim.fit.names import expressions
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model
 
-_SIMILAR = 0.05  #: blocks that differ by less in what they keep stay in their order
+_SIMILAR = 0.05  #: blocks whose kept bytes differ by less, as a fraction, are not reordered
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """The fewest blocks of the outermost level that suffices."""
+    """Yield a remedy that recomputes the fewest blocks, of the outermost level that suffices, if any does."""
     for level in levels(case):
         found = _fewest(case, level)
         if found is not None:
@@ -21,13 +21,13 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def most(case: Case) -> Remedy | None:
-    """All blocks of the outermost level."""
+    """Propose to recompute all blocks of the outermost level; None if there are none."""
     every = levels(case)
     return proposal(case, every[0], len(every[0])) if every else None
 
 
 def levels(case: Case) -> list[tuple[Block, ...]]:
-    """The repeated blocks of all models that keep something, or of the largest; then those within."""
+    """Return the repeated blocks, the outermost level first, of all models that keep values, or else of the largest."""
     models = [model for model in case.survey.models if model.keeps] or case.survey.models[:1]
     deepest = max((len(model.levels) for model in models), default=0)
     return [
@@ -37,7 +37,7 @@ def levels(case: Case) -> list[tuple[Block, ...]]:
 
 
 def _fewest(case: Case, level: Sequence[Block]) -> Remedy | None:
-    """By bisection, from where the bytes that blocks keep make up for what is missing."""
+    """Find the fewest blocks of a level that suffice, by bisection from `guess`; None if all do not suffice."""
     n = len(level)
     failing, fitting, best = 0, n + 1, None
     at = guess([b.kept_bytes for b in ordered(level)], case.over_bytes)
@@ -47,7 +47,7 @@ def _fewest(case: Case, level: Sequence[Block]) -> Remedy | None:
             fitting, best = at, done
             at -= 1
         elif fitting > n and at < n:
-            failing, at = at, n  # do all suffice?
+            failing, at = at, n  # next, check whether all suffice
             continue
         else:
             failing = at
@@ -57,7 +57,9 @@ def _fewest(case: Case, level: Sequence[Block]) -> Remedy | None:
 
 
 def guess(kept: Sequence[int], over_bytes: int) -> int:
-    """How many blocks keep as much as is missing, at least 1; one more, as one is whole while it is recomputed.
+    """Return how many blocks keep `over_bytes`, plus one, as one block is in memory while it is recomputed.
+
+    `kept`: the bytes that each block keeps, in the order in which they are recomputed. At most all of them.
 
     >>> guess([10, 10, 10, 10], 15), guess([10, 10], 1000)
     (3, 2)
@@ -71,7 +73,9 @@ def guess(kept: Sequence[int], over_bytes: int) -> int:
 
 
 def ordered(level: Sequence[Block]) -> list[Block]:
-    """The largest first; of like ones the first of the model first, which are recomputed last, when memory has drained.
+    """Return the blocks in the order in which to choose them: the largest first, similar ones in the model's order.
+
+    The first blocks of a model are recomputed last, when most memory has been freed.
 
     >>> [b.name for b in ordered([Block(n, k, False, False, False) for n, k in (("a", 99), ("b", 100), ("c", 200))])]
     ['c', 'a', 'b']
@@ -87,13 +91,13 @@ def ordered(level: Sequence[Block]) -> list[Block]:
 
 
 def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
-    """Recompute so many blocks."""
+    """Propose to recompute `count` blocks of a level, in the order of `ordered`."""
     picked = set(ordered(level)[:count])
     return these(case, level, [b for b in level if b in picked])
 
 
 def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy:
-    """Recompute these blocks of the level."""
+    """Propose to recompute the `chosen` blocks of a level."""
     models = [model for model in case.survey.models if any(b.root == model.number for b in chosen)]
     root = models[0].number
     means = {model.number: all(b.own for b in level if b.root == model.number) for model in models}
@@ -118,12 +122,12 @@ def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy
 
 
 def tagged(block: Block, root: int) -> str:
-    """Its name in Changes.checkpoint."""
+    """Return a block's name in Changes.checkpoint, where `root` is Changes.root."""
     return block.name if block.root == root else f"{block.root}:{block.name}"
 
 
 def once(lines: Sequence[str]) -> tuple[str, ...]:
-    """Lines of several models, without the imports of the later ones."""
+    """Return lines for several models without repeated imports."""
     return tuple(line for i, line in enumerate(lines) if not line.startswith("from ") or line not in lines[:i])
 
 

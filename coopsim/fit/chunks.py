@@ -1,14 +1,14 @@
-"""The loss over many words in chunks: at no time is there more than the logits and their gradient."""
+"""Compute the loss over a large vocabulary in chunks, so that memory holds only the logits and their gradient."""
 
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 
-#: Of what is needed: logits that are less are not worth twenty lines beside other remedies.
+#: Fraction of the need below which logits are not worth a remedy of twenty lines.
 _WORTH = 0.05
-#: What is pasted, and what a trial runs. The gradient is made with the loss, chunk by chunk, so that neither the
-#: logarithms nor their gradient are ever there as a whole. Half precision, which
-#: needs its scale first, stays as it is.
+#: The lines to paste, which are also what a trial runs. The gradient is computed with the loss, chunk by chunk, so that
+#: neither the log-probabilities nor their gradient are ever in memory as a whole. Losses in float16 are left as they
+#: are, as their gradient needs the loss scale first.
 LINES = """\
 from torch.nn import functional
 plain = functional.cross_entropy
@@ -37,7 +37,7 @@ functional.cross_entropy = in_chunks""".splitlines()
 
 
 def proposal(case: Case) -> Remedy | None:
-    """None if the script has no logits to speak of."""
+    """Propose the loss in chunks; None if the script's logits are too small for it to matter."""
     if case.survey.logits_bytes < _WORTH * case.survey.needs_bytes:
         return None
     text = "the loss in chunks, which may change last bits"
@@ -45,5 +45,5 @@ def proposal(case: Case) -> Remedy | None:
 
 
 def may_suffice(case: Case) -> bool:
-    """Beside logits and gradient an ordinary loss has their logarithms and the gradient of these."""
+    """Return whether it may suffice alone: it saves log-probabilities and their gradient, twice the logits' bytes."""
     return 2 * case.survey.logits_bytes >= case.over_bytes

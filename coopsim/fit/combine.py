@@ -1,4 +1,4 @@
-"""Several remedies at once, where no single one suffices, or few kinds do."""
+"""Combine remedies, where no single one suffices, or few kinds do."""
 
 import functools
 import itertools
@@ -9,14 +9,14 @@ from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.remedy import Remedy
 
-_ENOUGH = 2  #: combinations that are looked for
+_ENOUGH = 2  #: combinations after which the search ends
 
 
 def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
-    """Those that suffice, of the most that each kind can do, and that no kind does alone.
+    """Yield combinations that suffice, of kinds that do not suffice alone, each kind at its strongest.
 
-    Those that keep the numbers are tried first, and batches are made smaller where nothing else does. Precision that
-    does not suffice may make recomputation that does faster.
+    Combinations that keep the same numbers are tried first; smaller batches only if nothing else suffices. Precision
+    that does not suffice alone is also tried with recomputation that does, to make that faster.
     """
     alone = {remedy.kind for remedy in case.trials.found.values()}
     parts = [part for part in _parts(case) if part is not None and part.kind not in alone]
@@ -42,7 +42,7 @@ def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
 
 
 def _faster(case: Case, alone: set[str]) -> Remedy | None:
-    """All blocks recomputed, in another precision."""
+    """Return recomputation of all blocks in another precision, if that fits and is faster than recomputation alone."""
     most, _, half = _parts(case)
     if most is None or half is None or most.kind not in alone or half.kind in alone:
         return None
@@ -54,14 +54,14 @@ def _faster(case: Case, alone: set[str]) -> Remedy | None:
 
 
 def _smaller(case: Case, batch: Batch, parts: list[Remedy]) -> Iterator[Remedy]:
-    """Batches beside one kind, or beside all."""
+    """Yield smaller batches combined with each kind, and with all of them."""
     everything = [functools.reduce(Remedy.with_, parts)] if len(parts) > 1 else []
     for base in [*parts, *everything]:
         yield from microbatches.find(case, batch, base)
 
 
 def nearest(case: Case, batch: Batch | None) -> Remedy | None:
-    """All there is, together, with what it takes. None if there is nothing to try."""
+    """Return all kinds combined, with the peak and time of a run with enough memory; None if no kind applies."""
     everything = _everything(case, batch)
     return None if everything is None else case.nearest(everything)
 
@@ -74,5 +74,5 @@ def _everything(case: Case, batch: Batch | None) -> Remedy | None:
 
 
 def _parts(case: Case) -> tuple[Remedy | None, ...]:
-    """The most of each kind, those that keep the numbers first."""
+    """Return each kind at its strongest, those that keep the same numbers first; None for one that does not apply."""
     return compiled.least(case) or checkpointing.most(case), settings.together(case), precision.proposal(case)

@@ -1,4 +1,4 @@
-"""What a compiled program saves for its backward pass: the partitioner's budget, where torch.compile is used."""
+"""Remedy "compiled": limit what a compiled program saves for its backward pass, by the partitioner's memory budget."""
 
 from collections.abc import Iterator
 
@@ -6,12 +6,12 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 
-#: Shares of the bytes that the partitioner would save. The peak is not monotonic in them: the largest is tried first.
+#: Fractions of the bytes that the partitioner would save, in the order of trials. The peak is not monotonic in them.
 _BUDGETS = (0.9, 0.7, 0.5, 0.3, 0.1)
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """The largest of the budgets that suffices."""
+    """Yield the largest of the budgets that suffices, if any; nothing for a script that compiles nothing."""
     if not case.survey.report.compiled_graphs:
         return
     for budget in _BUDGETS:
@@ -22,19 +22,19 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def least(case: Case) -> Remedy | None:
-    """The smallest budget; None if the script compiles nothing."""
+    """Propose the smallest budget; None if the script compiles nothing."""
     return proposal(case, _BUDGETS[-1]) if case.survey.report.compiled_graphs else None
 
 
 def proposal(case: Case, budget: float) -> Remedy:
-    """Save so much. Kernels are fused otherwise then, which may change last bits."""
+    """Propose a budget. Kernels are then fused differently, which may change last bits."""
     text = f"activation_memory_budget = {budget}: kernels are fused otherwise, which may change last bits"
     changes = Changes(activation_memory_budget=budget)
     return case.proposal("compiled", text, lines(budget), changes, same=False, after_model=True)
 
 
 def lines(budget: float) -> tuple[str, ...]:
-    """To paste before the first call of what is compiled."""
+    """Return the lines that set activation_memory_budget to `budget`, 0 to 1, before the first compiled call."""
     return (
         "import torch._functorch.config as functorch_config",
         f"functorch_config.activation_memory_budget = {budget:g}",

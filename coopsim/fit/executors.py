@@ -1,4 +1,4 @@
-"""Where a script runs: here, or on the workers of a Dask cluster, in the folder that it has here."""
+"""Run scripts on this machine, or on the workers of a Dask cluster, in the same folder there."""
 
 import pickle
 import socket
@@ -17,22 +17,22 @@ from coopsim.types import CoopsimError
 
 
 class Local:
-    """Runs scripts in this process's threads. Call it with a script."""
+    """Runs scripts on this machine; an instance is called with a script, from any thread."""
 
     def __init__(self) -> None:
         self._running = Running()
 
     def __call__(self, script: Script) -> Report:
-        """As coopsim.script.run."""
+        """Run a script as coopsim.script.run does, and return the report."""
         return run(script, running=self._running)
 
     def end(self) -> None:
-        """End what other threads wait for, and whatever is begun from now on."""
+        """Kill the runs that other threads wait for, and every run that is started from now on."""
         self._running.end_all()
 
 
 class Cluster(Local):
-    """Runs on a cluster's workers, as many as it has at a time."""
+    """Runs scripts on a cluster's workers, as many at a time as there are workers."""
 
     def __init__(self, name: str, executor: Any) -> None:
         super().__init__()
@@ -40,7 +40,11 @@ class Cluster(Local):
         self._folder, self._versions = str(Path.cwd()), versions()
 
     def __call__(self, script: Script) -> Report:
-        """CoopsimError, too, if the cluster goes away, or its worker cannot run the script."""
+        """Run a script on a worker, and return the report.
+
+        Raises CoopsimError as coopsim.script.run does, and if the cluster goes away or its worker cannot run the
+        script.
+        """
         try:
             done = self._executor.submit(in_folder, self._folder, script, self._versions).result()
         except BrokenExecutor:
@@ -51,13 +55,16 @@ class Cluster(Local):
         return report
 
     def end(self) -> None:
-        """A run that has begun ends on its worker; it is not waited for."""
+        """Cancel the runs that have not started; those that run go on on their workers, but are not waited for."""
         self._executor.client.cancel(list(self._executor.remote.values()))
 
 
 @contextmanager
 def opened(executor: str) -> Iterator[Local]:
-    """What `--executor` means. CoopsimError if it means nothing, or there is no such cluster."""
+    """Within the context, give the means to run scripts that `--executor` names: "processes", or "dask://HOST:PORT".
+
+    Raises CoopsimError if it names neither, or if there is no such cluster.
+    """
     if executor == "processes":
         yield Local()
         return
@@ -73,7 +80,10 @@ def opened(executor: str) -> Iterator[Local]:
 
 
 def in_folder(folder: str, script: Script, wanted: tuple[object, ...]) -> Report | str:
-    """On a worker: the run's report, or why there is none. In a process of its own, which may have another folder."""
+    """Run a script on a worker, in a process of its own in `folder`; return its report, or why there is none.
+
+    `wanted` are the versions that the caller has (saved.versions), which the worker must have, too.
+    """
     me = socket.gethostname()
     if versions() != wanted:
         return f"the worker on {me} has another version of coopsim, PyTorch or transformers"
@@ -88,7 +98,7 @@ def in_folder(folder: str, script: Script, wanted: tuple[object, ...]) -> Report
 
 
 def _main() -> None:
-    """In that process: a script from stdin, its report to stdout."""
+    """Run a script that is read from stdin, and write its report to stdout, both pickled."""
     script = pickle.load(sys.stdin.buffer)  # noqa: S301 (our own parent's)
     done: Report | str
     try:

@@ -1,4 +1,4 @@
-"""Run the script inside a budget of memory: coopsim live run, as a user would type it."""
+"""Remedy "live": run the script inside a memory budget, by `coopsim live run`."""
 
 import shlex
 from collections.abc import Iterator
@@ -9,17 +9,18 @@ from coopsim.fit.remedy import Remedy
 from coopsim.live import settings
 from coopsim.types import MIB
 
-#: Budgets as shares of what the allocator may reserve: what lies between tensors takes the rest.
+#: Budgets as fractions of what the allocator may reserve; fragmentation takes the rest.
 _SHARES = (0.97, 0.9, 0.8)
 
 _LEAST_STEPS = 3
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """The largest budget with which the script trains, if its steps go by plan.
+    """Yield the largest budget in which the script trains, if most of its steps follow a plan.
 
-    Not of ranks, nor of what torch.compile compiled: live cannot follow these. Nor of fewer than three steps: the first
-    two go by no plan. What a smaller budget cannot mend ends it: the script fails, or no schedule has room.
+    Nothing is tried for jobs of several ranks and compiled scripts, which live cannot follow, nor for fewer than three
+    steps, as the first two have no plan. The search ends where a smaller budget would not help: the script fails, or no
+    schedule fits.
     """
     report = case.survey.report
     if report.ranks or report.compiled_graphs:
@@ -39,7 +40,7 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def proposal(case: Case, budget_mib: int) -> Remedy:
-    """In so much."""
+    """Propose to run in a budget of `budget_mib` MiB."""
     words = case.trials.script.command
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
@@ -49,5 +50,5 @@ def proposal(case: Case, budget_mib: int) -> Remedy:
 
 
 def text(memory: str) -> str:
-    """What it is."""
+    """Describe the remedy in one line; `memory` is the budget as the user types it, "8GiB"."""
     return f"train in a budget of {memory} (host overhead not counted)"

@@ -1,4 +1,4 @@
-"""Smaller batches, added up: the largest that fits of those that make up the batch that is wanted."""
+"""Remedy "micro-batches": the largest batch that fits and divides the wanted one, with accumulated gradients."""
 
 import shlex
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from coopsim.fit.remedy import Remedy
 
 
 def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remedy]:
-    """The largest, by bisection over the numbers that divide the batch: a smaller one is taken to need less.
+    """Yield the largest micro-batch that fits, found by bisection over the divisors of the batch, if any does.
 
-    base: a remedy to go with it.
+    Assumes that smaller ones need less memory. `base`: a remedy to combine it with.
     """
     parts = batch.parts()
-    failing, fitting, best = -1, len(parts), None  # of `parts`, which descend
+    failing, fitting, best = -1, len(parts), None  # indices of `parts`, which descend
     failures: list[str] = []
     while fitting - failing > 1:
         # from the largest on, in strides that double, until one fits; then half way
@@ -36,12 +36,12 @@ def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remed
 
 
 def smallest(case: Case, batch: Batch) -> Remedy | None:
-    """One sample at a time."""
+    """Propose micro-batches of one sample; None if the wanted batch is one sample."""
     return proposal(case, batch, batch.parts()[-1]) if batch.parts() else None
 
 
 def proposal(case: Case, batch: Batch, part: int) -> Remedy:
-    """Batches of `part`, as many as make up the one that is wanted."""
+    """Propose micro-batches of `part` samples, as many as make up the wanted batch."""
     times = batch.wanted // part
     command = batch.command(part)
     if case.survey.trainer:

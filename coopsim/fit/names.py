@@ -1,4 +1,4 @@
-"""Modules as a user writes them: model.encoder.layer[:5]."""
+"""Write modules as Python expressions: model.encoder.layer[:5]."""
 
 import itertools
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from coopsim.fit.survey import Model
 
 
 def expressions(model: Model, names: Sequence[str]) -> list[str]:
-    """Python for the modules; neighbours in a list share a slice, with a star."""
+    """Return Python expressions for the modules; neighbours in a list become one starred slice."""
     found = []
     for parent, group in itertools.groupby(names, key=lambda name: name.rpartition(".")[0]):
         last = [name.rpartition(".")[2] for name in group]
@@ -20,7 +20,7 @@ def expressions(model: Model, names: Sequence[str]) -> list[str]:
 
 
 def attribute(model: Model, name: str) -> str:
-    """One module, or a list of them.
+    """Return a Python expression for one module, or a list of modules.
 
     >>> attribute(Model(0, "", None, False, False, False, "net", "module.", "", ()), "module.h.3.down-1")
     'net.h[3]["down-1"]'
@@ -32,7 +32,7 @@ def attribute(model: Model, name: str) -> str:
 
 
 def _runs(numbers: list[int]) -> list[list[int]]:
-    """Split where a number is left out."""
+    """Split ascending numbers into runs of consecutive ones."""
     runs: list[list[int]] = []
     for n in numbers:
         if runs and runs[-1][-1] + 1 == n:

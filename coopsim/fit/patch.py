@@ -1,4 +1,4 @@
-"""A remedy as a change to the user's files, where the places are certain."""
+"""Make a patch of the user's files for a remedy, where the places to change are certain."""
 
 import ast
 import difflib
@@ -14,7 +14,7 @@ from coopsim.types import CoopsimError
 
 
 def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
-    """The remedy with its diff, or with the reason why there is none."""
+    """Return the remedy with its diff, or with the reason why there is none."""
     try:
         return replace(remedy, patch=diff(remedy, survey), patched=True)
     except CoopsimError as e:
@@ -22,7 +22,7 @@ def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
 
 
 def diff(remedy: Remedy, survey: Survey) -> str:
-    """A unified diff. Raises CoopsimError, with the reason, where the place is not certain."""
+    """Return a unified diff for a remedy. Raises CoopsimError, with the reason, if a place to change is not certain."""
     texts = patched(remedy, survey)
     if not texts:
         raise CoopsimError(f"no patch: no file changes; {'; '.join(remedy.lines)}")
@@ -30,7 +30,10 @@ def diff(remedy: Remedy, survey: Survey) -> str:
 
 
 def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
-    """The files that a remedy changes, and their new texts. Raises CoopsimError where the place is not certain."""
+    """Return the new text of each file that a remedy changes, by path; {} if it changes none.
+
+    Raises CoopsimError, with the reason, if a place to change is not certain.
+    """
     changes = remedy.changes
     if changes.accumulate > 1:
         raise CoopsimError("no patch: how the loop adds up gradients is for you to write")
@@ -55,7 +58,7 @@ def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
 
 
 def _model(remedy: Remedy, survey: Survey, texts: dict[str, str]) -> None:
-    """After the models that the lines are about are made, or the largest."""
+    """Insert the lines after the models that they name, or else after the largest model, have been made."""
     about = "\n".join(remedy.after_model)
     models = [m for m in survey.models if re.search(rf"(?<![\w.]){re.escape(m.variable)}\b", about)] or survey.models[
         :1

@@ -1,4 +1,4 @@
-"""Forward passes in bfloat16, where the card computes in it."""
+"""Remedy "precision": forward passes in bfloat16, on cards with units for it."""
 
 from collections.abc import Iterator
 
@@ -6,18 +6,18 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 
-_MANY = 4  #: models that are called one by one: a line for each is more than a reader wants
+_MANY = 4  #: for more models than this, one line for all is shown, instead of one line per model
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Autocast, if that suffices."""
+    """Yield the remedy if it suffices."""
     wanted = proposal(case)
     if wanted is not None and (done := case.verify(wanted)):
         yield done
 
 
 def proposal(case: Case) -> Remedy | None:
-    """None if the card has no bfloat16, or the script does not compute in float32."""
+    """Propose it; None if the card has no units for bfloat16, or the script does not compute in float32."""
     model = case.survey.model
     if model is None or model.half or model.autocast or not case.trials.script.profile.bf16_tflops:
         return None

@@ -1,4 +1,4 @@
-"""A copy of the user's script with the lines of a remedy in it, to be run in its place."""
+"""Copy the user's script with the lines of a remedy in it, to run the copy in its place."""
 
 import os
 import tempfile
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-_MOST = 10_000  #: files beside the script, each of which takes a link
+_MOST = 10_000  #: files beside the script, at most: each takes a link
 _CACHE = "__pycache__"
 
 
 @contextmanager
 def copied(command: tuple[str, ...], texts: Mapping[str, str]) -> Iterator[tuple[str, ...] | None]:
-    """The command for a copy in which files have these texts; None if there can be none.
+    """Within the context, give the command for a copy of the script in which files have these `texts`, by path.
 
-    The copy is a folder of links to what lies beside the script, with folders of their own only on the way to what
-    differs. The script itself is a copy, as Python imports from the folder where a linked one lies. The command names
-    it by a word that ends in .py; what it imports from elsewhere cannot be copied.
+    None if the command names no script (a word that ends in .py), if a changed file is not in the script's folder, or
+    if that has too many files. The copy is a folder of links to what is beside the script, with real folders only where
+    a file within differs. The script itself is copied, as Python would import from the folder of a link's target.
     """
     script = next((word for word in command if word.endswith(".py") and Path(word).is_file()), None)
     if script is None:
@@ -35,7 +35,7 @@ def copied(command: tuple[str, ...], texts: Mapping[str, str]) -> Iterator[tuple
 
 
 def _mirror(folder: Path, to: Path, texts: Mapping[Path, str]) -> None:
-    """Links to all that is in a folder, but for files that have another text."""
+    """Link everything in a folder to another, except the files in `texts`, which are written."""
     for entry in folder.iterdir():
         place = to / entry.name
         if entry in texts:
@@ -43,5 +43,5 @@ def _mirror(folder: Path, to: Path, texts: Mapping[Path, str]) -> None:
         elif any(file.is_relative_to(entry) for file in texts):
             place.mkdir()
             _mirror(entry, place, texts)
-        elif entry.name != _CACHE:  # Python writes there what it compiles
+        elif entry.name != _CACHE:  # Python writes compiled files there
             place.symlink_to(entry)

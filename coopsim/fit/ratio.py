@@ -1,8 +1,8 @@
-"""The largest activation_memory_budget with which a compiled script stays within some bytes of a card.
+"""Search for the largest activation_memory_budget with which a compiled script fits a card.
 
-That setting is a ratio of what the partitioner would save, not of any peak, and the peak is not monotonic in it
-(pytorch issue 197838): what is recomputed in one go may take more than saving it. So ratios are tried by whole runs of
-the script, from the largest down, and then between the first that fits and the one above it.
+The setting is a fraction of what the partitioner would save, not of any peak, and the peak is not monotonic in it
+(pytorch issue 197838): what is recomputed at once may take more memory than saving it. So values are tried by whole
+runs of the script, from the largest down, and then between the first that fits and the one above it.
 """
 
 from collections.abc import Callable
@@ -13,41 +13,40 @@ from coopsim.fit.trials import ENDLESS, changed
 from coopsim.script import Report, Script, run
 from coopsim.types import CoopsimError
 
-#: Tried in this order.
+#: The values to try, in this order.
 GRID = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
-#: Two ratios nearer than this are not told apart.
+#: The search ends when two values differ by about this much.
 WIDTH = 0.01
 
 
 @dataclass
 class Ratio:
-    """What was found. `as_it_is`: the run with ratio 1 and memory without end. `tried`: runs within the bytes.
-
-    `value`: the largest ratio tried that fits, None if none does; `fails`: the least above it that does not.
-    """
+    """The result of a search. `as_it_is`: the run with ratio 1 and unlimited memory. `tried`: by ratio, on the card."""
 
     as_it_is: Report
     tried: dict[float, Report] = field(default_factory=dict)
 
     @property
     def value(self) -> float | None:
+        """The largest ratio tried that fits; None if none does."""
         return max((ratio for ratio, report in self.tried.items() if report.outcome == "ok"), default=None)
 
     @property
     def fails(self) -> float | None:
+        """The smallest ratio tried above `value`, which does not fit; None if there is none."""
         value = self.value
         return min((ratio for ratio in (1.0, *self.tried) if value is not None and ratio > value), default=None)
 
     @property
     def time_ratio(self) -> float | None:
-        """Predicted time of a step against that with ratio 1."""
+        """The predicted time of a step with `value`, divided by that with ratio 1; None if it is not known."""
         if self.value is None or not self.as_it_is.guest["step_ns"]:
             return None
         return float(self.tried[self.value].guest["step_ns"] / self.as_it_is.guest["step_ns"])
 
 
 def search(script: Script, say: Callable[[float, Report], None]) -> Ratio:
-    """Look for it. `script.memory_bytes` are the bytes, the context's share included; `say` is told of every run.
+    """Search for the largest ratio with which `script` fits its card, calling `say` with ratio and report of each run.
 
     Raises CoopsimError if the script compiles nothing, or has no backward pass.
     """
@@ -73,7 +72,7 @@ def search(script: Script, say: Callable[[float, Report], None]) -> Ratio:
 
 
 def largest(fits: Callable[[float], bool]) -> float | None:
-    """The largest ratio below 1 that is tried and fits: down the grid, then halving the distance to what fails."""
+    """Return a ratio below 1 that fits: the first of GRID, refined by bisection towards the one above; or None."""
     above = 1.0
     for low in GRID:
         if fits(low):

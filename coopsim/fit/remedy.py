@@ -1,4 +1,4 @@
-"""A remedy: what to change of a script so that it fits, and what came of trying it."""
+"""A remedy: what to change in a script so that it fits, and the figures of its trial."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,14 +11,14 @@ KEYS = ("kind", "text", "lines", "peak_device_bytes", "time_ratio", "same_number
 
 @dataclass(frozen=True)
 class Remedy:
-    """`kind` is one, or several joined by " + ". `lines` are to be pasted, or to be typed.
+    """A remedy. `kind` is one kind, or several joined by " + ". `lines` are to be pasted, or typed.
 
-    `peak_device_bytes`: taken of the card at the peak, context included. `time_ratio`: of an optimizer step, by the
-    roofline, to that of the script as it is. `same_numbers`: bit for bit. `verified`: the script was run with it on the
-    phantom GPU, and trained. What ran were the lines as they are, in a copy of the script; or `stand_in` says why they
-    could not be, and coopsim made the same change inside the script's process. `changes` and `command` are what ran.
-    `after_model` are the lines to be pasted where the model has been made. `patch` is a diff of the user's files, or,
-    if `patched` is false, why there is none.
+    `peak_device_bytes`: peak of the memory taken of the card, context included. `time_ratio`: the time of an optimizer
+    step, by the roofline, divided by that of the script as it is. `same_numbers`: whether results are the same, bit for
+    bit. `verified`: whether the script trained with it in a run on the phantom GPU. That run had the lines themselves,
+    in a copy of the script, or `stand_in` says why it could not, and coopsim made the same change inside the script's
+    process. `changes` and `command` are what ran. `after_model` are the lines to paste where the model has been made.
+    `patch` is a diff of the user's files, or, if `patched` is false, the reason why there is none.
     """
 
     kind: str
@@ -37,18 +37,18 @@ class Remedy:
 
     @property
     def key(self) -> str:
-        """Remedies of one key are tries of the same, of which the last that worked counts."""
+        """The key of a remedy. Of several remedies with one key, the last that worked is kept."""
         if self.kind == "settings":
             return f"{self.kind}: {self.text}"
         return f"{self.kind}, selective" if self.changes.save else self.kind
 
     @property
     def order(self) -> tuple[bool, bool, float, int]:
-        """Verified ones first, then those with the same numbers, then the fastest, then the smallest."""
+        """The sort key: verified ones first, then those with the same numbers, the fastest, and the smallest."""
         return not self.verified, not self.same_numbers, round(self.time_ratio, 3), self.peak_device_bytes
 
     def with_(self, other: "Remedy") -> "Remedy":
-        """Both, which have not been tried together."""
+        """Return both remedies joined, as one that has not been tried."""
         kinds = dict.fromkeys(f"{self.kind} + {other.kind}".split(" + "))
         return Remedy(
             kind=" + ".join(kinds),
@@ -64,6 +64,6 @@ class Remedy:
         )
 
     def row(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the keys of `--json`."""
         found = asdict(self)
         return {key: found[key] for key in KEYS}

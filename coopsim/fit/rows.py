@@ -1,4 +1,4 @@
-"""Remedies as people read them: a table, and below it what to paste."""
+"""Print remedies: a table, and below it the lines to paste."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ _HEADER = ("", "kind", "peak", "time", "same numbers", "verified")
 
 
 def lines(remedies: Iterable[Remedy]) -> list[str]:
-    """All of it, by number."""
+    """Return the lines of the table, and of each remedy's numbered text below it."""
     numbered = list(enumerate(remedies, 1))
     found = [table(_HEADER, [_row(i, r) for i, r in numbered])]
     for i, remedy in numbered:

@@ -1,4 +1,4 @@
-"""What people are told of runs while they are made."""
+"""Report runs to the user while they are made."""
 
 import itertools
 import threading
@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_EVERY_S = 30  #: a run that takes longer says that it still runs
+_EVERY_S = 30  #: seconds between the lines which say that a run is still under way
 
 
 class Runs:
-    """Runs with numbers, as several may be under way: a line when one begins, and when it ends. `count` is how many."""
+    """Numbers the runs, of which several may be under way, and says when each begins and ends. `count`: how many."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -20,7 +20,7 @@ class Runs:
 
     @contextmanager
     def one(self, what: str) -> Iterator[Callable[[str], None]]:
-        """A run begins. The function that is given says how it ended."""
+        """Report a run of `what` that takes place within the context, which gets a function to say how it ended."""
         with self._lock:
             number = self.count = next(self._numbers)
         began, over = time.monotonic(), threading.Event()

@@ -1,4 +1,4 @@
-"""What was found for a script, kept for `--apply` and `--patch`, which would have to search again."""
+"""Save the remedies found for a script, for `--apply` and `--patch`, which would otherwise search again."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from coopsim.version import __version__
 
 
 def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
-    """Keep them in the user's cache folder."""
+    """Save the remedies for a script in the user's cache folder."""
     path = _path(script)
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.replacing(path) as part:
@@ -27,7 +27,10 @@ def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
 
 
 def load(script: Script) -> tuple[Remedy, ...] | None:
-    """Those found for the same command, card and memory, with files that read the same; None if there are none."""
+    """Return the remedies saved for the same command, card and memory, and unchanged files and versions; None without.
+
+    Raises CoopsimError if the file is damaged.
+    """
     try:
         return tuple(map(_remedy, json.loads(_path(script).read_text(encoding="utf-8"))))
     except FileNotFoundError:
@@ -43,7 +46,7 @@ def _remedy(found: dict[str, Any]) -> Remedy:
 
 
 def versions() -> tuple[object, ...]:
-    """Of what the results depend on: PyTorch's, and our own code as it reads, which may be no release."""
+    """Return the versions that results depend on: of coopsim, with a hash of its code, of PyTorch and transformers."""
     digest = hashlib.sha256()
     for file in sorted(Path(coopsim.__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())

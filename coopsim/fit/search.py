@@ -1,4 +1,4 @@
-"""From a script to the verdict, and to the remedies."""
+"""Search for remedies: run the script, decide whether it fits, and try the kinds of remedy."""
 
 import itertools
 import math
@@ -40,22 +40,23 @@ from coopsim.script.largest import search as search_largest
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-_KINDS = 3  #: of remedies; with fewer, combinations are tried
-_AWAKE_S = 0.2  #: how often the thread that waits for others looks for Ctrl-C
-_EARLY = 5  #: kinds that begin before live, if it does not wait for all
-_ON_A_CLUSTER = 8  #: runs at a time: one for each kind
-_WIDER = 3  #: how often the range of batches becomes four times as wide, from the one that is wanted on
-_TOLERANCE = 0.05  #: of the larger batch that is found
+_KINDS = 3  #: if fewer kinds of remedy work, combinations are tried
+_AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
+_EARLY = 5  #: number of kinds that are started before live, with several jobs
+_ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
+_WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
+_TOLERANCE = 0.05  #: relative tolerance of the largest batch
 
 
 class _TimeIsOver(Exception):  # noqa: N818 (nothing is wrong)
-    """No run is begun any more."""
+    """The time limit has passed, and no more runs are started."""
 
 
 class Search:
-    """One script on one card. `say` is told what is tried, `jobs` runs at a time, or on a cluster, dask://HOST:PORT.
+    """The search for one script on one card, with `jobs` runs at a time here, or on a cluster ("dask://HOST:PORT").
 
-    `seconds`: after so long no run is begun, and what runs is ended, but for the run that the verdict is of.
+    `say` is called with a line on each run. After `seconds` no run is started, and those under way are killed, except
+    for the one on which the verdict depends. Raises CoopsimError for a command with bad placeholders of the batch size.
     """
 
     def __init__(
@@ -83,7 +84,11 @@ class Search:
         self._fits = False
 
     def run(self) -> Fit:
-        """All of it."""
+        """Run the search and return its result.
+
+        Raises CoopsimError if the script fails for another reason than memory, or does not fit and has no backward
+        pass.
+        """
         with (
             executors.opened(self._executor) as self._trials.execute,
             tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
@@ -125,7 +130,7 @@ class Search:
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
-        """What runs when the time is over is ended."""
+        """Within the context, kill the runs when the time limit passes."""
         left = max(self._ends - time.monotonic(), 0.0)
         timer = threading.Timer(min(left, threading.TIMEOUT_MAX), self._trials.stop)
         timer.daemon = True
@@ -136,13 +141,16 @@ class Search:
             timer.cancel()
 
     def so_far(self, *, interrupted: bool = False) -> Fit:
-        """What is known, when the search has ended or is interrupted. Raises CoopsimError if that is nothing."""
+        """Return the result so far, at the end of the search or after an interrupt.
+
+        Raises CoopsimError if the first run has not ended.
+        """
         if self._survey is None:
             raise CoopsimError("interrupted before the first run has ended: nothing is known")
         if interrupted:
             self._trials.notes.append("interrupted: not everything was tried")
         elif self._trials.stopped:
-            self._trials.notes.append("the time was over (--time): not everything was tried")
+            self._trials.notes.append("time ran out (--time): not everything was tried")
         found = sorted(self._trials.found.values(), key=lambda remedy: remedy.order)
         return Fit(
             fits=self._fits,
@@ -183,7 +191,7 @@ class Search:
         return Batch(self._template, wanted)
 
     def _try_each(self, case: Case, batch: Batch | None) -> None:
-        """Kinds beside each other; those that keep the numbers and cost little come first."""
+        """Try each kind of remedy, `jobs` at once; cheap ones that keep the same numbers come first."""
         kinds: list[Iterator[Remedy]] = [
             settings.find_allocator(case),
             itertools.chain(checkpointing.find(case), selective.find(case)),
@@ -195,7 +203,7 @@ class Search:
         ]
         if batch is not None:
             kinds.append(microbatches.find(case, batch))
-        # Live's trials take longest: beside others they begin before most.
+        # Live's trials take longest: with several jobs they start early.
         kinds.insert(len(kinds) if self._jobs == 1 else _EARLY, live.find(case))
         if self._jobs == 1:
             list(itertools.chain(*kinds))
@@ -204,7 +212,7 @@ class Search:
             running = {pool.submit(list, kind) for kind in kinds}
             try:
                 left = running
-                while left:  # a signal may reach another thread, and wakes only that
+                while left:  # polled, as a signal may wake another thread only
                     done, left = wait(left, timeout=_AWAKE_S)
                     for kind in done:
                         kind.result()

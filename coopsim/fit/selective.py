@@ -1,4 +1,4 @@
-"""Recompute blocks, but keep the results of the ops that are costly to run again for the bytes they take."""
+"""Selective checkpointing: recompute blocks, but keep the results of the ops with the highest cost per byte."""
 
 import itertools
 import re
@@ -13,16 +13,16 @@ from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model
 from coopsim.fit.trials import ratio
 
-_TRIES = 5  #: runs to find how many blocks keep results
+_TRIES = 5  #: most runs to find how many blocks keep results
 _PRODUCT = re.compile(r"aten\.(\w*mm\.|\w*convolution|_scaled_dot_product)")
 _IMPORT = "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import "
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The ops to save, and how far it goes: so many steps from a model that recomputes nothing.
+    """The ops whose results to save, and how many of `steps` to take, from a model that recomputes nothing.
 
-    A step takes a block as it is, and recomputes all but these ops; or such a block, and recomputes all of it.
+    A step changes a block to recompute all but these ops, or a block that does so to recompute all of it.
     """
 
     save: tuple[str, ...]
@@ -30,7 +30,7 @@ class Choice:
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """The least recomputation that suffices, if it beats plain checkpointing."""
+    """Yield the cheapest selective recomputation found that fits, if it is faster than plain checkpointing."""
     plain = case.trials.found.get("checkpointing")
     everything = checkpointing.most(case)
     if plain is None or everything is None:
@@ -55,9 +55,9 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def _one_more(case: Case, level: Sequence[Block], save: Sequence[str]) -> Remedy | None:
-    """All blocks with the smallest other product kept, too.
+    """Return recomputation of all blocks that saves the smallest other product, too, if it fits.
 
-    That may take less memory than without: recomputation ends at the last op that is needed.
+    It may take less memory than without, as recomputation ends at the last op that is needed.
     """
     products = _products(level)
     others = [name for name in ranking(level) if name not in save]
@@ -70,7 +70,10 @@ def _one_more(case: Case, level: Sequence[Block], save: Sequence[str]) -> Remedy
 
 
 def _least(case: Case, wanted: Choice, n: int) -> Remedy | None:
-    """From a choice deeper and deeper until it fits, or as shallow as does, in growing steps; then by bisection."""
+    """Find the smallest depth that fits: from `wanted` in growing strides, then by bisection, in _TRIES runs at most.
+
+    `n` is the number of blocks. None if no depth was seen to fit.
+    """
     failing, fitting, best, step, at = 0, 2 * n, None, 1, wanted.depth
     for _ in range(_TRIES):
         remedy = proposal(case, replace(wanted, depth=at))
@@ -92,9 +95,9 @@ def _least(case: Case, wanted: Choice, n: int) -> Remedy | None:
 
 
 def ranking(level: Sequence[Block]) -> list[str]:
-    """Products, the most expensive per byte first.
+    """Return the names of the blocks' products (_PRODUCT), the most expensive per byte first.
 
-    What other ops make is cheap to make again, and may be changed in place, which what is kept must not be.
+    Results of other ops are cheap to recompute, and may be changed in place, which saved ones must not be.
 
     >>> from coopsim.fit.survey import Op
     >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40), Op("aten.bmm.default", 90, 10))
@@ -106,7 +109,7 @@ def ranking(level: Sequence[Block]) -> list[str]:
 
 
 def _products(level: Sequence[Block]) -> dict[str, tuple[int, int]]:
-    """Of each product that makes something, in all blocks: ns, bytes."""
+    """Return (ns, bytes) of each product that makes something, summed over all blocks, by name."""
     total: dict[str, tuple[int, int]] = {}
     for op in itertools.chain(*(block.ops for block in level)):
         if _PRODUCT.match(op.name):
@@ -116,7 +119,9 @@ def _products(level: Sequence[Block]) -> dict[str, tuple[int, int]]:
 
 
 def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:
-    """The choice that saves most of the time of recomputing all blocks, by what blocks keep in the room; and the ns.
+    """Return the choice that fits in `room` bytes and saves most time compared with recomputing all; and the ns saved.
+
+    The room is for what blocks keep beyond full recomputation. (None, 0) if nothing fits.
 
     >>> from coopsim.fit.survey import Op
     >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40))
@@ -139,9 +144,10 @@ def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:
 
 
 def steps(level: Sequence[Block], save: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Two for each block, which frees most for its time first; of like ones the first of the model, recomputed last.
+    """Return the steps of a level, two per block, by ns per byte freed, ascending.
 
-    Each is the block's number, the bytes that it frees, the ns that it costs.
+    Each is (index of the block, bytes that it frees, ns that it costs). Of equal ones the first in the model comes
+    first.
 
     >>> from coopsim.fit.survey import Op
     >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40))
@@ -162,7 +168,7 @@ def steps(level: Sequence[Block], save: Sequence[str]) -> list[tuple[int, int, i
 
 
 def proposal(case: Case, choice: Choice) -> Remedy:
-    """Recompute blocks but for what these ops give."""
+    """Propose to recompute blocks, but save the results of the chosen ops."""
     level = checkpointing.levels(case)[0]
     taken = [i for i, *_ in steps(level, choice.save)[: choice.depth]]
     base = checkpointing.these(case, level, [block for i, block in enumerate(level) if i in taken])
@@ -181,7 +187,7 @@ def proposal(case: Case, choice: Choice) -> Remedy:
         after_model=lines,
         changes=changes,
     )
-    # With a cache blocks do other ops when they are run again, which selective checkpointing does not allow.
+    # With a cache, recomputed blocks run other ops, which selective checkpointing does not allow.
     without = settings.without_cache(case)
     if without is None:
         return selected
@@ -190,7 +196,7 @@ def proposal(case: Case, choice: Choice) -> Remedy:
 
 
 def _lines(models: Sequence[Model], base: Sequence[str], changes: Changes) -> tuple[str, ...]:
-    """To paste in place of those that recompute the same blocks wholly."""
+    """Return the lines to paste, in place of `base`, which recompute the same blocks wholly."""
     ops = ", ".join(f"torch.ops.{name}" for name in changes.save)
     lines = [
         "from functools import partial",

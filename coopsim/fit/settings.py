@@ -1,4 +1,4 @@
-"""Remedies that leave the model alone: the allocator's settings, how the optimizer steps, how gradients are cleared."""
+"""Remedies "settings": of the allocator, of how the optimizer steps, of how gradients are cleared, and the like."""
 
 import itertools
 import os
@@ -10,19 +10,19 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 
 _VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
-#: Simple ones first.
+#: The allocator's settings, in the order of trials.
 _SETTINGS = ("expandable_segments:True", "garbage_collection_threshold:0.8", "max_split_size_mb:128")
 
 
 def find_allocator(case: Case) -> Iterator[Remedy]:
-    """A setting of the allocator that suffices. The script is run with one that serves its requests."""
+    """Yield a setting of the allocator that suffices, if any. Only the first that serves the requests is run."""
     wanted = _allocator(case)
     if wanted is not None and (done := case.verify(wanted)):
         yield done
 
 
 def find_others(case: Case) -> Iterator[Remedy]:
-    """Of the optimizer, and of how gradients are cleared."""
+    """Yield every other setting that suffices: no cache, the loss in chunks, the optimizer, clearing gradients."""
     loss = chunks.proposal(case) if chunks.may_suffice(case) else None
     for proposal in (without_cache(case), loss, *_others(case)):
         if proposal is not None and (done := case.verify(proposal)):
@@ -30,7 +30,7 @@ def find_others(case: Case) -> Iterator[Remedy]:
 
 
 def together(case: Case) -> Remedy | None:
-    """All that may help, in one. Recomputation, which goes with it, turns the cache off by itself."""
+    """Combine all settings that may help. Recomputation, with which this is combined, turns the cache off by itself."""
     every = (_expandable(case), chunks.proposal(case), *_others(case), *sharding.proposals(case))
     parts = [part for part in every if part is not None]
     if any(p.changes.fused for p in parts):
@@ -42,7 +42,7 @@ def together(case: Case) -> Remedy | None:
 
 
 def _allocator(case: Case) -> Remedy | None:
-    """The first setting with which the allocator alone would serve the requests."""
+    """Propose the first setting with which the allocator alone serves the recorded requests; None if none does."""
     report = case.survey.report
     if report.context_bytes + report.peak_allocated_bytes > case.trials.limit_bytes or not case.requests.exists():
         return None
@@ -64,12 +64,12 @@ def _with(case: Case, setting: str) -> Remedy:
 
 
 def line(value: str) -> str:
-    """What is typed for a setting of the allocator."""
+    """Return the shell line that sets the allocator's configuration to `value`."""
     return f"export {_VARIABLE}={value}"
 
 
 def without_cache(case: Case) -> Remedy | None:
-    """No cache of keys and values, which a model of transformers keeps while it trains; None if there is none."""
+    """Propose to turn off the cache of keys and values that transformers' models keep; None if no model has one."""
     models = [model for model in case.survey.models if any(b.cached for level in model.levels for b in level)]
     if not models:
         return None
@@ -90,7 +90,7 @@ def _others(case: Case) -> Iterator[Remedy]:
     survey = case.survey
     if survey.zeroed:
         lines = tuple(dict.fromkeys(source.line(*place).replace("=False", "=True") for place in survey.zeroed))
-        # An optimizer passes over a parameter without gradient, and steps with one that is 0.
+        # An optimizer skips a parameter whose gradient is None, but updates one whose gradient is 0.
         changes = Changes(set_to_none=True)
         yield case.proposal("settings", "zero_grad(set_to_none=True)", lines, changes, same=not survey.skips)
     steps = [o for o in survey.optimizers if o.torch and o.foreach]
@@ -110,7 +110,7 @@ def _others(case: Case) -> Iterator[Remedy]:
 
 
 def _optimizer(optimizers: list, option: str) -> tuple[str, ...]:  # type: ignore[type-arg]
-    """The calls that make them with an option more; where these are not known, what says it afterwards."""
+    """Return the calls that make the optimizers, with the option added; if unknown, lines that set it afterwards."""
     lines = []
     for made in optimizers:
         call = source.with_argument(made.file, made.line, made.type, option)

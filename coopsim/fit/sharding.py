@@ -1,4 +1,4 @@
-"""Settings of FSDP with which a rank takes less, and computes the same."""
+"""Remedies "settings": settings of FSDP that save memory and compute the same."""
 
 import itertools
 import textwrap
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coopsim.fit.case import Case
 
 _FIRST = "FullyShardedDataParallel"
-#: What calls of each kind are called in scripts.
+#: The names under which scripts call each function.
 _NAMES = {_FIRST: (_FIRST, "FSDP"), "fully_shard": ("fully_shard",)}
 _STRATEGY = "sharding_strategy"
 _IMPORT = "from torch.distributed.fsdp import ShardingStrategy"
@@ -22,14 +22,17 @@ _NOT_AHEAD = {"backward_prefetch": "None", "forward_prefetch": "False"}
 
 
 def find(case: "Case") -> Iterator[Remedy]:
-    """Those that suffice, one by one."""
+    """Yield each setting of FSDP that suffices."""
     for proposal in proposals(case):
         if done := case.verify(proposal):
             yield done
 
 
 def proposals(case: "Case") -> Iterator[Remedy]:
-    """Those that the script's own calls leave to be made; none if a library makes some, from settings of its own."""
+    """Yield a proposal for each setting that the script's calls do not make already.
+
+    Nothing if a library makes a call, as the arguments come from its own settings.
+    """
     calls = case.survey.sharding
     if not all(call.file for call in calls):
         return
@@ -47,7 +50,7 @@ def _proposal(case: "Case", text: str, changes: Changes) -> Remedy:
 
 
 def lines(call: Sharding, changes: Changes) -> tuple[str, ...]:
-    """What is pasted in place of a call; nothing if it stays."""
+    """Return the lines to paste in place of a call; () if it does not change."""
     if new := replaced(call, changes):
         return tuple(textwrap.dedent(source.indent(call.file, call.line) + new[1]).splitlines())
     wanted = values(call, changes)
@@ -58,7 +61,7 @@ def lines(call: Sharding, changes: Changes) -> tuple[str, ...]:
 
 
 def values(call: Sharding, changes: Changes) -> dict[str, str]:
-    """The arguments that a call takes instead of its own."""
+    """Return the arguments that `changes` give a call, by name; {} if it does not change."""
     found = {}
     if changes.reshard and call.keeps:
         found[_STRATEGY if call.type == _FIRST else "reshard_after_forward"] = call.keeps
@@ -70,7 +73,7 @@ def values(call: Sharding, changes: Changes) -> dict[str, str]:
 
 
 def replaced(call: Sharding, changes: Changes) -> tuple[str, str] | None:
-    """A call as the script has it, and as it is to be; None if that is not certain, or it stays."""
+    """Return the text of a call, and its new text; None if the call is not certain, or does not change."""
     wanted = values(call, changes)
     found = [text for name in _NAMES[call.type] if (text := source.call_text(call.file, call.line, name))]
     if not wanted or len(found) != 1:

@@ -1,26 +1,26 @@
-"""The user's source: the lines that a remedy changes, where they are certain."""
+"""Find and change calls and assignments in the user's source, where they are certain."""
 
 import ast
 import linecache
 from pathlib import Path
 
-#: What copies a model.
+#: Names of functions that copy a model.
 _COPIES = ("deepcopy", "copy", "AveragedModel", "EMA", "ModelEMA", "ModelEmaV2", "ModelEmaV3", "create_reference_model")
 
 
 def line(file: str, number: int) -> str:
-    """A line as it is, without its indentation."""
+    """Return line `number` of a file, counted from 1, without its indentation; "" if there is none."""
     return linecache.getline(file, number).strip()
 
 
 def indent(file: str, number: int) -> str:
-    """What stands before a line."""
+    """Return the indentation of line `number` of a file, counted from 1."""
     text = linecache.getline(file, number)
     return text[: len(text) - len(text.lstrip())]
 
 
 def with_argument(file: str, number: int, name: str, argument: str) -> str:
-    """The call of `name` at a line, with an argument more; "" if it is not there, or there are several."""
+    """Return the text of the call of `name` that spans a line, with an argument added; "" unless there is one."""
     found = call_at(file, number, name)
     if found is None:
         return ""
@@ -29,7 +29,7 @@ def with_argument(file: str, number: int, name: str, argument: str) -> str:
 
 
 def insert_argument(call: str, argument: str) -> str:
-    """Before the closing parenthesis of a call's text.
+    """Insert an argument before the closing parenthesis of a call's text.
 
     >>> insert_argument("SGD(p, lr=0.1)", "foreach=False"), insert_argument("f(\\n    a,\\n)", "b=1")
     ('SGD(p, lr=0.1, foreach=False)', 'f(\\n    a, b=1\\n)')
@@ -41,15 +41,15 @@ def insert_argument(call: str, argument: str) -> str:
 
 
 def call_text(file: str, number: int, name: str) -> str:
-    """The only call of something called `name` that spans a line; "" if it is not there, or there are several."""
+    """Return the text of the call of `name` that spans a line; "" if there is not exactly one."""
     found = call_at(file, number, name)
     return (ast.get_source_segment(_text(file), found) or "") if found else ""
 
 
 def with_value(call: str, argument: str, value: str, *, member: bool = False) -> str:
-    """A call's text with another value of an argument, which it may not have yet; "" if that is not certain.
+    """Return a call's text with another value of an argument, which is added if need be; "" if that is not certain.
 
-    With `member` it must have it, as a member of something, and gets another one of that.
+    With `member`, the argument must be there and be an attribute of an object, of which it gets attribute `value`.
 
     >>> with_value("f(m, limit=False)", "limit", "True"), with_value("f(m)", "limit", "True")
     ('f(m, limit=True)', 'f(m, limit=True)')
@@ -72,7 +72,7 @@ def with_value(call: str, argument: str, value: str, *, member: bool = False) ->
 
 
 def call_at(file: str, number: int, name: str) -> ast.Call | None:
-    """The only call of something called `name` that spans a line."""
+    """Return the call of a function or method `name` that spans line `number` of a file; None unless there is one."""
     found = [
         node
         for node in ast.walk(_tree(file))
@@ -84,11 +84,11 @@ def call_at(file: str, number: int, name: str) -> ast.Call | None:
 
 
 def after_assignment(file: str, name: str) -> tuple[int, str] | None:
-    """The line after which a model called `name` is made, and its indentation.
+    """Return the number of the line after which the model `name` is made, and its indentation; None if not certain.
 
-    That is after the last assignment to the name, if all of them are statements of one and the same function, or of
-    the file, and under no condition and in no loop; and after it was copied there, as copies are of no concern, and one
-    of an object with a method of its own would call that of the first.
+    It is the last assignment to the name, if all of them are top-level statements of one function, or of the file, and
+    so under no condition and in no loop. If the model is copied there afterwards, it is the last copy: the copies are
+    to remain unchanged, and a copy of an object whose method was replaced would call the original's method.
     """
     scopes = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.FunctionDef | ast.Module)]
     scopes += [n for n in ast.walk(_tree(file)) if _is_main(n)]  # type: ignore[misc]
@@ -104,7 +104,7 @@ def after_assignment(file: str, name: str) -> tuple[int, str] | None:
 
 
 def imports(file: str, name: str) -> bool:
-    """Does a file import a module by its plain name?"""
+    """Return whether a file imports a module under its own name."""
     found = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.Import)]
     return any(alias.name == name and alias.asname is None for node in found for alias in node.names)
 
@@ -114,7 +114,7 @@ def _is_main(node: ast.AST) -> bool:
 
 
 def _assigns(node: ast.AST, name: str) -> bool:
-    """Does a statement give a name a value?"""
+    """Return whether a node binds a name."""
     if isinstance(node, ast.Assign):
         targets = [t for target in node.targets for t in ast.walk(target)]
     elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For | ast.NamedExpr):
@@ -129,7 +129,7 @@ def _assigns(node: ast.AST, name: str) -> bool:
 
 
 def _after(scope: ast.FunctionDef | ast.Module, last: ast.stmt, lines: list[str]) -> tuple[int, str] | None:
-    """The line after which there is room behind a statement, and what others that follow on its line take."""
+    """Return the last line of a statement, and of others that begin on its lines, with the statement's indentation."""
     first = lines[last.lineno - 1]
     if not isinstance(scope, ast.Module) and scope.lineno == last.lineno:
         return None
@@ -141,7 +141,7 @@ def _after(scope: ast.FunctionDef | ast.Module, last: ast.stmt, lines: list[str]
 
 
 def _copies(node: ast.AST, name: str) -> bool:
-    """Does a statement of its own, in no block, copy what is called `name`?"""
+    """Return whether a statement is an assignment that copies the object `name`."""
     calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)] if isinstance(node, ast.Assign) else []
     return any(
         getattr(call.func, "attr", getattr(call.func, "id", "")) in _COPIES

@@ -1,4 +1,4 @@
-"""What one run of the script as it is tells: its model, its optimizers, what a step costs."""
+"""The survey: what one run of the unchanged script shows of its models, its optimizers, and the cost of a step."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,7 +8,7 @@ from coopsim.script import Report
 
 @dataclass(frozen=True)
 class Op:
-    """What all calls of an op in a block's forward pass cost, and the bytes that they make."""
+    """The cost in ns of all calls of an op in a block's forward pass, and the bytes that they make."""
 
     name: str
     ns: int
@@ -19,9 +19,9 @@ class Op:
 class Block:
     """A module that can be recomputed. kept_bytes: what its forward pass keeps beyond its result.
 
-    own: the model has means of its own to recompute it. cached: it is given a cache of keys and values, which these
-    means turn off. statistics: it keeps running statistics (batch normalisation). ops: of one forward pass of a block
-    that is in no other. root: the number of its model.
+    own: whether the model can recompute it (gradient_checkpointing_enable). cached: whether it is given a cache of keys
+    and values, which that turns off. statistics: whether it keeps running statistics (batch normalisation). ops: those
+    of one forward pass, for outermost blocks only. root: the number of its model.
     """
 
     name: str
@@ -35,12 +35,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the script. number: of its models, in the order of first calls.
+    """A model of the script. number: its index, in the order of first calls. type: the name of its class.
 
-    name, file: the user's name of it, and where it has that; "" if that is not known. prefix: what stands before the
-    names of modules that the user does not write (a wrapper's). batch: the first size of its input, if it is known.
-    sharded: by FSDP2.
-    levels: repeated blocks; then, if these hold repeated blocks, those. trained: an optimizer has parameters of it.
+    name, file: the user's name for it, and the file with that name; "" if not known. prefix: the part of its modules'
+    names that is a wrapper's, and that the user does not write. batch: the first size of its input; None if not known.
+    half: whether all its parameters are half precision. autocast: whether it is called under autocast. sharded: whether
+    by FSDP2. levels: its repeated blocks; then, if these contain repeated blocks, those. trained: whether an optimizer
+    has parameters of it. alone: whether it is the only model of the survey.
     """
 
     number: int
@@ -58,18 +59,22 @@ class Model:
 
     @property
     def variable(self) -> str:
-        """What lines to paste call it."""
+        """Its name in lines to paste."""
         return self.name or ("model" if self.alone else self.type.lower())
 
     @property
     def keeps(self) -> bool:
-        """Does it keep anything for a backward pass? What is frozen may, between the loss and what is trained."""
+        """Whether it keeps values for a backward pass, as even a frozen model may, if gradients pass through it."""
         return any(block.kept_bytes > 0 for level in self.levels for block in level)
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """One that stepped, and the user's line that made it. has_fused: PyTorch has a fused kernel for it."""
+    """An optimizer that stepped, and the user's line that made it. torch: whether it is one of torch.optim's.
+
+    foreach: whether it updates many parameters at once. fused: its option. has_fused: whether PyTorch has fused kernels
+    for it.
+    """
 
     type: str
     torch: bool
@@ -82,10 +87,10 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Sharding:
-    """A call of FullyShardedDataParallel or fully_shard, and the user's line with it; "" if a library has it.
+    """A call of FullyShardedDataParallel or fully_shard (`type`), and the user's line with it; file "" in a library.
 
-    keeps: what does not keep layers gathered, in place of what the call says; "" if it does not. unlimited: gathers
-    ahead have no limit. ahead: the arguments by which something is gathered ahead that need not be.
+    keeps: if the call keeps layers gathered after the forward pass, the value of the argument that would not; else "".
+    unlimited: whether it sets no limit on all-gathers in flight. ahead: names of its arguments that make it prefetch.
     """
 
     type: str
@@ -98,11 +103,15 @@ class Sharding:
 
 @dataclass(frozen=True)
 class Survey:
-    """Of a run with memory enough. needs_bytes: the smallest memory for its requests, context included.
+    """What a run with enough memory showed. needs_bytes: the smallest memory for its requests, context included.
 
-    models: those that the optimizers train, the largest first, and then others whose blocks keep something.
-    trains: it has backward passes. adds_up: more of them than steps. step_ns, optimizer_ns: costs. clock_step_ns: a
-    step's time by the phantom's clock. logits_bytes: the largest that a cross entropy was taken of.
+    trains: whether it has backward passes. adds_up: whether it has more of them than steps. models: those that are
+    trained, the largest first, and then others that keep values. zeroed: (file, line) of calls of
+    zero_grad(set_to_none=False). skips: whether an optimizer was given parameters without gradient. trainer: whether
+    transformers' Trainer was imported. step_ns, optimizer_ns: the cost of a step by the roofline, and of the
+    optimizer's part of it. clock_step_ns: a step's time by the phantom's clock. peak_in_optimizer: whether memory
+    peaked in an optimizer's step. logits_bytes: the largest input of a cross entropy. basis: what costs are computed
+    from.
     """
 
     report: Report
@@ -124,12 +133,12 @@ class Survey:
 
     @property
     def model(self) -> Model | None:
-        """The largest of those that are trained."""
+        """The largest model that is trained, or else the first of the others; None if there is no model."""
         return self.models[0] if self.models else None
 
 
 def read(report: Report, needs_bytes: int) -> Survey:
-    """What the guest in the process has found."""
+    """Make the survey of a run from its report, with what the guest in its process found."""
     found = report.guest
     return Survey(
         report=report,

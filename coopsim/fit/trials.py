@@ -1,4 +1,4 @@
-"""Runs of the script with changes, under the card's memory less a margin."""
+"""Run the script with changes, in the card's memory less a margin."""
 
 import json
 import shlex
@@ -18,9 +18,10 @@ from coopsim.script.smallest import STEP, guess
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-#: Of the card's memory: a remedy leaves so much, because a real card's libraries take what the phantom's do not.
+#: Fraction of the card's memory that a remedy leaves free, because libraries take more on a real card than on the
+#: phantom.
 MARGIN = 0.02
-#: A card on which memory does not run out, whose addresses the phantom can still reserve (expandable segments).
+#: Bytes of a card on which memory does not run out; the phantom can reserve as many addresses (expandable segments).
 ENDLESS = 1 << 40
 GUEST = "coopsim.fit.inside"
 LIVE = "coopsim.live.guest"
@@ -28,11 +29,11 @@ LIVE = "coopsim.live.guest"
 
 @dataclass
 class Trials:
-    """`runs` says every run. `found` gets every remedy that works as soon as it is known, the best by its key.
+    """Trials of one script on one card. `runs` reports every run to the user.
 
-    `failed` are changes with which the script fails for another reason than memory, and the reason. `notes` are said
-    with the verdict. `stopped`: no run is begun. `execute` runs a script, here or on a cluster. `first` is the run of
-    the script as it is.
+    `found`: every remedy that works, as soon as it is known, by its key. `failed`: changes with which the script fails
+    for another reason than memory, and the reason. `notes`: lines to print with the verdict. `execute`: runs a script,
+    here or on a cluster. `stopped`: whether no more runs are started. `first`: the report of the unchanged script.
     """
 
     script: Script
@@ -43,27 +44,30 @@ class Trials:
     execute: Local = field(default_factory=Local)
     stopped: bool = False
     first: Report | None = None
-    within: dict[Changes, Report] = field(default_factory=dict)  #: runs inside a budget
-    copies: bool | None = None  #: does a copy of the script run? None: nobody has asked
+    within: dict[Changes, Report] = field(default_factory=dict)  #: reports of runs inside a budget (live)
+    copies: bool | None = None  #: whether a copy of the script runs; None: not tried yet
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def limit_bytes(self) -> int:
-        """What a remedy may take of the card."""
+        """The bytes of the card that a remedy may use: its memory less the margin."""
         return int(self.script.total_bytes * (1 - MARGIN))
 
     def _is_over(self) -> bool:
         return self.stopped
 
     def stop(self) -> None:
-        """What runs is ended, and nothing begun."""
+        """Kill the runs under way, and start no more."""
         self.stopped = True
         self.execute.end()
 
     def survey(self, requests: Path) -> Survey:
-        """Run the script as it is on a card without end."""
+        """Run the unchanged script with unlimited memory, and return the survey.
+
+        Its requests are written to the file `requests`. Raises what coopsim.script.run raises.
+        """
         script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
-        script.words()  # there is such a command, or nothing begins
+        script.words()  # raises if there is no such command, before the run is announced
         with self.runs.one("as it is, with memory enough") as ended:
             self.first = report = heard(script, requests)
             needs = self.needs(report, requests)
@@ -72,9 +76,10 @@ class Trials:
         return read(report, needs)
 
     def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
-        """The smallest memory that serves the requests of a run, by the allocator alone.
+        """Return the smallest memory, in bytes, that serves the requests of a run, replayed with the allocator alone.
 
-        Of one that ran out of memory: what it held then, with what it asked for.
+        `changes`: changes to the environment for the replay. For a run that ran out of memory: what was allocated then,
+        plus the request that failed.
         """
         if report.outcome == "oom" and (failed := report.out_of_memory) is not None:
             return max(report.peak_device_bytes, report.context_bytes + failed.allocated_bytes + failed.requested_bytes)
@@ -97,9 +102,11 @@ class Trials:
         memory_bytes: int | None = None,
         copy: tuple[str, ...] = (),
     ) -> Report | None:
-        """The script with changes; None if it fails with them for another reason than memory.
+        """Run the script with changes, and return the report.
 
-        copy: the command that runs in its place, with what of the changes is in files made there.
+        None if it fails with them for another reason than memory (`failed`), or if the trials were stopped. `what`
+        describes the run to the user. `copy`: a command to run instead, in whose files the changes have been made, so
+        far as they concern files.
         """
         if self.stopped:
             return None
@@ -114,7 +121,7 @@ class Trials:
             try:
                 report = self.judged(self.execute(script), changes, command)
             except CoopsimError as e:
-                if self._is_over():  # that ended it
+                if self._is_over():  # the run was killed by `stop`
                     return None
                 self.failed[changes] = str(e)
                 ended(f"fails: {e}")
@@ -126,14 +133,15 @@ class Trials:
             return report
 
     def judged(self, report: Report, changes: Changes, command: tuple[str, ...] = ()) -> Report:
-        """A run in which memory ran out, unlike the first, is none that fits, though the script caught that.
+        """Return the report of a run, with the outcome "oom" if memory ran out, unlike in the first run.
 
-        Raises CoopsimError if it took far fewer steps than the first, as where a script catches another error.
+        Such a run does not fit, even if the script caught the error. Raises CoopsimError if it took far fewer steps
+        than the first, as a script does that catches another error.
         """
         first = self.first
         if first is None or report.outcome == "oom":
             return report
-        if report.ooms and not first.ooms and not changes.live:  # live evicts then, and says whether that helped
+        if report.ooms and not first.ooms and not changes.live:  # live evicts then, and reports whether that helped
             return replace(report, outcome="oom")
         alike = command in ((), self.script.command) and not changes.cards and not changes.live
         if first.steps and report.steps < (first.steps / 2 if alike else 1):
@@ -141,9 +149,11 @@ class Trials:
         return report
 
     def verify(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy | None:
-        """Run the remedy; with what that said, None if it does not fit.
+        """Run a remedy; return it with its peak and time, or None if it does not fit or the script fails.
 
-        A copy of the script with its lines is run; where that cannot be, the script with the changes that stand for it.
+        A copy of the script with the remedy's lines is run. If that is not possible, the script is run with `ran`, the
+        changes that stand for them, and the remedy's `stand_in` says why. `survey` is that of the unchanged script,
+        with which times are compared.
         """
         try:
             texts, why = patched(remedy, survey), ""
@@ -164,18 +174,19 @@ class Trials:
         return None if report is None else self._done(replace(remedy, stand_in=why), report, survey)
 
     def runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
-        """Does a copy of the script run as it is? Asked where one with other lines does not."""
+        """Return whether an unchanged copy of the script runs; tried once, when a copy with a remedy's lines fails."""
         if self.copies is None and not self.stopped:
             with copied(command, {}) as copy:
                 what = "a copy of the script as it is, with memory enough"
-                asked = Changes(hold_gradients=True)  # of no other run
+                asked = Changes(hold_gradients=True)  # changes that no other run has, as a key of `failed`
                 self.copies = self.run(what, asked, command=command, memory_bytes=ENDLESS, copy=copy or ()) is not None
         return self.copies is not False
 
     def _fitting(self, remedy: Remedy, ran: Changes, copy: tuple[str, ...] = ()) -> Report | None:
-        """A run that fits.
+        """Run a remedy and return the report if it fits, else None.
 
-        Where the allocator had to give memory back, a run with all of the card's memory may go another way: it is made.
+        If the allocator had to free its cache, a run with all of the card's memory may behave differently: it must fit,
+        too.
         """
         report = self.run(remedy.text, ran, command=remedy.command, copy=copy)
         if report is None or not works(report, ran):
@@ -188,7 +199,7 @@ class Trials:
         return report
 
     def _done(self, remedy: Remedy, report: Report, survey: Survey) -> Remedy:
-        """One that fits."""
+        """Add a remedy that fits to `found`, and return it with its figures."""
         done = replace(
             remedy,
             peak_device_bytes=report.peak_device_bytes,
@@ -200,7 +211,7 @@ class Trials:
         return done
 
     def nearest(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy:
-        """A remedy that does not fit, with what it takes where there is memory enough."""
+        """Return a remedy that does not fit, with the peak and time of a run with enough memory."""
         report = self.run(f"{remedy.text}, with memory enough", ran, command=remedy.command, memory_bytes=ENDLESS)
         if report is None:
             return remedy
@@ -209,7 +220,7 @@ class Trials:
 
 
 def heard(script: Script, requests: Path | None = None) -> Report:
-    """Run a script. If it ends without a reason that we know, the error names the command that shows what it says."""
+    """Run a script and return the report; if it fails for no known reason, the error names a command that shows why."""
     try:
         return run(script, requests=requests)
     except CoopsimError as e:
@@ -219,7 +230,7 @@ def heard(script: Script, requests: Path | None = None) -> Report:
 
 
 def changed(script: Script, changes: Changes) -> Script:
-    """The script as it runs with changes."""
+    """Return the script with a guest that makes the changes, and with their environment and number of ranks."""
     guest, told = GUEST, changes.message()
     if changes.live:
         guest, told = LIVE, json.dumps({"memory": changes.live})
@@ -233,7 +244,10 @@ def changed(script: Script, changes: Changes) -> Script:
 
 
 def works(report: Report, ran: Changes) -> bool:
-    """Did it train? Inside a budget most steps from the third on went by plan, too: else nobody predicts their time."""
+    """Return whether a run trained. Inside a budget, also whether most steps from the third on followed a plan.
+
+    The time of steps without a plan is not predicted.
+    """
     if report.outcome != "ok" or not ran.live:
         return report.outcome == "ok"
     said = report.guest
@@ -241,9 +255,10 @@ def works(report: Report, ran: Changes) -> bool:
 
 
 def ratio(report: Report, survey: Survey, changes: Changes) -> float:
-    """Time of an optimizer step to that of the script as it is; what is accumulated is passes of one.
+    """Return the time of an optimizer step, divided by that of the unchanged script.
 
-    What settings of FSDP cost is waiting for collectives, which only the phantom's clock knows.
+    With accumulation, a step has `changes.accumulate` forward and backward passes. The cost of FSDP's settings is time
+    spent waiting for collectives, so it is taken from the phantom's clock; other costs are computed by the roofline.
     """
     if changes.live:
         return float(report.guest["predicted_overhead"])

@@ -1,4 +1,4 @@
-"""Remedies as far as a snapshot or a trace can carry them: those of `coopsim fit`, in its words, but not run."""
+"""Derive remedies from a memory snapshot or a trace, in the form of `coopsim fit`, without running the script."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from coopsim.types import MIB
 
 
 def find(advice: Advice, policies: Sequence[Recomputed], context_bytes: int) -> list[Remedy]:
-    """Settings with which the recorded requests are served, and budgets in which the recorded step trains.
+    """Return a setting that serves the recorded requests, and a budget in which the recorded step trains.
 
-    None if it fits as recorded. policies: what became of a trace. context_bytes: what the card's context takes besides.
-    Peaks are of the allocator, or the budget, with the context; times those that were simulated.
+    [] if it fits as recorded. `policies`: the results of replays of a trace. `context_bytes`: the memory of the card's
+    context. Peaks are those of the allocator, or the budget, plus the context; times are simulated.
     """
     if advice.as_recorded.fits:
         return []

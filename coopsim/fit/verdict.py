@@ -1,4 +1,4 @@
-"""The verdict on a script and a card, and what there is to do about it."""
+"""The verdict on a script and a card, with the remedies."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +14,14 @@ from coopsim.text import human
 
 @dataclass(frozen=True)
 class Fit:
-    """The verdict and the remedies; printed, it says them as `coopsim fit` does.
+    """The verdict and the remedies; str() gives what `coopsim fit` prints.
 
-    needs_bytes: the smallest memory for the script as it is. remedies: the verified ones; those that keep the numbers
-    first, then the fastest; where there is none, what comes nearest. larger: the largest batch that trains, where the
-    script fits, or no card has enough for it, and it has a place for the batch. basis: what times are predicted from.
-    runs: how often the script was run. notes: what kind of remedy could not be tried, and why. failed: where memory ran
-    out on a card without end; needs_bytes is what the script needs at least then.
+    fits: whether the unchanged script fits. needs_bytes: the smallest memory for it; memory_bytes: the card's.
+    remedies: the verified ones, those with the same numbers first, then the fastest; if there are none, the one that
+    comes nearest. larger: the search for the largest batch that trains, if the command has a placeholder for it and the
+    script fits, or no card has enough memory for it; else None. basis: what times are predicted from. runs: how often
+    the script was run. notes: lines to print, as on kinds of remedy that could not be tried. failed: where memory ran
+    out with unlimited memory, in which case needs_bytes is a lower bound; else None.
     """
 
     fits: bool
@@ -36,16 +37,16 @@ class Fit:
 
     @property
     def too_close(self) -> bool:
-        """Is what it needs so near what the card has that a real card may decide otherwise?"""
+        """Whether its need is so close to the card's memory that a real card may decide otherwise."""
         return margin.is_close(self.needs_bytes, self.memory_bytes)
 
     @property
     def solved(self) -> bool:
-        """Does it fit, as it is or with a remedy?"""
+        """Whether it fits, unchanged or with a verified remedy."""
         return self.fits or any(remedy.verified for remedy in self.remedies)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the verdict as `--json` prints it."""
         return {
             "fits": self.fits,
             "needs_bytes": self.needs_bytes,

@@ -1,7 +1,7 @@
-"""A gate for the memory of training scripts: a limit, or a baseline that is committed. It needs no GPU.
+"""A gate for the memory of training scripts, by a limit or a committed baseline. It needs no GPU.
 
 `check` runs a script on the phantom GPU and says whether it passes; `coopsim phantom run --max-memory` and
-`--baseline` and the pytest plugin (gate/plugin.py) are made of it.
+`--baseline`, and the pytest plugin (gate/plugin.py), call it.
 """
 
 from coopsim.gate.baseline import Baseline

@@ -1,4 +1,4 @@
-"""A file of peaks that is committed beside the code: what runs took when somebody last agreed to it."""
+"""Read and write a baseline: a file of accepted peaks, which is committed with the code."""
 
 import json
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Baseline:
 
     @classmethod
     def read(cls, path: str | Path) -> "Baseline":
-        """The file, or an empty baseline where there is none. CoopsimError if it is of another kind."""
+        """Read a baseline from a file; an empty one if there is no file. Raises CoopsimError if it is no baseline."""
         path = Path(path)
         if not path.exists():
             return cls(path)
@@ -35,7 +35,7 @@ class Baseline:
             raise CoopsimError(f"{path}: not a baseline of coopsim's; write one with --update") from None
 
     def write(self) -> None:
-        """Whole, or not at all. The same runs give the same bytes."""
+        """Write the file, atomically. The same runs give the same bytes."""
         runs = {name: peaks.to_json() for name, peaks in sorted(self.runs.items())}
         text = json.dumps({"coopsim_baseline": _VERSION, "runs": runs}, indent=1, ensure_ascii=False)
         with replacing(self.path) as part:

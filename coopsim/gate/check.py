@@ -1,4 +1,4 @@
-"""Run a script on the phantom GPU, and hold what it takes against a limit and a baseline."""
+"""Run a script on the phantom GPU, and compare its peaks with a limit and a baseline."""
 
 import tempfile
 from dataclasses import dataclass
@@ -14,14 +14,15 @@ from coopsim.text import human
 
 K = TypeVar("K")
 
-_MOST = 8  #: lines that are named
+_MOST = 8  #: the most lines of the program that are listed
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`failures` is empty if the run passes: a line each. `peaks` None: it ran out of memory.
+    """The verdict on one run. `failures`: one line of text each; empty if it passes.
 
-    `notes` say what has changed without being a failure. `numbers` are the lines' numbers, for people.
+    `peaks`: of the run, None if it ran out of memory; `before`: of the baseline, None without one. `notes`: lines on
+    changes that are no failure. `numbers`: the number in its file of each line of the program that holds memory.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no failures."""
         return not self.failures
 
 
@@ -46,11 +47,12 @@ def check(
     baseline: Baseline | None = None,
     update: bool = False,
 ) -> Verdict:
-    """Run it once. CaptureError if the script fails, PhantomError if there can be no phantom GPU here.
+    """Run a script once, and return the verdict.
 
-    name: of the run in the baseline (default: the command). limit: the most bytes of the card that it may take, the
-    context included. baseline: the run must take as many bytes as are written there, no more and no fewer; with
-    `update` they are written instead, by `Baseline.write`, which is the caller's.
+    name: the run's name in the baseline (default: the command). limit: the most bytes of the card that it may take, the
+    context included. baseline: the run's peaks must equal those there, to the byte; with `update` they are put there
+    instead, and the caller is to call `Baseline.write`. Raises CaptureError if the script fails for another reason than
+    memory, PhantomError if the phantom GPU cannot be built here.
     """
     name = name or script.title
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
@@ -84,7 +86,7 @@ def check(
 
 
 def _against(before: Peaks, now: Peaks) -> list[str]:
-    """A line for each figure that differs."""
+    """Return one line per figure that differs from the baseline."""
     found = [f"runs on {now.gpu}; the baseline is of {before.gpu}"] if before.gpu != now.gpu else []
     for figure in ("allocated", "reserved"):
         was, is_ = getattr(before, figure), getattr(now, figure)
@@ -98,7 +100,7 @@ def _difference(nbytes: int) -> str:
 
 
 def _grown(before: Peaks | None, now: Peaks, numbers: dict[Line, int]) -> list[str]:
-    """What holds the memory at the peak; beside a baseline, what has changed."""
+    """Return lines that say what holds the memory at the peak, or, with a baseline, what has changed in it."""
     if before is None:
         by_kind = {kind: (nbytes, 0) for kind, nbytes in now.kinds.items()}
         by_line = {line: (nbytes, 0) for line, nbytes in now.lines.items()}
@@ -114,7 +116,7 @@ def _grown(before: Peaks | None, now: Peaks, numbers: dict[Line, int]) -> list[s
 
 
 def _changes(before: dict[K, int], now: dict[K, int]) -> dict[K, tuple[int, int]]:
-    """Bytes now and before of what differs, what has grown most first."""
+    """Return (bytes now, bytes before) of the keys whose bytes differ, those that have grown most first."""
     keys = [*now, *(key for key in before if key not in now)]
     found = {key: (now.get(key, 0), before.get(key, 0)) for key in keys}
     changed = {key: pair for key, pair in found.items() if pair[0] != pair[1]}

@@ -1,4 +1,4 @@
-"""Which lines of a program hold the memory at its peak."""
+"""Find which lines of a program hold the memory at its peak."""
 
 import linecache
 import os
@@ -10,11 +10,11 @@ from coopsim.snapshot.model import Frame, Snapshot
 from coopsim.snapshot.place import is_own
 from coopsim.snapshot.rewind import rewind
 
-BACKWARD = "a backward pass"  #: where no line of the user's own asked for the memory
+BACKWARD = "a backward pass"  #: title of memory that was requested by no line of the user's code
 
 
 class Line(NamedTuple):
-    """A line of the user's own. `text` is what it says: it stays the same where lines are added above it."""
+    """A line of the user's code, by its `text` and not its number, so that lines may be inserted above it."""
 
     file: str
     function: str
@@ -22,15 +22,19 @@ class Line(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The line as it is shown."""
         return f"{self.file} in {self.function}: {self.text}" if self.file else BACKWARD
 
 
 def at_peak(snapshot: Snapshot) -> tuple[dict[Line, int], dict[Line, int]]:
-    """Bytes by line when most were allocated, as asked for, the most first; and the number of each line."""
+    """Return the requested bytes by line at the peak of allocated memory, the most first, and the number of each line.
+
+    `Line("", "", "")` is memory that no line of the user's code requested. Its number is 0, as is that of a frame
+    without.
+    """
     held = {b.address: (b.requested_bytes, b.frames) for s in rewind(snapshot) for b in s.blocks if b.state != "free"}
     most = now = sum(nbytes for nbytes, _ in held.values())
-    after = 0  # events, at the peak
+    after = 0  # number of events before the peak
     sizes = {address: nbytes for address, (nbytes, _) in held.items()}
     for i, event in enumerate(snapshot.events, 1):
         if event.action == "alloc":

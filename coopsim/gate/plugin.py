@@ -1,4 +1,4 @@
-"""The pytest plugin: a test fails if what it does takes more memory of a card than it may. No GPU is needed.
+"""The pytest plugin: a marked test fails if it takes more memory of a card than allowed. No GPU is needed.
 
     @pytest.mark.gpu_peak("rtx-3060", "11GiB")
     def test_training_step():
@@ -7,8 +7,8 @@
     @pytest.mark.gpu_peak("rtx-3060", script="python train.py --epochs 1")
     def test_train(): ...
 
-The test's function, with its fixtures, runs in a process of its own on the phantom GPU; so does the script, in its
-place. With `--gpu-peaks FILE` peaks must also be those in the file, byte for byte; `--gpu-peaks-update` writes them.
+The test's function, with its fixtures, or the script instead of it, runs in a process of its own on the phantom GPU.
+With `--gpu-peaks FILE`, peaks must also equal those in the file, to the byte; `--gpu-peaks-update` writes them.
 """
 
 import os
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from coopsim.gate import Baseline, Verdict
 
 MARK = "gpu_peak"
-_INSIDE = "COOPSIM_GATE_INSIDE"  #: is set where a marked test is to run as it is
+_INSIDE = "COOPSIM_GATE_INSIDE"  #: variable set in the process in which a marked test's function is to run
 _PYTEST = ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 _STASH: "pytest.StashKey[Baseline | None]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Two options."""
+    """Add the options --gpu-peaks and --gpu-peaks-update."""
     group = parser.getgroup("coopsim", "memory of the GPU, without a GPU")
     group.addoption("--gpu-peaks", metavar="FILE", help=f"peaks of tests marked {MARK} must be those in this file")
     group.addoption("--gpu-peaks-update", action="store_true", help="write them there instead")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the mark."""
+    """Register the mark."""
     config.addinivalue_line(
         "markers",
         f'{MARK}(card, limit=None, script=None): run on the phantom GPU, and take at most "11GiB" of the card',
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
-    """A marked test runs elsewhere; its verdict is what fails here."""
+    """Run a marked test in a process on the phantom GPU, and fail here if its verdict does."""
     mark = pyfuncitem.get_closest_marker(MARK)
     if mark is None or os.environ.get(_INSIDE):
         return None
@@ -89,14 +89,14 @@ def _verdict(item: pytest.Function, card: str, limit: str | None, script: str | 
 
 
 def _baseline(config: pytest.Config) -> "Baseline | None":
-    """Of the session, read when it is first wanted."""
+    """Return the session's baseline, read at first use; None without --gpu-peaks."""
     from coopsim.gate import Baseline
     from coopsim.types import CoopsimError
 
     path = config.getoption("--gpu-peaks")
     if path is None:
         if config.getoption("--gpu-peaks-update"):
-            raise CoopsimError("--gpu-peaks-update is of --gpu-peaks FILE")
+            raise CoopsimError("--gpu-peaks-update requires --gpu-peaks FILE")
         return None
     if _STASH not in config.stash:
         config.stash[_STASH] = Baseline.read(path)
@@ -111,6 +111,6 @@ def _text(verdict: "Verdict") -> str:
 
 
 def pytest_report_header(config: pytest.Config) -> Any:
-    """Say what peaks are held against."""
+    """Name the baseline in the report's header."""
     path = config.getoption("--gpu-peaks")
     return f"GPU peaks: {path}" if path else None

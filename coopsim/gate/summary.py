@@ -1,4 +1,4 @@
-"""The verdict as text, and as Markdown where a CI shows it ($GITHUB_STEP_SUMMARY)."""
+"""Write a verdict as text, and as Markdown for the summary of a CI job ($GITHUB_STEP_SUMMARY)."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
 def text_of(verdict: Verdict) -> str:
-    """For a terminal: the verdict first."""
+    """Return the verdict as text for a terminal, whether it passes first."""
     peaks = verdict.peaks
     head = f"{'passes' if verdict.passed else 'fails'}: {verdict.name}"
     if peaks:
@@ -21,7 +21,7 @@ def text_of(verdict: Verdict) -> str:
 
 
 def markdown(verdict: Verdict) -> str:
-    """A section for a CI's page."""
+    """Return the verdict as a section of Markdown."""
     peaks, before = verdict.peaks, verdict.before
     lines = [f"### {'✅' if verdict.passed else '❌'} `{verdict.name}`", ""]
     if peaks:
@@ -38,7 +38,7 @@ def markdown(verdict: Verdict) -> str:
 
 
 def append(verdict: Verdict, environment: Mapping[str, str] = os.environ) -> None:
-    """Add the section to the page of the CI's step, if there is one."""
+    """Append the section to the file that $GITHUB_STEP_SUMMARY names, if it is set."""
     path = environment.get(VARIABLE)
     if path:
         with open(path, "a", encoding="utf-8") as file:

@@ -1,13 +1,14 @@
-"""Gradients that meet are added up in place, as they are when nobody watches.
+"""Accumulate gradients in place, as autograd does when no dispatch mode is active.
 
-Where several gradients flow into one value, autograd adds each to the sum so far: in place, if nobody else holds it,
-but never while a dispatch mode is active (torch/csrc/autograd/input_buffer.cpp: can_accumulate_inplace). Where the
-library below autograd cannot be had (interpose/), the recorder is such a mode, and would see, and make the program
-take, memory that it otherwise does not. So the recorder does in place what autograd would have.
+Where several gradients flow into one value, autograd adds each to the sum so far: in place, if nothing else holds the
+sum, but never while a dispatch mode is active (torch/csrc/autograd/input_buffer.cpp: can_accumulate_inplace). Where the
+library below autograd cannot be compiled (interpose/), the recorder is such a mode, and would make the program allocate
+memory that it otherwise does not. So the recorder does in place what autograd would have done in place.
 
 Known limits: a backward formula in C++ whose first operation is `gradient + x` is taken for such a sum (none of
-PyTorch's layers has one), and a node that gives two gradients to one value (x * x) is not. Other places where autograd
-avoids to work in place under a mode are backward formulas of max and median over a dimension, gather and cumprod.
+PyTorch's layers has one), and a node that gives two gradients to one value (x * x) is not. Autograd also avoids working
+in place under a mode in the backward formulas of max and median over a dimension, gather and cumprod; there it still
+does under this recorder.
 """
 
 import sys
@@ -29,15 +30,15 @@ def _storage_references(tensor: torch.Tensor) -> int:
     return storage_use_count(tensor.untyped_storage()._cdata)
 
 
-#: Modules of torch that may call __torch_dispatch__ in an op's stead.
+#: Modules of torch whose frames may stand between an op and __torch_dispatch__.
 _WRAPPERS = ("torch._compile", "torch._dynamo.eval_frame", "torch.utils._python_dispatch")
 
-#: References to a storage that one tensor holds: with or without Python's own, by version.
+#: Use count of a storage that one tensor holds. Whether Python's object of the storage counts depends on the version.
 _ONE_TENSOR = _storage_references(torch.empty(1))
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Do the elements fill their part of the storage, each once? (Not public in torch, under a name that changed.)"""
+    """Return whether the tensor is non-overlapping and dense. torch's own check is private and was renamed."""
     span = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != span:
@@ -47,7 +48,7 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 
 def node() -> int | None:
-    """Names the autograd node that is running on this thread; None outside of backward."""
+    """Return the sequence number of the autograd node that runs on this thread; None outside of a backward pass."""
     if current_graph_task_id() == -1:
         return None
     current = current_autograd_node()
@@ -55,7 +56,7 @@ def node() -> int | None:
 
 
 def _called_from_python() -> bool:
-    """Does a Python frame, such as the backward of a user's function, stand between autograd's engine and the op?"""
+    """Return whether a Python frame, as of a user's Function.backward, is between autograd's engine and the op."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and (
         frame.f_code.co_name == "__torch_dispatch__" or frame.f_globals["__name__"] in _WRAPPERS
@@ -65,9 +66,10 @@ def _called_from_python() -> bool:
 
 
 def adds_up(args: tuple[Any, ...], born_in: int | None) -> bool:
-    """Is this call of aten.add.Tensor autograd's, and would it have been in place?
+    """Return whether a call of aten.add.Tensor is autograd's sum of gradients, which it would have made in place.
 
-    Asked from within __torch_dispatch__, of its arguments. `born_in`: the node that made args[0].
+    To be called from within __torch_dispatch__, with its `args`: the check counts references, of which another caller
+    would hold more. `born_in` is the autograd node that made args[0], None if no node did.
     """
     if current_graph_task_id() == -1 or torch.is_grad_enabled():
         return False

@@ -1,4 +1,4 @@
-"""From a recording to a trace: numbers for storages, roles for all, and a step that can be repeated."""
+"""Make a trace of a recording: number the storages, give each a role, and join the end of the step to its start."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ from coopsim.observe.temporary_table import TemporaryTable
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Phase, Role
 
-#: What stands in for nothing in particular: such storages may take each other's place from step to step.
+#: Roles whose storages are interchangeable from step to step; any other is replaced by one of the same role only.
 _ANY = {Role.INPUT, Role.ACTIVATION, Role.TEMPORARY}
 
 
 @dataclass(frozen=True)
 class Handover:
-    """How the end of the recording joins its start.
+    """How the storages at the end of a recording continue those at its start.
 
-    `pairs`: a storage that appeared and stays, and the one that it replaces. `leaked`: stays, replacing none; the
-    trace frees it at the end. `lost`: was there at the start and is gone, and none takes its place.
+    `pairs` maps a storage that appeared and is still alive to the one that it replaces. `leaked` are alive at the end
+    and replace none; the trace frees them at its end. `lost` were alive at the start, are gone, and are not replaced.
     """
 
     pairs: dict[Storage, Storage]
@@ -31,7 +31,7 @@ class Handover:
 
 
 def handover(start: Iterable[Storage], appeared: Iterable[Storage]) -> Handover:
-    """Pair what stays with what has gone, by role and bytes, in order of appearance."""
+    """Pair storages that appeared and are alive with those of the start that are gone, by role and bytes, in order."""
     gone: dict[tuple[str, int], deque[Storage]] = defaultdict(deque)
     for storage in start:
         if not storage.alive:
@@ -52,11 +52,11 @@ def _place(storage: Storage) -> tuple[str, int]:
 def assemble(
     recording: Recording, history: Sequence[Entry], header: Mapping[str, Any], table: TemporaryTable | None = None
 ) -> Trace:
-    """The trace of a recording. `history` is the allocator's of the same time; it may be empty.
+    """Return the trace of a recording. `history` is the allocator's during the recording; it may be empty.
 
-    What `table` says of an op's temporaries goes before what the history says.
-    Adds to the header how many storages leaked and were lost (see Handover), the counts of ops, how many frees the
-    history has at the same op, and how memory was laid out at the start.
+    Temporaries of an op are those that `table` has for it; for an op without a row there, those in the history.
+    Adds to the header the counts of ops, of leaked and of lost storages (see Handover), how many frees the history
+    places at the same op as the recording, and the memory layout at the start.
     """
     temporaries, asked = high_water(list(history)), request_order.by_op(history)
     ops = [event for event in recording.events if isinstance(event, Op)]
@@ -117,7 +117,7 @@ def assemble(
 
 
 def _name_the_rest(recording: Recording, ops: list[Op]) -> None:
-    """Roles for storages that nothing in the program names."""
+    """Give a role to the storages that no object of the program identifies."""
     for storage in recording.start:
         storage.role = storage.role or Role.INPUT
     for op in ops:

@@ -1,4 +1,4 @@
-"""A table of measured costs, as a file: a trace that was recorded on a GPU, or CSV."""
+"""Read a table of measured costs: a trace that was recorded on a GPU, or CSV."""
 
 import csv
 from collections import defaultdict
@@ -9,14 +9,15 @@ from coopsim.observe.errors import CaptureError
 
 _COLUMNS = ("op", "flops", "bytes_moved", "cost_ns")
 
-#: Rows of one op: flops, bytes_moved, cost_ns.
+#: Rows of one op: (FLOPs, bytes moved, cost in ns).
 Rows = list[tuple[int, int, int]]
 
 
 def read(path: Path) -> dict[str, Rows]:
-    """The table: a trace (one that was recorded on a GPU), or CSV with the columns op, flops, bytes_moved, cost_ns.
+    """Read measured costs per op name: of a trace, or of CSV with the columns op, flops, bytes_moved, cost_ns.
 
-    Raises CaptureError if it is neither, TraceError if it is a damaged trace.
+    A path that ends in .csv is read as CSV, any other as a trace, whose costs are measured if it was
+    recorded on a GPU. Raises CaptureError for a missing file and and for bad or empty CSV, TraceError for a bad trace.
     """
     found: dict[str, Rows] = defaultdict(list)
     if not path.is_file():

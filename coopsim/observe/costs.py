@@ -1,7 +1,8 @@
-"""What an op costs on a card, without running it: a roofline, max(FLOPs ÷ rate, bytes ÷ bandwidth), with a floor.
+"""Estimate what an op costs on a card without running it, by a roofline: max(FLOPs ÷ rate, bytes ÷ bandwidth).
 
-FLOPs are those of torch.utils.flop_counter (matrix products, convolutions, attention) and, for cuDNN's RNNs, of the
-formula here; everything else is bandwidth. Peak rates are the card's data sheet's; kernels reach a part of them.
+No kernel costs less than a launch. FLOPs are those of torch.utils.flop_counter (matrix products, convolutions,
+attention) and, for cuDNN's RNNs, of the formula here; everything else is bound by bandwidth. Peak rates are those of
+the card's data sheet, times the share of them that kernels reach (efficiency.py).
 """
 
 import logging
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-# It warns at its import that Triton is absent, whose kernels we do not count.
+# flop_counter warns at import if Triton is absent; Triton's kernels are not counted here.
 logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
 
 from torch.utils.flop_counter import flop_registry  # noqa: E402
@@ -17,14 +18,14 @@ from torch.utils.flop_counter import flop_registry  # noqa: E402
 from coopsim.observe.efficiency import EFFICIENCY  # noqa: E402
 from coopsim.phantom.profiles import Profile  # noqa: E402
 
-#: Allocate only: no kernel is launched.
+#: Prefixes of the names of ops that allocate and launch no kernel: they cost nothing.
 NO_KERNEL = ("aten::empty", "aten::new_empty", "aten::_efficientzerotensor")
 
 
 class CostModel:
-    """Costs on one card. `precision` is that of float32 matrix products: "tf32" or "fp32".
+    """Costs of ops on one card, in ns. `precision` is that of float32 matrix products: "tf32" or "fp32".
 
-    A card without TF32 uses FP32 for them; one without a unit for bfloat16 or float16 too.
+    A card without TF32 does them at its FP32 rate, and so does a card without units for bfloat16 or float16 with these.
     """
 
     def __init__(self, card: Profile, precision: str) -> None:
@@ -51,18 +52,21 @@ class CostModel:
 
     @property
     def rates(self) -> tuple[float, float, float, float, float]:
-        """FLOPs per ns of float32, bfloat16, float16, and all other types; bytes per ns."""
+        """FLOPs per ns of float32, bfloat16, float16, and of all other types; then bytes per ns."""
         types = (torch.float32, torch.bfloat16, torch.float16)
         single, brain, half = (1000 * self._tflops[dtype] for dtype in types)
         return single, brain, half, 1000 * self._vector, self._gbs
 
     @property
     def source(self) -> str:
-        """For the trace's header: what the costs are."""
+        """One line for the trace's header: the rates and the assumptions that the costs follow from."""
         return self._roofline
 
     def nanoseconds(self, func: Any, flops: int, nbytes: int, dtype: torch.dtype | None) -> int:
-        """The cost of a call that does `flops` on operands of `dtype` and moves `nbytes`, in whole ns."""
+        """Return the cost, in whole ns, of a call that does `flops` FLOPs on operands of `dtype` and moves `nbytes`.
+
+        `dtype` None means that no operand is floating-point. An op that launches no kernel costs 0.
+        """
         if func._schema.name.startswith(NO_KERNEL):
             return 0
         rate = self._tflops.get(dtype, self._vector) if dtype is not None else self._vector
@@ -70,7 +74,7 @@ class CostModel:
         return max(round(flops / (rate * 1000)), self.moving(nbytes))
 
     def moving(self, nbytes: int) -> int:
-        """The cost of a kernel that moves `nbytes` and computes next to nothing, in whole ns."""
+        """Return the cost, in whole ns, of a kernel that moves `nbytes` and computes next to nothing."""
         return max(round(nbytes / self._gbs), EFFICIENCY.launch_ns)
 
 
@@ -78,12 +82,15 @@ _RNN = ("aten::_cudnn_rnn", "aten::_cudnn_rnn_backward")
 
 
 def has_flops(func: Any) -> bool:
-    """Is there a formula for an op?"""
+    """Return whether there is a formula for the FLOPs of an op."""
     return func._schema.name in _RNN or func.overloadpacket in flop_registry
 
 
 def flops(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], named: dict[str, Any], out: Any) -> int:
-    """Floating-point operations of a call, a multiply-add being two; 0 where there is no formula."""
+    """Return the FLOPs of a call, a multiply-add counting as two; 0 for an op without a formula.
+
+    `named` are the arguments by name (effects.arguments), `out` is what the call returned.
+    """
     if func._schema.name in _RNN:
         return _rnn(named) * (2 if func._schema.name.endswith("_backward") else 1)
     formula = flop_registry.get(func.overloadpacket)
@@ -93,13 +100,13 @@ def flops(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], named: dict[
 
 
 def _rnn(named: dict[str, Any]) -> int:
-    """Every element of the input meets every weight matrix once; cuDNN's weights are matrices and bias vectors."""
+    """Count one product of every token with every weight matrix; cuDNN's weights are matrices and bias vectors."""
     tokens = named["input"].numel() // named["input"].size(-1)
     return sum(2 * tokens * weight.numel() for weight in named["weight"] if weight.dim() > 1)
 
 
 def operand_dtype(value: Any) -> torch.dtype | None:
-    """The type of the first floating-point tensor among the arguments."""
+    """Return the dtype of the first floating-point tensor in a value, lists and tuples included; None without one."""
     if isinstance(value, torch.Tensor):
         return value.dtype if value.is_floating_point() else None
     if isinstance(value, list | tuple):

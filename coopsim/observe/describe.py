@@ -1,4 +1,4 @@
-"""What the library has to know of an op (interpose/schemas.h): asked once of each, from what effects and costs say."""
+"""Describe an op to the C++ library (interpose/schemas.h), which asks once per op."""
 
 from typing import Any
 
@@ -9,13 +9,16 @@ from coopsim.observe.interpose.library import Description
 
 FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS = (1 << i for i in range(6))
 
-#: Collectives: NCCL's own work, whose time the stand-in NCCL knows.
+#: Namespaces of collectives. NCCL does the work, and the stand-in NCCL knows how long it takes.
 COLLECTIVES = ("c10d::", "_c10d_functional::")
 _COPIES = ("aten::_to_copy", "aten::copy_")
 
 
 def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
-    """Write it down. for_python: names of ops that Python watches, beside those that look at the device's data."""
+    """Fill in `found`, the description of op `func`.
+
+    Ops named in `for_python`, and those whose result depends on the device's data, are watched by Python.
+    """
     name = func._schema.name
     looks = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
     selects = func is torch.ops.aten.index.Tensor

@@ -1,6 +1,7 @@
-"""Where the program runs: on the phantom GPU, on a real one, or nowhere, with fake tensors.
+"""The device that a recorded program runs on: the phantom GPU, a real one, or none, with fake tensors.
 
-The recorder and what goes with it ask these objects and never torch.cuda, which the last of the three lacks.
+The recorder asks these objects and never torch.cuda, which does not work without a device. The third kind, for fake
+tensors, is in capture/.
 """
 
 from typing import Any, Protocol
@@ -16,38 +17,38 @@ from coopsim.phantom.profiles import Profile
 
 
 class Device(Protocol):
-    """What is asked of a place to run."""
+    """What the recorder needs of a device."""
 
     history: History
-    has_a_mode: bool  #: is a dispatch mode of its own active?
+    has_a_mode: bool  #: whether a dispatch mode of the device's own is active while the program runs
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the trace's header says of it."""
+        """The entries of the trace's header that describe the device."""
 
     def stream(self) -> int:
-        """A handle of the current stream; 0 is the default one."""
+        """Return a handle of the current stream; 0 is the default stream."""
 
     def clear(self, tensor: torch.Tensor) -> None:
-        """An op has made this tensor, and not by copying bytes."""
+        """Note that an op has made this tensor, other than by copying bytes; a phantom device zeroes it."""
 
     def value(self, func: Any, args: tuple[Any, ...]) -> Any:
-        """What an op gives that hands a value to the host; None: ask the op."""
+        """Return the result of an op that hands a value to the host; None if the op itself must be called."""
 
     def collective(self) -> Collective | None:
-        """What NCCL was given to do by the op that has just run."""
+        """Return the collective that the last op gave to NCCL; None if it gave none, or if that is not known."""
 
     def steady(self) -> None:
-        """Between warm-up and recording: forget the cache and the peaks."""
+        """Empty the allocator's cache and reset its peaks, between warm-up and recording."""
 
     def layout(self) -> list[dict[str, Any]]:
-        """How memory lies (layout.py)."""
+        """Return the allocator's segments, as layout.snapshot does."""
 
     def requested_bytes(self) -> int:
-        """What is asked of the allocator and not given back."""
+        """Return the bytes that were requested of the allocator and not yet freed."""
 
     def peaks(self) -> dict[str, int]:
-        """Since `steady`, for the header."""
+        """Return the allocator's peaks since `steady`, in bytes, by their names in the trace's header."""
 
 
 class RealDevice:
@@ -60,7 +61,7 @@ class RealDevice:
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the trace's header says of it."""
+        """The entries of the trace's header that describe the device."""
         facts = torch.cuda.get_device_properties(0)
         return {
             "device": facts.name,
@@ -71,34 +72,34 @@ class RealDevice:
         }
 
     def stream(self) -> int:
-        """A handle of the current stream; 0 is the default one."""
+        """Return a handle of the current stream; 0 is the default stream."""
         return raw_stream(torch.cuda.current_device())
 
     def clear(self, _: torch.Tensor) -> None:
-        """The data are what a kernel made."""
+        """Do nothing: kernels have written the data."""
 
     def value(self, _func: Any, _args: tuple[Any, ...]) -> Any:
-        """Values are what they are."""
+        """Return None: the op itself is called."""
 
     def collective(self) -> Collective | None:
-        """Nobody knows: jobs of several ranks are recorded on the phantom GPU."""
+        """Return None: jobs of several ranks are recorded on the phantom GPU only."""
         return None
 
     def steady(self) -> None:
-        """Between warm-up and recording: forget the cache and the peaks."""
-        torch.cuda.empty_cache()  # what the warm-up left unused is no need of the recorded steps
+        """Empty the allocator's cache and reset its peaks, between warm-up and recording."""
+        torch.cuda.empty_cache()  # the recorded steps do not need what the warm-up left cached
         torch.cuda.reset_peak_memory_stats()
 
     def layout(self) -> list[dict[str, Any]]:
-        """How memory lies (layout.py)."""
+        """Return the allocator's segments (layout.py)."""
         return layout.snapshot()
 
     def requested_bytes(self) -> int:
-        """What is asked of the allocator and not given back."""
+        """Return the bytes that were requested of the allocator and not yet freed."""
         return int(torch.cuda.memory_stats()["requested_bytes.all.current"])
 
     def peaks(self) -> dict[str, int]:
-        """Since `steady`, for the header."""
+        """Return the peaks since `steady` of requested, allocated and reserved bytes, for the header."""
         stats = torch.cuda.memory_stats()
         return {
             f"peak_{what}_bytes": stats[f"{what}_bytes.all.peak"] for what in ("requested", "allocated", "reserved")
@@ -106,22 +107,22 @@ class RealDevice:
 
 
 class PhantomDevice(RealDevice):
-    """The phantom GPU, as some card."""
+    """The phantom GPU, which imitates a given card."""
 
     def __init__(self, card: Profile) -> None:
         super().__init__()
         self._card, self._control = card, Control()
-        torch.distributions.Distribution.set_default_validate_args(False)  # there are no values to be valid
+        torch.distributions.Distribution.set_default_validate_args(False)  # kernels do nothing: values are meaningless
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the trace's header says of it."""
+        """The entries of the trace's header that describe the device."""
         return {"device": f"phantom {self._card.title}", "card": self._card.name}
 
     def clear(self, tensor: torch.Tensor) -> None:
-        """A kernel has not run: let its result read as zeros, whatever a copy left at its address before."""
+        """Zero the tensor's storage: no kernel has written to it, and an earlier copy may have left data there."""
         self._control.clear(*memory(tensor))
 
     def collective(self) -> Collective | None:
-        """What NCCL was given to do by the op that has just run."""
+        """Return the collective that the op that has just run gave to NCCL; None if it gave none."""
         return self._control.collective()

@@ -1,7 +1,7 @@
-"""What an op does besides making its outputs: which storages it mutates, and whether it draws random numbers.
+"""Tell what an op does besides making its outputs: which arguments it mutates, and whether it draws random numbers.
 
-The op's schema says it, with exceptions that the tables here hold. Source: native_functions.yaml of PyTorch 2.14, the
-kernels' code, and torch/csrc/distributed/c10d/Ops.cpp.
+Both follow from the op's schema, except for the ops in the tables here. Source: native_functions.yaml of PyTorch 2.14,
+the kernels' code, and torch/csrc/distributed/c10d/Ops.cpp.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,11 @@ import torch
 
 from coopsim.observe.torch_private import is_traceable_wrapper_subclass
 
-#: Declared as mutating, but the data stay as they are.
+#: Ops that are declared as mutating, but do not change data.
 _HARMLESS = {"aten::record_stream"}
 
-#: Not declared, but done: op → (argument that is mutated, ...). Running statistics only when training, see below.
+#: Mutations that the schema does not declare: op → names of the arguments. An op with a training flag does them only in
+#: training (see `mutated`).
 _UNDECLARED = {
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
     "aten::miopen_batch_norm": ("running_mean", "running_var"),
@@ -49,7 +50,7 @@ _UNDECLARED = {
 WHEN_TRAINING = ("training", "train")
 SCALE = "grad_scale"
 
-#: Arguments that switch randomness off when they are 0 or False.
+#: Ops whose randomness depends on arguments: op → arguments any of which switches it off by being 0 or False.
 _RANDOM_IF = {
     "aten::native_dropout": ("p", "train"),
     "aten::_fused_dropout": (),
@@ -59,7 +60,7 @@ _RANDOM_IF = {
 
 
 def arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name, defaults included."""
+    """Return the arguments of a call by name, defaults included."""
     found = {}
     for i, a in enumerate(func._schema.arguments):
         if a.name in kwargs:
@@ -72,7 +73,11 @@ def arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
 
 
 class Rule(NamedTuple):
-    """The names of the arguments whose data an op changes: in every call, where SCALE is given, in training."""
+    """The names of the arguments whose data an op changes.
+
+    `always`: in every call; `if_given`: in calls in which argument SCALE is not None; `if_training`: in calls in which
+    the arguments of WHEN_TRAINING that the op has are true.
+    """
 
     always: frozenset[str] = frozenset()
     if_given: frozenset[str] = frozenset()
@@ -81,7 +86,7 @@ class Rule(NamedTuple):
 
 @cache
 def rule(func: Any) -> Rule:
-    """What an op changes."""
+    """Return which arguments' data an op changes, and when."""
     name = func._schema.name
     if name in _HARMLESS or torch.Tag.inplace_view in func.tags:
         return Rule()
@@ -93,7 +98,7 @@ def rule(func: Any) -> Rule:
 
 
 def mutated(func: Any, named: dict[str, Any]) -> set[str]:
-    """The names of the arguments whose data the call changes."""
+    """Return the names of the arguments whose data this call changes; `named` are its arguments (see `arguments`)."""
     always, if_given, if_training = rule(func)
     found = set(always)
     if if_given and named.get(SCALE) is not None:
@@ -104,7 +109,7 @@ def mutated(func: Any, named: dict[str, Any]) -> set[str]:
 
 
 def is_random(func: Any, named: dict[str, Any]) -> bool:
-    """Does the call draw from the generator?"""
+    """Return whether this call draws random numbers from a generator; `named` are its arguments (see `arguments`)."""
     name: str = func._schema.name
     if torch.Tag.nondeterministic_seeded not in func.tags or name.endswith("_backward"):
         return False
@@ -114,13 +119,13 @@ def is_random(func: Any, named: dict[str, Any]) -> bool:
     return all(named.get(flag, True) not in (0, 0.0, False) for flag in _RANDOM_IF.get(name, ()))
 
 
-#: The kind of device whose tensors are looked at.
+#: The type of the device ("cuda") whose tensors `tensors` yields.
 _watched = "cuda"
 
 
 @contextmanager
 def on(kind: str) -> Iterator[None]:
-    """Inside, tensors on devices of this kind are looked at, and not those of a GPU."""
+    """Within the context, let `tensors` yield tensors on devices of type `kind` ("cpu"), and not those of a GPU."""
     global _watched
     before, _watched = _watched, kind
     try:
@@ -130,8 +135,9 @@ def on(kind: str) -> Iterator[None]:
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The device's tensors in an argument or a result, in order: itself, or those in lists, tuples, DTensors,
-    sparse tensors.
+    """Yield the device's tensors in an argument or a result, in order.
+
+    These are the value itself, or tensors within lists, tuples, wrapper subclasses (DTensors) and sparse tensors.
     """
     if is_traceable_wrapper_subclass(value):
         for name in value.__tensor_flatten__()[0]:
@@ -145,7 +151,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """A tensor that has memory of its own, or those that a sparse one is of: it has no strides and no storage."""
+    """Return the strided tensors that a tensor consists of: itself, or the indices and values of a sparse tensor."""
     if tensor.layout is torch.strided:
         return (tensor,)
     if tensor.layout is torch.sparse_coo:

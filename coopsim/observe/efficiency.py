@@ -1,11 +1,15 @@
-"""What kernels reach of a card's peaks, as the roofline assumes it. Apart from costs.py, which imports torch."""
+"""The share of a card's peak rates that kernels reach, as the roofline assumes. Apart from costs.py: no torch here."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Efficiency:
-    """The part of its peak that a kernel reaches, and the least time that a launch takes."""
+    """The share (0 to 1) of a peak rate that kernels reach, by kind of unit, and the least time of a kernel.
+
+    tensor: of tensor cores' FLOP/s. vector: of the plain FP32 FLOP/s. bandwidth: of the memory's bytes per second.
+    launch_ns: the least cost of a kernel, in ns. source: where the figures are from, for trace headers.
+    """
 
     tensor: float
     vector: float

@@ -1,4 +1,4 @@
-"""How a capture can fail."""
+"""Errors of recording a step."""
 
 from coopsim.types import CoopsimError
 

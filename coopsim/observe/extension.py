@@ -1,4 +1,4 @@
-"""Compile C++ of ours for the installed torch, once, into the user's cache folder."""
+"""Compile coopsim's C++ extensions for the installed torch, once, into the user's cache folder."""
 
 import hashlib
 import os
@@ -18,14 +18,15 @@ _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w"]
 
 
 class NoExtensionError(Exception):
-    """It cannot be had here; the message says why, in one line."""
+    """The extension cannot be compiled on this machine; the message says why, in one line."""
 
 
 @dataclass(frozen=True)
 class Extension:
-    """A shared library of one package. sources: files in it, the last of which is compiled and includes the others.
+    """A shared library compiled from C++ files of one package.
 
-    libraries: flags of the linker. headers: makes more files to be included, by name, from torch's folder of headers.
+    package: the Python package with the files. sources: their names; the last one is compiled and includes the others.
+    libraries: flags of the linker. headers: returns generated headers, text by file name, given torch's include folder.
     """
 
     name: str
@@ -35,7 +36,10 @@ class Extension:
     headers: Callable[[Path], dict[str, str]] = lambda _: {}
 
     def file(self) -> Path:
-        """The compiled library. NoExtensionError if there is no C++ compiler, or if this torch's headers are others."""
+        """Return the path of the compiled library, compiling it if the cache lacks it.
+
+        Raises NoExtensionError if there is no C++ compiler, or if the code does not compile with this torch's headers.
+        """
         cxx = compiler()
         torch_folder = Path(torch.__file__).parent
         made = cache_folder() / f"{self.name}-{self._key(cxx)}" / f"libcoopsim-{self.name}.so"
@@ -58,11 +62,11 @@ class Extension:
         return made
 
     def source(self, name: str) -> str:
-        """The text of a file of the package."""
+        """Return the text of a file of the package."""
         return resources.files(self.package).joinpath(name).read_text(encoding="utf-8")
 
     def _key(self, cxx: str) -> str:
-        """Names everything that the result depends on."""
+        """Return a hash of what the library depends on: sources, this module, the compiler's and torch's version."""
         asked = subprocess.run([cxx, "--version"], check=False, capture_output=True, text=True, env=_plain())  # noqa: S603
         h = hashlib.blake2b(digest_size=8)
         how = Path(__file__).read_text(encoding="utf-8")
@@ -74,7 +78,7 @@ class Extension:
 
 
 def compiler() -> str:
-    """The C++ compiler: $CXX, or c++, g++, clang++. NoExtensionError if there is none."""
+    """Return the C++ compiler: $CXX, or the first of c++, g++, clang++. Raises NoExtensionError if there is none."""
     found = compilers.find("CXX")
     if found is None:
         raise NoExtensionError(compilers.missing("CXX"))
@@ -82,5 +86,5 @@ def compiler() -> str:
 
 
 def _plain() -> dict[str, str]:
-    """The environment without what the phantom GPU loads into every program."""
+    """Return the environment without the variables by which the phantom GPU is loaded into every program."""
     return {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}

@@ -1,4 +1,4 @@
-"""CUDA graphs that a program replays, of whose kernels no dispatcher sees anything."""
+"""Notice replays of CUDA graphs, whose kernels no dispatcher sees."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import torch
 
 
-def before_replay(told: Callable[[], None]) -> None:
-    """From now on `told` is called before each."""
+def before_replay(call: Callable[[], None]) -> None:
+    """Invoke `call` before every replay of a CUDA graph, from now on."""
     original = torch.cuda.CUDAGraph.replay
 
     def replay(graph: Any) -> None:
-        told()
+        call()
         original(graph)
 
     torch.cuda.CUDAGraph.replay = replay  # type: ignore[method-assign, assignment]

@@ -1,8 +1,8 @@
-"""What no dispatcher sees of Inductor's code: its buffers and its kernels.
+"""Record what the dispatcher does not see of Inductor's code: its buffers and its Triton kernels.
 
-Its wrappers allocate by a function of C++, and launch kernels by CachingAutotuner.run. Both are replaced. A buffer is
-created by the first op that writes to it; a kernel becomes an op by its name, which reads and writes its pointers.
-Matrix products and the like are calls of aten ops with `out=`, which the dispatcher sees.
+Inductor's wrappers allocate by a C++ function, and launch kernels by CachingAutotuner.run. Both are replaced. A buffer
+counts as created by the first op that writes to it; a kernel is recorded as an op of its name that reads and writes its
+pointer arguments. Matrix products and the like are calls of aten ops with `out=`, which the dispatcher sees.
 """
 
 import sys
@@ -20,7 +20,10 @@ _ALLOCATE = "torch._C._dynamo.guards._empty_strided_cuda"
 
 
 def watch_buffers(recorder: Recorder) -> None:
-    """To be called before Inductor's first wrapper is loaded, which binds the function."""
+    """Record the buffers that Inductor's wrappers allocate.
+
+    To be called before Inductor's first wrapper is loaded, which binds the function that is replaced here.
+    """
     if not torch_private.has(_ALLOCATE):
         return  # a PyTorch without CUDA
     allocate = torch_private.get(_ALLOCATE)
@@ -34,7 +37,7 @@ def watch_buffers(recorder: Recorder) -> None:
 
 
 def watch_kernels(recorder: Recorder) -> None:
-    """To be called once Inductor's launcher of kernels has been imported."""
+    """Record the kernels that Inductor's code launches. To be called once Inductor's launcher has been imported."""
     launch = torch_private.get(_LAUNCH)
 
     def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
@@ -53,7 +56,10 @@ def watch_kernels(recorder: Recorder) -> None:
 
 
 def watch_kernels_if_any(recorder: Recorder) -> None:
-    """Of a program that has run: if Inductor has compiled it. CaptureError if what is recorded replays CUDA graphs."""
+    """Record Inductor's kernels if the program, which has run once, was compiled by Inductor; else do nothing.
+
+    From then on, a replay of a CUDA graph while recording raises CaptureError.
+    """
     if "torch._inductor.runtime.triton_heuristics" not in sys.modules:
         return
     watch_kernels(recorder)

@@ -1,7 +1,7 @@
-"""How memory was laid out when the recording started: which segments there were, and what lay where in them.
+"""Describe the memory layout at the start of a recording: the allocator's segments, and what their blocks hold.
 
-A step's requests, given to the same allocator from the same layout, get the same addresses; from another they need not.
-Only PyTorch's plain segments on the default stream are described: no expandable ones, no private pools.
+The same requests get the same addresses from the same allocator only if they start from the same layout. Only PyTorch's
+plain segments on the default stream are described: no expandable segments, no private pools.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,15 +10,15 @@ from typing import Any, TypeAlias
 from coopsim.observe.storages import Storage
 from coopsim.observe.torch_private import memory_snapshot
 
-#: What a block holds that holds no storage: nothing, or memory of a library's (cuBLAS keeps workspaces for good).
+#: Contents of blocks without a storage: unused, or memory that a library holds (cuBLAS keeps its workspaces for good).
 UNUSED, FOREIGN = -1, -2
 
-#: Segments, oldest first: bytes of the segment and of its blocks in order, and the storage that each block holds.
+#: Segments, oldest first: (bytes of the segment, its blocks by address: (bytes, number of the storage that it holds)).
 Layout: TypeAlias = list[tuple[int, list[tuple[int, int]]]]
 
 
 def snapshot() -> list[dict[str, Any]]:
-    """The allocator's segments in order of address, which is that of their age where none was given back between."""
+    """Return the segments of torch.cuda.memory._snapshot, by address: oldest first, unless one was released."""
     found = memory_snapshot()["segments"]
     return sorted(found, key=lambda segment: int(segment["address"]))
 
@@ -26,7 +26,10 @@ def snapshot() -> list[dict[str, Any]]:
 def describe(
     segments: Iterable[Mapping[str, Any]], storages: Iterable[Storage], number: Mapping[Storage, int]
 ) -> Layout | None:
-    """The layout of a snapshot, with storages by number; None if it is not one that this module can describe."""
+    """Return the layout of a snapshot's segments, with storages by `number`.
+
+    None if a segment is expandable, of a private pool, or of a stream that is not the default one.
+    """
     held = {storage.address: number[storage] for storage in storages}
     layout: Layout = []
     for segment in segments:

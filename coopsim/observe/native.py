@@ -1,7 +1,7 @@
-"""The account of storages that the library keeps (interpose/ledger.h), as Python asks it.
+"""The ledger of storages that the library keeps (interpose/ledger.h), as Python reads it.
 
-No object of Python's hangs on a storage: it would be a reference, for whose sake autograd would not add up gradients in
-place. Of what Python has seen, it hears at `catch_up` what has gone.
+A Python object of a storage would be a reference to it, because of which autograd would not accumulate gradients in
+place. So storages have none, and `catch_up` polls the library for those that have been freed.
 """
 
 import ctypes
@@ -18,7 +18,10 @@ _NAME = 512
 
 
 class NativeLedger:
-    """All storages of the device, as `Ledger`. `on_free` is called in `catch_up`, in the order in which they went."""
+    """All storages of the device, with the interface of `Ledger`.
+
+    `on_free` is called from `catch_up`, for each storage that was handed to Python before, in the order of their ends.
+    """
 
     def __init__(self, library: Library) -> None:
         self.on_free: Callable[[Storage], None] = lambda _: None
@@ -27,33 +30,33 @@ class NativeLedger:
         self._entry = Entry()
         self._serials = (ctypes.c_int64 * _AT_ONCE)()
         self._known: dict[int, Storage] = {}
-        self._past: dict[int, Storage] = {}  # gone, but there at the peak
+        self._past: dict[int, Storage] = {}  # freed, but alive at the maximum after an op
         self._newest_at_most = 0
         self._ops: dict[int, str] = {}
         self.modules: list[str] = []  #: names of modules, by number
 
     def of(self, tensor: torch.Tensor) -> Storage | None:
-        """The storage of a tensor, entered at first sight; None if it has no bytes."""
+        """Return the storage of a tensor, entering it at first sight; None if it has no bytes."""
         serial = self._library.of(tensor._cdata, self._entry)
         return self._storage(self._entry) if serial else None
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
-        """The same of PyTorch's storage."""
+        """Return the storage that is an UntypedStorage, as `of` does."""
         return self._storage(self._entry) if self._library.of_storage(untyped._cdata, self._entry) else None
 
     @property
     def newest(self) -> int:
-        """The serial of the storage that appeared last."""
+        """The serial of the storage that appeared last; 0 before the first."""
         return int(self._account.newest)
 
     @property
     def live_bytes(self) -> int:
-        """Bytes of all that is alive."""
+        """Bytes of all storages that are alive."""
         return int(self._account.live)
 
     @property
     def peak_bytes(self) -> int:
-        """The most that there was since it was set."""
+        """The maximum of `live_bytes` since this was set."""
         return int(self._account.peak)
 
     @peak_bytes.setter
@@ -62,26 +65,29 @@ class NativeLedger:
 
     @property
     def newest_at_most(self) -> int:
-        """Of the moment at which the most bytes were alive, after an op: the serial of the newest storage."""
+        """The newest serial at the maximum of live bytes, as sampled after each op."""
         return int(self._account.newest_at_most)
 
     def alive(self) -> list[Storage]:
-        """What is alive now, in order of appearance."""
+        """Return the storages that are alive now, in order of appearance."""
         return list(self._all(self._library.alive))
 
     def at_most(self) -> list[Storage]:
-        """What was alive when bytes were at their most after an op."""
+        """Return the storages that were alive at the maximum of live bytes, as sampled after each op."""
         return list(self._all(self._library.at_most))
 
     def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
-        """Are the values of a tensor's storage known? Then ops on it go by way of Python."""
+        """Set whether a tensor has the values of a real card, as far as these can be computed (script/positions.py).
+
+        Ops on a storage with known values are watched by Python, which may compute their results, too.
+        """
         self._library.values(tensor._cdata, known)
 
     def look_at_peak(self) -> None:
-        """An op has run: the library has looked."""
+        """Do nothing: the library looks at the bytes after each op itself."""
 
     def catch_up(self) -> None:
-        """Hear what has gone."""
+        """Poll the library for storages that have been freed, and call `on_free` for each that Python knows."""
         if self._newest_at_most != self._account.newest_at_most:
             self._newest_at_most = self._account.newest_at_most
             self._past.clear()
@@ -113,7 +119,7 @@ class NativeLedger:
         return found
 
     def op(self, number: int) -> str:
-        """The name of an op."""
+        """Return the name of an op, as str() of the op in Python: "aten.add.Tensor"."""
         if number not in self._ops:
             text = ctypes.create_string_buffer(_NAME)
             self._library.name(number, text, _NAME)
@@ -121,25 +127,28 @@ class NativeLedger:
         return self._ops[number]
 
     def module(self, number: int) -> str:
-        """The name of a module; "" for none."""
+        """Return the name of a module; "" for number -1, no module."""
         return self.modules[number] if number >= 0 else ""
 
     def running(self) -> tuple[str, str]:
-        """The op that began last, and its module."""
+        """Return the names of the op that began last and of its module; "" and "" before the first op."""
         module = ctypes.c_int64()
         op = self._library.running(module)
         return (self.op(op), self.module(module.value)) if op >= 0 else ("", "")
 
 
 class NativeModules:
-    """Tells the library in which module the program is (where.py)."""
+    """Tells the library which module is running, as where.py follows it. `names` is the list that modules number."""
 
     def __init__(self, library: Any, names: list[str]) -> None:
         self._library, self._names = library, names
         self._number = {"": -1}
 
     def enter(self, name: str, sequence: int) -> None:
-        """This thread is in a module from here on, "" for none. sequence: of the next node; -1: another thread's."""
+        """Set the module of this thread, "" for none.
+
+        `sequence` is the sequence number of the next autograd node, or -1 on a thread whose numbers are not followed.
+        """
         number = self._number.get(name)
         if number is None:
             number = self._number[name] = len(self._names)
@@ -147,11 +156,11 @@ class NativeModules:
         self._library.module(number, sequence)
 
     def forget(self) -> None:
-        """The autograd graph is gone."""
+        """Forget which modules made which autograd nodes; to be called when the graph is gone."""
         self._library.forget_modules()
 
     def backward_done(self, *, reset: bool = False) -> bool:
-        """Has an op run in a backward pass since the last reset?"""
+        """Return whether an op has run in a backward pass since the last call with `reset`, which resets it."""
         return bool(self._library.backward_done(reset))
 
 
@@ -159,7 +168,7 @@ _current: list[NativeLedger] = []
 
 
 def ledger() -> NativeLedger:
-    """The one of this process, where the library can be had: a new one, unless somebody watches already."""
+    """Return this process's ledger: a new one, unless a recorder is active already. Requires the library (`load`)."""
     library: Any = load()
     assert library is not None
     if library.forget() or not _current:
@@ -171,7 +180,7 @@ _nbytes = ctypes.c_int64()
 
 
 def memory(tensor: torch.Tensor) -> tuple[int, int]:
-    """The address and the bytes of a tensor's storage, asked without an object of Python's for the storage."""
+    """Return the address and the bytes of a tensor's storage, without making a Python object of the storage."""
     library: Any = load()
     if library is None:
         untyped = tensor.untyped_storage()

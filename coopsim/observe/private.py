@@ -1,7 +1,7 @@
-"""How private names of PyTorch are found: a table of them, and what stands in for one that this PyTorch lacks.
+"""Look up private names of PyTorch: how they are registered, and what stands in for one that this PyTorch lacks.
 
-The table itself is torch_private.py. A name is a dotted path from `torch` on; after a colon, a word in the code of
-a function: a local variable that is read from its frame, or a name that it asks objects for.
+torch_private.py registers them all. A name is a dotted path that begins with `torch`. A part after a colon is a word in
+a function's code: a local variable that is read from its frame, or an attribute that it looks up.
 """
 
 import importlib
@@ -21,8 +21,8 @@ SEEN_IN = ("2.6.0", "2.9.1", "2.12.1", "2.13.0", "2.14.1")
 class Name:
     """A private name of PyTorch.
 
-    without: what does not work where it is missing, as the end of a message. since: the first of SEEN_IN in which it
-    was seen; all later ones have it.
+    without: what does not work where it is missing, as the end of an error message. since: the first of SEEN_IN that
+    has it; all later ones have it too.
     """
 
     path: str
@@ -30,11 +30,11 @@ class Name:
     since: str = SEEN_IN[0]
 
 
-NAMES: dict[str, Name] = {}  #: by path; torch_private.py fills it
+NAMES: dict[str, Name] = {}  #: all registered names, by path; torch_private.py fills it
 
 
 class _Missing:
-    """Stands for a name that this PyTorch lacks: whatever is done with it raises CoopsimError, which says its path."""
+    """Stands for a name that this PyTorch lacks: any use raises CoopsimError with its path and purpose."""
 
     def __init__(self, name: Name) -> None:
         self._name = name
@@ -51,18 +51,21 @@ class _Missing:
 
 
 def known(path: str, without: str, since: str = SEEN_IN[0]) -> None:
-    """Enter a name that is spelled where it is used: a method, an attribute of an instance, or what loads late."""
+    """Register a name without looking it up, as it is spelled where it is used: a method, an attribute of instances."""
     NAMES[path] = Name(path, without, since)
 
 
 def now(path: str, without: str, since: str = SEEN_IN[0]) -> Any:
-    """Enter a name and look it up; a stand-in that raises when it is used, if this PyTorch has none."""
+    """Register a name and return the object; if this PyTorch lacks it, a stand-in that raises CoopsimError on use."""
     known(path, without, since)
     return get(path)
 
 
 def get(path: str) -> Any:
-    """What the name stands for now. Its module is imported if it has not been."""
+    """Return the object that a registered name stands for now, importing its module if necessary.
+
+    If this PyTorch lacks it: a stand-in that raises CoopsimError on use. Raises KeyError if it is not registered.
+    """
     name = NAMES[path]
     try:
         return _find(path)
@@ -71,12 +74,12 @@ def get(path: str) -> Any:
 
 
 def has(path: str) -> bool:
-    """Whether this PyTorch has the name."""
+    """Return whether this PyTorch has a registered name."""
     return not isinstance(get(path), _Missing)
 
 
 def replace(path: str, by: Any) -> None:
-    """Put something in the name's place. CoopsimError if this PyTorch has no such name."""
+    """Replace the object that a registered name stands for. Raises CoopsimError if this PyTorch lacks the name."""
     found = get(path)
     if isinstance(found, _Missing):
         found()
@@ -85,17 +88,20 @@ def replace(path: str, by: Any) -> None:
 
 
 def _find(path: str) -> Any:
-    """The object at a dotted path. AttributeError or ImportError if there is none."""
+    """Return the object at a dotted path. Raises AttributeError or ImportError if there is none.
+
+    An attribute that only instances have, by their class's annotations, is found as None.
+    """
     path, _, word = path.partition(":")
     found: Any = importlib.import_module("torch")
     parts = path.split(".")
     for i in range(1, len(parts)):
         if hasattr(found, parts[i]):
             found = getattr(found, parts[i])
-        elif isinstance(found, ModuleType):  # not loaded, or loaded just now: its package does not show it yet
+        elif isinstance(found, ModuleType):  # a submodule that is not imported, or that its package has not bound yet
             found = importlib.import_module(".".join(parts[: i + 1]))
         elif isinstance(found, type) and parts[i] in _annotated(found):
-            return None  # of every instance
+            return None  # an attribute of instances
         else:
             raise AttributeError(f"{found} has no {parts[i]}")
     if word and word not in _words(found):
@@ -108,7 +114,7 @@ def _annotated(kind: type) -> set[str]:
 
 
 def _words(function: Any) -> set[object]:
-    """What the code of a function names: variables, attributes, texts."""
+    """Return the words in a function's code: names of variables and attributes, and constants."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     code = function.__code__

@@ -1,4 +1,4 @@
-"""Sees every op that PyTorch dispatches, and writes down those that make or change data on the device."""
+"""Record the ops that PyTorch dispatches: those that make or change data on the device."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from coopsim.types import Phase, Role
 
 @dataclass
 class Op:
-    """One op that was dispatched: what it did to which storages."""
+    """One op that was dispatched: the storages that it read, mutated and created, and its cost."""
 
     number: int
     name: str
@@ -33,36 +33,36 @@ class Op:
     flops: int = 0
     bytes_moved: int = 0
     cost_ns: int = 0
-    timed: int = -1  #: its place among the calls that were timed
-    peers: int = 0  #: of a collective: the ranks that it is among
+    timed: int = -1  #: its index among the calls of the timer's pass; -1: not timed
+    peers: int = 0  #: of a collective: how many ranks take part; 0: not a collective
 
 
 @dataclass
 class Free:
-    """The last reference to a storage went."""
+    """The last reference to a storage was dropped."""
 
     storage: Storage
 
 
 @dataclass
 class NextStep:
-    """The next of several consecutive steps begins."""
+    """The boundary between two consecutive steps."""
 
 
 @dataclass
 class Recording:
-    """What happened between the start and the end of the recorded steps."""
+    """What happened between the start and the end of the recorded steps; `dispatched` counts ops, recorded or not."""
 
     start: list[Storage] = field(default_factory=list)  #: alive at the start, in order of appearance
     events: list[Op | Free | NextStep] = field(default_factory=list)
     dispatched: int = 0
-    segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's, at the start
+    segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's segments at the start
 
 
 class Recorder(Interposed):  # type: ignore[no-untyped-call]
-    """Runs over the whole program, so that it knows all storages; writes ops down only while it records.
+    """Watches a whole program, so that it knows all storages, and records ops between `start` and `stop`.
 
-    Views, and whatever else makes no storage and changes none, are not written down.
+    Views, and other ops that neither create nor mutate a storage, are not recorded, except for collectives.
     """
 
     def __init__(self, device: Device, model: costs.CostModel) -> None:
@@ -77,7 +77,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         self._streams: dict[int, int] = {0: 0}
 
     def start(self) -> Recording:
-        """Record from here on."""
+        """Start to record, and return the recording, which grows until `stop`."""
         found = Recording(start=self.ledger.alive(), segments=self.device.layout())
         for storage in found.start:
             storage.pending = False
@@ -88,25 +88,28 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         return found
 
     def stop(self) -> None:
-        """Record no more."""
+        """Stop recording; storages are still followed."""
         self.ledger.catch_up()
         self._recording = None
         self.ledger.on_free = lambda _: None
 
     @property
     def records(self) -> bool:
-        """Is it recording now?"""
+        """Whether it is recording now."""
         return self._recording is not None
 
     def made(self, buffer: torch.Tensor) -> None:
-        """Memory was taken without an op: whatever writes there first creates it."""
+        """Note memory that was allocated without an op; the first op that writes to it counts as its creator."""
         storage = self.ledger.of(buffer)
         if storage is not None:
             storage.pending = True
             self.device.clear(buffer)
 
     def resize(self, untyped: torch.UntypedStorage, resize: Callable[[], Any]) -> Any:
-        """Do what resizes a storage without an op, as FSDP takes a layer's memory away and gives it back."""
+        """Call `resize`, which resizes a storage without an op, and return its result. FSDP1 frees layers in this way.
+
+        While recording, an op `storage.resize_` is recorded if the storage got new memory.
+        """
         newest, to = self.ledger.newest, self._recording
         if to is None:
             out = resize()
@@ -128,7 +131,11 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
     def kernel(
         self, name: str, reads: list[torch.Tensor], writes: list[torch.Tensor], launch: Callable[[], Any]
     ) -> Any:
-        """Write down a kernel that is launched without the dispatcher, while it records."""
+        """Call `launch`, which launches a kernel without the dispatcher, and return its result.
+
+        While recording, an op `name` with these reads and writes is recorded; its cost is that of the bytes that it
+        moves.
+        """
         to = self._recording
         if to is None:
             return launch()
@@ -157,7 +164,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Called by PyTorch in place of every op."""
+        """Call the op, which PyTorch dispatches here, and record it if a recording is under way."""
         kwargs = kwargs or {}
         if self.active and func is accumulation.ADD and accumulation.adds_up(args, self._born_in(args[0])):
             func = accumulation.ADD_IN_PLACE
@@ -233,7 +240,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
     def _operands(
         self, to: Recording, named: dict[str, Any], changed: set[str]
     ) -> tuple[dict[Storage, int], dict[Storage, int]]:
-        """The storages that a call reads, and those that it mutates, with the bytes of them that it looks at."""
+        """Return the storages that a call reads, and those that it mutates, each with the bytes that it accesses."""
         reads: dict[Storage, int] = {}
         mutates: dict[Storage, int] = {}
         for name, value in named.items():
@@ -250,7 +257,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         return reads, mutates
 
     def _appeared(self, to: Recording, storage: Storage) -> None:
-        """An operand that no op has made: it was there from the start, or its storage was resized without an op."""
+        """Record an operand that no op made: it was there at the start, or its storage was resized without an op."""
         if not storage.resized:
             to.start.append(storage)
             return
@@ -262,16 +269,17 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         return "storage.resize_", phase, module, self._stream(), [], []
 
     def _clear(self, result: torch.Tensor, args: tuple[Any, ...]) -> None:
-        """Let a kernel's result read as zeros, whatever a copy left at its address before.
+        """Zero a kernel's result on the phantom GPU, whatever an earlier copy left at its address.
 
-        Else a program that looks at results (GradScaler does) would see garbage. What is copied byte by byte stays.
+        Otherwise a program that reads results, as GradScaler does, would read garbage. Results that may be a plain copy
+        of the first argument, with its dtype and strides, are left as they are: copies are done for real.
         """
         first = [t for t in _first(args) if t.layout is torch.strided]
         if not any(t.dtype is result.dtype and t.stride() == result.stride() for t in first):
             self.device.clear(result)
 
     def _stream(self) -> int:
-        """The current stream, counted in order of appearance; the default stream is 0."""
+        """Return the number of the current stream, in order of appearance; the default stream is 0."""
         return self._number(self.device.stream())
 
     def _number(self, stream: int) -> int:
@@ -279,7 +287,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
 
 
 def _born(written: dict[Storage, int]) -> tuple[list[Storage], list[Storage]]:
-    """Of storages that an op writes to, those that it creates, and those that it changes."""
+    """Split the storages that an op writes to into those that it creates, pending so far, and those that it mutates."""
     born = [storage for storage in written if storage.pending]
     for storage in born:
         storage.pending = False
@@ -287,5 +295,5 @@ def _born(written: dict[Storage, int]) -> tuple[list[Storage], list[Storage]]:
 
 
 def _first(args: tuple[Any, ...]) -> list[torch.Tensor]:
-    """The first argument, if it is a tensor on whatever device."""
+    """Return the first argument if it is a tensor, on whatever device."""
     return [value for value in args[:1] if isinstance(value, torch.Tensor)]

@@ -1,7 +1,7 @@
-"""What each op asked of the allocator, in which order; and whether storages went where the allocator says they went.
+"""List what each op requested of the allocator, in order, and check the recorded frees against the allocator's history.
 
-Two replays of the same bytes in another order within an op need not get the same addresses, so the order is part of
-the trace (its column `requests`; docs/formats.md has the code).
+The same requests in another order within an op may get other addresses, so the order is part of the trace (its column
+`requests`; docs/formats.md has the code).
 """
 
 import bisect
@@ -15,7 +15,7 @@ from coopsim.observe.temporaries import Entry, inside, since
 
 
 def by_op(entries: Iterable[Entry]) -> dict[int, list[tuple[int, int]]]:
-    """By op: (address, bytes) of what it took, and (address, 0) of what it took and gave back, in order."""
+    """Return per op, in order, (address, bytes) of its allocations and (address, 0) of frees of its own allocations."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     taken: dict[int, int | None] = {}
     for entry in entries:
@@ -30,10 +30,10 @@ def by_op(entries: Iterable[Entry]) -> dict[int, list[tuple[int, int]]]:
 
 
 def encode(requests: Sequence[tuple[int, int]], creates: Sequence[Storage]) -> list[int]:
-    """An op's requests for the trace; nothing if it only took what it creates, in that order.
+    """Encode an op's requests (see `by_op`) for the trace; [] if it only allocated what it creates, in that order.
 
-    A number above 0 takes a temporary of so many bytes. Below 0, with n storages in `creates`: -1 to -n take the first
-    to the last of them; -n-1, -n-2, … give back the first, second, … temporary of this list.
+    A number above 0 allocates a temporary of so many bytes. Below 0, with n storages in `creates`: -1 to -n allocate
+    the first to the last of them; -n-1, -n-2, … free the first, second, … temporary of this list.
     """
     last = {address: i for i, (address, size) in enumerate(requests) if size}
     made = {storage.address: k for k, storage in enumerate(creates)}
@@ -55,7 +55,7 @@ def encode(requests: Sequence[tuple[int, int]], creates: Sequence[Storage]) -> l
 
 
 def agreement(recording: Recording, entries: Iterable[Entry]) -> tuple[int, int]:
-    """Of how many frees in the recording: how many are where the allocator's history can have them, and all."""
+    """Return the numbers of frees in the recording: those at a position that the history allows, and all."""
     kept = [event.number for event in recording.events if isinstance(event, Op)]
     frees = _frees(entries)
     born: dict[Storage, int] = dict.fromkeys(recording.start, -1)
@@ -72,16 +72,16 @@ def agreement(recording: Recording, entries: Iterable[Entry]) -> tuple[int, int]
 
 
 def _frees(entries: Iterable[Entry]) -> Mapping[tuple[int, int], tuple[int, int]]:
-    """The first and the last op at which the allocator can have got memory back, by (op that took it, address).
+    """Return the first and the last op at which memory can have been freed, by (op that allocated it, address).
 
-    -1: before the first op. Threads tag their entries each for themselves, but the history has one order, in which ops
-    only go up. So an entry of the thread that ran the last op is at that op. Of another thread it is known only which
-    entries lie around it: autograd's thread runs ops, some of which ask for nothing, and then the program's thread
-    frees what it gave to `backward`.
+    -1 is before the first op. Each thread tags its own entries, but the history has one order, in which ops only
+    increase. So an entry of the thread that ran the latest op is at that op. Of another thread's entry only the entries
+    around it are known: autograd's thread runs ops, some of which request nothing, and then the program's thread frees
+    what it gave to `backward`.
     """
     found: dict[tuple[int, int], tuple[int, int]] = {}
     taken: dict[int, int] = {}
-    behind: list[tuple[int, int]] = []  # keys in `found` whose last op is not known yet
+    behind: list[tuple[int, int]] = []  # keys of `found` whose last op is not known yet
     now = -1
     for entry in entries:
         op = since(entry)

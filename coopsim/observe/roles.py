@@ -1,4 +1,4 @@
-"""What each storage is to the step, found by looking at the objects that Python holds."""
+"""Find the role of each storage (parameter, buffer, gradient, …) by inspecting the objects that Python holds."""
 
 import gc
 from collections.abc import Iterator
@@ -17,9 +17,10 @@ from coopsim.types import Role
 
 @dataclass
 class Objects:
-    """The program's objects at one moment, in the order in which the interpreter lists them.
+    """The program's modules, optimizers and tensors at one moment, in the order in which the interpreter lists them.
 
-    `tensors` are the device's, those within others (DTensors) among them; `whole` are the others and the rest of them.
+    `tensors` are plain tensors of the device, those within wrappers (DTensors) included. `whole` are the same tensors
+    as the program sees them, the wrappers instead of what is within.
     """
 
     modules: list[nn.Module] = field(default_factory=list)
@@ -29,8 +30,9 @@ class Objects:
 
     @classmethod
     def now(cls) -> "Objects":
+        """Collect the objects that Python's garbage collector knows at this moment."""
         found, mode = cls(), active_fake_mode()
-        wanted: dict[int, Any] = {}  # by class, asked once of each: there are hundreds of thousands of objects
+        wanted: dict[int, Any] = {}  # its base by class, looked up once: there are hundreds of thousands of objects
         for one in gc.get_objects():
             kind = type(one)  # not isinstance: proxies may run code when they are asked
             if id(kind) not in wanted:
@@ -39,7 +41,7 @@ class Objects:
             base = wanted[id(kind)]
             if base is torch.Tensor:
                 if issubclass(kind, FakeTensor) and one.fake_mode is not mode:
-                    continue  # torch.compile keeps stand-ins of the tensors that it has compiled for
+                    continue  # torch.compile keeps fake tensors for those that it has compiled for
                 held = list(filter(_has_address, tensors(one)))
                 found.tensors += held
                 found.whole += [one] * bool(held)
@@ -50,15 +52,15 @@ class Objects:
         return found
 
     def parameters(self) -> list[nn.Parameter]:
-        """Every parameter once."""
+        """Return every parameter once."""
         return [t for t in self.whole if isinstance(t, nn.Parameter)]
 
     def leaves(self) -> list[torch.Tensor]:
-        """What gradients are gathered for."""
+        """Return the tensors that gradients are accumulated for."""
         return [t for t in self.whole if t.requires_grad and _is_leaf(t)]
 
     def by_role(self) -> Iterator[tuple[Role, torch.Tensor]]:
-        """Every tensor whose role is known; the first role given to a storage counts."""
+        """Yield (role, tensor) for every tensor whose role is known; of several roles of a storage the first counts."""
         for parameter in self.parameters():
             for tensor in tensors(parameter):
                 yield Role.PARAMETER, tensor
@@ -75,13 +77,13 @@ class Objects:
 
 
 def _has_address(tensor: torch.Tensor) -> bool:
-    """Not what Dynamo keeps of an autograd.Function around a Triton kernel: storages that PyTorch calls invalid."""
+    """Return whether a tensor's storage is valid. Dynamo keeps invalid ones for Triton in autograd.Functions."""
     address, nbytes = memory(tensor)
     return bool(address) or not nbytes or isinstance(tensor, FakeTensor)
 
 
 def _is_leaf(tensor: torch.Tensor) -> bool:
-    """Not FSDP1's parts of a flat parameter that has been written since: what made such a view cannot be asked for."""
+    """Return tensor.is_leaf; False where that raises, as for FSDP1's views of a flat parameter written to."""
     try:
         return tensor.is_leaf
     except RuntimeError:
@@ -89,7 +91,7 @@ def _is_leaf(tensor: torch.Tensor) -> bool:
 
 
 def within(value: Any) -> Iterator[torch.Tensor]:
-    """The device's tensors in whatever an optimizer keeps."""
+    """Yield the device's tensors in an optimizer's state: nested dicts, lists and tuples."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -100,7 +102,7 @@ def within(value: Any) -> Iterator[torch.Tensor]:
 
 
 def assign(objects: Objects, ledger: Ledger | NativeLedger) -> None:
-    """Give a role to every storage that has none yet and is known by now."""
+    """Give a role to every storage that has none yet and whose role `objects` tell."""
     for tensor in objects.tensors:
         ledger.of(tensor)
     for role, tensor in objects.by_role():
@@ -110,7 +112,7 @@ def assign(objects: Objects, ledger: Ledger | NativeLedger) -> None:
 
 
 class GradientHooks:
-    """Marks gradients in the moment when they come to be, for they may be gone by the end of the step."""
+    """Marks the storages of gradients as they are accumulated: by the end of the step they may be gone."""
 
     def __init__(self, leaves: list[torch.Tensor], ledger: Ledger | NativeLedger) -> None:
         self._ledger = ledger
@@ -123,6 +125,6 @@ class GradientHooks:
                 storage.role = Role.GRADIENT
 
     def remove(self) -> None:
-        """Stop marking."""
+        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()

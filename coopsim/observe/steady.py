@@ -1,4 +1,4 @@
-"""The recorded part of a program's run: from one moment between two steps to a later one."""
+"""Record consecutive steps of a program, from one step boundary to a later one."""
 
 import gc
 from typing import Any
@@ -10,7 +10,10 @@ from coopsim.observe.recorder import NextStep, Recorder, Recording
 
 
 class Steady:
-    """Records consecutive steps of a program that has warmed up. The recorder runs already, and goes on running."""
+    """Records consecutive steps of a program that has warmed up, from its creation to `stop`.
+
+    The recorder must be installed already, and remains installed.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         gc.collect()
@@ -20,26 +23,26 @@ class Steady:
         self._hooks = roles.GradientHooks(objects.leaves(), recorder.ledger)
         recorder.where.know(objects.modules)
         self._about: dict[str, Any] = {
-            # of a rank its shards; a layer that is taken apart has no bytes
+            # a rank counts its shards; parameters that FSDP has freed have no bytes and are not counted
             "parameters": sum(t.numel() for p in objects.parameters() for t in tensors(p) if memory(t)[1]),
-            # cuBLAS keeps workspaces for good: memory that the program has, and that no storage holds
+            # memory in use that no storage holds: cuBLAS keeps its workspaces for good
             "workspace_bytes": recorder.device.requested_bytes() - recorder.ledger.live_bytes,
             "optimizer": ", ".join(type(o).__name__ for o in objects.optimizers),
         }
         del objects
         recorder.device.steady()
-        gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
+        gc.disable()  # else storages in reference cycles end whenever Python's collector happens to run
         self._recording = recorder.start()
 
     def next_step(self) -> None:
-        """What follows is another step."""
+        """Mark a step boundary."""
         gc.collect()
         self._recorder.ledger.catch_up()
         self._recording.events.append(NextStep())
         self._recorder.where.next_step()
 
     def stop(self) -> tuple[Recording, dict[str, Any]]:
-        """End it: what was recorded, and what is to be said about it in the trace's header."""
+        """Stop recording; return the recording and entries for the trace's header (parameters, peaks in bytes, …)."""
         gc.collect()
         self._recorder.stop()
         gc.enable()

@@ -1,7 +1,7 @@
-"""Which storages are alive: an exact account of when each appears and when its last reference goes.
+"""Track which storages are alive: exactly when each appears, and when its last reference is dropped.
 
-A finalizer hangs on the Python object of a tensor's storage. PyTorch keeps that one object per storage for as long as
-the storage lives, also while only C++ holds it, so the finalizer fires when the bytes are given back.
+Each Python object of a storage gets a finalizer. PyTorch keeps that one object per storage for as long as the storage
+lives, also while only C++ holds it, so the finalizer runs when the bytes are freed.
 """
 
 import weakref
@@ -15,7 +15,7 @@ from coopsim.types import Role
 
 @dataclass(eq=False)
 class Storage:
-    """One storage: its place in the order of appearance, its bytes, and what it is to the step."""
+    """One storage. `serial` is its number in order of appearance, from 1; `role` is None until it is known."""
 
     serial: int
     nbytes: int
@@ -23,44 +23,44 @@ class Storage:
     role: Role | None = None
     alive: bool = True
     resized: bool = False  #: its StorageImpl held another number of bytes before
-    pending: bool = False  #: nothing has been written to it yet: the op that does creates it
-    node: int | None = None  #: the autograd node that made it, if one did
-    maker: tuple[str, str] | None = None  #: the op that made it, and the op's module, where that is watched
-    kind: str | None = None  #: what it is of to a rank (script/kinds.py), where that is watched
+    pending: bool = False  #: nothing has been written to it yet: the first op that does counts as its creator
+    node: int | None = None  #: sequence number of the autograd node that made it, if one did
+    maker: tuple[str, str] | None = None  #: names of the op that made it and of its module, where watched
+    kind: str | None = None  #: what a rank uses it for (script/kinds.py), where that is watched
 
 
 @dataclass(eq=False)
 class _Slot:
-    """What a StorageImpl holds now. It changes when the StorageImpl is resized."""
+    """What a StorageImpl holds now; another Storage each time that it is resized."""
 
     holds: Storage | None = None
     used: bool = False
 
 
 class Ledger:
-    """All storages of the device. `on_free` is called, on whichever thread frees, when one goes.
+    """All storages of the device. When one is freed, `on_free` is called, on the thread that frees it.
 
-    Storages without bytes are left out until they get some. NativeLedger is the same without objects of Python's.
+    Storages without bytes are left out until they get some. NativeLedger does the same without Python objects.
     """
 
     def __init__(self) -> None:
         self.on_free: Callable[[Storage], None] = lambda _: None
         self.live_bytes = 0
         self.peak_bytes = 0
-        self.most_bytes = self.newest_at_most = 0  #: the most after an op, and the newest storage that there was then
-        self._past: list[Storage] = []  # gone since, of those that were there
-        self._slots: dict[int, _Slot] = {}  # by address of the StorageImpl, which is used again as soon as it is free
+        self.most_bytes = self.newest_at_most = 0  #: the maximum of live bytes after an op, and the newest serial then
+        self._past: list[Storage] = []  # those of that moment that were freed since
+        self._slots: dict[int, _Slot] = {}  # by address of the StorageImpl, which is reused as soon as it is free
         self._count = 0
 
     def of(self, tensor: torch.Tensor) -> Storage | None:
-        """The storage of a tensor, entered at first sight; None if it has no bytes.
+        """Return the storage of a tensor, entering it at first sight; None if it has no bytes.
 
-        One that was resized since it was last seen is freed, and another takes its place.
+        If it was resized since it was last seen, the old Storage counts as freed, and a new one is returned.
         """
         return self.of_storage(tensor.untyped_storage())
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
-        """The same of PyTorch's storage."""
+        """Return the Storage of an UntypedStorage, as `of` does for a tensor's."""
         key, nbytes = untyped._cdata, untyped.nbytes()
         slot = self._slots.get(key)
         if slot is None:
@@ -76,41 +76,41 @@ class Ledger:
         return slot.holds
 
     def held(self, key: int) -> Storage | None:
-        """What the storage of PyTorch's with this `_cdata` holds; None if it is not known, or has no bytes."""
+        """Return the Storage of the UntypedStorage with this `_cdata`; None if it is not known, or has no bytes."""
         slot = self._slots.get(key)
         return slot.holds if slot is not None else None
 
     def knows(self, key: int) -> bool:
-        """Has a storage of PyTorch's with this `_cdata` been seen that is still there?"""
+        """Return whether an UntypedStorage with this `_cdata` has been seen and still exists."""
         return key in self._slots
 
     def released(self, storage: Storage) -> None:
-        """Called when one has gone, after its bytes were taken off; for ledgers that count otherwise."""
+        """Do nothing; a hook for subclasses, called after a storage was freed and its bytes were subtracted."""
 
     @property
     def newest(self) -> int:
-        """The serial of the storage that appeared last."""
+        """The serial of the storage that appeared last; 0 before the first."""
         return self._count
 
     def alive(self) -> list[Storage]:
-        """What is alive now, in order of appearance."""
+        """Return the storages that are alive now, in order of appearance."""
         held = (slot.holds for slot in list(self._slots.values()))
         return sorted((s for s in held if s is not None), key=lambda s: s.serial)
 
     def catch_up(self) -> None:
-        """All that has gone is known at once."""
+        """Do nothing: finalizers report freed storages at once."""
 
     def look_at_peak(self) -> None:
-        """An op has run."""
+        """Update the maximum of live bytes; to be called after each op."""
         if self.live_bytes > self.most_bytes:
             self.most_bytes, self.newest_at_most = self.live_bytes, self.newest
             self._past.clear()
 
     def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
-        """Are the values of a tensor's storage known? Whoever sees every op need not be told."""
+        """Do nothing: a recorder with this ledger sees every op, and need not be told whose values are known."""
 
     def at_most(self) -> list[Storage]:
-        """What was alive when bytes were at their most after an op."""
+        """Return the storages that were alive at the maximum of live bytes, as sampled after each op."""
         return [s for s in (*self.alive(), *self._past) if s.serial <= self.newest_at_most]
 
     def _enter(self, nbytes: int, address: int, *, resized: bool) -> Storage:

@@ -1,7 +1,7 @@
-"""Workspaces: memory that an op takes and gives back inside, which only the allocator sees.
+"""Find temporaries (workspaces): memory that an op allocates and frees before it returns.
 
-The caching allocator's own history is on while a step is recorded, and every entry carries the number of the op that
-was running, or that had run last on that thread. What an op both allocated and freed is a temporary of it.
+While a step is recorded, the caching allocator's own history is on, and each entry is tagged with the number of the op
+that was running, or that had run last, on its thread. What an op both allocated and freed is a temporary of it.
 """
 
 from typing import Any
@@ -11,34 +11,34 @@ import torch
 from coopsim.observe import torch_private
 from coopsim.observe.torch_private import memory_snapshot, record_history, set_memory_metadata
 
-Entry = dict[str, Any]  #: of the allocator's history: action, addr, size, user_metadata
+Entry = dict[str, Any]  #: an entry of the allocator's history: action, addr, size in bytes, user_metadata
 
 _AFTER = "+"
 
 
 class History:
-    """The allocator's history, between `start` and `stop`. Off where this torch cannot tag its entries."""
+    """The allocator's history between `start` and `stop`; nothing is recorded where this torch cannot tag entries."""
 
     def __init__(self, *, available: bool = True) -> None:
         self.available = available and torch_private.has("torch.cuda.memory._set_memory_metadata")
 
     def start(self) -> None:
-        """Begin, and forget what was."""
+        """Start recording, and drop earlier entries."""
         if self.available:
             record_history(enabled="all", context=None, max_entries=2**31)
 
     def enter(self, op: int) -> None:
-        """From here on this op runs on this thread."""
+        """Tag the entries of this thread that follow: op number `op` is running."""
         if self.available:
             set_memory_metadata(str(op))
 
     def leave(self, op: int) -> None:
-        """This op has run, and no other runs yet on this thread."""
+        """Tag the entries of this thread that follow: op number `op` has run, and no other is running."""
         if self.available:
             set_memory_metadata(f"{op}{_AFTER}")
 
     def stop(self) -> list[Entry]:
-        """End it all, and give what happened."""
+        """Stop recording, and return the entries in order; [] where none were recorded."""
         if not self.available:
             return []
         entries: list[Entry] = memory_snapshot()["device_traces"][torch.cuda.current_device()]
@@ -47,19 +47,19 @@ class History:
 
 
 def inside(entry: Entry) -> int | None:
-    """The op in which an entry was made; None: between ops."""
+    """Return the number of the op in which an entry was made; None if it was made between ops."""
     tag: str = entry.get("user_metadata", "")
     return int(tag) if tag.isdecimal() else None
 
 
 def since(entry: Entry) -> int:
-    """The op in which an entry was made, or after which on its thread; -1 if there was none yet."""
+    """Return the number of the op in which, or after which, its thread made an entry; -1 before its first op."""
     tag: str = entry.get("user_metadata", "").removesuffix(_AFTER)
     return int(tag) if tag.isdecimal() else -1
 
 
 def high_water(entries: list[Entry]) -> dict[int, list[int]]:
-    """By op: the bytes of those temporaries that were alive together when they were at their most."""
+    """Return per op the bytes of each temporary that was alive when the op's temporaries were largest in total."""
     pending: dict[int, tuple[int, int | None]] = {}  # allocations not freed yet: where in `entries`, and by which op
     temporary: set[int] = set()  # entries that allocate one
     for i, entry in enumerate(entries):

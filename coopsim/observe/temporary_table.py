@@ -1,4 +1,4 @@
-"""Temporaries by op as a GPU's allocator saw them, for a device that has no kernels to ask for them."""
+"""A table of the temporaries that ops allocate on a real GPU, for devices on which kernels do not run."""
 
 import json
 from collections import defaultdict
@@ -15,17 +15,17 @@ _COLUMNS = ("op", "flops", "bytes_moved", "creates", "gpu", "requests", "count")
 
 @dataclass(frozen=True)
 class Temporaries:
-    """Of an op: bytes of each, and its requests as the trace's column has them (docs/formats.md)."""
+    """The temporaries of one op: the bytes of each, and its requests as in the trace's column (docs/formats.md)."""
 
     nbytes: list[int]
     requests: list[int]
 
 
 class TemporaryTable:
-    """What a file of experiments/gpu (temporaries.json) says of ops; `uses` counts the calls that it knew.
+    """The table in a file of experiments/gpu (temporaries.json). `uses` counts the calls that were found in it.
 
-    An op is known by its name, FLOPs, bytes moved and the bytes of what it creates. Where a file has several rows of
-    one op, the one that stands for most ops counts, the first of equals.
+    The key of an op is its name, FLOPs, bytes moved and the bytes of what it creates. Of several rows with one key, the
+    one that was seen most often is used, the first of equals.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,14 +33,14 @@ class TemporaryTable:
         self._rows = read(path)
 
     def of(self, op: str, flops: int, bytes_moved: int, creates: Iterable[int]) -> Temporaries | None:
-        """What the table says of an op that creates storages of so many bytes; None: it does not know it."""
+        """Return the temporaries of an op that creates storages of these bytes; None if the table has no such op."""
         found = self._rows.get((op, flops, bytes_moved, tuple(creates)))
         self.uses += found is not None
         return found
 
 
 def read(path: Path) -> dict[_Key, Temporaries]:
-    """The table. Raises CaptureError if the file is none."""
+    """Read a table. Raises CaptureError if the file is missing or is no such table."""
     if not path.is_file():
         raise CaptureError(f"{path}: no such file")
     try:

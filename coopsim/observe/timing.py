@@ -1,8 +1,8 @@
-"""What ops cost on a real GPU: the time between two events around each.
+"""Measure what ops cost on a real GPU: the time between two CUDA events around each.
 
-A sleeping kernel goes before each op, so that the host has launched the op and the second event before the first is
-reached: the time is that of the op's own kernels, without launches. Medians over several steps; the time between two
-events with nothing between them is taken off.
+A sleeping kernel runs before each op, so that the host has launched the op and the second event before the GPU reaches
+the first: the time is that of the op's own kernels, without launches. Costs are medians over several passes, minus the
+time between two events with nothing between them.
 """
 
 import statistics
@@ -18,7 +18,7 @@ _EMPTY_PAIRS = 50
 
 
 class Timer:
-    """Times ops as they are dispatched. The samples are of the steps between two calls of `next_pass`."""
+    """Times ops as they are dispatched. A pass is one repetition of the steps, and ends with `next_pass`."""
 
     def __init__(self) -> None:
         self._pass: list[tuple[str, Any, Any]] = []
@@ -27,11 +27,11 @@ class Timer:
 
     @property
     def calls(self) -> int:
-        """How many ops were timed in this pass."""
+        """The number of ops timed in this pass so far."""
         return len(self._pass)
 
     def run(self, name: str, call: Callable[[], Any]) -> Any:
-        """Call an op and take its time."""
+        """Call an op, time it, and return its result."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         sleep_on_device(_CYCLES)
         start.record()
@@ -41,20 +41,23 @@ class Timer:
         return out
 
     def next_pass(self) -> None:
-        """A repetition of the steps is over."""
+        """End a pass: wait for the GPU and read the times."""
         torch.cuda.synchronize()
         self._passes.append([(name, round(1e6 * start.elapsed_time(end))) for name, start, end in self._pass])
         self._pass = []
 
     def medians(self) -> tuple[list[int], int]:
-        """The cost of each call of the first pass, in ns; and how many passes made the same calls, and so count."""
+        """Return the cost of each call of the first pass, in ns, and over how many passes it is the median.
+
+        Passes that made other calls than the first one are left out.
+        """
         names = [name for name, _ in self._passes[0]]
         same = [times for times in self._passes if [name for name, _ in times] == names]
         calls = zip(*([ns for _, ns in times] for times in same), strict=True)
         return [max(round(statistics.median(samples)) - self._empty_ns, 0) for samples in calls], len(same)
 
     def source(self, passes: int) -> str:
-        """For the header."""
+        """Return one line for the trace's header: the GPU, and how the costs were measured."""
         facts = torch.cuda.get_device_properties(0)
         return (
             f"measured on an {facts.name}: CUDA events around each op after a sleep, median of {passes} passes, less "

@@ -1,7 +1,7 @@
 """Every private name of PyTorch that coopsim uses: its path, and what does not work without it.
 
-Names that are bound here are used from here. Those that are only entered are spelled where they are used, as methods
-and attributes are, or are asked of `get` and `replace`, as what loads late or is replaced.
+Names that are bound here are imported from here. Those that are only registered (`known`) are spelled where they are
+used, if they are methods and attributes, or are accessed by `get` and `replace`, if they load late or are replaced.
 """
 
 import re
@@ -15,7 +15,7 @@ from coopsim.observe.private import has as has
 from coopsim.observe.private import known, now
 from coopsim.observe.private import replace as replace
 
-if TYPE_CHECKING:  # types, of which checkers want to know more
+if TYPE_CHECKING:  # type checkers need the real imports of types
     from torch._guards import active_fake_mode as active_fake_mode
     from torch._ops import HigherOrderOperator as HigherOrderOperator
     from torch._ops import OpOverload as OpOverload
@@ -36,7 +36,7 @@ else:
 
 
 def op_overload(name: str, overload: str) -> Any:
-    """The op of that name, as aten::add and Tensor; None if Python has none of it."""
+    """Return the op of a name and an overload ("aten::add", "Tensor"; "" is the default one); None if there is none."""
     namespace, _, packet = name.partition("::")
     try:
         return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
@@ -144,13 +144,13 @@ _ARENA = "in an arena, programs are told statistics of an allocator that is not 
 
 
 def memory_stats(device: int) -> dict[str, Any]:
-    """The allocator's statistics, nested; of whoever has put itself in the place of torch._C._cuda_memoryStats."""
+    """Return the allocator's statistics, nested, by torch._C._cuda_memoryStats or what has replaced it by now."""
     found: dict[str, Any] = torch._C._cuda_memoryStats(device)
     return found
 
 
 def reset_peak_stats(device: int) -> None:
-    """As memory_stats: peaks are those from now on."""
+    """Reset the peaks in `memory_stats`, by torch._C._cuda_resetPeakMemoryStats or what has replaced it by now."""
     torch._C._cuda_resetPeakMemoryStats(device)
 
 
@@ -220,7 +220,7 @@ known("torch.distributed.checkpoint.default_planner._validate_global_plan", "a r
 known("torch.testing._internal.distributed.fake_pg", "other ranks cannot be imagined")
 known("torch.distributed.algorithms._checkpoint.checkpoint_wrapper", "`fit` cannot recompute blocks of plain modules")
 
-#: The C++ class that live's observer stands in for (without it there is no observer, and live is slower): a file below
-#: torch/include, and its pure virtual functions: type, name, parameters. All but `dispatch` and `detach` are handed on.
+#: The C++ class that coopsim's libraries wrap (interpose/delegates.py; without it live has no observer and is slower):
+#: its header below torch/include, and a pattern for its pure virtual functions: result type, name, parameters.
 INTERPRETER_HEADER = "c10/core/impl/PyInterpreter.h"
 INTERPRETER_FUNCTION = re.compile(r"virtual\s+([\w:<>*&\s]+?)\s*\b(\w+)\(([^;{]*?)\)\s*const\s*=\s*0\s*;")

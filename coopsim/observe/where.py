@@ -1,6 +1,6 @@
-"""Where in the program an op runs: its phase of the step, and the module that it belongs to.
+"""Find where in the program an op runs: its phase of the step, and the module that it belongs to.
 
-No annotation is asked for. Backward is what the autograd engine runs, and the seed that it starts with. Optimizer is
+No annotations are needed. Backward is what the autograd engine runs, and the gradient that it starts from. Optimizer is
 Optimizer.step, whatever mutates gradients outside the engine (clipping, zeroing), and what runs after a backward pass
 without gradients, or after Optimizer.step, until a module is called again. Forward is the rest. Forward ops belong to
 the innermost module that is running; backward ops to the module in which their autograd node was made, which the
@@ -27,7 +27,7 @@ from coopsim.types import Phase
 
 
 class _Replaced:
-    """A private function of PyTorch's with another around it, until `remove`; nothing where there is none."""
+    """Wraps a private function of PyTorch's until `remove`; does nothing where this PyTorch lacks it."""
 
     def __init__(self, path: str, around: Callable[..., Any]) -> None:
         self._path = path
@@ -41,23 +41,23 @@ class _Replaced:
 
 
 class Where:
-    """Follows a program through global hooks, between `install` and `remove`."""
+    """Follows a program by global hooks of modules and optimizers, between `install` and `remove`."""
 
     def __init__(self) -> None:
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._stacks = threading.local()
         self._in_optimizer = 0
-        self.backwards = 0  #: backward passes so far
+        self.backwards = 0  #: count of backward passes so far
         self._backward_done = self._stepped = False
         self._in_seed = False
         self._starts: list[int] = []  # sequence numbers at which the module changes, ascending
         self._modules: list[str] = []
         self._thread = threading.get_ident()
         self._handles: list[Any] = []
-        self.native: NativeModules | None = None  #: is told all that is followed
+        self.native: NativeModules | None = None  #: the library's side, which is kept up to date
 
     def install(self) -> None:
-        """Start to follow."""
+        """Install the hooks."""
         self._thread = threading.get_ident()
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter),
@@ -68,24 +68,24 @@ class Where:
         ]
 
     def remove(self) -> None:
-        """Stop following."""
+        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
 
     def forget(self) -> None:
-        """A step is over, and its autograd graph gone: which module made which of its nodes is of no use any more."""
+        """Forget which module made which autograd node; to be called when a step's autograd graph is gone."""
         del self._starts[:], self._modules[:]
         if self.native is not None:
             self.native.forget()
 
     def enter(self) -> None:
-        """A function is called that begins a forward pass, unless one is under way or the backward pass calls it."""
+        """Note a call that begins a forward pass, unless a module is running or the backward pass makes the call."""
         if not self._stack() and current_graph_task_id() == -1:
             self.next_step()
 
     @contextlib.contextmanager
     def in_step(self) -> Iterator[None]:
-        """While an optimizer steps that calls no hooks."""
+        """Within the context, treat ops as the optimizer's; for optimizers that call no hooks."""
         self._in_optimizer += 1
         try:
             yield
@@ -94,13 +94,13 @@ class Where:
             self._stepped = self._in_optimizer == 0
 
     def next_step(self) -> None:
-        """Another step begins, or another forward pass in the same step."""
+        """Note that another step begins, or another forward pass of the same step."""
         self._backward_done = self._stepped = False
         if self.native is not None:
             self.native.backward_done(reset=True)
 
     def phase(self, *, mutates_gradient: bool) -> Phase:
-        """The phase of an op that is being dispatched."""
+        """Return the phase of the op that is being dispatched."""
         if current_graph_task_id() != -1:
             self._backward_done = True
             return Phase.BACKWARD
@@ -111,7 +111,7 @@ class Where:
         return Phase.OPTIMIZER if self._in_optimizer or mutates_gradient or after else Phase.FORWARD
 
     def module(self) -> str:
-        """The module of an op that is being dispatched; "" if it is in none."""
+        """Return the name of the module of the op that is being dispatched; "" if it is in none."""
         stack = self._stack()
         if stack:
             return stack[-1]
@@ -119,7 +119,7 @@ class Where:
         if node is None:
             return ""
         at = bisect.bisect_right(self._starts, node._sequence_nr()) - 1
-        # An AccumulateGrad node has the largest number there is, and is in no module.
+        # An AccumulateGrad node has the largest possible number, and belongs to no module.
         return self._modules[at] if 0 <= at < len(self._starts) - 1 else ""
 
     def _stack(self) -> list[str]:
@@ -129,7 +129,7 @@ class Where:
         return found
 
     def know(self, modules: list[nn.Module]) -> None:
-        """These are all modules there are: each gets its name within its root, if it has none yet."""
+        """Name all modules of the program by their paths within their roots; earlier names are kept."""
         children = {id(child) for module in modules for child in module.children()}
         roots = [module for module in modules if id(module) not in children]
         families = sum(any(True for _ in root.children()) for root in roots)
@@ -142,7 +142,7 @@ class Where:
     def _enter(self, module: nn.Module, _: Any) -> None:
         self.enter()
         stack = self._stack()
-        if module not in self._names:  # made after the start
+        if module not in self._names:  # created since `know`
             for path, child in module.named_modules():
                 own = type(module).__name__
                 self._names.setdefault(child, f"{own}.{path}" if path else own)
@@ -156,7 +156,7 @@ class Where:
         self._mark(stack)
 
     def _mark(self, stack: list[str]) -> None:
-        """From the next autograd node on, we are in another module. Numbers count per thread: only ours is kept."""
+        """Note that another module begins at the next autograd node. Sequence numbers are kept for our thread only."""
         name, sequence = stack[-1] if stack else "", -1
         if threading.get_ident() == self._thread:
             sequence = next_sequence_nr()
@@ -166,7 +166,7 @@ class Where:
             self.native.enter(name, sequence)
 
     def _seed(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Around the function that makes the gradient of the loss, before the engine starts."""
+        """Wrap the function that makes the gradient of the loss before the engine starts: its ops are backward."""
         self.backwards += 1
         self._in_seed = True
         try:

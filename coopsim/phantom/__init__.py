@@ -14,11 +14,10 @@ __all__ = ["NoCudaTorchError", "PhantomError", "Profile", "compiler_caches", "en
 
 
 def environment(card: str | Profile, *, total_bytes: int | None = None, devices: int = 1) -> dict[str, str]:
-    """Variables under which a process sees the phantom GPU as a `card`; merge them over os.environ.
+    """Return the variables under which a process sees the phantom GPU as a `card`, to be merged over os.environ.
 
-    `total_bytes` gives the card less (or more) memory than it has. A process sees `devices` such cards, and is meant
-    to use one of them, as a rank does. Compiles the libraries at first use.
-    Raises PhantomError if they cannot be had here.
+    `total_bytes` is the card's memory, its own by default. A process sees `devices` such cards, and is meant to use one
+    of them, as a rank does. Compiles the libraries at first use. Raises PhantomError if that is not possible here.
     """
     profile = profiles.get(card) if isinstance(card, str) else card
     folder = str(build.libraries())
@@ -26,23 +25,23 @@ def environment(card: str | Profile, *, total_bytes: int | None = None, devices:
         "LD_LIBRARY_PATH": ":".join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(devices))),
         "COOPSIM_PHANTOM_DEVICES": str(devices),
-        "TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT": "0",  # for threads of its own that csrc/exit.c keeps waiting
+        "TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT": "0",  # autograd must not wait for its threads, which csrc/exit.c blocks
     }
     if total_bytes is not None:
         found["COOPSIM_PHANTOM_TOTAL"] = str(total_bytes)
     first = [f"{folder}/{build.EXIT}"]
     if wheel.find().has_real_libraries:
-        # torch's RPATH would find NVIDIA's libraries first; what is loaded already is not looked for again.
+        # torch's RPATH would find NVIDIA's libraries first; libraries that are loaded already are not searched for.
         first = sorted(entry.path for entry in os.scandir(folder) if ".so" in entry.name)
     found["LD_PRELOAD"] = ":".join(filter(None, [*first, os.environ.get("LD_PRELOAD")]))
     return found
 
 
 def without_gpu() -> dict[str, str]:
-    """Variables under which this Python's torch can be imported, and finds no GPU; merge them over os.environ.
+    """Return the variables under which this Python's torch can be imported and finds no GPU, for os.environ.
 
-    None where it can be imported as it is, or is not there at all. A CUDA build without NVIDIA's libraries cannot: it
-    gets the stand-ins and no card. Raises PhantomError if these cannot be had here.
+    {} if it can be imported as it is, or is not installed. A CUDA build without NVIDIA's libraries cannot: it gets the
+    stand-in libraries and no card. Raises PhantomError if these cannot be compiled here.
     """
     try:
         found = wheel.find()
@@ -52,8 +51,8 @@ def without_gpu() -> dict[str, str]:
 
 
 def compiler_caches() -> dict[str, str]:
-    """Variables for caches of our own of what Inductor and Triton compile.
+    """Return variables that give Inductor and Triton cache folders of coopsim's.
 
-    Choices of kernels that were made here, by modelled times, must not be found by runs on a card.
+    Kernels that were chosen here, by modelled times, must not be found by runs on a real card.
     """
     return {f"{name}_CACHE_DIR": str(build.cache_folder() / name.lower()) for name in ("TORCHINDUCTOR", "TRITON")}

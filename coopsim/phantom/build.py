@@ -1,7 +1,7 @@
 """Compile the stand-in libraries for the installed torch, once, into the user's cache folder.
 
-Every library that torch's own libraries need from NVIDIA becomes a library of the same name: the runtime and the
-driver come from csrc/, a few functions of the others answer something, and all the rest are stubs (functions.toml).
+Every NVIDIA library that torch's own libraries need is replaced by one of the same name: the runtime and the driver are
+in csrc/, and so are some functions of the others; all other functions are stubs (functions.toml).
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _RUNTIME = (
     "kernels",
     "modules",
 )
-#: Which sources answer for which library, by the start of its name.
+#: The sources that implement functions of a library, by the start of its name.
 _ANSWERS = {
     "libcublas.so": ("cublas",),
     "libcublasLt.so": ("cublaslt",),
@@ -43,16 +43,16 @@ _ANSWERS = {
     "libnccl.so": ("nccl", "nccl_data", "nccl_peers", "nccl_time"),
 }
 _NVML = "libnvidia-ml.so.1"
-#: What must be loaded before anything else, and its parts.
+#: The library that must be loaded before any other, and its sources.
 EXIT = "libcoopsim-exit.so"
 _PRELOADED = ("exit", "watchdog", "blocks")
-#: What decides what is made of the sources.
+#: The files that decide how the sources are compiled, for the cache key.
 _MAKERS = ("build.py", "wheel.py", "functions.py", "functions.toml")
 _C = ["-std=gnu11", "-O2", "-fPIC", "-fno-builtin", "-w"]
 
 
 def libraries() -> Path:
-    """The folder of stand-in libraries for the installed torch, compiled now if it is not there yet (some seconds).
+    """Return the folder of stand-in libraries for the installed torch, compiling them if necessary (some seconds).
 
     Raises PhantomError if torch, its CUDA build, a C compiler or Linux is missing.
     """
@@ -67,7 +67,7 @@ def libraries() -> Path:
         _Build(torch, cc, scratch).run()
         try:
             scratch.rename(folder)
-        except OSError:  # another process was faster, and its folder is as good
+        except OSError:  # another process has made the same folder meanwhile
             if not folder.is_dir():
                 raise
     finally:
@@ -76,13 +76,13 @@ def libraries() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where coopsim keeps what it has compiled."""
+    """Return the folder in which coopsim keeps compiled files: coopsim in $XDG_CACHE_HOME, or in ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "coopsim"
 
 
 def compiler() -> str:
-    """The C compiler: $CC, or cc, gcc, clang. Raises PhantomError if there is none."""
+    """Return the C compiler: $CC, or the first of cc, gcc, clang. Raises PhantomError if there is none."""
     found = compilers.find("CC")
     if found is None:
         raise PhantomError(f"{compilers.missing('CC')}; install one, as in: apt install gcc")
@@ -96,7 +96,7 @@ def _sources() -> dict[str, str]:
 
 
 def _key(torch: wheel.Wheel, cc: str) -> str:
-    """Names everything that the result depends on."""
+    """Return a hash of what the libraries depend on: sources, torch's and CUDA's version, the compiler's version."""
     version = subprocess.run([cc, "--version"], check=False, capture_output=True, text=True).stdout  # noqa: S603
     h = hashlib.blake2b(digest_size=8)
     for text in (*_sources().values(), *map(_own_source, _MAKERS), torch.version, torch.cuda, version):
@@ -146,7 +146,7 @@ class _Build:
     def _link(
         self, soname: str, symbols: dict[str, str], parts: tuple[str, ...], *, exports: str = "", needs: str = ""
     ) -> None:
-        """One library: the compiled `parts`, and a stub for each wanted symbol that they lack."""
+        """Link one library of the compiled `parts`, and a stub for each wanted symbol that they lack."""
         have = self._defined(parts)
         stubs = self.sources / f"{soname}.stubs.c"
         lacking = [symbol for symbol in symbols if symbol not in have]
@@ -163,7 +163,7 @@ class _Build:
         self._cc(*arguments)
 
     def _defined(self, parts: tuple[str, ...]) -> set[str]:
-        """The functions that compiled parts define."""
+        """Return the functions that compiled parts define."""
         table = "".join(wheel.readelf("--syms", self.objects[part]) for part in parts)
         rows = (line.split() for line in table.splitlines())
         return {r[7] for r in rows if len(r) == 8 and r[3] == "FUNC" and r[4] == "GLOBAL" and r[6] != "UND"}
@@ -176,13 +176,13 @@ class _Build:
 
 
 def _with_known(soname: str, symbols: dict[str, str]) -> dict[str, str]:
-    """What torch wants of a library, and what extensions may want of it: symbol → version, the one of torch's."""
+    """Return the symbols that torch or an extension may need of a library: symbol → version, as torch has them."""
     versions = set(symbols.values()) or {soname}
     return dict.fromkeys(functions.of(soname), max(versions)) | symbols
 
 
 def _version_script(soname: str, symbols: dict[str, str], exports: str) -> str:
-    """The linker's version script: each symbol in the version that torch was linked against."""
+    """Return the linker's version script, with each symbol in the version that torch was linked against."""
     if exports:
         return f"{soname} {{ global: {exports} local: *; }};\n"
     versions: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Where the compilers of this machine are, and what one of them said first."""
+"""Find the C and C++ compilers of this machine, and the first error in their output."""
 
 import os
 import shutil
@@ -8,17 +8,17 @@ _CALLED = {"CC": "C", "CXX": "C++"}
 
 
 def find(variable: str) -> str | None:
-    """The compiler that $CC or $CXX names, or one of the usual names; None if there is none."""
+    """Return the path of the compiler that $CC or $CXX names, or else of one with a usual name; None without one."""
     return next((found for found in map(shutil.which, _names(variable)) if found), None)
 
 
 def missing(variable: str) -> str:
-    """What to say where there is none."""
+    """Return the message for a missing compiler."""
     return f"no {_CALLED[variable]} compiler ({', '.join(_names(variable))})"
 
 
 def first_error(stderr: str) -> str:
-    """The first line that names an error, or the beginning of it all."""
+    """Return the first line with an error, or else the first 200 characters."""
     return next((line for line in stderr.splitlines() if "error" in line), stderr.strip()[:200])
 
 

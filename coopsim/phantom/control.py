@@ -1,4 +1,4 @@
-"""The stand-in runtime from the inside: for a process that runs on the phantom GPU."""
+"""Query and control the stand-in runtime, from within a process that runs on the phantom GPU."""
 
 import ctypes
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from coopsim.phantom.errors import PhantomError
 
 
 class Collective(NamedTuple):
-    """What NCCL was given to do in an op: for how long, messages of how many bytes, among how many ranks, where."""
+    """The work that an op gave to NCCL: its cost in ns, the bytes of its messages, its ranks, and its stream."""
 
     cost_ns: int
     bytes: int
-    ranks: int
-    stream: int  #: handle
+    ranks: int  #: how many take part
+    stream: int  #: the handle of the stream
 
 
 class Control:
-    """Questions and orders to the runtime of this process. Raises PhantomError if it is not the stand-in."""
+    """The interface of the stand-in runtime of this process. Raises PhantomError if the process has a real one."""
 
     def __init__(self) -> None:
         soname = f"libcudart.so.{wheel.find().cuda.partition('.')[0]}"
@@ -50,20 +50,20 @@ class Control:
 
     @property
     def functions(self) -> tuple[Any, Any, Any]:
-        """`op_begins`, `op_ends` and `clear`, for whoever calls them from C."""
+        """The C functions behind `op_begins`, `op_ends` and `clear`, for callers in C."""
         return self.op_begins, self._op_ends, self._clear
 
     def clear(self, address: int, nbytes: int) -> None:
-        """Make device memory read as zeros again."""
+        """Zero `nbytes` of device memory."""
         self._clear(address, nbytes)
 
     def write(self, address: int, source: int, nbytes: int) -> None:
-        """Write the host's bytes at `source` to device memory, if they are no more than a copy may be (phantom.h)."""
+        """Copy `nbytes` of host memory at `source` to device memory; nothing if that is more than phantom.h allows."""
         self._write(address, source, nbytes)
 
     @contextmanager
     def answering(self, nbytes: int, value: int) -> Iterator[None]:
-        """Inside, on this thread, the first read of so many bytes (at most 8) that nobody has written gives `value`."""
+        """Within the context, let this thread's first read of `nbytes` (at most 8) unwritten bytes give `value`."""
         self._answer(nbytes, value)
         try:
             yield
@@ -71,55 +71,55 @@ class Control:
             self._answer(0, 0)
 
     def set_total(self, nbytes: int) -> None:
-        """Give the card this much memory from now on. What is allocated stays."""
+        """Set the card's memory, from now on. What is allocated remains so."""
         self._set_total(nbytes)
 
     def op_ends(self, stream: int, cost_ns: int) -> None:
-        """After `op_begins()`, and the op: its kernels take so long on the stream of that handle."""
+        """Add the time of an op's kernels to a stream, by its handle; to be called after `op_begins()` and the op."""
         self._op_ends(stream, cost_ns)
 
     def collective(self) -> Collective | None:
-        """NCCL's work on this thread since the last `op_begins()`, or since this was asked, if there was any."""
+        """Return NCCL's work on this thread since the last `op_begins()` or call of this; None if there was none."""
         found = [ctypes.c_uint64() for _ in Collective._fields]
         self._collective(*map(ctypes.byref, found))
         return Collective(*(int(one.value) for one in found)) if found[2].value else None
 
     def host_is_busy(self, ns: int) -> None:
-        """The host's clock goes on by so much."""
+        """Advance the host's clock."""
         self._host(ns)
 
     @property
     def now_ns(self) -> int:
-        """The host's clock."""
+        """The time by the host's clock."""
         return int(self._now())
 
     def stream_end_ns(self, stream: int) -> int:
-        """When the stream of that handle will have done all that it was given, by the host's clock."""
+        """Return the time by the host's clock at which the stream with this handle will have finished its work."""
         return int(self._stream_end(stream))
 
     @property
     def used_bytes(self) -> int:
-        """What is taken of the card's memory, the context included."""
+        """The bytes of the card's memory in use, the context included."""
         return int(self._used())
 
     @property
     def peak_bytes(self) -> int:
-        """The most that was ever taken."""
+        """The maximum of `used_bytes` so far."""
         return int(self._peak())
 
     @property
     def managed_bytes(self) -> int:
-        """The most managed memory (cudaMallocManaged) there was. It moves between host and card, and fills neither."""
+        """The peak of managed memory (cudaMallocManaged), which migrates between host and card, and is in neither."""
         return int(self._managed())
 
     @property
     def nccl_bytes(self) -> int:
-        """What NCCL's communicators took of the card for themselves."""
+        """The bytes of the card that NCCL's communicators have allocated."""
         return int(self._nccl())
 
 
 def expect_watchdogs(number: int) -> None:
-    """So many of NCCL's watchdogs are there, or soon will be: they look by the phantom's clock (csrc/watchdog.c)."""
+    """Tell the phantom how many NCCL watchdogs there are, or soon will be; they run by its clock (csrc/watchdog.c)."""
     expect = getattr(ctypes.CDLL(None), "coopsim_watchdogs_expect", None)
     if expect is not None:
         expect(number)

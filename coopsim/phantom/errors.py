@@ -1,11 +1,11 @@
-"""What can be missing for the phantom GPU."""
+"""Errors of the phantom GPU: what it needs is missing."""
 
 from coopsim.types import CoopsimError
 
 
 class PhantomError(CoopsimError):
-    """The phantom GPU cannot be had here; the message says why and what would mend it."""
+    """The phantom GPU does not work here; the message says why, and how to fix it."""
 
 
 class NoCudaTorchError(PhantomError):
-    """There is no torch, or only a build of it without CUDA."""
+    """torch is not installed, or is a build without CUDA."""

@@ -1,4 +1,4 @@
-"""What functions of NVIDIA's libraries give back through their parameters (functions.toml), and stubs made from it."""
+"""Generate stubs of NVIDIA's library functions from what they return through their parameters (functions.toml)."""
 
 import itertools
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-#: C that writes through the parameter `p`.
+#: C code that writes an output of each type through the parameter `p`.
 _WRITE = {
     "char": "*(char *)p = 0;",
     "half": "*(short *)p = 0;",
@@ -42,7 +42,7 @@ __attribute__((unused)) static void *fresh(void) {
 
 @dataclass(frozen=True)
 class Output:
-    """A parameter through which a function gives something back: which one, its type, and that of its size (or -1)."""
+    """An output parameter: its index, its type, and the index of the parameter with its size in bytes, or -1."""
 
     parameter: int
     type: str
@@ -51,7 +51,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Function:
-    """What a function gives back: through parameters, and by itself."""
+    """A library function: its name, its output parameters, and its return value."""
 
     name: str
     outputs: tuple[Output, ...] = ()
@@ -59,7 +59,7 @@ class Function:
 
     @property
     def stub(self) -> str:
-        """C that writes all outputs, and returns."""
+        """C code of a stub that writes all outputs and returns."""
         most = max((n for out in self.outputs for n in (out.parameter, out.size)), default=-1)
         parameters = ", ".join(f"uintptr_t a{n}" for n in range(most + 1)) or "void"
         writes = "".join(f" {_write(out)}" for out in self.outputs)
@@ -68,12 +68,15 @@ class Function:
 
 
 def of(soname: str) -> dict[str, Function]:
-    """The functions that are known of a library, by name; none of a library that is not known."""
+    """Return the functions of a library that are known, by name; {} for an unknown library."""
     return _all().get(soname.partition(".so")[0], {})
 
 
 def stubs(names: list[str], known: dict[str, Function]) -> str:
-    """C source of functions that say their name once, if asked, and do what is known of them, or succeed."""
+    """Return the C source of stubs. Each does what is `known` of the function, or returns 0, success.
+
+    With $COOPSIM_PHANTOM_STUBS, each prints its name at its first call.
+    """
     return _START + "".join(f"{known.get(name, Function(name)).stub}\n" for name in names)
 
 
@@ -89,14 +92,14 @@ def _all() -> dict[str, dict[str, Function]]:
 
 
 def _read(gives: str) -> tuple[tuple[Output, ...], int]:
-    """Of "5:int 6:buffer@7 -> 12"."""
+    """Parse outputs and return value: "5:int 6:buffer@7 -> 12"."""
     outputs, _, returns = gives.partition("->")
     found = re.findall(r"(\d+):(\w+)(?:@(\d+))?", outputs)
     return tuple(Output(int(at), kind, int(size or -1)) for at, kind, size in found), int(returns or 0)
 
 
 def _names(patterns: list[str]) -> Iterator[str]:
-    """The names that patterns as cublas[SD]gemm_v2(_64)? stand for."""
+    """Yield the names that patterns like cublas[SD]gemm_v2(_64)? match."""
     for pattern in patterns:
         parts = re.split(r"(\[\w+\]|\(\w+\)\?)", pattern)
         choices = [["", p[1:-2]] if p.startswith("(") else list(p[1:-1]) if p.startswith("[") else [p] for p in parts]

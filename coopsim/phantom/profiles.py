@@ -1,6 +1,6 @@
-"""Real cards, as data: what the phantom GPU says of itself, and the peak rates for the cost model.
+"""Profiles of real cards: the properties that the phantom GPU reports, and the peak rates for the cost model.
 
-The numbers and where they come from are in profiles.toml beside this file.
+The numbers and their sources are in profiles.toml beside this file.
 """
 
 import re
@@ -12,17 +12,22 @@ from importlib import resources
 from coopsim.errors import alike, nearest
 from coopsim.phantom.errors import PhantomError
 
-#: Bits of the memory bus that every card claims (csrc/device.c); its clock is what gives the bandwidth.
+#: Bits of the memory bus that every card reports (csrc/device.c); its memory clock is chosen to give the bandwidth.
 _MEMORY_BUS = 256
-#: The part of a link's speed that copies and NCCL reach. ASSUMPTION, after copies of pinned memory at 25.1 of 31.5 GB/s
+#: The share of a link's speed that copies and NCCL reach. ASSUMPTION, after copies of pinned memory at 25.1 of 31.5
+#: GB/s
 #: (NVIDIA/nvbandwidth issue 42).
 _REACHED = 0.8
-_NVLINK_STEP_NS, _PCIE_STEP_NS = 3400, 5700  #: of NCCL's rings (csrc/nccl_time.c says whose numbers they are)
+_NVLINK_STEP_NS, _PCIE_STEP_NS = 3400, 5700  #: latency of a step of NCCL's rings (csrc/nccl_time.c has the source)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One card. Rates are dense peaks in TFLOP/s (0: no such unit); those of memory and links in 1e9 bytes a second."""
+    """One card. Rates are dense peaks in TFLOP/s (0: no such unit), those of memory and links in 1e9 bytes per second.
+
+    Links count one direction; nvlink_gbs is 0 without NVLink, network_gbs the card's share of its machine's network.
+    context_mib: memory that the CUDA context takes. source: of the figures.
+    """
 
     name: str
     title: str
@@ -46,16 +51,16 @@ class Profile:
 
     @property
     def memory_bytes(self) -> int:
-        """Device memory, the context's share included."""
+        """Device memory in bytes, the context's included."""
         return self.memory_mib << 20
 
     @property
     def _lanes_per_sm(self) -> int:
-        """fp32 multiply-adds of one multiprocessor in a cycle (CUDA C++ Programming Guide, arithmetic throughput)."""
+        """FP32 multiply-adds per multiprocessor and cycle (CUDA C++ Programming Guide, arithmetic throughput)."""
         return 64 if self.compute_capability in ("7.0", "7.5", "8.0") else 128
 
     def variables(self) -> dict[str, str]:
-        """The environment that describes this card to the stand-in runtime (csrc/phantom.h lists the names)."""
+        """Return the environment variables that describe the card to the stand-in runtime (see csrc/phantom.h)."""
         values = {
             "TOTAL": self.memory_bytes,
             "CONTEXT": self.context_mib << 20,
@@ -83,19 +88,19 @@ def _all() -> dict[str, Profile]:
 
 
 def names() -> dict[str, str]:
-    """Every card: its short name and its title."""
+    """Return the title of every card, by its short name."""
     return {name: profile.title for name, profile in _all().items()}
 
 
 def get(name: str) -> Profile:
-    """The card called `name`. Raises PhantomError, with what to name instead, if there is none."""
+    """Return the card called `name`. Raises PhantomError, which suggests others, if there is none."""
     if name not in _all():
         raise PhantomError(f"unknown card {name!r}; {_instead(name)}")
     return _all()[name]
 
 
 def _instead(name: str) -> str:
-    """A known card of the architecture with the other's memory, where the other's are known; else names like it."""
+    """Suggest a card for an unknown name: one of its architecture and memory if these are known, else like names."""
     wanted = _bare(name)
     for other, (capability, gib) in _others().items():
         if _bare(other) == wanted:
@@ -118,5 +123,5 @@ def _others() -> dict[str, tuple[str, int]]:
 
 
 def _bare(name: str) -> str:
-    """A name without what people put before it and between its parts: `NVIDIA GeForce RTX 3080` is 3080."""
+    """Return a name without vendor, series and separators: `NVIDIA GeForce RTX 3080` is 3080."""
     return re.sub(r"nvidia|geforce|tesla|quadro|rtx|gtx|sxm\d?|hbm\d?|[^a-z0-9]", "", name.lower())

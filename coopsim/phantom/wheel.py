@@ -1,4 +1,4 @@
-"""The installed torch, read from its files: importing a CUDA build costs seconds, and needs the stand-in libraries."""
+"""Inspect the installed torch by its files: importing a CUDA build takes seconds, and needs the stand-in libraries."""
 
 import ast
 import importlib.util
@@ -13,7 +13,7 @@ from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 
 _INSTALL = "pip install --no-deps torch==2.14.1, and then pip install 'coopsim[capture]'"
 _NVIDIA = re.compile(r"lib(?:cu|nv|nccl)")
-#: Unversioned symbols of the libraries that do not version theirs, by prefix; the first match counts.
+#: Libraries without symbol versions, by the prefix of their symbols; the first match counts.
 _PREFIXES = (
     ("nccl", "libnccl.so"),
     ("nvshmem", "libnvshmem_host.so"),
@@ -26,7 +26,7 @@ _PREFIXES = (
 
 @dataclass(frozen=True)
 class Wheel:
-    """An installed torch: the folder of the package, its version and the CUDA version it was built for."""
+    """An installed torch: the package's folder, its version, and the CUDA version it was built for ("" for none)."""
 
     folder: Path
     version: str
@@ -39,17 +39,17 @@ class Wheel:
 
     @property
     def has_real_libraries(self) -> bool:
-        """Are NVIDIA's wheels installed beside it? torch's RPATH names them, and comes before LD_LIBRARY_PATH."""
+        """Whether NVIDIA's wheels are installed beside it; torch's RPATH finds them before LD_LIBRARY_PATH."""
         return (self.folder.parent / "nvidia").is_dir()
 
     def can_be_imported(self) -> bool:
-        """Does it find the libraries that it needs, wherever they are? Tried, as it alone knows where it looks."""
+        """Return whether it finds the libraries that it needs, by importing it in a child process (some seconds)."""
         command = [sys.executable, "-c", "import torch"]
         return subprocess.run(command, check=False, capture_output=True).returncode == 0  # noqa: S603
 
     @property
     def cudnn(self) -> int:
-        """The cuDNN it wants, as cudnnGetVersion counts (92400 is 9.24.0); that of torch 2.14 if it does not say."""
+        """The cuDNN version it requires, as cudnnGetVersion returns it (92400 is 9.24.0); if unknown, torch 2.14's."""
         for metadata in self.folder.parent.glob("torch-*.dist-info/METADATA"):
             found = re.search(r"nvidia-cudnn-cu\d+==(\d+)\.(\d+)\.(\d+)", metadata.read_text(encoding="utf-8"))
             if found:
@@ -59,7 +59,7 @@ class Wheel:
 
 
 def find() -> Wheel:
-    """The CUDA build of torch that this Python would import.
+    """Return the CUDA build of torch that this Python would import.
 
     Raises PhantomError off Linux, and NoCudaTorchError if torch is absent or was built without CUDA.
     """
@@ -72,7 +72,7 @@ def find() -> Wheel:
 
 
 def find_any() -> Wheel:
-    """The torch that this Python would import; its `cuda` is "" if it is a build without.
+    """Return the torch that this Python would import; its `cuda` is "" for a build without CUDA.
 
     Raises PhantomError off Linux, and NoCudaTorchError if torch is absent.
     """
@@ -88,7 +88,7 @@ def find_any() -> Wheel:
 
 
 def _assignments(file: Path) -> dict[str, object]:
-    """The plain constants that a Python file assigns."""
+    """Return the constants that a Python file assigns at its top level, by name; {} if there is no file."""
     if not file.exists():
         return {}
     found: dict[str, object] = {}
@@ -105,9 +105,9 @@ def _assignments(file: Path) -> dict[str, object]:
 
 
 def imports(libraries: Path) -> dict[str, dict[str, str]]:
-    """What the shared libraries in a folder want of NVIDIA's: soname → symbol → version ("" if it has none).
+    """Return what the shared libraries in a folder import from NVIDIA's: soname → symbol → version ("" if it has none).
 
-    Read with readelf (GNU binutils, there wherever gcc is). Raises PhantomError without it.
+    They are read with readelf (GNU binutils, which gcc needs). Raises PhantomError if it cannot be run.
     """
     wanted: set[str] = set()
     undefined: dict[str, str] = {}
@@ -127,7 +127,7 @@ def imports(libraries: Path) -> dict[str, dict[str, str]]:
 
 
 def _owner(symbol: str, version: str, sonames: list[str]) -> str | None:
-    """The library that a symbol belongs to: its version names it, or its prefix does."""
+    """Return which of `sonames` a symbol belongs to, by its version or its prefix; None if to none of them."""
     if version.startswith("lib"):
         stem = version
     elif version:
@@ -138,7 +138,7 @@ def _owner(symbol: str, version: str, sonames: list[str]) -> str | None:
 
 
 def readelf(option: str, file: Path) -> str:
-    """What readelf says about an ELF file. Raises PhantomError if it cannot be run."""
+    """Return readelf's output for an ELF file. Raises PhantomError if it cannot be run, or cannot read the file."""
     try:
         run = subprocess.run(  # noqa: S603
             ["readelf", "-W", option, str(file)],  # noqa: S607

@@ -1,6 +1,6 @@
 """Thrift: Coop with the window that costs least for each byte, and neighbours that are alike.
 
-It knows the past only. Six changes to Coop (docs/policies-ours.md has the figures): losing a value costs all its
+It knows the past only. Six changes to Coop (docs/policies-measured.md has figures): losing a value costs all its
 evicted ancestors, where a union-find set also counts what has come back and misses what hangs on others; a window's
 cost is divided by its bytes, because what is freed beyond the request serves the next ones; staleness is damped,
 because what was used last is not needed at once in the forward pass, and what is old is not needed much later than

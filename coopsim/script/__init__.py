@@ -1,7 +1,7 @@
-"""Unmodified scripts on the phantom GPU: what they take of a card, the smallest that they train on, a trace of them.
+"""Run unmodified scripts on the phantom GPU: find their memory use and the smallest card, and record traces.
 
-The script runs in processes of its own. site/sitecustomize.py is found by each of them at its start and calls
-inside.py, which waits until the script imports torch, watches (watch.py), and leaves a report when it ends.
+The script runs in processes of its own. Each of them loads site/sitecustomize.py at its start, which calls inside.py;
+that waits until the script imports torch, watches it (watch.py), and writes a report when the process ends.
 """
 
 from coopsim.script.report import Held, OutOfMemory, Report

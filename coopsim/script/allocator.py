@@ -1,4 +1,4 @@
-"""PyTorch's allocator as a script sets it up: which one, and how much of the card it may take."""
+"""How a script configures PyTorch's allocator: which one, and how much of the card it may use."""
 
 import torch
 
@@ -11,12 +11,12 @@ _fractions: dict[int, float] = {}
 
 
 def unmet() -> str:
-    """Why the script's allocator cannot be looked at; "" if it can."""
+    """Return why the script's allocator cannot be observed, as an error message; "" if it can."""
     return _FOREIGN if torch.cuda.get_allocator_backend() == _DRIVERS else ""
 
 
 def watch_fraction() -> None:
-    """Remember what torch.cuda.set_per_process_memory_fraction sets: PyTorch tells it rounded, and not before 2.9."""
+    """Remember what torch.cuda.set_per_process_memory_fraction sets; PyTorch returns it rounded, and not before 2.9."""
     set_fraction = torch._C._cuda_setMemoryFraction
 
     def remembered(fraction: float, device: int) -> None:
@@ -27,7 +27,7 @@ def watch_fraction() -> None:
 
 
 def fraction(device: int) -> float | None:
-    """The part of the card's memory that the allocator may take; None: all of it."""
+    """Return the fraction of the card's memory that the allocator may use, below 1; None if it may use all of it."""
     found = _fractions.get(device)
     told = getattr(torch._C, "_cuda_getMemoryFraction", None)
     if found is None and told is not None and torch.cuda.get_allocator_backend() == "native":

@@ -1,7 +1,7 @@
-"""Checks of PyTorch's own that look at data inside an op, which are zeros on the phantom: they pass.
+"""Make PyTorch's own checks of data within ops pass on the phantom GPU, where the data are zeros.
 
-linalg.eig asks whether all its input is finite, repeat_interleave whether no count is negative. The first truth value
-that they read is the answer, and would be false.
+linalg.eig checks that its input is finite, repeat_interleave that no count is negative. Both read the result of the
+check from the device as a bool, which would be false.
 """
 
 from collections.abc import Iterator
@@ -14,19 +14,19 @@ from coopsim.phantom.control import Control
 from coopsim.script.positions import on_host
 
 OPS = frozenset({"aten::repeat_interleave", "aten::linalg_eig", "aten::linalg_eigvals", "aten::_linalg_eigvals"})
-#: Of complex matrices it asks only whether the library failed, and the answer is to be false.
+#: For complex matrices it only checks whether the library failed, so that false is the right answer.
 _EIGENVALUES = "aten::_linalg_eigvals"
 
 
 class Checks:
-    """Lets them pass."""
+    """Makes the checks of the ops in OPS pass."""
 
     def __init__(self) -> None:
         self._control = Control()
 
     @contextmanager
     def passed(self, func: Any, args: tuple[Any, ...]) -> Iterator[None]:
-        """Inside, `func` is called."""
+        """Make the checks of `func` pass if it is called within the context; do nothing for an op without checks."""
         if func._schema.name not in OPS or (func._schema.name == _EIGENVALUES and args[0].is_complex()):
             yield
             return
@@ -35,9 +35,9 @@ class Checks:
 
 
 def with_known_size(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of an op; those of repeat_interleave with the size of its result, if the counts are known.
+    """Return the keyword arguments of an op; for repeat_interleave with output_size, if the counts are known.
 
-    They are where they came from the host, as lengths of sequences do: other data read as zeros.
+    They are if they came from the host, as lengths of sequences do. Other data are zeros, and give no output_size.
     """
     if func is not torch.ops.aten.repeat_interleave.Tensor or kwargs.get("output_size") is not None:
         return kwargs

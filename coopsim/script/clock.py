@@ -1,8 +1,8 @@
-"""Tells the phantom's clock (phantom/csrc/clock.c) what passes on the host and the card, whatever this machine's speed.
+"""Advance the phantom's clock (phantom/csrc/clock.c) for what host and card do, whatever the speed of this machine.
 
-An op that PyTorch dispatches takes a constant of the host's time, views none; its kernels take its roofline cost on
-the current stream. Kernels that no dispatcher sees are Inductor's, known by the bytes of their operands, and others,
-which take the least there is.
+An op that PyTorch dispatches takes a constant time on the host, a view none; its kernels take its roofline cost on the
+current stream. Of kernels that the dispatcher does not see, those of Inductor cost the bytes of their operands, and
+others the least time of a kernel.
 """
 
 import functools
@@ -30,12 +30,12 @@ _MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
 
 
 class Clock:
-    """From the import of torch to the end of the process."""
+    """Reports ops, Inductor's kernels and sleeps to the phantom's clock, from now to the end of the process."""
 
     def __init__(self, control: Control, model: CostModel) -> None:
         self._control, self._model = control, model
         self._groups = 0
-        self.counted: Callable[[int], object] = lambda _: None  #: told the FLOPs of each op
+        self.counted: Callable[[int], object] = lambda _: None  #: called with the FLOPs of each op
         self.begin: Callable[[], None] = control.op_begins
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
         if torch.distributed.is_available():
@@ -43,7 +43,7 @@ class Clock:
         _counted_sleep(control)
 
     def end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, *, made: bool) -> None:
-        """After an op for which `begin` was called. `made`: it made a storage."""
+        """Add the time of an op for which `begin` was called. `made`: whether it made a storage."""
         cost, flops = self._cost(func, args, kwargs, out, made)
         self._control.op_ends(stream(), cost)
         self.counted(flops)
@@ -58,7 +58,7 @@ class Clock:
         nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
         nbytes += _bytes(out) if made else 0
         if not nbytes:
-            return 0, 0  # of the host's memory alone
+            return 0, 0  # all operands are in the host's memory
         flops = costs.flops(func, args, kwargs, named, out)
         return self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args))), flops
 
@@ -77,7 +77,7 @@ class Clock:
         torch_private.replace(_LAUNCH, run)
 
     def _distributed(self) -> None:
-        """Each group of ranks that NCCL serves has a watchdog."""
+        """Tell the phantom to expect a watchdog thread for each process group that uses NCCL."""
         make = torch_private.get(_MAKE_GROUP)
 
         @functools.wraps(make)
@@ -91,7 +91,7 @@ class Clock:
 
 
 def is_view(func: Any) -> bool:
-    """Does the op only look at what is there in another way?"""
+    """Return whether a result of the op is a view of an argument."""
     return hasattr(func, "_schema") and _is_view(func)
 
 
@@ -102,7 +102,7 @@ def _is_view(func: Any) -> bool:
 
 
 def stream() -> int:
-    """The handle of the current stream."""
+    """Return the handle of the current stream; 0 for the default stream, and before CUDA is initialized."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return 0
     return raw_stream(current_device())
@@ -114,7 +114,7 @@ def _bytes(value: Any) -> int:
 
 def _has_nccl(group: Any) -> bool:
     if os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") not in ("0", ""):
-        return False  # the host waits for what it asks for, and nobody watches
+        return False  # the host waits for each collective, and NCCL has no watchdog
     try:
         return bool(group._get_backend(torch.device("cuda")).name() == "nccl")
     except (AttributeError, RuntimeError):
@@ -122,7 +122,7 @@ def _has_nccl(group: Any) -> bool:
 
 
 def _counted_sleep(control: Control) -> None:
-    """Only the main thread's: it is the host that drives the card."""
+    """Add time.sleep of the main thread, which launches the kernels, to the host's time."""
     sleep = time.sleep
 
     @functools.wraps(sleep)

@@ -1,7 +1,7 @@
-"""What torch.compile does in a script: the graphs that it compiles, where they break, and what stays uncompiled.
+"""Watch torch.compile in a script: the graphs that it compiles, where they break, and what it leaves uncompiled.
 
-Functions of Dynamo's are replaced once it has been imported. What it compiles is what it would compile unwatched: while
-its callback is set our hooks are taken away, which it would trace and guard on, and our dispatch mode is left out
+Functions of Dynamo's are wrapped once it has been imported. It compiles what it would compile unwatched: coopsim's
+hooks, which it would trace and guard on, are removed while its callback is set, and coopsim's dispatch mode is disabled
 while it traces.
 """
 
@@ -20,11 +20,11 @@ from coopsim.observe import torch_private
 from coopsim.observe.torch_private import TorchDispatchMode, mode_stack, modes_disabled, pop_mode, push_mode
 from coopsim.script import places, toolchain
 
-#: A line of a stack that is in an optimizer's step, of PyTorch's or of the user's.
+#: A line of a stack trace in the step of an optimizer, PyTorch's or the user's.
 _IN_STEP = re.compile(
     r'/torch/optim/(?:optimizer\.py", line \d+, in (?:wrapper|_use_grad)|(?!optimizer|lr_scheduler|swa_utils)\w+\.py")'
 )
-#: Settings of Inductor that choose by measured times.
+#: Settings by which Inductor chooses kernels by measured times.
 _MEASURED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 _GRAPHS = "triton.cudagraphs"
 #: Hooks for all modules and optimizers.
@@ -35,16 +35,17 @@ _HOOKS = (
     "torch.optim.optimizer._global_optimizer_pre_hooks",
     "torch.optim.optimizer._global_optimizer_post_hooks",
 )
-#: From 2.10 on a mode can let Dynamo compile. Older releases run everything eagerly while one is active, and say
-#: nothing; 2.9 compiles, and does so again at every call. With 2.7 and 2.8, `_guard` lets it compile.
+#: From 2.10 on a mode can let Dynamo compile. Older releases silently run everything eagerly while one is active, but
+#: 2.9 recompiles at every call. With 2.7 and 2.8, `_guard` makes compilation possible.
 _RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 _COMPILES_WATCHED = _RELEASE >= (2, 10) or _RELEASE in ((2, 7), (2, 8))
 
 
 class Compilation:
-    """`entered` is called before a compiled function, `in_step` around compiled code of an optimizer's step.
+    """Counts compiled graphs and graph breaks, and keeps Inductor from decisions that the phantom GPU cannot support.
 
-    Without `cuda_graphs` Inductor makes none, as their replays show no kernels.
+    `entered` is called before a compiled function; `in_step` is given compiled code of an optimizer's step to call.
+    Without `cuda_graphs`, Inductor is kept from making CUDA graphs, whose kernels cannot be seen.
     """
 
     def __init__(
@@ -55,23 +56,23 @@ class Compilation:
         cuda_graphs: bool = True,
     ) -> None:
         self.graphs = 0
-        self.unmet = ""  #: why a graph could not be compiled here though it could on the real card
+        self.unmet = ""  #: why a graph could not be compiled here though it could on the real card; "" if all could
         self.asked = self.measured = False
-        self.graphs_off = False  #: were CUDA graphs asked of Inductor, and none made?
-        self.before: list[Callable[[], None]] = []  #: called before each graph is compiled: the script's settings hold
+        self.graphs_off = False  #: whether the script asked Inductor for CUDA graphs and got none
+        self.before: list[Callable[[], None]] = []  #: called before each graph is compiled, under the script's settings
         self._breaks: Counter[tuple[str, str, bool]] = Counter()
         self._entered, self._in_step, self._cuda_graphs = entered, in_step, cuda_graphs
         self._hidden: list[tuple[dict[int, Any], int, Any]] = []
         self._tracing = False
-        self._modes: list[Any] = []  #: active where Dynamo was called
+        self._modes: list[Any] = []  #: dispatch modes that were active where Dynamo was called
 
     @property
     def hides_hooks(self) -> bool:
-        """Is compiled code running, or code called from it?"""
+        """Whether coopsim's hooks are removed, because compiled code, or code that it calls, is running."""
         return bool(self._hidden)
 
     def report(self) -> dict[str, Any]:
-        """For the process's report."""
+        """Return the entries for the process's report."""
         return {
             "compiled_graphs": self.graphs,
             "graph_breaks": [
@@ -84,8 +85,8 @@ class Compilation:
         }
 
     def watch(self) -> None:
-        """torch._dynamo is there."""
-        torch_private.get("torch._dynamo.trace_rules.add")("coopsim")  # not to be compiled
+        """Start watching; to be called once torch._dynamo has been imported."""
+        torch_private.get("torch._dynamo.trace_rules.add")("coopsim")  # Dynamo shall not compile coopsim's own code
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
         _wrap("torch._dynamo.eval_frame._maybe_set_eval_frame", self._callback_is_set)
         _wrap("torch._dynamo.convert_frame.ConvertFrameAssert.__call__", self._convert)
@@ -97,9 +98,9 @@ class Compilation:
         _wrap("torch._TorchCompileInductorWrapper.__call__", self._inductor)
 
     def _callback_is_set(self, original: Callable[..., Any], callback: Any) -> Any:
-        """A callback: what is called next is compiled. None: it is not.
+        """Remove coopsim's hooks when Dynamo sets a callback, to compile what is called next; restore them at None.
 
-        While Dynamo traces a function, what it calls itself is not compiled, and the function's frames are to look
+        Do nothing while Dynamo traces a function: what it calls then is not compiled, and a function's frames must look
         the same at every attempt.
         """
         if self._tracing:
@@ -120,13 +121,13 @@ class Compilation:
         return original(callback)
 
     def _convert(self, original: Callable[..., Any], converter: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-        """Dynamo compiles a function. What it raises means that the function stays as it is, or ends the script."""
+        """Let Dynamo compile a function; note an error, after which it runs uncompiled, or the script ends."""
         with modes_disabled():
             within, self._tracing = self._tracing, True
             try:
                 return original(converter, frame, *args, **kwargs)
             except Exception as error:
-                if type(error).__name__ != "SkipFrame":  # there was nothing to compile
+                if type(error).__name__ != "SkipFrame":  # raised where there is nothing to compile
                     self._breaks[_place(frame.f_code), _first_line(places.root_of(error)), True] += 1
                 raise
             finally:
@@ -137,7 +138,7 @@ class Compilation:
         return original(*args, **kwargs)
 
     def _guard(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        """Guards on tensors compare whether a mode is active, too; one will be when they are checked."""
+        """Make guards with our modes active, as they will be when guards are checked, which compare that."""
         for mode in self._modes:
             push_mode(mode)
         try:
@@ -155,7 +156,7 @@ class Compilation:
 
     def _compile(self, original: Callable[..., Any], graph: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         ops = sum(node.op.startswith("call_") for node in module.graph.nodes)
-        code = graph.root_tx.f_code  # once compiled, it is not known any more
+        code = graph.root_tx.f_code  # no longer available after compilation
         place = places.here() or _place(code)
         print(f"compiling graph {self.graphs + 1}: {ops} ops, for {place}", file=sys.stderr, flush=True)
         for call in self.before:
@@ -195,7 +196,7 @@ def _is_ours(hook: Any) -> bool:
 
 
 def _is_switched_off() -> bool:
-    """By TORCH_COMPILE_DISABLE: Dynamo is called all the same, and compiles nothing."""
+    """Return whether TORCH_COMPILE_DISABLE is set, with which Dynamo is called but compiles nothing."""
     return bool(torch_private.get("torch._dynamo.config").disable)
 
 

@@ -1,6 +1,6 @@
-"""What other packages do inside a script's processes: `fit` makes changes there, `live` keeps steps to a budget.
+"""Guests: code of other packages in a script's processes, as `fit` makes changes and `live` keeps a budget.
 
-A task names such a package's module, which is imported in the script's process. Its GUEST makes a guest.
+A task names a module, which is imported in the script's process. Its attribute GUEST makes the guest.
 """
 
 import importlib
@@ -11,26 +11,26 @@ if TYPE_CHECKING:
 
 
 class Guest(Protocol):
-    """One, in one process of a script: made, then `begin`, and at last `end`, or `forget` where it is a fork."""
+    """A guest in one process of a script. `begin` is followed by `end`, or by `forget` if the process is a fork."""
 
     def begin(self, watch: "Watch | None") -> None:
-        """Start, now that torch is there and is watched. watch: None where no card is imitated."""
+        """Start, once torch has been imported and is watched. `watch` is None on the machine's own devices."""
 
     def forget(self) -> None:
-        """Stop: this process is a fork of the script's, such as a worker that loads data."""
+        """Stop, because this process is a fork of the script's, such as a DataLoader's worker."""
 
     def end(self) -> dict[str, Any]:
-        """What is to be reported, as JSON can hold it, now that the script has ended."""
+        """Return what to report at the end of the script, in types that JSON can represent."""
 
 
 class MakesGuest(Protocol):
-    """Makes a guest when torch has just been imported, and nothing has looked at its allocator yet."""
+    """The type of GUEST. It is called right after torch is imported, before anything uses its allocator."""
 
     def __call__(self, told: str) -> Guest:
-        """told: what the task says to it, in a form of its own."""
+        """Make a guest. `told` is the task's message to it, in the guest's own format."""
 
 
 def make(module: str, told: str) -> Guest:
-    """The guest of that module."""
+    """Import `module` and return the guest that its GUEST makes."""
     factory: MakesGuest = importlib.import_module(module).GUEST
     return factory(told)

@@ -1,4 +1,4 @@
-"""The requests that a program made of the allocator, as numbers in a file."""
+"""Write the requests that a program made of the allocator to a file of numbers."""
 
 import os
 from typing import Any
@@ -8,14 +8,15 @@ import torch
 
 from coopsim.observe.torch_private import memory_snapshot
 
-#: The allocator's history keeps this many entries (about 1 GiB of host memory), and forgets the oldest.
+#: The allocator's history keeps the latest entries, this many at most (about 1 GiB of host memory).
 LIMIT = 2**22
 
 
 def save(path: str) -> None:
-    """Write the requests of this process so far: int64 (n, 2), a block's number, and its bytes or -1 to free it.
+    """Write the requests of this process so far to `path`, as a NumPy file.
 
-    Nothing is written if the history does not reach back to the first.
+    The array is int64 of shape (n, 2): a block's number, and its bytes, or -1 to free it. Nothing is written if there
+    were more requests than the history holds.
     """
     events = memory_snapshot()["device_traces"][torch.cuda.current_device()]
     if len(events) >= LIMIT:

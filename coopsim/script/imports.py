@@ -1,4 +1,4 @@
-"""Wait for modules that a program imports."""
+"""Run code after a program has imported a module."""
 
 import importlib.abc
 import importlib.machinery
@@ -9,9 +9,9 @@ from types import ModuleType
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function once, with a module that has just been imported.
+    """Calls a function once, with the module, when the module of that name has just been imported.
 
-    Programs also look for a module without importing it (importlib.util.find_spec), as transformers does.
+    It must not when a program only looks for the module (importlib.util.find_spec), as transformers does.
     """
 
     def __init__(self, name: str, call: Callable[[ModuleType], None]) -> None:
@@ -21,6 +21,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        """Return the module's own spec, whose loader is made to call the function; None for any other module."""
         if fullname != self._name or self._looking:
             return None
         self._looking = True

@@ -1,6 +1,6 @@
-"""Inside a script's processes: nothing until torch is imported, then watch; at the end, leave a report.
+"""Run within a script's processes: wait until torch is imported, watch it, and write a report at the end.
 
-Started by site/sitecustomize.py. Nothing heavy is imported before the script itself imports torch.
+Started by site/sitecustomize.py. Nothing slow is imported before the script itself imports torch.
 """
 
 import atexit
@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1  #: of Linux's prctl
 
 
 def install() -> None:
-    """Wait for torch. Does nothing in a process that was given no task, nor in one that compiles for Inductor."""
+    """Wait for torch to be imported. Do nothing in a process without a task, and in Inductor's compile workers."""
     if FOLDER not in os.environ or any("compile_worker" in word for word in sys.orig_argv):
         return
     task, folder = Task.here()
@@ -49,7 +49,7 @@ def install() -> None:
 
 
 def _end_with_parent() -> None:
-    """Ranks wait for each other: none shall stay if whoever started them is gone."""
+    """End this process when its parent ends: ranks that wait for each other would never end by themselves."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
@@ -58,7 +58,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _passes_through(package: str, error: BaseException) -> bool:
-    """Is a frame of that package in the error's stack?"""
+    """Return whether the error's traceback has a frame of that package."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(frame.f_globals.get("__name__", "").split(".")[0] == package for frame in frames)
 
@@ -71,10 +71,10 @@ class _Process:
         self._watch: Watch | None = None
         self._guest: guest.Guest | None = None
         self._error: dict[str, str] | None = None
-        self._by_thread: tuple[dict[str, str], int] | None = None  #: what ended a thread, and after how many steps
+        self._by_thread: tuple[dict[str, str], int] | None = None  #: the error that ended a thread, and steps before it
 
     def begin(self, _torch: ModuleType) -> None:
-        """torch is there."""
+        """Start watching and the guest; called when torch has been imported."""
         if self._task.ranks:
             from coopsim.script.ranks import imagined
 
@@ -87,54 +87,54 @@ class _Process:
             self._watch = Watch(self._task)
         if made is not None:
             made.begin(self._watch)
-            self._guest = made  # only one that has begun is asked for a report
+            self._guest = made  # only now: a guest that has not begun has no report
 
     def dynamo(self, _: ModuleType) -> None:
-        """torch._dynamo is there."""
+        """Watch torch.compile; called when torch._dynamo has been imported."""
         if self._watch is not None:
             self._watch.dynamo()
 
     def kernels(self, _: ModuleType) -> None:
-        """torch._inductor.runtime.triton_heuristics is there."""
+        """Watch Inductor's kernels; called when its launcher (triton_heuristics) has been imported."""
         if self._watch is not None:
             self._watch.kernels()
 
     def uncaught(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
-        """In place of sys.excepthook: remember what ended the script."""
+        """Note the error that ends the script; replaces sys.excepthook."""
         self._error = self._told(error)
         if self._task.traceback:
             traceback.print_exception(kind, error, where)
 
     def uncaught_by_thread(self, original: Callable[[Any], Any], ended: "threading.ExceptHookArgs") -> None:
-        """In place of threading.excepthook: the program goes on, and may end as if nothing had been."""
+        """Note the error that ended a thread; wraps threading.excepthook. The program may still end without error."""
         if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
             self._by_thread = self._told(ended.exc_value), self._steps
         original(ended)
 
     def part(self, module: ModuleType) -> None:
-        """multiprocessing is there: it prints what ends a process, and sys.excepthook hears nothing of it."""
+        """Note errors that end processes of multiprocessing, which prints them and never calls sys.excepthook."""
         run = module.BaseProcess.run
 
         @functools.wraps(run)
-        def heard(one: Any) -> None:
+        def run_and_note(one: Any) -> None:
             try:
                 run(one)
             except Exception as error:
                 self._error = self._told(error)
                 raise
 
-        module.BaseProcess.run = heard
+        module.BaseProcess.run = run_and_note
 
     @property
     def _steps(self) -> int:
         return self._watch.steps if self._watch is not None else 0
 
     def _told(self, error: BaseException) -> dict[str, str]:
-        """What the report says of an error."""
+        """Return the report's entry for an error: its place and its message."""
         root = places.root_of(error)
         first = _first_line(root)
         said = f"{type(root).__name__}: {first}" if first else type(root).__name__
-        if isinstance(root.__cause__, Exception):  # as of a stage of a pipeline, which says where but not why
+        if isinstance(root.__cause__, Exception):  # as of a pipeline's stage: the cause says why it failed
             said += f" ({type(root.__cause__).__name__}: {_first_line(root.__cause__)})"
         if "triton" in (getattr(root, "name", "") or "") or _passes_through("triton", root):
             from coopsim.script import toolchain
@@ -144,17 +144,17 @@ class _Process:
         return {"place": places.of_error(root) or places.of_error(error), "error": said}
 
     def forget(self) -> None:
-        """This is a fork of the process (a worker that loads data): it leaves no report."""
+        """Stop watching in a fork of the process, such as a DataLoader's worker, which writes no report."""
         atexit.unregister(self.end)
-        if self._guest is not None:  # first: its modes were entered last
+        if self._guest is not None:  # before the watch, as its modes were entered last
             self._guest.forget()
         if self._watch is not None:
             self._watch.forget()
 
     def end(self) -> None:
-        """The script has ended."""
+        """Write the report; called at the end of the process."""
         if self._error is None and self._by_thread is not None and self._by_thread[1] == self._steps:
-            self._error = self._by_thread[0]  # no step has followed
+            self._error = self._by_thread[0]  # no step followed the thread's error
         found: dict[str, Any] = {"error": self._error}
         try:
             found |= {"guest": self._guest.end()} if self._guest is not None else {}

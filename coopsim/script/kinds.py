@@ -1,8 +1,7 @@
-"""What a rank's memory is of, at the moment when its tensors take most.
+"""Break down a rank's memory by what it is used for, at the moment when its tensors take most.
 
-Of parameters, gradients, optimizer state and buffers a rank holds its shards, where they are cut. A layer that was put
-together from all ranks' shards is known by the collective that did it, a bucket of gradients by the one that reduces it
-in the backward pass.
+Of sharded parameters, gradients, optimizer state and buffers a rank holds its shards. A layer gathered from all ranks'
+shards is recognized by the all-gather, a bucket of gradients by the collective that reduces it in the backward pass.
 """
 
 import bisect
@@ -27,7 +26,7 @@ _NAMES = {
 _ACTIVATIONS = "activations"
 KINDS = (*_NAMES.values(), GATHERED, BUCKETS, _ACTIVATIONS)
 
-#: Ops whose arguments are of a kind: op -> (argument, kind), ....
+#: Ops whose arguments are of a certain kind: op → ((index or name of the argument, kind), ...).
 _BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
     "c10d::_allgather_base_": ((0, GATHERED),),
     "c10d::allgather_into_tensor_coalesced_": ((0, GATHERED),),
@@ -37,20 +36,20 @@ _BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
     "fsdp::chunk_cat": ((0, "gradients"), ("out", BUCKETS)),
 }
 _ALL_REDUCES = ("c10d::allreduce_", "c10d::allreduce_coalesced_")
-OPS = frozenset((*_BY_OP, *_ALL_REDUCES))  #: those that `after` must see
+OPS = frozenset((*_BY_OP, *_ALL_REDUCES))  #: the ops after which `after` must be called
 
 
 class Kinds:
-    """Follows a program's storages; `recorder` sees its ops."""
+    """Follows what a program's storages are used for. `recorder` is the one that sees its ops."""
 
     def __init__(self, recorder: Any) -> None:
         self._recorder, self._ledger = recorder, recorder.ledger
-        self._made_in_steps: list[int] = []  # serials at which optimizers' steps begin and end, in turn
+        self._made_in_steps: list[int] = []  # newest serials at the start and the end of each optimizer step, in turn
         hooks.register_optimizer_step_pre_hook(self._steps)
         hooks.register_optimizer_step_post_hook(self._stepped)
 
     def after(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """An op has run."""
+        """Note what an op's arguments are used for; to be called after each op in OPS."""
         name = func._schema.name
         if name in _BY_OP:
             for place, kind in _BY_OP[name]:
@@ -60,8 +59,10 @@ class Kinds:
         self._ledger.look_at_peak()
 
     def at_peak(self, allocated: int) -> dict[str, int]:
-        """Bytes by kind. `other` is the rest of the peak of what was `allocated`: what an optimizer's step makes for
-        itself, cuBLAS's workspaces, rounding, values within ops.
+        """Return bytes by kind at the peak of live bytes.
+
+        "other" is the rest of `allocated`, the allocator's peak in bytes: temporaries of optimizer steps, cuBLAS's
+        workspaces, rounding, and temporaries of ops.
         """
         roles.assign(roles.Objects.now(), self._ledger)
         found: Counter[str] = Counter()
@@ -99,5 +100,5 @@ class Kinds:
             storage = self._ledger.of(tensor)
             if storage is not None:
                 storage.role = storage.role or role
-                if role is Role.GRADIENT:  # what was reduced into is the rank's own part from now on
+                if role is Role.GRADIENT:  # the bucket that was reduced into is now the rank's own gradient
                     storage.kind = None

@@ -1,4 +1,4 @@
-"""The largest number, such as a batch size, with which a script trains."""
+"""Search for the largest number, such as a batch size, with which a script trains."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from coopsim.script.report import Report
 from coopsim.types import CoopsimError
 
-_FASTER = 4  #: by which a stride grows, and a range
-MOST = 1_000_000  #: the largest number there is
+_FASTER = 4  #: factor by which the stride grows, and by which the range is widened
+MOST = 1_000_000  #: the largest number that is tried
 
 
 @dataclass(frozen=True)
 class Largest:
-    """What was found. low, high: the range, as it was widened. tried: by number, in the order in which they ran.
+    """The result of a search. low, high: the range, as widened. tried: reports by number, in the order of the runs.
 
-    refused: why a number outside the range that was asked for ended the search, if one did: the script failed with it.
+    refused: the error with which the script failed for a number outside the requested range, which ended the search;
+    "" if none did.
     """
 
     low: int
@@ -24,17 +25,17 @@ class Largest:
 
     @property
     def value(self) -> int | None:
-        """The largest that was seen to train; None if the lowest does not."""
+        """The largest number that was seen to train; None if none was."""
         return max((n for n, report in self.tried.items() if report.outcome == "ok"), default=None)
 
     @property
     def fails(self) -> int | None:
-        """The smallest that was seen to fail; None if none did."""
+        """The smallest number that was seen to run out of memory; None if none did."""
         return min((n for n, report in self.tried.items() if report.outcome != "ok"), default=None)
 
 
 class _RefusedError(Exception):
-    """The script fails with a number that nobody has asked for."""
+    """The script fails with a number outside the requested range."""
 
 
 def search(
@@ -47,13 +48,14 @@ def search(
     times: int = 0,
     widened: Callable[[int, int], None] = lambda _low, _high: None,
 ) -> Largest:
-    """The largest number with which `run` trains, if it trains with all below it.
+    """Find the largest number with which `run` trains, assuming that it trains with all smaller ones.
 
-    The one found and the one that fails have both run, and lie no further apart than `tolerance` times the one found,
-    or are neighbours. If `high` trains the range is widened to four times that, if `low` does not to a quarter of it:
-    each at most `times` times, and `widened` is called. After a run that trains, the next to try is where memory would
-    be full if it grew on as it grew last, and at least a stride further, which grows; after one that does not, half
-    way. tried: gets every run, for who interrupts. A CoopsimError of `run` outside the given range ends the search.
+    Both the number found and a larger one that fails have been run. They are neighbours, or differ by at most
+    `tolerance` times the number found. If `high` trains, the range is widened to four times that, and if `low` does
+    not, to a quarter of it: each at most `times` times, calling `widened(low, high)`. After a run that trains, the next
+    number is where memory would be full if it continued to grow as it last did, but at least a growing stride further;
+    after one that fails, half way. Every run is added to `tried`, so that an interrupted search can be reported. A
+    CoopsimError of `run` is raised for a number within the given range, and ends the search outside of it (`refused`).
     """
     asked = range(low, high + 1)
     ends = [low, high]
@@ -117,7 +119,7 @@ def _search(
 
 
 def _room(before: int, good: int, tried: dict[int, Report]) -> int:
-    """How much further memory would last, by how it grew between two numbers; 0 if it did not."""
+    """Extrapolate by how much the number can grow until memory is full; 0 if memory did not grow."""
     less, more = tried[before].peak_device_bytes, tried[good].peak_device_bytes
     if more == less:
         return 0

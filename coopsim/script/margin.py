@@ -1,22 +1,22 @@
-"""When what a script needs lies too near what a card has to say whether it fits."""
+"""Tell when the memory that a script needs is too close to the card's to say whether it fits."""
 
 from coopsim.text import human
 
-#: Of the card's memory. Of 46 batches that timm's authors measured on an RTX 3090 (docs/accuracy.md), 41 are called
-#: right. Four of the five that train here, and did not there, leave 3.5 to 5.8 % of the card; those that train in both
-#: leave 10 % and more. A card's context (some 1.5 GiB where all kernels are loaded at the start, as before CUDA 11.7),
-#: what libraries load and take late, and other processes are not known. The phantom can be too high, too: 15 of the 20
-#: peaks of xMem are within 5 %.
+#: The margin, as a fraction of the card's memory. Of 46 batches that timm's authors measured on an RTX 3090
+#: (docs/accuracy.md), 41 are called right. Four of the five that train here, and did not there, leave 3.5 to 5.8 % of
+#: the card; those that train in both leave 10 % and more. Not modelled are the real context (some 1.5 GiB where all
+#: kernels are loaded at the start, as before CUDA 11.7), what libraries allocate late, and other processes. The phantom
+#: can be too high, too: 15 of the 20 peaks of xMem are within 5 %.
 TOO_CLOSE = 0.06
 
 
 def is_close(needs_bytes: int, has_bytes: int) -> bool:
-    """Do they differ by less than the margin, one way or the other?"""
+    """Return whether the two differ by less than the margin, in either direction."""
     return abs(has_bytes - needs_bytes) < TOO_CLOSE * has_bytes
 
 
 def text(needs_bytes: int, has_bytes: int) -> str:
-    """Which way it is on the phantom, and by how much."""
+    """Say by how much it fits or not on the phantom GPU, and that a real card may differ."""
     room = has_bytes - needs_bytes
     way = f"leaves {human(room)}" if room >= 0 else f"lacks {human(-room)}"
     return f"{way} on the phantom GPU, and a real card differs by up to {TOO_CLOSE:.0%}"

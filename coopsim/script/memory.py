@@ -1,18 +1,19 @@
-"""How much memory a card is to have."""
+"""Parse and check how much memory a card is to have."""
 
 from coopsim import budget
 from coopsim.phantom import profiles
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-#: Of a card on which memory does not run out.
+#: Bytes of a card on which memory does not run out.
 ENDLESS = 4 << 40
 
 
 def of_card(name: str, text: str | None, option: str) -> int | None:
-    """The card's memory as it was asked for, context included; None: what it has.
+    """Return the bytes that `text` asks for, the CUDA context included; None, the card's own memory, if it is None.
 
-    CoopsimError for an unknown card, what is no amount of memory, or one that the context alone takes.
+    `option` is named in errors. Raises CoopsimError for an unknown card, for what is no amount of memory, and for an
+    amount that the context alone takes.
     """
     card = profiles.get(name)
     if text is None:
@@ -24,7 +25,7 @@ def of_card(name: str, text: str | None, option: str) -> int | None:
 
 
 def no_more_than(name: str, nbytes: int, said: str) -> None:
-    """CoopsimError if the card has less. said: the option and its value, as the user gave them."""
+    """Raise CoopsimError if the card has less than `nbytes`. `said`: the option and its value, as given."""
     card = profiles.get(name)
     if nbytes > card.memory_bytes:
         raise CoopsimError(f"{said}: the {card.title} has {human(card.memory_bytes)}")

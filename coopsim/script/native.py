@@ -1,4 +1,4 @@
-"""Lets the library watch a script's ops (observe/interpose): rates of the card, the clock, and what Python watches."""
+"""Let the C++ library watch a script's ops (observe/interpose): give it the card's rates and the phantom's clock."""
 
 import ctypes
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from coopsim.observe.where import Where
 from coopsim.phantom.control import Control
 from coopsim.script.clock import Clock, stream
 
-_kept: list[Any] = []  # what the library calls
+_kept: list[Any] = []  # callbacks of the library, which must stay alive
 
 
 def install(
     control: Control, model: CostModel, clock: Clock, where: Where, modules: list[str], for_python: frozenset[str]
 ) -> None:
-    """From here on it knows what it needs of this process. modules: their names, by the numbers that they get.
+    """Configure the library for this process.
 
-    for_python: names of ops that Python watches itself.
+    `modules` is the list in which modules get their numbers; `for_python` are the names of ops that Python watches.
     """
     library: Any = load()
     *rates, bandwidth = model.rates
@@ -47,7 +47,7 @@ def _describer(for_python: frozenset[str]) -> Callable[[bytes, bytes, Any], None
 
 
 def all_to_python(on: bool) -> None:
-    """Is every op for Python from now on?"""
+    """Set whether Python watches every op from now on, or only those that the library does not watch itself."""
     library: Any = load()
     if library is not None:
         library.all_to_python(on)

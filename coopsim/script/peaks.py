@@ -1,7 +1,7 @@
-"""Peaks of the caching allocator, of the whole run and of single steps, whatever the script resets.
+"""Follow the caching allocator's peaks, of the whole run and of single steps, whatever the script resets.
 
-A peak of PyTorch's statistics is that since the last reset. Resets of our own would change what the script is told, so
-its view is kept apart: both ways to ask are replaced by ones that know what was there before our resets.
+PyTorch's statistics have peaks since the last reset. Resetting them at each step would change what the script reads, so
+both functions that return statistics are replaced by ones that include the peaks from before our resets.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,10 @@ Peaks = dict[str, int]
 
 
 class PeakWatch:
-    """`run`: peaks of the run so far; `first`, `last`: of its first and its last step, None before there is one.
+    """Follows peaks in bytes. `run`: of the run so far. `first`, `last`: of the first and of the latest other step.
 
-    Of several devices each peak is that of the device where it is highest.
+    `first` and `last` are None before such a step has ended. Of several devices, each peak is that of the device where
+    it is highest.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class PeakWatch:
         self.first: Peaks | None = None
         self.last: Peaks | None = None
         self._step: Peaks = dict.fromkeys(_KINDS, 0)
-        self._hidden: dict[tuple[int, str, str], int] = {}  # what the script would still see, had we not reset it
+        self._hidden: dict[tuple[int, str, str], int] = {}  # peaks that the script would see without our resets
         self._stats: Callable[[int], Any] = torch_private.get("torch._C._cuda_memoryStats")
         self._reset: Callable[[int], None] = torch_private.get("torch._C._cuda_resetPeakMemoryStats")
         for stats, reset in (
@@ -38,7 +39,7 @@ class PeakWatch:
                 torch_private.replace(f"torch._C.{reset}", self._asked_to_reset)
 
     def step_ended(self) -> None:
-        """A step is over: what comes belongs to the next."""
+        """End a step: what follows counts to the next."""
         for device in _devices():
             self._take(device)
             self._reset(device)
@@ -49,7 +50,7 @@ class PeakWatch:
         self._step = dict.fromkeys(_KINDS, 0)
 
     def end(self) -> None:
-        """The run is over."""
+        """Update the peaks of the run at its end."""
         for device in _devices():
             self._take(device)
 
@@ -76,13 +77,13 @@ class PeakWatch:
 
 
 def _devices() -> range:
-    """Those that the script can have used: a script that trains on the CPU has no statistics to ask for."""
+    """Return the devices that the script can have used; none before CUDA is initialized, as there are no statistics."""
     used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     return range(torch.cuda.device_count() if used else 0)
 
 
 def _peaks(stats: dict[str, Any]) -> list[tuple[str, str, dict[str, int]]]:
-    """The statistics that have a peak: family, pool, values."""
+    """Return (family, pool, values) of the statistics that have a peak."""
     return [
         (family, pool, value)
         for family, pools in stats.items()

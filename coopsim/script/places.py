@@ -1,4 +1,4 @@
-"""Where in a program we are: the innermost line that is the user's own, and not a library's."""
+"""Find the place in a program that runs: the innermost line of the user's own code, and not of a library's."""
 
 import sys
 import sysconfig
@@ -19,16 +19,16 @@ _LIBRARIES = tuple(
     }
 )
 
-#: Also those of another Python, which a virtual environment may share.
+#: Folders of libraries of any Python: a virtual environment may share those of another.
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
 def here() -> str:
-    """file:line of this thread, or of the main one; "" if no frame of either is the user's."""
+    """Return file:line of this thread, or else of the main thread; "" if no frame of either is the user's."""
     own = _own(sys._getframe(1))
     if own or threading.current_thread() is threading.main_thread():
         return own
-    # autograd's threads have no frames of the user's: it waits in the main one
+    # autograd's threads have no frames of the user's; the main thread waits for them
     return _own(sys._current_frames().get(threading.main_thread().ident or 0))
 
 
@@ -41,14 +41,14 @@ def _own(frame: FrameType | None) -> str:
 
 
 def root_of(error: BaseException) -> BaseException:
-    """The error that torch.compile's errors wrap: they say first who failed, not why."""
+    """Return the error that torch.compile's errors wrap; these say which backend failed, but not why."""
     while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
         error = inner
     return error
 
 
 def of_error(error: BaseException) -> str:
-    """file:line where an error arose."""
+    """Return file:line of the innermost line of the user's where an error was raised; "" if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}:{error.lineno}"
     return _last(traceback.extract_tb(error.__traceback__))
@@ -60,5 +60,5 @@ def _last(frames: Iterable[traceback.FrameSummary]) -> str:
 
 
 def is_own(filename: str) -> bool:
-    """Is it a file of the user's, and not of a library's, nor code that was generated?"""
+    """Return whether a file is the user's, not a library's, and not generated code."""
     return not (filename.startswith(("<", *_LIBRARIES)) or any(folder in filename for folder in _PACKAGES))

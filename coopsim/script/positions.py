@@ -1,8 +1,8 @@
-"""Small integers that a script computes from torch.arange alone: positions of tokens, causal masks of indices.
+"""Compute small integers that a script derives from torch.arange alone: positions of tokens, causal masks of indices.
 
-Data on the phantom are zeros, as kernels do not run. For positions that is misleading: transformers looks at them to
-tell whether several sequences share a row, and makes a mask if so. What follows from arange alone is known without the
-card, so it is computed on the host and written to the device's memory.
+Data on the phantom are zeros, as kernels do not run. For positions that is misleading: transformers reads them to see
+whether several sequences are packed into a row, and makes a mask if so. What follows from arange alone does not depend
+on the card's data, so it is computed on the host and written to the device's memory.
 """
 
 import ctypes
@@ -17,12 +17,12 @@ from coopsim.observe.storages import Ledger, Storage
 from coopsim.observe.torch_private import tree_leaves, tree_map
 from coopsim.phantom.control import Control
 
-_MOST = 1 << 16  #: elements
+_MOST = 1 << 16  #: elements of the largest tensor that is computed
 BEGINS = "aten::arange"
 
 
 class Positions:
-    """Follows a program's ops. What is mutated is forgotten."""
+    """Follows a program's ops, and knows the storages whose values are computed, until they are mutated."""
 
     def __init__(self, ledger: Ledger | NativeLedger) -> None:
         self._ledger = ledger
@@ -30,12 +30,15 @@ class Positions:
         self._control = Control()
 
     def knows(self, tensor: torch.Tensor) -> bool:
-        """Are its values those that a card would have?"""
+        """Return whether the tensor's values are those that a real card would have."""
         storage = self._ledger.of(tensor)
         return storage is not None and storage in self._known
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> None:
-        """An op has run. Storages later than `newest` are its own."""
+        """Compute an op's results if its operands are known; to be called after each op that may read known values.
+
+        Storages with serials above `newest` are those that the op made.
+        """
         begins = func._schema.name == BEGINS
         if not begins and not self._known:
             return
@@ -75,7 +78,10 @@ class Positions:
 
 
 def on_host(value: Any) -> Any:
-    """The same tensor in the host's memory: the phantom's is there, too, and is copied as it lies."""
+    """Return a copy of a tensor on the CPU, other values unchanged, and the CPU for a device.
+
+    The phantom's memory is in this process's address space, and is copied directly.
+    """
     if isinstance(value, torch.device):
         return torch.device("cpu")
     if not isinstance(value, torch.Tensor) or not value.is_cuda:

@@ -1,7 +1,7 @@
-"""A process on the phantom GPU that makes recorded requests of PyTorch's allocator, on cards of many sizes.
+"""Replay recorded requests with PyTorch's allocator in a process on the phantom GPU, on cards of many sizes.
 
-python -m coopsim.script.probe REQUESTS LOW HIGH PART prints the smallest memory that serves them, where the allocator
-may take that part of it.
+`python -m coopsim.script.probe REQUESTS LOW HIGH PART` prints the smallest memory, in bytes between LOW and HIGH, that
+serves the requests in a file (history.py), if the allocator may use the fraction PART of it.
 """
 
 import os
@@ -16,7 +16,7 @@ from coopsim.script import smallest
 
 
 def main() -> None:
-    """Serve one question and end the process."""
+    """Run the search that the command line asks for, print its result, and end the process."""
     requests, low, high, part = np.load(sys.argv[1]).tolist(), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
     device = Control()
     torch.cuda.init()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""A trace of some steps of a script: from the end of one call of Optimizer.step to the end of a later one."""
+"""Record a trace of some steps of a script, from the end of one call of Optimizer.step to the end of a later one."""
 
 import gc
 from pathlib import Path
@@ -14,7 +14,10 @@ from coopsim.version import __version__
 
 
 class TraceOfSteps:
-    """Counts steps, records those that are wanted and writes the trace. `outcome` says how it went."""
+    """Counts steps, records those that the task asks for, and writes the trace.
+
+    `outcome` is "written", "too few steps", or "graphs" if CUDA graphs were replayed, in which case nothing is written.
+    """
 
     def __init__(self, task: Task, recorder: Recorder) -> None:
         self._task, self._recorder = task, recorder
@@ -26,15 +29,15 @@ class TraceOfSteps:
 
     @property
     def runs(self) -> bool:
-        """Is it recording now?"""
+        """Whether it is recording now."""
         return self._steady is not None
 
     def _replayed(self) -> None:
-        """A CUDA graph of the script's own is replayed, of whose kernels nothing is seen."""
+        """Note that the script replays a CUDA graph, whose kernels are not seen."""
         self._replays |= self.runs
 
     def step_ended(self) -> None:
-        """The optimizer has stepped."""
+        """Note the end of an optimizer step: start recording, mark a step boundary, or write the trace."""
         self._seen += 1
         if self._steady is None:
             if self._seen == max(self._task.warmup, 1):
@@ -72,6 +75,6 @@ class TraceOfSteps:
 
 
 def _name(command: str) -> str:
-    """What the trace is called: the script, or the program if there is no file of Python."""
+    """Return the trace's name: that of the first Python file in the command, or else of the program."""
     words = command.split()
     return Path(next((word for word in words if word.endswith(".py")), words[0])).stem

@@ -1,4 +1,4 @@
-"""What is said of a script's run on the phantom GPU."""
+"""The report of a script's run on the phantom GPU."""
 
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -11,7 +11,7 @@ Outcome = Literal["ok", "oom"]
 
 @dataclass(frozen=True)
 class Held:
-    """Storages of one role that one op of one module made."""
+    """A group of storages of one role that one op of one module made: their number, and their bytes in total."""
 
     role: str
     op: str
@@ -22,11 +22,12 @@ class Held:
 
 @dataclass(frozen=True)
 class OutOfMemory:
-    """The last time that memory ran out.
+    """What was in memory when an allocation failed, the last time that memory ran out.
 
-    `place` is the user's line (file:line); `op` and `module` what was running. `held_bytes` are the live bytes by role;
-    "other" there is memory of no tensor: workspaces and temporaries. `largest` are the largest groups.
-    `memory_fraction` is the part of the card to which the script limits PyTorch's allocator; None: all of it.
+    `place` is the user's line (file:line, "" if unknown); `op` and `module` are what was running, in `phase` of `step`,
+    counted from 1. `held_bytes` are the live bytes by role, where "other" is memory of no tensor: workspaces and
+    temporaries. `largest` are the largest groups of storages. `memory_fraction` is the fraction of the card to which
+    the script limits PyTorch's allocator; None: all of it.
     """
 
     place: str
@@ -45,39 +46,39 @@ class OutOfMemory:
 
     @classmethod
     def of(cls, found: dict[str, Any]) -> "OutOfMemory":
-        """From the process's own words."""
+        """Make one from the JSON of a process's report."""
         return cls(**found | {"largest": [Held(**group) for group in found["largest"]]})
 
     @property
     def title(self) -> str:
-        """Where in the script memory ran out."""
+        """One line that says where in the script memory ran out."""
         at = f" at {self.place}" if self.place else ""
         return f"out of memory{at}, {self.phase} of step {self.step}"
 
     @property
     def held(self) -> str:
-        """What the memory held, the most first."""
+        """One line with the live bytes by role, the largest first."""
         return ", ".join(f"{role} {human(nbytes)}" for role, nbytes in self.held_bytes.items() if nbytes)
 
 
 @dataclass(frozen=True)
 class Report:
-    """A run. Bytes of the caching allocator, but for `peak_device_bytes`: all that was taken of the card.
+    """A run. Peaks are of the caching allocator, in bytes; `peak_device_bytes` is all memory taken of the card.
 
-    `outcome` is "oom" if memory ran out and the script did not end well, or caught that and took no optimizer step any
-    more. `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have.
-    `graph_breaks` are where torch.compile's graphs end. Peaks of the first step are those until its end, of a steady
-    one those of the last; None before there is one. `processes` is how many processes of the script used the GPU; the
-    figures are those of the one that reserved most.
-    `smallest_memory_bytes` is the card's memory, context included.
-    Of a job of `world_size` ranks, `ranks_per_node` of them on a machine of `cards_per_node`, `ranks` holds a report of
-    each that was run, and the rest is that of one of them: of those that ran out of memory, or else of all, the one
-    that reserved most. `nccl_bytes` is an estimate of what NCCL took.
-    `managed_bytes` is the most managed memory there was, which moves between host and card and is in no other figure.
-    `memory_fraction` is the part of the card to which the script limits PyTorch's allocator; None: all of it.
-    `peak_by_kind` is what the peak of allocated memory is of (kinds.py). `pipeline` is the number of ranks of the
-    pipeline of which this was run as a stage (else 0), `alike` are those that were not run because they are taken to be
-    like this one, `between` those that lie between it and the next one that was run.
+    `outcome` is "oom" if memory ran out and the script failed, or caught that and took no optimizer step afterwards.
+    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have. `graph_breaks`
+    are where torch.compile's graphs end. Peaks of the first step are those until its end, steady ones those of the last
+    step; None before there is one. `processes` is how many processes of the script used the GPU; the figures are those
+    of the one that reserved most. `smallest_memory_bytes` is the smallest card's memory, context included, found by
+    `fit_runs` runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per
+    machine of `cards_per_node` cards, `ranks` holds a report of each rank that was run, and the other fields are those
+    of one of them: of those that ran out of memory, or else of all, the one that reserved most. `nccl_bytes` is an
+    estimate of what NCCL allocated. `managed_bytes` is the peak of managed memory, which migrates between host and card
+    and is in no other figure. `memory_fraction` is the fraction of the card to which the script limits PyTorch's
+    allocator; None: all of it. `peak_by_kind` breaks down the peak of allocated memory (kinds.py). `pipeline` is the
+    number of ranks of the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run
+    because they are taken to be like this one, `between` the ranks that were not run and lie between this one and the
+    next that was, which differs.
     """
 
     command: list[str]
@@ -97,7 +98,7 @@ class Report:
     needs_data: list[dict[str, Any]] = field(default_factory=list)
     compiled_graphs: int = 0
     graph_breaks: list[dict[str, Any]] = field(default_factory=list)
-    default_choices: bool = False  #: the script asked Inductor to choose by measured times, which there are none of
+    default_choices: bool = False  #: the script asked Inductor to choose by measured times, which do not exist here
     first_step_peak_reserved_bytes: int | None = None
     steady_peak_reserved_bytes: int | None = None
     steady_peak_allocated_bytes: int | None = None
@@ -112,31 +113,35 @@ class Report:
     managed_bytes: int = 0
     memory_fraction: float | None = None
     peak_by_kind: dict[str, int] = field(default_factory=dict)
-    watched_by_mode: bool = False  #: coopsim's library cannot be had, so that formulas of autograd's may take more
+    watched_by_mode: bool = False  #: coopsim's library cannot be compiled here, so that autograd may take more memory
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
     ranks: tuple["Report", ...] = ()
-    guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest found, for who sent it
+    guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest reported (guest.py)
 
     @property
     def needs_bytes(self) -> int:
-        """The least memory of a card with which it trains, context included; without `--fit`, what that is at least.
+        """The smallest memory of a card with which it trains, context included; without `--fit`, a lower bound.
 
-        Above the peak of allocated bytes it is a few MiB, as the allocator empties its cache before it gives up.
+        The bound is the context, the peak of allocated bytes and NCCL's memory. The smallest memory is a few MiB more,
+        as the allocator empties its cache before it fails.
         """
         least = self.context_bytes + self.peak_allocated_bytes + self.nccl_bytes
         return self.smallest_memory_bytes or least
 
     @property
     def too_close_to_call(self) -> bool:
-        """Does it need so nearly what the card has that a real card may decide otherwise? Known where it trained."""
+        """Whether its need is so close to the card's memory that a real card may differ; False if it is unknown.
+
+        It is known if the script trained, or if the smallest memory was searched for.
+        """
         known = self.outcome == "ok" or self.smallest_memory_bytes is not None
         return known and margin.is_close(self.needs_bytes, self.memory_bytes)
 
     @property
     def limit_bytes(self) -> int | None:
-        """What PyTorch's allocator may take of the card, where the script limits it."""
+        """The bytes of the card that PyTorch's allocator may use, if the script limits it; else None."""
         return None if self.memory_fraction is None else int(self.memory_fraction * self.memory_bytes)
 
     @property
@@ -145,7 +150,7 @@ class Report:
         return 1 - self.peak_allocated_bytes / self.peak_reserved_bytes if self.peak_reserved_bytes else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; until the next release also with an old name."""
+        """Return the report for JSON; until the next release also with an old name."""
         part = self.reserved_but_unallocated
         own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
         own["too_close_to_call"] = self.too_close_to_call

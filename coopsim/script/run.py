@@ -1,4 +1,4 @@
-"""Run a script of the user's, unmodified, on the phantom GPU, and say what it took."""
+"""Run a script of the user's, unmodified, on the phantom GPU, and report its memory use."""
 
 import re
 from dataclasses import replace
@@ -28,13 +28,13 @@ def run(
     requests: Path | None = None,
     running: Running | None = None,
 ) -> Report:
-    """Run a script to its end.
+    """Run a script to its end, and return the report.
 
-    `snapshot`: write a memory snapshot of PyTorch's there, of the moment when memory ran out, or else of the end.
-    `requests`: write what was asked of the allocator there (requests.py), if there were not too many.
-    `running`: gets the processes, so that another thread can end them.
-    Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if
-    there can be no phantom GPU here.
+    `snapshot`: file for PyTorch's memory snapshot of the moment when memory ran out, or else of the end.
+    `requests`: file for the requests to the allocator (history.py); not written if there were too many.
+    `running`: receives the processes, so that another thread can end them.
+    Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if the
+    phantom GPU cannot be built here.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
@@ -56,7 +56,10 @@ def run(
 
 
 def _start(script: Script, task: Task, running: Running) -> tuple[world.World | None, list[start.Ran]]:
-    """Run the command to its end; if it is a launcher, the ranks that it would start. No world: it is one program."""
+    """Run the command to its end, or, if it is a launcher, the ranks that it would start.
+
+    Return the world, None for a program without ranks, and the ends of what was run.
+    """
     if script.world_size is not None and script.is_python:
         job = world.of_size(script.world_size)
         return ranks_of(script, task, launcher.Launch.of(script.words(), job), job, running)
@@ -75,8 +78,8 @@ def _start(script: Script, task: Task, running: Running) -> tuple[world.World | 
 def guests(script: Script) -> list[dict[str, Any]]:
     """Run a script to its end, as one program, on the phantom GPU or this machine's own devices.
 
-    What the guest says of each process that it was in. Raises CaptureError if the script failed and no guest says that
-    it did (`failed`), and if it is a launcher, whose ranks are not started.
+    Return the guest's report of each process that it was in. Raises CaptureError if the script failed and no guest has
+    reported that (`failed`), and if it is a launcher, whose ranks are not started.
     """
     task = Task(script.card, script.precision, traceback=script.traceback, guest=script.guest, told=script.told)
     task = replace(task, explains=False)
@@ -99,7 +102,7 @@ def guests(script: Script) -> list[dict[str, Any]]:
 
 
 def _report(script: Script, ran: start.Ran) -> Report:
-    """Of the processes of one rank. Raises what `run` raises."""
+    """Make the report of one rank from those of its processes. Raises CaptureError as `run` does."""
     code, reports = ran.code, ran.reports
     used = [r for r in reports if r.get("used")]
     if not used:
@@ -108,7 +111,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
             raise CaptureError(f"{script.title} left no report: it ended at once, as by os._exit or a signal")
         raise _unused(script)
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
-    # Who starts a process, or catches an error, may end well all the same: the figures are not those of a whole run.
+    # A script that catches the error, or whose child process fails, may exit with 0 without having run as a whole.
     oom = any(r["gave_up"] or (r["ooms"] and (code or r["error"])) for r in used)
     if not oom:
         _explain(script, code or int(bool(most["error"])), reports)
@@ -148,11 +151,11 @@ def _unused(script: Script) -> CaptureError:
 
 
 def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
-    """Run a script and write a trace of `steps` consecutive steps of it, after `warmup` (at least 1).
+    """Run a script and write a trace of `steps` consecutive steps of it to `out`, after `warmup` steps (at least 1).
 
-    A step is what lies between two calls of Optimizer.step. Of a job of several ranks it is the first that is run.
-    Tells whether Inductor was kept from making CUDA graphs. Raises what `run` raises, and CaptureError if there are too
-    few steps.
+    A step is what lies between two calls of Optimizer.step. Of a job of several ranks, the first that is run is
+    recorded. Return whether Inductor was kept from making CUDA graphs. Raises what `run` raises, and CaptureError if
+    there are too few steps or the script replays CUDA graphs.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title)
@@ -170,10 +173,10 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
 
 
 def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
-    """Raise CaptureError if the script failed, with all that is known of why."""
+    """Raise CaptureError if the script failed, with what is known about the reason."""
     for report in reports:
         unmet = report.get("compile_unmet") or report.get("unmet")
-        if unmet:  # the script may have swallowed that, and gone on without
+        if unmet:  # the script may have caught the error and gone on without
             raise CaptureError(unmet)
     if code == 0:
         return
@@ -191,16 +194,16 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     elif report.get("last_value_read"):
         last = report["last_value_read"]
         hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"
-    elif _NO_RANK.search(error["error"]):  # torchrun sets them
+    elif _NO_RANK.search(error["error"]):  # it lacks variables that torchrun sets
         hint = "; it is a rank of a job: start it by its launcher (torchrun), or with --world N"
     where = error["place"] or script.title
     raise CaptureError(f"{where}: {error['error']}{hint}")
 
 
-#: What a script says that looks for its rank where there is none.
+#: Errors of a script that needs the variables of a rank and is not started as one.
 _NO_RANK = re.compile(r"KeyError: '(LOCAL_|GROUP_)?(RANK|WORLD_SIZE)'|environment variable (RANK|WORLD_SIZE) expected")
 
-#: What gloo, the store and NCCL say where another process is gone.
+#: Errors of Gloo, the store and NCCL when another process has ended.
 _LOST_A_PEER = (
     "closed by peer",
     "reset by peer",
@@ -212,7 +215,7 @@ _LOST_A_PEER = (
 
 
 def _by_rank(failed: list[tuple[int, str]]) -> str:
-    """What ended ranks: a line for each reason. Those that only lost another rank are left out if any has its own."""
+    """Return one line per reason for which ranks failed; the loss of another rank only if there is no other."""
     own = [(rank, reason) for rank, reason in failed if not any(lost in reason for lost in _LOST_A_PEER)]
     reasons: dict[str, list[int]] = {}
     for rank, reason in own or failed:

@@ -1,4 +1,4 @@
-"""The processes of runs that are under way, so that a thread can end those that other threads wait for."""
+"""Keep track of the processes of runs, so that one thread can end those that other threads wait for."""
 
 import contextlib
 import os
@@ -8,7 +8,9 @@ import threading
 
 
 class Running:
-    """What some runs have started and not yet seen end. Given to `run`; Ctrl-C reaches the main thread alone."""
+    """The processes that runs have started and that have not ended. It is given to `run` by a main thread that is to
+    end them at Ctrl-C, which only the main thread receives.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -16,20 +18,20 @@ class Running:
         self._ended = False
 
     def add(self, child: "subprocess.Popen[bytes]", *, leads_group: bool = False) -> None:
-        """A process was started. leads_group: it leads a process group, and all of that is ended with it."""
+        """Add a process that was started. `leads_group`: it leads a process group, which is killed as a whole."""
         with self._lock:
             self._leaders[child] = leads_group
             if self._ended:
                 _kill(child, group=leads_group)
 
     def end(self, child: "subprocess.Popen[bytes]") -> None:
-        """End one that was added, if it has not ended, and wait for it."""
+        """Kill a process that was added, if it still runs, and wait for it."""
         with self._lock:
             _kill(child, group=self._leaders.pop(child))
         child.wait()
 
     def end_all(self) -> None:
-        """End all that there are, and from now on each as soon as it is added. Nobody is waited for."""
+        """Kill all processes, and from now on each that is added, without waiting for them."""
         with self._lock:
             self._ended = True
             for child, group in self._leaders.items():

@@ -1,4 +1,4 @@
-"""A training command of the user's, and the card to run it on."""
+"""Describe a training command of the user's, and the card to run it on."""
 
 import os
 import re
@@ -16,13 +16,14 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 @dataclass(frozen=True)
 class Script:
-    """A command that trains on a GPU, and the card to run it on. `memory_bytes` None: what the card has.
+    """A command that trains on a GPU, and the card to run it on, "" for the machine's own devices.
 
-    `output` is the descriptor that the script's stdout goes to (None: our own), `quiet` drops all that it says.
-    `world_size` is the number of ranks (None: as the launcher in the command has it, or no ranks at all), `ranks` which
-    of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what each of NCCL's communicators takes of the card
-    (None: as was published, ranks/buffers.py). `card` "" means the machine's own devices.
-    `variables` are set in its environment. `guest` and what it is `told` are the task's.
+    `memory_bytes` is the card's memory (None: what it has). `precision` is that of float32 matrix products, "tf32" or
+    "fp32". `traceback`: print the traceback of an error. `output` is the file descriptor of the script's stdout (None:
+    our own); `quiet` discards its output. `world_size` is the number of ranks (None: as the launcher in the command
+    says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what a communicator
+    of NCCL takes of the card (None: as was published, ranks/buffers.py). `variables` are set in its environment.
+    `guest` is the module of a guest, which is given `told` (guest.py); "" for none.
     """
 
     command: tuple[str, ...]
@@ -41,32 +42,35 @@ class Script:
 
     @property
     def profile(self) -> phantom.Profile:
-        """The card."""
+        """The card's profile. Raises CoopsimError for an unknown card."""
         return phantom.profiles.get(self.card)
 
     @property
     def total_bytes(self) -> int:
-        """The memory that the script finds, the context's share included."""
+        """The bytes of memory that the script finds on the card, the CUDA context's included."""
         return self.memory_bytes or self.profile.memory_bytes
 
     @property
     def title(self) -> str:
-        """The command as it is shown: without the folder of the file."""
+        """The command as it is shown: without `python` and the folder of the file."""
         words = [Path(w).name if w.endswith(".py") else w for w in self.command]
         return " ".join(words[1:] if _PYTHON.fullmatch(Path(words[0]).name) and len(words) > 1 else words)
 
     def with_memory(self, nbytes: int) -> "Script":
-        """The same on a card with other memory, unheard."""
+        """Return this script on a card with `nbytes` of memory, with its output discarded."""
         return replace(self, memory_bytes=nbytes, quiet=True)
 
     @property
     def is_python(self) -> bool:
-        """Is it a Python program that can be started as a rank, and no launcher?"""
+        """Whether it is a Python program that is no launcher, and so can be started as a rank."""
         name = Path(self.command[0]).name
         return (_PYTHON.fullmatch(name) is not None or name.endswith(".py")) and not launcher.is_one(self.command)
 
     def words(self) -> list[str]:
-        """The command to start. A bare `python`, or a Python file, runs under the Python that runs us."""
+        """Return the command to start. A bare `python`, or a Python file, is run by the Python that runs coopsim.
+
+        Raises CaptureError if there is no such file or command.
+        """
         first = self.command[0]
         if first.endswith(".py"):
             if not Path(first).is_file():
@@ -83,5 +87,5 @@ class Script:
 
 
 def command_path() -> str:
-    """Where commands are looked for: beside our own Python first, so that `accelerate` and its like are found."""
+    """Return the PATH that commands are searched in: beside coopsim's Python first, where `accelerate` is installed."""
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

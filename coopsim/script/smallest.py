@@ -1,4 +1,4 @@
-"""The smallest memory in which a script trains: a search over multiples of 2 MiB, helped by a guess."""
+"""Search for the smallest memory in which a script trains, over multiples of 2 MiB, starting from a guess."""
 
 import os
 import subprocess
@@ -12,16 +12,17 @@ from coopsim.script.report import Report
 from coopsim.script.run import run
 from coopsim.script.script import Script
 
-#: What cudaMalloc hands out is a multiple of this.
+#: cudaMalloc allocates multiples of this, in bytes.
 STEP = 2 << 20
 
 
 def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None]) -> tuple[int, int]:
-    """The smallest memory with which the script trains, to 2 MiB, context included; and how many runs it took.
+    """Return the smallest memory in which the script trains, in bytes, context included; and the number of runs.
 
-    `first` is a run in which memory did not run out; `requests` is what it asked of the allocator, for a guess.
-    Then real runs decide: the script trains with the memory returned, and does not with 2 MiB less. (With less still
-    it may train again: the caching allocator is not monotone.)
+    `first` is the report of a run in which memory did not run out; `requests` is the file of its requests to the
+    allocator, from which a guess is made. Runs then decide: the script trains with the memory returned, and does not
+    with 2 MiB less. (With still less it may train again, as the caching allocator is not monotone.) `say` is called
+    with a line per run.
     """
 
     tried: dict[int, bool] = {}
@@ -35,13 +36,13 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
 
     again = 0
     if first.compiled_graphs:
-        # The first run may have compiled what later ones find in the cache, and Python's garbage collector, which runs
-        # more often meanwhile, frees what hangs in circles.
+        # The first run may have compiled kernels that later runs find in the cache. Meanwhile Python's garbage
+        # collector ran more often, and freed tensors in reference cycles.
         say("again, as kernels are in the cache now")
         first, again = run(script.with_memory(first.memory_bytes), requests=requests), 1
         if first.outcome == "oom":
             first, again = run(script.with_memory(ENDLESS), requests=requests), 2
-    # Less than what was allocated at the peak cannot do; all that was taken of the card can.
+    # Less than the peak of allocated memory cannot suffice; all memory that was taken of the card does.
     part = first.memory_fraction or 1.0
     low = max(first.context_bytes + first.peak_allocated_bytes, int(first.peak_allocated_bytes / part))
     high = first.peak_device_bytes
@@ -53,7 +54,7 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
         near = guess(script.card, requests, low, high - nccl, part=part)
         near = near + nccl if near is not None else None
     found, _ = smallest(trains, low, high, near)
-    # Bounds are tried, too, where runs differ: by when the collector runs, or by a limit that the script may compute.
+    # Where runs differ, by when the collector runs or by a limit that the script computes, the bounds are tried, too.
     while first.compiled_graphs or first.memory_fraction is not None:
         if not trains(found):
             found, _ = smallest(trains, found + 1, 2 * found)
@@ -65,10 +66,10 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
 
 
 def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> tuple[int, int]:
-    """A multiple of 2 MiB that fits while 2 MiB less does not, and how often `fits` was asked.
+    """Return a multiple of 2 MiB that fits while 2 MiB less does not, in bytes; and how often `fits` was called.
 
-    Below `low` nothing fits, and `high` does. Every claim is made by `fits` itself, except those two. A good guess
-    needs two questions; without one it takes the logarithm of the distance.
+    Assumes that nothing below `low` fits, and that `high` does; `fits` tells of all others. With a good `guess`
+    it takes two calls, without one the logarithm of the distance between the bounds.
     """
     failing, fitting = (low - 1) // STEP, -(-high // STEP)
     asked, stride = 0, 1
@@ -90,9 +91,10 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
 def guess(
     card: str, requests: Path, low: int, high: int, variables: Iterable[tuple[str, str]] = (), *, part: float = 1.0
 ) -> int | None:
-    """Where the allocator alone, asked for the same again, comes to its end; None if that cannot be told.
+    """Return the smallest memory that serves recorded requests, replayed with PyTorch's allocator; None if that fails.
 
-    `variables`: set in the environment, over ours. `part`: of the card's memory, what the allocator may take.
+    `requests` is the file (history.py). Searches between `low` and `high` bytes, in a process of its own (probe.py).
+    `variables` are set in its environment. `part` is the fraction of the card's memory that the allocator may use.
     """
     command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high), str(part)]
     environment = os.environ | phantom.environment(card, total_bytes=high) | dict(variables)

@@ -1,17 +1,17 @@
-"""Stacks as they would be if nobody watched."""
+"""Remove coopsim's frames from stack traces."""
 
 from pathlib import Path
 from typing import Any
 
-#: The packages that watch: this one, and the one it watches with.
+#: Folders of the packages whose frames are removed: this one, and observe, which it watches with.
 _OWN = tuple(f"{Path(__file__).parents[1] / room}/" for room in ("script", "observe"))
 #: PyTorch's wrappers around a dispatch mode's function.
 _WRAPPERS = ("torch/_compile.py", "torch/_dynamo/eval_frame.py")
 
 
 def unwatched(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """The snapshot (torch.cuda.memory._snapshot), with the recorder's frames cut off its stacks, in place."""
-    known: dict[int, tuple[object, list[dict[str, Any]]]] = {}  # by id of a stack, which is kept so that it stays one
+    """Remove the recorder's frames from the stacks of a snapshot (torch.cuda.memory._snapshot), in place; return it."""
+    known: dict[int, tuple[object, list[dict[str, Any]]]] = {}  # by id of a stack, which is kept alive with its id
     holders = [block for segment in snapshot["segments"] for block in segment["blocks"]]
     holders += [*snapshot["segments"], *(entry for trace in snapshot["device_traces"] for entry in trace)]
     for holder in holders:

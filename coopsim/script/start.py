@@ -23,8 +23,8 @@ from coopsim.script.task import Task
 class Ran:
     """The end of a program, or of one rank of a job: its exit code, and the reports of its processes.
 
-    `pipeline` is how many ranks its pipeline has, if it was run as a stage of one; `alike` are those that were not
-    run because they are taken to be like it, `between` those that were not run though the next one that was is another.
+    `pipeline` is the number of ranks of its pipeline, if it was run as a stage of one, else 0; `alike` and `between`
+    are as in Report.
     """
 
     rank: int
@@ -36,13 +36,16 @@ class Ran:
 
     @property
     def figures(self) -> str:
-        """What two ranks have in common if they are alike."""
+        """The figures by which two ranks are taken to be alike, as JSON."""
         keys = ("steps", "peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_by_kind")
         return json.dumps([{key: report.get(key) for key in keys} for report in self.reports if report.get("used")])
 
 
 def program(script: Script, task: Task, running: Running) -> tuple[launcher.Launch | None, Ran]:
-    """Run the command to its end, but no ranks: if it is a launcher, also what it would start."""
+    """Run the command to its end, and return what it would start, if it is a launcher, else None; and its end.
+
+    Raises CaptureError for a launcher that is not supported, and if another Python than coopsim's ran the script.
+    """
     launcher.check(script.command)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         environment = variables(script, task, folder, devices=launcher.devices(script.command))
@@ -52,13 +55,13 @@ def program(script: Script, task: Task, running: Running) -> tuple[launcher.Laun
 
 
 def say(script: Script, text: str) -> None:
-    """A note on stderr, unless the script is to be quiet."""
+    """Print a note on stderr, unless the script is to be quiet."""
     if not script.quiet:
         note(text)
 
 
 def variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> dict[str, str]:
-    """The environment of a process whose reports go to a folder."""
+    """Return the environment of a process with this task, whose reports go to `folder`; it sees `devices` cards."""
     gpu = (
         phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices)
         if script.card
@@ -78,7 +81,7 @@ def variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> d
 
 
 def reports(folder: str) -> list[dict[str, Any]]:
-    """What processes have left. CaptureError if another Python than ours ran them."""
+    """Return the reports in `folder`. Raises CaptureError if another Python than coopsim's ran the processes."""
     found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(Path(folder).glob("*.json"))]
     foreign = Path(folder, "foreign")
     if foreign.exists() and not found:
@@ -87,7 +90,7 @@ def reports(folder: str) -> list[dict[str, Any]]:
 
 
 def outputs(script: Script) -> tuple[int | None, int | None]:
-    """Where stdout and stderr go."""
+    """Return the descriptors for the script's stdout and stderr, as subprocess takes them; None: our own."""
     quiet = subprocess.DEVNULL if script.quiet else None
     return quiet or script.output, quiet
 

@@ -1,4 +1,4 @@
-"""What the processes of a script are to do besides running it: the message from the parent to each of them."""
+"""The task of a script's processes: what each of them is to do besides running the script, told by its parent."""
 
 import json
 import os
@@ -9,16 +9,16 @@ FOLDER, TASK = "COOPSIM_SCRIPT_FOLDER", "COOPSIM_SCRIPT_TASK"
 
 @dataclass(frozen=True)
 class Task:
-    """`card` is "" on the machine's own devices, where nothing is watched.
+    """What a process is to do. `card` is "" on the machine's own devices, where nothing is watched.
 
     `snapshot`, `trace` and `requests` are files to write, "" for none; they exclude each other.
 
-    `steps` steps go into the trace, after `warmup` ones. `command` is what the trace says it was made with.
-    `ranks` is "" unless the process is a rank of a job: "alone", "together" with the others, or a "stage" of a
-    pipeline, alone but for what `messages` say (ranks/messages.py); then it is `rank` of `world`.
-    `guest` is a module with a GUEST (guest.py), made once torch is there with what the guest is `told`;
-    what its result's end() gives goes into the report.
-    `explains` is off where running out of memory is nothing unusual: nobody looks at what was alive then.
+    The trace has `steps` steps, after `warmup` ones, and names `command` as what it was made with. `ranks` is "" unless
+    the process is a rank of a job, `rank` of `world`: "alone", "together" with the others, or a "stage" of `pipeline`,
+    which exchanges objects with the stages `present` in the folder `messages` (ranks/messages.py). `guest` is a module
+    with a GUEST (guest.py), which is called with `told` once torch is imported; what the guest's `end` returns goes
+    into the report. `explains` is off where running out of memory is expected: then what was alive at that moment is
+    not reported.
     """
 
     card: str
@@ -41,10 +41,10 @@ class Task:
     explains: bool = True
 
     def variables(self, folder: str) -> dict[str, str]:
-        """The environment that carries it. Every process leaves its report in `folder`."""
+        """Return the environment variables that pass the task on. Each process writes its report to `folder`."""
         return {FOLDER: folder, TASK: json.dumps(asdict(self))}
 
     @classmethod
     def here(cls) -> tuple["Task", str]:
-        """The task of this process, and the folder for its report."""
+        """Return the task of this process, and the folder for its report."""
         return cls(**json.loads(os.environ[TASK])), os.environ[FOLDER]

@@ -1,4 +1,4 @@
-"""What TorchInductor needs on this machine to compile for a GPU: Triton, a C compiler, Python's headers."""
+"""Check for what TorchInductor needs on this machine to compile for a GPU: Triton, a C compiler, Python's headers."""
 
 import importlib.metadata
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def missing() -> str:
-    """What is not there, and how to get it; "" if all is."""
+    """Return what is missing, and how to install it, as the end of a message; "" if nothing is."""
     wanted = _wanted()
     install = f"pip install --no-deps triton{f'=={wanted}' if wanted else ''}"
     try:
@@ -27,7 +27,7 @@ def missing() -> str:
 
 
 def _wanted() -> str:
-    """The version of Triton that the installed torch names; "" if it names none."""
+    """Return the version of Triton that the installed torch requires; "" if it names none."""
     for requirement in importlib.metadata.requires("torch") or []:
         found = re.match(r"(?:pytorch-)?triton\s*\(?(?:~=|==)\s*([\d.]+)", requirement)
         if found:

@@ -1,4 +1,4 @@
-"""What is watched in a script that runs on the phantom GPU: every op, every storage, every time memory ran out."""
+"""Watch a script that runs on the phantom GPU: every op, every storage, and every time that memory runs out."""
 
 import os
 import pickle
@@ -40,7 +40,7 @@ from coopsim.script.positions import Positions
 from coopsim.script.task import Task
 from coopsim.types import Role
 
-#: What an op may want of the device's data, which the phantom does not have.
+#: What an op may need the device's data for, which the phantom does not have: sizes of its results, or values.
 _SIZES, _VALUES = "sizes", "values"
 Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
 _LARGEST = 8
@@ -48,7 +48,7 @@ _VERSIONS = "torch", "transformers", "triton"
 
 
 class Watch:
-    """From the import of torch to the end of the process."""
+    """Watches a process from the import of torch to its end, and makes its report."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -56,10 +56,10 @@ class Watch:
         self._device = Control()
         self._steps = self._backwards = 0
         self._ooms: list[dict[str, Any]] = []
-        self._failed_to_train = False  #: the last time that memory ran out
+        self._failed_to_train = False  #: whether memory last ran out while training
         self._clock: int | None = None
-        self._counted: CodeType | None = None  #: compiled code that ended the last step
-        self.compiled_steps: list[Callable[[], None]] = []  #: called after each step without hooks
+        self._counted: CodeType | None = None  #: the compiled code that ended the last step
+        self.compiled_steps: list[Callable[[], None]] = []  #: called after each step of compiled code, without hooks
         model = CostModel(card, task.precision)
         time = clock.Clock(self._device, model)
         self._recorder = _Watcher(PhantomDevice(card), model, time)
@@ -87,32 +87,32 @@ class Watch:
         allocator.watch_fraction()
 
     def dynamo(self) -> None:
-        """torch._dynamo is there."""
+        """Watch torch.compile; to be called once torch._dynamo has been imported."""
         self.compilation.watch()
         if self._recording is not None:
             inductor.watch_buffers(self._recorder)
 
     def kernels(self) -> None:
-        """torch._inductor.runtime.triton_heuristics is there."""
+        """Record Inductor's kernels; to be called once its launcher (triton_heuristics) has been imported."""
         if self._recording is not None:
             inductor.watch_kernels(self._recorder)
 
     @property
     def steps(self) -> int:
-        """Of the optimizer, so far."""
+        """The number of optimizer steps so far."""
         return self._steps
 
     @property
     def recorder(self) -> "_Watcher":
-        """Sees the ops, knows the storages."""
+        """The recorder, which sees the ops and knows the storages."""
         return self._recorder
 
     def forget(self) -> None:
-        """This process is a fork: watch no more."""
+        """Stop watching, because this process is a fork."""
         self._recorder.__exit__(None, None, None)
 
     def end(self) -> dict[str, Any]:
-        """The report."""
+        """Stop watching, and return the report, in types that JSON can represent."""
         self._recorder.__exit__(None, None, None)
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
@@ -121,7 +121,7 @@ class Watch:
         }
         if not found["used"]:
             return found
-        # A rank sees all cards of its machine, and uses one of them.
+        # A rank sees all cards of its machine, but uses one of them only.
         devices = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
         stats = max(devices, key=lambda of: of.get("reserved_bytes.all.peak", 0))
         self._peaks.end()
@@ -156,7 +156,7 @@ class Watch:
 
     def _device_is_up(self) -> None:
         if allocator.unmet():
-            sys.exit(2)  # no error of PyTorch's, which would be wrapped
+            sys.exit(2)  # an exception would be wrapped by PyTorch
         if self._task.explains:
             attach_oom_observer(self._out_of_memory)
         if self._task.snapshot:
@@ -165,17 +165,17 @@ class Watch:
             record_history(enabled="all", context=None, max_entries=history.LIMIT)
 
     def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        """After Optimizer.step. The first optimizer that is seen beats the time."""
+        """Count a step after Optimizer.step; only those of the first optimizer seen are counted."""
         if self._clock is None:
             self._clock = id(optimizer)
         if id(optimizer) == self._clock:
             self._step_ended()
 
     def _compiled_step(self, run: Callable[[], Any], code: CodeType) -> Any:
-        """Code of an optimizer's step, where its hooks are hidden.
+        """Run compiled code of an optimizer's step, whose hooks are removed meanwhile, and count steps.
 
-        A step may be several graphs: after each backward pass one is counted. Where that is compiled, too, and nobody
-        sees it, one is counted whenever code that ended a step runs again.
+        A step may consist of several graphs; one step is counted per backward pass. If the backward pass is compiled,
+        too, and so not seen, a step is counted whenever the code that ended the last step runs again.
         """
         with self._recorder.where.in_step():
             out = run()
@@ -183,8 +183,8 @@ class Watch:
         if again or self._recorder.where.backwards > self._backwards:
             self._counted = code
             self._step_ended()
-            for heard in self.compiled_steps:
-                heard()
+            for call in self.compiled_steps:
+                call()
         return out
 
     def _step_ended(self) -> None:
@@ -197,7 +197,7 @@ class Watch:
             self._recorder.where.forget()
 
     def _out_of_memory(self, device: int, asked: int, _total: int, _free: int) -> None:
-        """Called by the allocator when it has tried everything, before it raises."""
+        """Note what memory held; called by the allocator when it has tried everything, before it raises."""
         recorder = self._recorder
         self._failed_to_train = torch.is_grad_enabled() or recorder.where.backwards > 0
         stats = torch.cuda.memory_stats(device)
@@ -249,9 +249,9 @@ class Watch:
 
 
 class _Watcher(Recorder):  # type: ignore[no-untyped-call]
-    """A recorder that also knows which op runs, who made each storage, and which ops looked at the device's data."""
+    """A recorder that also notes the running op, the maker of each storage, and the ops that read the device's data."""
 
-    supports_higher_order_operators = True  # DTensor's random ops are some
+    supports_higher_order_operators = True  # such as DTensor's random ops
 
     def __init__(self, device: Device, model: CostModel, clock_: clock.Clock) -> None:
         super().__init__(device, model)
@@ -262,16 +262,19 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         self.positions = Positions(self.ledger)
         self._seen: Seen | None = None
         self._checks = checks.Checks()
-        self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: as `seen`
+        self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: called after every op
 
     @property
     def running(self) -> tuple[str, str]:
-        """The op that began last, and its module."""
+        """The names of the op that began last and of its module; "" and "" before the first op."""
         return self.ledger.running() if self.native and isinstance(self.ledger, NativeLedger) else self._running
 
     @property
     def seen(self) -> "Seen | None":
-        """Called after every op with it, its arguments, its result, and whether it made a storage."""
+        """A function that is called after every op with it, its arguments, its result, and whether it made a storage.
+
+        Setting it sends every op to Python, until it is set to None.
+        """
         return self._seen
 
     @seen.setter
@@ -285,7 +288,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         if isinstance(func, HigherOrderOperator) or _is_fake(types):
             return func(*args, **kwargs or {})
         if any(t.__torch_dispatch__ is not disabled_torch_dispatch for t in types):
-            return NotImplemented  # a DTensor and its like: what it does with the tensors within comes here again
+            return NotImplemented  # a wrapper such as a DTensor: its ops on the tensors within come here again
         maker = self._running = str(func), self.where.module()
         newest = self.ledger.newest
         takes_time = not clock.is_view(func)
@@ -317,7 +320,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
 
 
 def _watch_resizes(recorder: Recorder) -> None:
-    """No op does it: FSDP takes a layer's memory away so, and gives it back."""
+    """Record UntypedStorage.resize_, which is no op; FSDP frees and reallocates layers with it."""
     resize = torch.UntypedStorage.resize_
 
     def resized(storage: Any, nbytes: int) -> Any:
@@ -329,19 +332,19 @@ def _watch_resizes(recorder: Recorder) -> None:
 
 
 def _is_fake(types: Any) -> bool:
-    """Is it an op of fake tensors? DTensor asks them for the shapes of its results."""
+    """Return whether it is an op of fake tensors, with which DTensor infers the shapes of its results."""
     mode = get_dispatch_mode(FAKE_MODE)
     return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
 
 
 def _has_mask(indices: Any) -> bool:
-    """Does an index select by truth values? Then the size of the result is how many are true."""
+    """Return whether an index is a mask, whose count of true elements is the size of the result."""
     return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices)
 
 
 @cache
 def _wants(func: Any) -> str:
-    """Does an op need the data for the sizes of its results, or give values of them to the host?"""
+    """Return what an op needs the device's data for: _SIZES of results, _VALUES that it gives to the host, or ""."""
     if torch.Tag.dynamic_output_shape in func.tags:
         return _SIZES
     reads = torch.Tag.data_dependent_output in func.tags or func._schema.name in ("aten::_to_copy", "aten::copy_")

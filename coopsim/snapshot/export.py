@@ -1,8 +1,8 @@
-"""A schedule as one of PyTorch's memory snapshots, for torch's own _memory_viz and the memory_viz page.
+"""Export a schedule as a memory snapshot of PyTorch's, for torch's own _memory_viz and the memory_viz page.
 
-An arena is one segment, there from the start. What a hover shows is a stack: the op, its module, and the policy; the
-value's name is the entry's user metadata. The page replays a history backwards from the final segments, so these are
-the state after the last entry.
+An arena is one segment, there from the start. The stack of an entry, which the page shows on hover, is the op, its
+module, and the policy; the value's name is the entry's user metadata. The page replays a history backwards from the
+final segments, so these are the state after the last entry.
 """
 
 import pickle
@@ -14,13 +14,16 @@ from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, CoopsimError
 
-#: The page's unpickler knows no later one.
+#: The page's unpickler supports no later protocol.
 _PROTOCOL = 4
 Json = dict[str, Any]
 
 
 def to_snapshot(schedule: Schedule, trace: Trace) -> Json:
-    """What torch.cuda.memory._snapshot gives, of a simulated run. CoopsimError if the schedule has no addresses."""
+    """Return a simulated run in the form of torch.cuda.memory._snapshot's result.
+
+    Raises CoopsimError if the schedule has no addresses.
+    """
     h = schedule.header
     budget = int(h["budget_bytes"])
     entries = [_entry("segment_alloc", 0, budget, 0, [], "")]
@@ -49,7 +52,7 @@ def to_snapshot(schedule: Schedule, trace: Trace) -> Json:
 
 
 def save(snapshot: Json, path: str | Path) -> None:
-    """Write it, whole or not at all. CoopsimError if the path cannot be written."""
+    """Write a snapshot to a file, atomically. Raises CoopsimError if it cannot be written."""
     with replacing(path) as part, part.open("wb") as file:
         pickle.dump(snapshot, file, protocol=_PROTOCOL)
 
@@ -73,7 +76,7 @@ def _name(trace: Trace, storage: int, version: int) -> str:
 
 
 def _frames(trace: Trace, op: int, policy: str, what: str) -> list[Json]:
-    """A stack of three: the op; the module that it belongs to; the policy under which it ran."""
+    """Return a stack of three frames: the op, the module that it belongs to, and the policy under which it ran."""
     name, module = (trace.name[op], trace.module[op]) if op >= 0 else ("start or end of a step", "")
     return [
         {"name": f"{name} {what}".rstrip(), "filename": "op", "line": max(op, 0)},

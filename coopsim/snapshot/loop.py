@@ -1,4 +1,4 @@
-"""The loop in which a program was at the end of its history, read from the stacks of its requests."""
+"""Find the loop in which a program was at the end of its history, from the stacks of its requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from typing import NamedTuple
 from coopsim.snapshot.model import Event, Frame
 from coopsim.snapshot.place import is_own, is_python
 
-#: What calls a module, and an optimizer's step. What loops below them goes through layers or parameters of one step.
+#: Functions that call a module, or an optimizer's step. Loops below them are over layers or parameters, within one
+#: step.
 _CALLS = frozenset({("module.py", "_call_impl"), ("module.py", "_wrapped_call_impl"), ("optimizer.py", "wrapper")})
 _FEWEST = 4  #: iterations, the last one included
 
@@ -20,15 +21,15 @@ class _Line(NamedTuple):
     is_own: bool
 
 
-_PART, _HERE = _Line("a part of a step", False), _Line("", False)  # a call of one; the line before, with none below it
+_PART, _HERE = _Line("a part of a step", False), _Line("", False)  # a call of one of _CALLS; no line below the last one
 
 
 @dataclass(frozen=True)
 class Loop:
-    """The loop: its line is the one at which the history ends; is it of the user's own code?
+    """A loop. line: the one at which the history ends; is_own: whether it is the user's own code. count: iterations.
 
-    of: by event, from when on, which of the loop's lines it is below and the how manieth time; events that are not in
-    it are left out.
+    of: for each event in the loop, by its index, the line of the loop that it is below, and the iteration of that line,
+    from 1.
     """
 
     line: str
@@ -38,9 +39,9 @@ class Loop:
 
 
 def loop(events: Sequence[Event]) -> Loop | None:
-    """The outermost loop of at least four iterations in whose last one the history ends; None: no such.
+    """Return the outermost loop of at least four iterations in whose last one the history ends; None if there is none.
 
-    A request without a stack of Python, as in the threads of a backward pass, belongs to where the one before it was.
+    A request without a Python stack, as in the threads of a backward pass, counts to the place of the one before it.
     """
     found: list[tuple[int, tuple[_Line, ...]]] = []
     path: tuple[_Line, ...] = ()
@@ -72,7 +73,7 @@ def loop(events: Sequence[Event]) -> Loop | None:
 
 @cache
 def _path(frames: tuple[Frame, ...]) -> tuple[_Line, ...]:
-    """Lines of Python from the outermost on, down to the call of a module or of an optimizer's step."""
+    """Return a stack's Python lines from the outermost down to the call of a module or of an optimizer's step."""
     path: list[_Line] = []
     for frame in reversed(frames):
         if (PurePath(frame.file).name, frame.name) in _CALLS:

@@ -1,6 +1,6 @@
-"""What is in a memory snapshot: segments with their blocks as they were at its end, and the history that led there.
+"""The contents of a memory snapshot: segments with their blocks at its end, and the history that led there.
 
-The format is PyTorch's (torch/cuda/memory.py, `_snapshot`), read from 2.6 to 2.15; keys that are not known are ignored.
+The format is that of PyTorch 2.6 to 2.15 (torch/cuda/memory.py, `_snapshot`); unknown keys are ignored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,17 +17,17 @@ ACTIONS = frozenset(
     | {"segment_map", "segment_unmap"}
 )
 STATES = {"active_allocated": "allocated", "active_pending_free": "pending", "inactive": "free"}
-#: The same of older versions, or of their documentation.
+#: A name in older versions, or in their documentation.
 STATES |= {"active_awaiting_free": "pending"}
 _LARGEST = 2**62
-_LINES = 2**31  #: no file has so many
+_LINES = 2**31  #: line numbers from here on stand for none
 Pool = tuple[int, int]  #: PyTorch's id of a private pool (a CUDA graph's, or a MemPool)
-DEFAULT: Pool = (0, 0)  #: no private one
+DEFAULT: Pool = (0, 0)  #: the id of no private pool
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A line of the program; 0 where PyTorch could not tell which."""
+    """A frame of a stack; `line` is 0 where PyTorch does not know it."""
 
     file: str
     line: int
@@ -36,7 +36,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a segment. `requested_bytes` of a free one is stale. `state`: allocated, pending or free."""
+    """A part of a segment. `state`: allocated, pending or free; `requested_bytes` of a free block is stale."""
 
     address: int
     nbytes: int
@@ -47,7 +47,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Memory that the allocator holds of the device: a cudaMalloc, or a mapped range of an expandable segment."""
+    """Memory that the allocator holds of the device, by cudaMalloc or as a mapped range of an expandable segment."""
 
     address: int
     nbytes: int
@@ -60,7 +60,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An entry of the history. Of an `oom`, and only of one, `address` is -1 and `device_free` known."""
+    """An entry of the history. For an `oom`, `address` is -1; for all others, `device_free` is."""
 
     action: str
     address: int
@@ -73,7 +73,9 @@ class Event:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One device's. `conf`: the string of PYTORCH_CUDA_ALLOC_CONF, as the process had it last. `written`: by what."""
+    """The snapshot of one device. `conf`: the last value of PYTORCH_CUDA_ALLOC_CONF in the process. `written`: by which
+    versions of PyTorch it can have been written.
+    """
 
     path: str
     device: int
@@ -84,10 +86,11 @@ class Snapshot:
 
 
 def read(path: str | Path, *, device: int | None = None) -> Snapshot:
-    """Read the snapshot of a device, of the only one with a history if none is named.
+    """Read the snapshot of a device, by default of the only one in the file.
 
     Raises SnapshotError for a file that is missing, hostile, damaged or of another kind; for a device that is not in
-    it; and for private pools (CUDA graphs) where the history does not say which requests came from them.
+    it; if none is named and it has several; and for private pools (CUDA graphs) if the history does not say which
+    requests are from them.
     """
     reader = _Reader(str(path))
     found = reader.check(load(path), dict, "the snapshot")
@@ -120,7 +123,7 @@ def read(path: str | Path, *, device: int | None = None) -> Snapshot:
 
 
 def require_history(snapshot: Snapshot) -> None:
-    """SnapshotError if the history has no request for memory, so that there is nothing to replay or to import."""
+    """Raise SnapshotError if the history has no allocations, so that there is nothing to replay or to import."""
     if any(event.action in ("alloc", "oom") for event in snapshot.events):
         return
     held = sum(segment.nbytes for segment in snapshot.segments)
@@ -131,7 +134,7 @@ def require_history(snapshot: Snapshot) -> None:
 
 
 class _Reader:
-    """Takes nothing for granted: every field is of its type and in its range, or the file is refused."""
+    """Reads and checks fields: each must have its type and be in its range, or SnapshotError is raised."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -139,20 +142,20 @@ class _Reader:
         self._stacks: dict[int, tuple[object, tuple[Frame, ...]]] = {}
 
     def check(self, value: Any, kind: type, what: str) -> Any:
-        """The value, if it is of that type."""
+        """Return the value if it is of a type."""
         if not isinstance(value, kind):
             raise SnapshotError(f"{self._path}: not a memory snapshot: {what} is {type(value).__name__}")
         return value
 
     def whole(self, fields: Mapping[str, Any], key: str, default: int | None = None) -> int:
-        """A number that is not negative."""
+        """Return a field that is a non-negative whole number."""
         value = fields.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LARGEST:
             raise SnapshotError(f"{self._path}: {key} is {_shown(value)} where a size, address or number must be")
         return value
 
     def segment(self, fields: Mapping[str, Any]) -> Segment:
-        """A segment whose blocks fill it."""
+        """Return a segment, whose blocks must fill it."""
         start, nbytes = self.whole(fields, "address"), self.whole(fields, "total_size")
         blocks, at = [], start
         for block in self.check(fields.get("blocks"), list, "the blocks of a segment"):
@@ -179,7 +182,7 @@ class _Reader:
         )
 
     def events(self, entries: Iterable[Any]) -> Iterable[Event]:
-        """The history, oldest first; entries that say nothing of memory are left out."""
+        """Yield the events of the history, oldest first, leaving out entries that do not concern memory."""
         for entry in entries:
             action = self.check(entry, dict, "an entry of the history").get("action")
             if not isinstance(action, str) or action not in ACTIONS:
@@ -196,7 +199,7 @@ class _Reader:
             )
 
     def frames(self, frames: Any) -> tuple[Frame, ...]:
-        """A stack, innermost first. The same stack is the same tuple: PyTorch's pickles share them."""
+        """Return a stack, innermost frame first. Stacks that the pickle shares become one tuple."""
         if not frames:
             return ()
         known = self._stacks.get(id(frames))
@@ -211,14 +214,14 @@ class _Reader:
         return tuple(stack)
 
     def line(self, frame: Mapping[str, Any]) -> int:
-        """A frame's line; 0 for the -1 that stands for none, as PyTorch writes it: signed, or without a sign."""
+        """Return a frame's line; 0 for an unknown one, which PyTorch writes as -1, signed or unsigned."""
         value = frame.get("line", 0)
         if not isinstance(value, int) or isinstance(value, bool):
             raise SnapshotError(f"{self._path}: line is {_shown(value)} where a number must be")
         return value if 0 <= value < _LINES else 0
 
     def pool(self, value: Any) -> Pool:
-        """A private pool's id, two numbers that are not negative; DEFAULT if there is none."""
+        """Return a private pool's id, two non-negative numbers; DEFAULT if there is none."""
         if value is None:
             return DEFAULT
         if not isinstance(value, (tuple, list)) or len(value) != 2:

@@ -1,4 +1,4 @@
-"""The line of a stack that a user wants to see."""
+"""Choose the line of a stack to show to the user."""
 
 import re
 from functools import cache
@@ -6,25 +6,25 @@ from pathlib import PurePath
 
 from coopsim.snapshot.model import Frame
 
-#: What the paths of libraries' files have in them, and those of a user's own do not.
+#: Parts of paths by which files of libraries are recognized.
 _LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python")
 _OURS = ("/coopsim/capture/", "/coopsim/observe/", "/coopsim/script/")
-#: Frames of C++, which PyTorch's snapshots have unless they are asked not to: a node of a backward pass, and an op.
+#: C++ frames, which PyTorch's snapshots have by default: a node of a backward pass, and an op.
 _NODE = re.compile(r"(?:^|::)(\w+Backward\w*)::apply\(")
 _OP = re.compile(r"(?:^| )at::_ops::(\w+)::")
 
 
 def is_own(frame: Frame) -> bool:
-    """Is it a line of Python of the user's own? What lies in no folder of a library counts as such."""
+    """Return whether a frame is Python code of the user's: in no folder of a library."""
     return is_python(frame) and not any(part in frame.file for part in (*_LIBRARIES, *_OURS))
 
 
 @cache
 def place(frames: tuple[Frame, ...]) -> str:
-    """The innermost line of Python that is of the user's own, as file:line function.
+    """Return the innermost Python line of the user's own, as "file:line function".
 
-    If there is none, as in the threads of a backward pass, the node of autograd that ran and the op that it called; if
-    none of these either, the innermost line of a library; "" if the stack has no line of Python.
+    If there is none, as in the threads of a backward pass: the autograd node that ran and the op that it called;
+    without these, the innermost line of a library; "" if the stack has no Python line either.
     """
     python = [f for f in frames if is_python(f) and not any(part in f.file for part in _OURS)]
     own = next((f for f in python if not any(part in f.file for part in _LIBRARIES)), None)
@@ -37,7 +37,7 @@ def place(frames: tuple[Frame, ...]) -> str:
 
 
 def is_python(frame: Frame) -> bool:
-    """Is it a line of Python?"""
+    """Return whether a frame is Python code."""
     return frame.file.endswith(".py") or frame.file.startswith("<ipython-input")
 
 

@@ -1,4 +1,4 @@
-"""Where the history of a snapshot begins: its segments as they were before the first event."""
+"""Reconstruct a snapshot's segments as they were before the first event of its history."""
 
 import bisect
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from coopsim.snapshot.model import Block, Pool, Segment, Snapshot
 from coopsim.snapshot.unpickle import SnapshotError
 
 _GRANULE = 512
-_UNSPLIT = 1 << 20  #: a remainder of at most so much stays with its block, in large segments
+_UNSPLIT = 1 << 20  #: bytes up to which the allocator leaves a remainder with its block, in large segments
 
 
 @dataclass
@@ -24,11 +24,11 @@ class _Range:
 
 
 def rewind(snapshot: Snapshot) -> list[Segment]:
-    """The segments before the first event, in order of address.
+    """Return the segments before the first event, by address.
 
-    SnapshotError if the history does not lead to the snapshot's segments. A block that was freed later has the size
-    that was asked for, rounded, with what lies unused behind it as far as the history shows that the allocator had not
-    cut that off: up to the next block, if that is near, or to one that is allocated near behind it later.
+    A block that was freed later gets the requested size, rounded, plus an unsplit remainder if the history implies one:
+    up to the next block, if that is near, or up to one that is allocated near behind it later. Raises SnapshotError if
+    the history does not lead to the snapshot's segments.
     """
     ranges = [
         _Range(s.address, s.address + s.nbytes, s.stream, s.large, s.expandable, s.pool) for s in snapshot.segments
@@ -61,9 +61,9 @@ def rewind(snapshot: Snapshot) -> list[Segment]:
 
 
 def _followers(snapshot: Snapshot, held: dict[int, Block]) -> dict[int, int]:
-    """Where the next block begins, by address of a block that was there at the start: as seen while it was held.
+    """Return where the next block begins, as seen while a block was held, by the address of a block of the start.
 
-    The allocator takes the low end of a free block, so that what is allocated behind a block begins where it ends.
+    The allocator uses the low end of a free block, so that what is allocated behind a block begins where that ends.
     """
     starts = sorted(held)
     gone: set[int] = set()
@@ -84,7 +84,7 @@ def _absent(blocks: dict[int, Block], address: int) -> None:
 
 
 def _cut(ranges: list[_Range], start: int, end: int) -> None:
-    """Take all from start to end out of the ranges that it is part of."""
+    """Remove the addresses from start to end from the ranges. Raises KeyError if they are not all in them."""
     touched = [r for r in ranges if r.start < end and start < r.end]
     if sum(min(r.end, end) - max(r.start, start) for r in touched) != end - start:
         raise KeyError(start)
@@ -95,7 +95,7 @@ def _cut(ranges: list[_Range], start: int, end: int) -> None:
 
 
 def _joined(ranges: Iterable[_Range]) -> Iterable[_Range]:
-    """Ranges of expandable segments that touch are one, as in a snapshot."""
+    """Yield the ranges by address, adjacent ones of expandable segments joined, as in a snapshot."""
     last: _Range | None = None
     for r in sorted(ranges, key=lambda r: r.start):
         joins = last is not None and last.expandable and r.expandable

@@ -1,4 +1,4 @@
-"""A trace of what a memory snapshot knows: sizes, lifetimes, streams and the lines of the program that asked."""
+"""Make a trace of a memory snapshot: sizes, lifetimes, streams, and the program's lines that requested memory."""
 
 from collections.abc import Collection
 from pathlib import PurePath
@@ -13,14 +13,14 @@ from coopsim.types import Role
 
 
 def to_trace(snapshot: Snapshot, emptied: Collection[int] = ()) -> Trace:
-    """One op for each request that the history has, with no cost; blocks from before it are there at the start.
+    """Return a trace with one op, of no cost, per allocation in the history; earlier blocks are there at the start.
 
-    emptied: the events at which the program called empty_cache, an op of its own.
+    emptied: indices of the events at which the program called empty_cache, which becomes an op, too.
 
-    Which storage was computed from which, and how long that took, no snapshot says: `dependencies` in the header is
-    `unknown`, and nothing of such a trace can be evicted. What waited for other streams goes when it came back. The
-    segments at the start are in the header as those of a recorded trace are (docs/capture.md), with their streams, if
-    cudaMalloc made them all and none is of a private pool.
+    A snapshot does not say which storage was computed from which, nor how long that took: `dependencies` in the header
+    is `unknown`, and nothing of such a trace can be evicted. Memory that waits for other streams is freed when it is
+    returned. The segments at the start are in the header as in a recorded trace (docs/recording.md), with their
+    streams, if cudaMalloc made them all and none is of a private pool.
     """
     builder = TraceBuilder()
     held: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""Read a pickle that somebody else made: plain containers, numbers and text only, within a bound on memory.
+"""Read an untrusted pickle: plain containers, numbers and text only, within a bound on memory.
 
-A snapshot of torch.cuda.memory is a pickle of nothing but dicts, lists, tuples, numbers and strings, so that no class
-and no function is ever looked up: a pickle that asks for one is refused before anything of it runs.
+A snapshot of torch.cuda.memory is a pickle of dicts, lists, tuples, numbers and strings only, so no class and no
+function is ever looked up: a pickle that refers to one is rejected before any of it runs.
 """
 
 import pickle
@@ -13,17 +13,17 @@ from typing import Any, NoReturn
 
 from coopsim.types import CoopsimError
 
-#: Memory that reading may take: so much, and so many times the file's size. A container of small numbers takes the
-#: most, some 60 bytes for each of the file's.
+#: Memory that reading may take: _BASE_BYTES, and _PER_BYTE times the file's size. A container of small numbers takes
+#: most, some 60 bytes per byte of the file.
 _BASE_BYTES, _PER_BYTE = 1 << 30, 100
 
 
 class SnapshotError(CoopsimError):
-    """Not a snapshot, or not one that can be read; the message says why."""
+    """The file is not a snapshot, or cannot be used; the message says why."""
 
 
 class _NotPlainError(Exception):
-    """The pickle asks for more than plain data."""
+    """The pickle has more than plain data."""
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -35,7 +35,10 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def load(path: str | Path) -> Any:
-    """The object in the file. SnapshotError if it is missing, no pickle, damaged, or anything but plain data."""
+    """Return the object in a pickle file.
+
+    Raises SnapshotError if the file is missing, no pickle, damaged, or not plain data, or would take too much memory.
+    """
     try:
         with open(path, "rb") as file:
             size = Path(path).stat().st_size
@@ -49,13 +52,13 @@ def load(path: str | Path) -> Any:
         raise SnapshotError(f"{path}: not read: it would take more memory than a snapshot of its size can") from None
     except _NotPlainError as error:
         raise SnapshotError(f"{path}: not a memory snapshot: {str(error)[:200]}") from None
-    except Exception:  # a damaged pickle may raise nearly anything, and says nothing that helps
+    except Exception:  # a damaged pickle may raise nearly any error, whose message does not help
         raise SnapshotError(f"{path}: not a memory snapshot: not a pickle, or a damaged one") from None
 
 
 @contextmanager
 def _memory_limit(nbytes: int) -> Iterator[None]:
-    """Let this process's address space grow by at most so much; what asks for more raises MemoryError."""
+    """Within the context, limit the growth of this process's address space; a larger allocation raises MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     limit = now + nbytes

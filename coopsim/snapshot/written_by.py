@@ -1,4 +1,4 @@
-"""Which versions of PyTorch can have written a snapshot: a file does not say, but its fields do."""
+"""Infer which versions of PyTorch can have written a snapshot from its fields; the file has no version."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 Minor = tuple[int, int]
 
-#: The first version that writes a field, by where it is: of the file, of a segment, of an event, of the settings. Read
-#: from the strings of libtorch_python.so in the wheels of each version from 2.0 to 2.14 (`pool_id` from the
+#: The first version that writes a field, by (place, name): in the file, a segment, an event, or the settings. Found
+#: among the strings of libtorch_python.so in the wheels of each version from 2.0 to 2.14 (`pool_id` in the
 #: documentation of `_snapshot` in them, as another string hides it).
 _SINCE: Mapping[tuple[str, str], Minor] = {
     ("segment", "is_expandable"): (2, 1),
@@ -23,9 +23,9 @@ _SINCE: Mapping[tuple[str, str], Minor] = {
 
 @dataclass(frozen=True)
 class Written:
-    """The earliest and the latest minor version, such as 2.5; None: no bound is known.
+    """The earliest and the latest minor version that can have written a file, such as 2.5; None: no bound is known.
 
-    known: False where the fields are of no version, as in a file that another program wrote.
+    known: False if no version writes these fields together, as in a file of another program.
     """
 
     earliest: str | None = None
@@ -33,7 +33,7 @@ class Written:
     known: bool = True
 
     def text(self) -> str:
-        """The range, for people."""
+        """Return the range of versions as text."""
         if not self.known:
             return "fields that no one version of torch writes together"
         if self.earliest is None and self.latest is None:
@@ -49,7 +49,7 @@ UNKNOWN = Written()
 
 
 def written_by(found: Mapping[str, Any], events: Sequence[Any]) -> Written:
-    """By the fields of a snapshot's dictionary and of a device's events. Without events, theirs say nothing."""
+    """Infer the versions from the fields of a snapshot's dictionary and of a device's events, if there are any."""
     places = {"file": [found], "segment": found["segments"], "event": events}
     places["settings"] = [found["allocator_settings"]] if found.get("allocator_settings") else []
     earliest: Minor | None = None

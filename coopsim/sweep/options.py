@@ -41,7 +41,7 @@ def memories(named: Sequence[str | Allocator], given: Mapping[str, Any]) -> list
     found = {name: allocators.find(name) for name in named}
     if values and not any(isinstance(allocator, CudaCaching) for allocator in found.values()):
         raise CoopsimError(
-            f"torch and alloc_conf are of the allocator cuda-caching, not of {', '.join(map(str, named))}"
+            f"torch and alloc_conf are for the allocator cuda-caching, not for {', '.join(map(str, named))}"
         )
     caching = [cuda_caching(*pair) for pair in product(values.get("torch", [""]), values.get("alloc_conf", [""]))]
     places: list[Allocator] = []

@@ -1,4 +1,4 @@
-"""Search for remedies of the scripts in cases.toml; write the table of docs/fit.md.
+"""Search for remedies of the scripts in cases.toml; write the table of docs/fit-measured.md.
 
     python experiments/fit/run.py [NAME …]
 

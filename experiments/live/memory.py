@@ -23,18 +23,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from memory_tables import ARENA, HOW, LIVE, ONLY_BESIDE, SHARES, tables
+
 from coopsim import phantom
 
 ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "experiments" / "expected" / "live" / "memory.csv"
-PAGE, MARK = ROOT / "docs" / "live.md", "<!-- {}live tables -->"
+PAGE, MARK = ROOT / "docs" / "live-measured.md", "<!-- {}live tables -->"
 CARD, SETTINGS, POLICY = "a100-80gb", "expandable_segments:True", "foresight-offline"
 MODELS = ("bert-large", "gpt-2", "resnet-50", "unet", "swin-t", "llama-1.1b", "vit-b", "t5-base")
-ONLY_BESIDE = ("vit-b", "t5-base")  #: checkpointing: no shares of the plain step
-HOW = ("plain", "checkpoint", "selective")
 CAPPED = "checkpoint, what it allocates"  #: no row of the page's tables
-LIVE, ARENA = "live, ", "arena, "  #: before what the budget is
-SHARES = (70, 50, 30)
 TRIES = 6  #: of a plan, as many as coopsim live plan makes
 COLUMNS = (
     *("model", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes", "predicted_overhead"),
@@ -244,61 +242,6 @@ def write(known: list[dict[str, str]]) -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(known)
-
-
-def tables(known: list[dict[str, str]]) -> str:
-    """In Markdown: shares of the plain step; and beside checkpointing."""
-    first = [
-        "| model | how | budget | allocated | reserved | reserved ÷ budget | predicted overhead | in an arena |",
-        "|" + " --- |" * 8,
-    ]
-    second = [f"| model | {' | '.join(BESIDE)} |", "|" + " --- |" * (1 + len(BESIDE))]
-    by = {(r["model"], r["how"]): r for r in known}
-    for r in known:
-        live = r["how"].startswith(LIVE)
-        if r["model"] not in ONLY_BESIDE and (r["how"] in HOW or (live and r["how"].endswith("%"))):
-            sizes = [mib(r[key]) for key in ("budget_bytes", "allocated_bytes", "reserved_bytes")]
-            over = f"{int(r['reserved_bytes']) / int(r['budget_bytes']):.3f}" if sizes[0] and sizes[2] else ""
-            arena = by.get((r["model"], r["how"].replace(LIVE, ARENA))) if live else None
-            cells = [r["model"], r["how"], *sizes, over, outcome(r), outcome(arena) if arena else ""]
-            first.append("| " + " | ".join(cells) + " |")
-    for model in dict.fromkeys(r["model"] for r in known):
-        by_how = {r["how"]: r for r in known if r["model"] == model}
-        cells = (beside(by_how.get(how), by_how.get(how.replace(LIVE, ARENA))) for how in BESIDE.values())
-        second.append("| " + " | ".join([model, *cells]) + " |")
-    return "\n".join([*first, "", *second])
-
-
-BESIDE = {
-    "checkpointing": "checkpoint",
-    "live in what it reserves": "live, what checkpoint reserves",
-    "live in what it allocates": "live, what checkpoint allocates",
-    "live in half of that": "live, half of what it allocates",
-}
-
-
-def beside(r: dict[str, str] | None, arena: dict[str, str] | None) -> str:
-    """A cell: bytes and overhead; in an arena, where that fits and PyTorch's caching allocator does not."""
-    if r is None:
-        return ""
-    where = mib(r["budget_bytes"]) or f"{mib(r['allocated_bytes'])}, reserved {mib(r['reserved_bytes'])}"
-    helped = outcome(arena) if arena is not None and arena["fits"] == "True" and r["fits"] != "True" else ""
-    return f"{where}: {outcome(r)}" + (f"; in an arena {helped}" if helped else "")
-
-
-def outcome(r: dict[str, str]) -> str:
-    """Overhead in %, or why there is none."""
-    if r["fits"] == "True":
-        return "" if r["how"] == "plain" else f"{100 * (float(r['predicted_overhead']) - 1):.1f} %"
-    least = int(r["lower_bound_bytes"])
-    if least > int(r["budget_bytes"]):
-        return f"nothing fits below {mib(str(least))}"
-    return "no plan" if not r["reserved_bytes"] else f"reserves {mib(r['reserved_bytes'])}"
-
-
-def mib(nbytes: str) -> str:
-    """Rounded."""
-    return f"{int(nbytes) / 2**20:.0f}" if nbytes else ""
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pandas as pd
 import pictures
 import readings
 from experiment import EXPECTED, ROOT
-from pages import write_section
+from pages import wrapped, write_section
 from results import table
 from run import PAGE, PAGE_DPI
 
@@ -36,7 +36,7 @@ def section() -> str:
         ]
     )
     head = ["what", "card", "equal to the printed digits", "errors"]
-    return f"{table(head, [*rows, _batches(found)])}\n\n{_snapshots(found)}"
+    return wrapped(f"{table(head, [*rows, _batches(found)])}\n\n{_snapshots(found)}")
 
 
 def _readings(found: pd.DataFrame, kind: readings.Kind) -> list[str]:

@@ -16,7 +16,7 @@ from coopsim.replay import replay
 from coopsim.trace import Trace, load, measure
 from coopsim.types import Action
 from coopsim.validate import validate
-from tests.capture.conftest import Recorder
+from tests.conftest import Recorder
 
 TRACES = Path(__file__).parents[2] / "traces"
 

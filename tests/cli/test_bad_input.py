@@ -120,8 +120,8 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("replay", "good.parquet", *REPLAY, "--overhead-limit", "0.5"), 2, "overhead_limit: 0.5 is not a number from 1"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "100B"), 2, "less than one block"),
     # the caching allocator
-    (("replay", "good.parquet", *REPLAY, "--torch", "2.15.0"), 2, "are of the allocator cuda-caching, not of arena"),
-    (("replay", "good.parquet", *REPLAY, "--alloc-conf", ""), 2, "are of the allocator cuda-caching, not of arena"),
+    (("replay", "good.parquet", *REPLAY, "--torch", "2.15.0"), 2, "are for the allocator cuda-caching, not for arena"),
+    (("replay", "good.parquet", *REPLAY, "--alloc-conf", ""), 2, "are for the allocator cuda-caching, not for arena"),
     (("replay", "good.parquet", *REPLAY, "--allocator", "cuda-caching", "--torch", "1.13"), 2, "not simulated"),
     (
         ("replay", "good.parquet", *REPLAY, "--allocator", "cuda-caching", "--alloc-conf", "max_split_size_mb:1"),
@@ -154,7 +154,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("sweep", "good.parquet", "--allocator", "cuda-caching", "--torch", "1.13", "-o", "r"), 2, "not simulated"),
     (("sweep", "good.parquet", "--allocator", "cuda-caching", "--alloc-conf", "x:1", "-o", "r"), 2, "unknown setting"),
     (("sweep", "good.parquet", "--executor", "ray://x:1", "-o", "r"), 2, "is none of processes, dask://HOST:PORT"),
-    (("sweep", "good.parquet", "--executor", "dask://x:1", "-j", "2", "-o", "r"), 2, "--jobs is of processes"),
+    (("sweep", "good.parquet", "--executor", "dask://x:1", "-j", "2", "-o", "r"), 2, "--jobs is for processes"),
     # grids in files
     (("sweep", "absent.toml", "-o", "r"), 2, "absent.toml: no such file"),
     (("sweep", "torn.toml", "-o", "r"), 2, "torn.toml: not TOML"),
@@ -210,7 +210,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("gap", "good.parquet", "--budget", "60%", "--policy", "copo"), 2, "did you mean coop"),
     (("gap", "good.parquet", "--budget", "60%", "--time-limit", "0"), 2, "not a whole number from 1"),
     # lists
-    (("list", "models", "--choices"), 2, "--choices is of policies, not of models"),
+    (("list", "models", "--choices"), 2, "--choices is for policies, not for models"),
     # the largest batch
     (
         ("phantom", "run", "--largest", "1:8", "--tolerance", "100%", "--", "python", "{}"),

@@ -73,4 +73,4 @@ def test_their_choices(coopsim: Any) -> None:
 def test_only_policies_have_choices(coopsim: Any) -> None:
     answer = coopsim("list", "hardware", "--choices")
     assert (answer.code, answer.out) == (2, "")
-    assert "--choices is of policies" in answer.err
+    assert "--choices is for policies" in answer.err

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from coopsim import files
 from coopsim.types import CoopsimError
+from tests.processes import alive
 
 REPLAY = ("replay", "synth:chain", "--policy", "coop", "--budget", "80%", "--steps", "1")
 
@@ -52,7 +52,7 @@ def test_what_is_read_is_not_written_over(command: tuple[str, ...], tmp_path: Pa
     names = {*contents, "link"}
     code, out, err = coopsim(*(tmp_path / word if word in names else word for word in command))
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "is to be read" in err
+    assert "is an input" in err
     assert {name: (tmp_path / name).read_bytes() for name in contents} == contents
 
 
@@ -136,17 +136,6 @@ def test_terminated_sweep_leaves_no_workers(tmp_path: Path) -> None:
         sweep.send_signal(signal.SIGTERM)
         assert sweep.wait(60) == 130
         until = time.monotonic() + 20
-        while time.monotonic() < until and _alive(sweep.pid):
+        while time.monotonic() < until and alive(sweep.pid):
             time.sleep(0.2)
-        assert _alive(sweep.pid) == []
-
-
-def _alive(session: int) -> list[str]:
-    """Processes of a session, by their /proc/PID/stat, which has the state third and the session sixth."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session and fields[0] != "Z":
-                found.append(str(stat))
-    return found
+        assert alive(sweep.pid) == []

@@ -6,10 +6,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.capture.conftest import phantom_gpu
 from tests.conftest import ROOT
-
-__all__ = ["phantom_gpu"]
 
 NOTEBOOKS = ROOT / "notebooks"
 _spec = importlib.util.spec_from_file_location("execute", NOTEBOOKS / "execute.py")

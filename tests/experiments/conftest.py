@@ -12,6 +12,8 @@ from tests.conftest import ROOT
 
 HERE = ROOT / "experiments"
 
+collect_ignore = ["gpu/reference.py"]  # a program for a Python with a CPU build of PyTorch
+
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:

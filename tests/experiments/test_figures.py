@@ -12,7 +12,7 @@ import pytest
 
 from coopsim.types import CoopsimError
 from tests.conftest import ROOT
-from tests.unit.test_figures import texts_are_inside_and_apart
+from tests.figures.drawn import texts_are_inside_and_apart
 
 HERE = ROOT / "experiments"
 NAMES = sorted(path.stem for path in (HERE / "figures").glob("*.toml"))
@@ -137,7 +137,8 @@ def test_pages_say_what_is_expected(run: ModuleType) -> None:
 
 
 def test_the_pages_show_every_figure(run: ModuleType) -> None:
-    pages = (run.results.PAGE, run.results.SENSITIVITY, ROOT / "docs" / "accuracy.md")
+    results = run.results
+    pages = (results.PAGE, results.SENSITIVITY, results.BEYOND, ROOT / "docs" / "accuracy.md")
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     shown = set(re.findall(r"\(images/results/([\w-]+)\.png\)", text))
     drawn = {name for name, e in run.experiments().items() if e.figure["draw"] not in run.pictures.WALL_CLOCK}

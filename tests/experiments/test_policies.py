@@ -1,5 +1,6 @@
 """Tables beside our policies: sums over a table made by hand, and pages that say what is expected."""
 
+import csv
 from collections.abc import Callable
 from types import ModuleType
 
@@ -109,11 +110,24 @@ def test_pages_say_what_is_expected(script: Callable[[str], ModuleType]) -> None
         pd.read_csv(HERE / "expected" / f"{name}.csv")
         for name in ("policies", "policies-without-addresses", "policies-elsewhere", "bounds", "planned_gap")
     )
-    ours, optimum = ROOT / "docs" / "policies-ours.md", ROOT / "docs" / "optimum.md"
+    ours, optimum = ROOT / "docs" / "policies-measured.md", ROOT / "docs" / "optimum-measured.md"
     assert read_section("policy sums", ours).strip() == text.compared(table, left_free)
     assert read_section("policies elsewhere", ours).strip() == text.elsewhere(elsewhere)
     assert read_section("policy room", optimum).strip() == text.room(table, bounds)
     assert read_section("planned gaps", optimum).strip() == script("planned_gap").markdown(gaps)
+    assert read_section("gaps", optimum).strip() == script("gap").markdown(pd.read_csv(HERE / "expected" / "gap.csv"))
+
+
+def test_the_page_says_what_is_expected_of_live(
+    script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pages import read_section
+
+    monkeypatch.syspath_prepend(str(HERE / "live"))
+    with (HERE / "expected" / "live" / "memory.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    page = ROOT / "docs" / "live-measured.md"
+    assert read_section("live tables", page).strip() == script("memory_tables").tables(rows)
 
 
 def test_the_page_says_what_is_expected_of_the_real_allocator(scripts: tuple[ModuleType, ModuleType]) -> None:

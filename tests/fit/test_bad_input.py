@@ -22,9 +22,9 @@ BAD = {
     ("--gpu", "rtx-3060", "--", "python", "train.py", "{}"): "which batch do you want? Write it between the braces",
     ("--gpu", "rtx-3060", "--", "python", "train.py", "{2}", "{4}"): "names more than one batch",
     ("--gpu", "rtx-3060", "--executor", "ray://x:1", "--", "a"): "is none of processes, dask://HOST:PORT",
-    ("--gpu", "rtx-3060", "--executor", "dask://x:1", "-j", "2", "--", "a"): "--jobs is of processes",
-    ("--gpu", "rtx-3060", "--time", "5", "--", "a"): "'5' is no time, such as 90s, 5m or 1h",
-    ("--gpu", "rtx-3060", "--time", "0s", "--", "a"): "'0s' is no time, such as 90s, 5m or 1h",
+    ("--gpu", "rtx-3060", "--executor", "dask://x:1", "-j", "2", "--", "a"): "--jobs is for processes",
+    ("--gpu", "rtx-3060", "--time", "5", "--", "a"): "'5' is not a duration, such as 90s, 5m or 1h",
+    ("--gpu", "rtx-3060", "--time", "0s", "--", "a"): "'0s' is not a duration, such as 90s, 5m or 1h",
     ("--gpu", "rtx-3060", "--", "no-such-file.py"): "no-such-file.py: no such file",
     ("--gpu", "rtx-3060", "--", "python", "no-such-file.py"): "no-such-file.py: no such file",
 }

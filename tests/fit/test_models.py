@@ -11,7 +11,7 @@ from coopsim.fit.printed import copied
 from coopsim.fit.runs import Runs
 from coopsim.fit.trials import Trials
 from coopsim.script import Script
-from tests.capture.conftest import Runner
+from tests.conftest import Runner
 
 MIB = 1 << 20
 

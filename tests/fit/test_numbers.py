@@ -10,7 +10,7 @@ import pytest
 from coopsim.fit import selective
 from coopsim.fit.case import Case
 from coopsim.fit.survey import Block, Model, Op
-from tests.capture.conftest import Runner
+from tests.conftest import Runner
 
 #: A model and its loss by name. `blocks` says which level is recomputed.
 MODELS = {

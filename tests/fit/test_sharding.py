@@ -14,7 +14,7 @@ from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Sharding
 from coopsim.fit.trials import Trials
 from coopsim.script import Script, run
-from tests.capture.conftest import Runner
+from tests.conftest import Runner
 
 SCRIPT = Path(__file__).parent / "scripts" / "sharded.py"
 _OPTIONS = "limit_all_gathers=False,\n    sharding_strategy=ShardingStrategy.SHARD_GRAD_OP"

@@ -28,7 +28,7 @@ def test_times(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "m", "0m", "-1s", "1.5h", "5min", "1000000000s", "٣m"])
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is no time, such as"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a duration, such as"):
         duration(text)
 
 
@@ -42,7 +42,7 @@ def test_after_the_time_what_is_known_is_shown(jobs: int) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 3, done.stderr
     assert done.stdout.startswith("Does not fit: needs 586 MiB")
-    assert done.stdout.splitlines()[-1] == "the time was over (--time): not everything was tried"
+    assert done.stdout.splitlines()[-1] == "time ran out (--time): not everything was tried"
     assert "[2]" not in done.stderr  # nothing was begun
 
 

@@ -84,7 +84,7 @@ def test_out_of_memory_is_no_pass(coopsim: Any, script: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--update"], "--update is of --baseline"),
+        (["--update"], "--update requires --baseline"),
         (["--max-memory", "1GiB", "--fit"], "leave --fit out"),
         (["--baseline", "p.json", "--trace", "t"], "leave --trace out"),
         (["--max-memory", "12"], "--max-memory"),

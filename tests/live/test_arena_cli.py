@@ -9,10 +9,9 @@ import pytest
 
 from coopsim.cli import live as verb
 from coopsim.live import plan_file
+from tests.live.command import SCRIPT, coopsim, live
 from tests.live.conftest import Child
-from tests.live.test_cli import SCRIPT, live
-from tests.live.test_plan import TRAIN, coopsim
-from tests.live.test_plan_file import HEADER
+from tests.live.plans import HEADER, TRAIN
 
 
 @pytest.mark.usefixtures("child")

@@ -11,22 +11,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.live.command import SCRIPT, called, live
 from tests.live.conftest import Child
 
-SCRIPT = Path(__file__).parent / "scripts" / "train.py"
 KEYS = {
     *("outcome", "budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
     *("recomputes", "deviations", "replans", "predicted_overhead", "policy"),
 }
-
-
-def called(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-m", "coopsim", *words], env=environment, capture_output=True, text=True)
-
-
-def live(*words: str) -> subprocess.CompletedProcess[str]:
-    return called("live", "run", *words)
 
 
 def trained(folder: Path, text: str, *words: str) -> dict[str, Any]:

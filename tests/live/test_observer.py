@@ -42,7 +42,7 @@ def test_it_does_what_python_does(child: Child) -> None:
 
 SAME_PLAN = """
 from tests.live.compare import compare
-from tests.live.test_plan import PLAN
+from tests.live.plans import PLAN
 exec(PLAN)
 import gc, os
 def alone(name):

@@ -11,28 +11,9 @@ import pytest
 
 from coopsim import phantom
 from tests.conftest import ROOT
+from tests.live.command import SCRIPT, coopsim, live
 from tests.live.conftest import Child
-from tests.live.test_cli import SCRIPT, live
-
-PLAN = """
-import torch
-from dataclasses import replace
-from coopsim.live import make, plan_file
-from coopsim.live.session import Session
-from tests.live.compare import compare
-from tests.live.programs import PROGRAMS
-def planned(name, path, share=0.75):
-    session = Session(None, "foresight-offline", "cpu")
-    _, step = PROGRAMS[name]()
-    for i in range(3):
-        session.begin(); step(i); session.end()
-    session.save(path, name)
-    file = plan_file.load(path)
-    budget = int(share * max(k.peak_bytes for k in session.kinds))
-    made = [make.make(kind, "foresight-offline", budget, 0).kind for kind in file.kinds]
-    plan_file.save(replace(file, header=replace(file.header, budget_bytes=budget), kinds=made), path)
-    return {"first": [k.first for k in file.kinds], "why": [k.why for k in made], "budget": budget}
-"""
+from tests.live.plans import PLAN, TRAIN
 
 
 @pytest.mark.slow
@@ -69,14 +50,6 @@ def test_run_refuses_what_is_no_plan(words: list[str], line: str) -> None:
     assert done.returncode == 2, done.stderr
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def coopsim(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | phantom.environment("a100-80gb") | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-m", "coopsim", *words], env=environment, capture_output=True, text=True)
-
-
-TRAIN = ("python", str(ROOT / "experiments" / "live" / "train.py"), "swin-t")  #: 4.4 GiB without a budget
 
 
 def plan(out: Path, memory: str) -> tuple[int, dict[str, Any], str]:

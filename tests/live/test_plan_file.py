@@ -10,10 +10,9 @@ import pytest
 
 from coopsim.live import plan_file, schedules
 from coopsim.live.errors import LiveError
-from coopsim.live.plan_file import Header, Line, PlanFile, Planned
+from coopsim.live.plan_file import Line, PlanFile, Planned
 from coopsim.trace import synth
-
-HEADER = Header(1 << 20, "coop", 0, "2.14.1", "cuda", "train.py")
+from tests.live.plans import HEADER
 
 
 def small() -> PlanFile:

@@ -15,7 +15,7 @@ from coopsim.trace import Trace
 from coopsim.trace import save as save_trace
 from coopsim.trace.synth import make
 from coopsim.types import Action
-from tests.capture.conftest import Runner
+from tests.conftest import Runner
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import of_snapshot
 from coopsim.snapshot import read
-from tests.capture import test_cuda12
-from tests.capture.conftest import Runner
+from tests.conftest import Runner
+from tests.phantom import cuda12
 
 EIGHT = ["resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "spos", "gpt3-2.7b"]
 QUICK = "unet"
@@ -54,8 +54,8 @@ def test_installed_torch(name: str, on_phantom: Runner, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not test_cuda12.PYTHON, reason="COOPSIM_CUDA12_PYTHON names no Python with torch for CUDA 12")
+@pytest.mark.skipif(not cuda12.PYTHON, reason="COOPSIM_CUDA12_PYTHON names no Python with torch for CUDA 12")
 @pytest.mark.parametrize("name", EIGHT)
 def test_older_torch(name: str, tmp_path: Path) -> None:
     out = tmp_path / "s.pickle"
-    same_addresses(test_cuda12.on_cuda12(PROGRAM.format(name=name, out=str(out)), "a100-80gb"), out)
+    same_addresses(cuda12.on_cuda12(PROGRAM.format(name=name, out=str(out)), "a100-80gb"), out)

@@ -11,9 +11,9 @@ from coopsim.allocators.caching.version import between
 from coopsim.phantom import wheel
 from coopsim.requests import of_snapshot
 from coopsim.snapshot import read
-from tests.capture.conftest import Runner
+from tests.conftest import Runner
 from tests.snapshot.history import History
-from tests.snapshot.test_unpickle import ENTRY, MADE, SEGMENT, WHOLE
+from tests.snapshot.pickles import ENTRY, MADE, SEGMENT, WHOLE
 
 SETTINGS = {"PYTORCH_CUDA_ALLOC_CONF": ""}
 REUSE = "graph_capture_record_stream_reuse"

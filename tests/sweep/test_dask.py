@@ -13,8 +13,7 @@ from coopsim.sweep import Dask, Grid, Scan, feasibility_map, sweep
 from coopsim.trace import save
 from coopsim.trace.synth import make
 from coopsim.types import CoopsimError
-from tests.sweep.test_losses import when
-from tests.sweep.test_sweep import table
+from tests.sweep.tables import table, when
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'coopsim[dask]'")
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ import pytest
 
 from coopsim.sweep import Grid, Processes, Scan, feasibility_map, sweep
 from coopsim.types import CoopsimError
-from tests.cli.test_outputs import _alive
-from tests.sweep.test_sweep import table
+from tests.processes import alive
+from tests.sweep.tables import table, when
 
 TRACES = ("synth:chain:400", "synth:chain:300", "synth:unet:3")
 BUDGETS = "100%:45%:1%"
@@ -64,9 +63,9 @@ def killed(command: tuple[str, ...], output: Path, kills: int, seed: int) -> lis
             run.wait()
             found.append(rows(output))
             until = time.monotonic() + 20
-            while _alive(run.pid) and time.monotonic() < until:
+            while alive(run.pid) and time.monotonic() < until:
                 time.sleep(0.01)
-            assert _alive(run.pid) == [], "workers outlive the sweep"
+            assert alive(run.pid) == [], "workers outlive the sweep"
     assert not output.exists()
     with start(command, output) as run:
         _, err = run.communicate(timeout=300)
@@ -101,18 +100,6 @@ def test_killed_at_any_moment(kills: int, verb: str, tmp_path: Path) -> None:
 
 
 GRID = Grid(("synth:chain:16", "synth:unet:3"), ("lru", "coop"), budgets=("100%", "60%"), band=15, options={"steps": 2})
-
-
-def when(moments: tuple[int, ...], what: Callable[[], None]) -> Callable[[int, int], None]:
-    """Something that happens once so many rows are there."""
-    left = list(moments)
-
-    def on_row(done: int, _total: int) -> None:
-        if left and done >= left[0]:
-            left.pop(0)
-            what()
-
-    return on_row
 
 
 def kill_a_worker() -> None:

@@ -15,7 +15,7 @@ from coopsim.feasibility import Tried, feasibility
 from coopsim.sweep import WALL_CLOCK_COLUMNS, Grid, Processes, Scan, feasibility_map
 from coopsim.sweep.feasibility_map import _Line
 from coopsim.types import CoopsimError
-from tests.sweep.test_sweep import table
+from tests.sweep.tables import table
 
 GRID = Grid(("synth:unet:4",), ("dtr-oneflow", "coop"), options={"steps": 2})
 SCAN = Scan("100%", "40%", "2%")

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from coopsim import tables
-from coopsim.sweep import WALL_CLOCK_COLUMNS, Grid, sweep
+from coopsim.sweep import Grid, sweep
 from coopsim.trace import TraceBuilder, save
 from coopsim.types import CoopsimError, Role
+from tests.sweep.tables import table
 
 GRID = Grid(
     traces=("synth:chain:16", "synth:unet:3"),
@@ -21,11 +22,6 @@ GRID = Grid(
     band=3,
     options={"steps": 2},
 )
-
-
-def table(path: Path) -> pd.DataFrame:
-    """What is in a sweep's file, wall-clock columns apart."""
-    return pd.read_parquet(path).drop(columns=list(WALL_CLOCK_COLUMNS))
 
 
 class CutOffError(Exception):

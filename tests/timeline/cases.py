@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from coopsim.replay import replay
 from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.timeline import Kind, Params, Timeline
-from coopsim.trace import Trace
-from coopsim.types import Action
+from coopsim.trace import Trace, TraceBuilder
+from coopsim.types import Action, Role
 from coopsim.validate.program import Program
 from tests.strategies import budget, dice, policies, repeatable, traces
 
@@ -104,3 +104,26 @@ def critical_path(t: Timeline, before: list[list[int]]) -> int:
         same = [i for i in range(j) if t.tasks.stream[i] == stream]
         longest.append(int(t.tasks.cost_ns[j]) + max((longest[i] for i in [*same, *before[j]]), default=0))
     return max(longest, default=0)
+
+
+def two_streams() -> tuple[Schedule, Trace]:
+    """x on stream 0, then y and z, each from x, on streams 1 and 0."""
+    b = TraceBuilder()
+    x, y, z = b.storage(1000), b.storage(1000), b.storage(1000)
+    b.op("f", creates=[x], cost_ns=100)
+    b.op("g", reads=[x], creates=[y], cost_ns=50, stream=1)
+    b.op("h", reads=[x], creates=[z], cost_ns=30)
+    b.free(x)
+    b.op("i", reads=[y, z], cost_ns=10)
+    trace = b.build({})
+    return replay(trace, "coop", 4096, steps=1), trace
+
+
+def copying() -> Trace:
+    """An input of 3000 bytes; an op on it; one in place on the result, which is still needed as it was."""
+    b = TraceBuilder()
+    x, y = b.storage(3000, Role.INPUT, alive_at_start=True), b.storage(2000)
+    b.op("f", reads=[x], creates=[y], cost_ns=100)
+    b.op("relu_", mutates=[y], cost_ns=20)
+    b.op("g", reads=[x, y], cost_ns=5)
+    return b.build({})

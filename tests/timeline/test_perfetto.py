@@ -17,7 +17,7 @@ from coopsim.timeline.memory import levels
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action
-from tests.timeline.test_replays import copying, two_streams
+from tests.timeline.cases import copying, two_streams
 
 ALLOCATORS = ("arena", "counter", "cuda-caching")
 

@@ -19,7 +19,7 @@ from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
 from coopsim.types import Action, CoopsimError, Role
-from tests.timeline.cases import FREE, PRICES, conflicts, critical_path, params, replays
+from tests.timeline.cases import FREE, PRICES, conflicts, copying, critical_path, params, replays, two_streams
 
 Case = tuple[Schedule, Trace]
 TESTING = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -97,19 +97,6 @@ def test_the_sums_add_up(allocator: str, data: st.DataObject) -> None:
     assert t.gpu_busy_ns == len({ns for a, b in zip(t.start_ns, t.end_ns, strict=True) for ns in range(a, b)})
 
 
-def two_streams() -> tuple[Schedule, Trace]:
-    """x on stream 0, then y and z, each from x, on streams 1 and 0."""
-    b = TraceBuilder()
-    x, y, z = b.storage(1000), b.storage(1000), b.storage(1000)
-    b.op("f", creates=[x], cost_ns=100)
-    b.op("g", reads=[x], creates=[y], cost_ns=50, stream=1)
-    b.op("h", reads=[x], creates=[z], cost_ns=30)
-    b.free(x)
-    b.op("i", reads=[y, z], cost_ns=10)
-    trace = b.build({})
-    return replay(trace, "coop", 4096, steps=1), trace
-
-
 def test_streams_by_hand() -> None:
     t = simulate(*two_streams(), FREE)
     assert t.waits == [(), (0,), (), (1,)]
@@ -132,16 +119,6 @@ def test_memory_of_another_stream_is_waited_for() -> None:
         assert t.start_ns.tolist() == [0, start]
     with pytest.raises(CoopsimError, match="several streams need a schedule with addresses"):
         simulate(replay(trace, "dtr", 512, "counter", steps=1), trace, FREE)
-
-
-def copying() -> Trace:
-    """An input of 3000 bytes; an op on it; one in place on the result, which is still needed as it was."""
-    b = TraceBuilder()
-    x, y = b.storage(3000, Role.INPUT, alive_at_start=True), b.storage(2000)
-    b.op("f", reads=[x], creates=[y], cost_ns=100)
-    b.op("relu_", mutates=[y], cost_ns=20)
-    b.op("g", reads=[x, y], cost_ns=5)
-    return b.build({})
 
 
 def test_copies_by_hand() -> None:

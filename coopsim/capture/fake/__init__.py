@@ -1,7 +1,7 @@
-"""Recording without a CUDA build of PyTorch: with fake tensors, which have a size and no data.
+"""Record without a CUDA build of PyTorch, with fake tensors, which have a size and no data.
 
-The fallback where the phantom GPU cannot be had. `variables` prepares a child process; in it, FakeDevice (tensors.py)
-is where the program runs. APPROXIMATIONS says what comes out other than on a GPU.
+The fallback where the phantom GPU does not work. `variables` prepares a child process, in which FakeDevice (tensors.py)
+is the device of the program. APPROXIMATIONS lists how the result differs from that on a GPU.
 
 Importing this package imports no torch.
 """
@@ -21,7 +21,7 @@ from coopsim.phantom.wheel import find_any
 
 _GUARD = "COOPSIM_FAKE_GUARD"
 
-#: What a recording with fake tensors gets wrong; stands in the header of its traces.
+#: How a recording with fake tensors differs from one on a GPU, for the header of its traces.
 APPROXIMATIONS = (
     "no allocator: temporaries inside ops and workspaces are not known, nor bytes allocated and reserved",
     "scaled_dot_product_attention is taken apart into products and a softmax: more and larger tensors",
@@ -32,9 +32,10 @@ APPROXIMATIONS = (
 
 
 def variables() -> dict[str, str]:
-    """Compile the guard for the installed torch, once (some seconds); the environment of the child.
+    """Compile the guard for the installed torch, once (some seconds), and return variables for the child's environment.
 
-    Raises CaptureError if there is no C++ compiler, PhantomError if there is no torch or this is not Linux.
+    Raises CaptureError if torch is a CUDA build, or the guard cannot be compiled; PhantomError if there is no torch or
+    this is not Linux.
     """
     torch = find_any()
     if torch.cuda:
@@ -62,5 +63,5 @@ def variables() -> dict[str, str]:
 
 
 def load_guard() -> None:
-    """Load the guard in the child. Must come before torch is imported, which asks once whether there is CUDA."""
+    """Load the guard in the child. To be called before torch is imported, which checks once whether there is CUDA."""
     ctypes.CDLL(os.environ[_GUARD])

@@ -1,4 +1,4 @@
-"""Inside the process that records with fake tensors. The guard must be loaded before this is imported."""
+"""The device of a process that records with fake tensors. The guard must be loaded before this is imported."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -15,12 +15,12 @@ from coopsim.observe.torch_private import FakeTensorMode
 class _Mode(FakeTensorMode):  # type: ignore[no-untyped-call]
     @property
     def avoid_device_init(self) -> bool:
-        """There is no device, though `is_available` says so: nothing may be computed on it, not even constants."""
+        """True: there is no device, although `is_available` says so, and not even constants can be computed on it."""
         return True
 
 
 class FakeDevice:
-    """A place to run (observe/device.py): tensors on "cuda" that are not there, in a `with` statement."""
+    """A device (observe/device.py) whose tensors on "cuda" are fake, within a `with` statement."""
 
     has_a_mode = True
 
@@ -42,50 +42,50 @@ class FakeDevice:
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the trace's header says of it."""
+        """The entries of the trace's header that describe the device."""
         return {"device": "none (fake tensors)", "card": self._card, "approximations": list(APPROXIMATIONS)}
 
     def stream(self) -> int:
-        """The default one is the only one."""
+        """Return 0, the default stream, which is the only one."""
         return 0
 
     def clear(self, _: torch.Tensor) -> None:
-        """There are no data."""
+        """Do nothing: there are no data."""
 
     def value(self, func: Any, args: tuple[Any, ...]) -> Any:
-        """A value that is read from the device is 0, as on the phantom GPU.
+        """Return 0 for a value that is read from the device, as on the phantom GPU, 1 for one from the host, else None.
 
-        Tensors of the host are fake too; theirs is 1, because optimizers divide by what they count in them.
+        Tensors on the host are fake, too; their value is 1, because optimizers count steps in them, and divide by that.
         """
         if func is not torch.ops.aten._local_scalar_dense.default:
             return None
         return 0 if args[0].is_cuda else 1
 
     def collective(self) -> None:
-        """There is no NCCL."""
+        """Return None: there is no NCCL."""
 
     def steady(self) -> None:
-        """There is no cache."""
+        """Do nothing: there is no cache."""
 
     def layout(self) -> list[dict[str, Any]]:
-        """Memory has no addresses."""
+        """Return no segments: fake tensors have no addresses."""
         return []
 
     def requested_bytes(self) -> int:
-        """There is no allocator to ask."""
+        """Return 0: there is no allocator."""
         return 0
 
     def peaks(self) -> dict[str, int]:
-        """Nor has it peaks."""
+        """Return {}: there is no allocator."""
         return {}
 
 
-#: Which parameter has become which: one that two modules share must stay one.
+#: The new parameter of each that was moved, so that one shared by two modules remains shared.
 _moved = WeakIdKeyDictionary()
 
 
 def _apply(module: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:
-    """In place of nn.Module._apply, which swaps the contents of tensors: that cannot be done with fake ones."""
+    """Apply `fn` to a module's tensors; replaces nn.Module._apply, which swaps contents, as fake tensors cannot."""
     if recurse:
         for child in module.children():
             child._apply(fn)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The reference models: every file of this folder is one. Nothing here imports torch before a model is built."""
+"""The reference models, one per file of this folder. torch is imported only when a model is built."""
 
 import importlib
 import pkgutil
@@ -22,12 +22,12 @@ def _all() -> dict[str, Model]:
 
 
 def names() -> dict[str, str]:
-    """Every reference model: its name and what it is."""
+    """Return the title of every reference model, by name."""
     return {name: model.title for name, model in _all().items()}
 
 
 def get(name: str) -> Model:
-    """The model called `name`. Raises CaptureError, with near matches, if there is none."""
+    """Return the model called `name`. Raises CaptureError, with near matches, if there is none."""
     if name not in _all():
         near = nearest(name.lower(), _all(), likeness=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_all())}."

@@ -1,7 +1,7 @@
 """A bidirectional LSTM of one layer over a batch of sequences, with a linear classifier on its last states.
 
-The numbers are those of Coop's experiments, whose script is not published: one layer, for it needs about the 8.5 GB
-that their largest budget for it has, and two classes are choices of ours.
+The numbers are those of Coop's experiments, whose script is not published. One layer, with which it needs about the
+8.5 GB of their largest budget for it, and two classes are our choices.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ DETAILS = {"sequence": SEQUENCE, "input": INPUT, "hidden": HIDDEN}
 
 
 def build(setting: Setting, *, fused: bool) -> Callable[[], object]:
-    """One step on `batch` sequences. `fused`: a single op of cuDNN for all steps, else a cell for each."""
+    """Build the model; a step trains on `batch` sequences. `fused`: by one op of cuDNN, else by cells."""
     import torch
     from torch import nn
     from torch.nn import functional

@@ -13,7 +13,7 @@ DROPOUT = 0.1
 
 
 def build(setting: Setting, sequence: int, parameters: int, **shape: Any) -> Callable[[], object]:
-    """One step on `batch` texts of `sequence` tokens, each to predict the next. `shape` is GPT2Config's."""
+    """Build the model; a step trains on `batch` texts of `sequence` tokens. `shape`: arguments of GPT2Config."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     from coopsim.capture.models._texts import build_language_model

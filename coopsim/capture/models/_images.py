@@ -1,4 +1,4 @@
-"""What the image classifiers share. Imports torch: only a model's `build` may import it."""
+"""Build image classifiers. Imports torch, so that only a model's `build` may import it."""
 
 from collections.abc import Callable
 
@@ -15,10 +15,10 @@ CLASSES = 1000
 def build_classifier(
     setting: Setting, network: Callable[[], nn.Module], parameters: int, pixels: int
 ) -> Callable[[], None]:
-    """One step of a classifier on square images: ones, with the label 1, as in the scripts of Coop's authors.
+    """Build a classifier; a step trains on square images of ones, with label 1, as in the scripts of Coop's authors.
 
-    `network` makes the model, which must have as many `parameters` and is put into train mode. It returns logits,
-    something with a field `logits`, or (logits, logits of an auxiliary head).
+    `network` makes the model, which must have `parameters` parameters, and is put into train mode. It returns logits,
+    an object with a field `logits`, or (logits, logits of an auxiliary head).
     """
     with torch.device("cuda"):
         model = network().train()

@@ -1,4 +1,4 @@
-"""What a reference model's file states, and what can be chosen for it."""
+"""The description of a reference model, and the settings that can be chosen for it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
 Amp = Literal["bf16"]
 Gradients = Literal["dropped", "zeroed"]
 
-#: The class of torch.optim and its options. SGD as in the scripts of Coop's authors, an op a parameter; Adam and AdamW
-#: as PyTorch has them by default, an op for all parameters at once.
+#: The class of torch.optim and its options. SGD as in the scripts of Coop's authors, one op per parameter; Adam and
+#: AdamW by PyTorch's defaults, one op for all parameters.
 OPTIMIZERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "sgd": ("SGD", {"lr": 1e-3, "momentum": 0, "foreach": False}),
     "momentum": ("SGD", {"lr": 1e-3, "momentum": 0.9, "foreach": False}),
@@ -22,22 +22,22 @@ OPTIMIZERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """How a model is to be trained. `amp` None: in float32; `attention` None: the model has none.
+    """How a model is trained. `amp` None: in float32; `attention` None: the model has no attention to choose.
 
-    `gradients`: after the optimizer they are dropped (`set_to_none`), or zeroed where they are, and added to from then
-    on. Coop's authors let DTR and DTE drop them in 2022, and Coop zero them.
+    `gradients`: after the optimizer's step they are "dropped" (`set_to_none`), or "zeroed" in place. Coop's authors, in
+    2022, ran DTR and DTE with dropped gradients, and Coop with zeroed ones.
     """
 
     batch: int
     optimizer: str  #: a class of torch.optim
-    options: Mapping[str, Any]  #: of the optimizer
+    options: Mapping[str, Any]  #: arguments of the optimizer
     amp: Amp | None
     attention: Attention | None
     gradients: Gradients = "dropped"
 
     @property
     def header(self) -> dict[str, str | int]:
-        """These choices, as they are written into the header of a trace."""
+        """The settings, as entries of a trace's header."""
         words = [self.optimizer, *(f"{key}={value}" for key, value in self.options.items())]
         found: dict[str, str | int] = {"batch": self.batch, "optimizer": " ".join(words)}
         if self.gradients != "dropped":
@@ -73,14 +73,17 @@ class Model:
         attention: Attention | None = None,
         gradients: Gradients | None = None,
     ) -> Setting:
-        """What was chosen, and the model's defaults for the rest."""
+        """Return the setting with the given choices, and the model's defaults for those that are None."""
         kind, options = OPTIMIZERS[optimizer or self.optimizer]
         own = self.optimizer_options if optimizer in (None, self.optimizer) else {}
         how = gradients or "dropped"
         return Setting(batch or self.batch, kind, {**options, **own}, amp, attention or self.attention, how)
 
     def step(self) -> object:
-        """Train once, as the defaults say; built when it is first called. For files: `step = MODEL.step`."""
+        """Do one training step with the default setting; the first call builds the model.
+
+        For a user's file: `step = MODEL.step`.
+        """
         return self._built()
 
     @cached_property

@@ -1,6 +1,6 @@
 """Residual networks with bottlenecks (He et al. 2016), the stride in the 3x3 convolution, as torchvision has them.
 
-From transformers; its ReLUs are set to work in place, as those of torchvision and flowvision do.
+From transformers; its ReLUs are set to in-place, as those of torchvision and flowvision are.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ PIXELS = 224
 
 
 def build(setting: Setting, depths: tuple[int, int, int, int], parameters: int) -> Callable[[], object]:
-    """One step on `batch` images; `depths` are the numbers of blocks in the four stages."""
+    """Build the model; a step trains on `batch` images. `depths` are the numbers of blocks in the four stages."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
     from coopsim.capture.models._images import CLASSES, build_classifier

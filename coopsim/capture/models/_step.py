@@ -1,4 +1,4 @@
-"""The training step that all reference models share. Imports torch: only a model's `build` may import it."""
+"""The training step of all reference models. Imports torch, so that only a model's `build` may import it."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -10,7 +10,7 @@ from coopsim.capture.models._model import Setting
 
 
 def training_step(setting: Setting, model: nn.Module, loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
-    """One step: `loss` (under autocast, if it was chosen), backward, optimizer, gradients dropped or zeroed."""
+    """Make the optimizer, and return a step: `loss` (autocast if chosen), backward, optimizer, clearing gradients."""
     kind: type[torch.optim.Optimizer] = getattr(torch.optim, setting.optimizer)
     optimizer = kind(model.parameters(), **setting.options)
     precision = {"bf16": torch.bfloat16}
@@ -28,7 +28,7 @@ def training_step(setting: Setting, model: nn.Module, loss: Callable[[], torch.T
 
 
 def check_parameters(model: nn.Module, published: int) -> None:
-    """The model must have as many parameters as the published one; another release of a library may differ."""
+    """Raise AssertionError unless the model has as many parameters as published, as in another release of a library."""
     found = sum(p.numel() for p in model.parameters())
     if found != published:
         raise AssertionError(f"{type(model).__name__} has {found} parameters, not {published}")

@@ -1,4 +1,4 @@
-"""What the language models share. Imports torch: only a model's `build` may import it."""
+"""Build language models. Imports torch, so that only a model's `build` may import it."""
 
 from collections.abc import Callable
 
@@ -12,9 +12,10 @@ from coopsim.capture.models._step import check_parameters, training_step
 def build_language_model(
     setting: Setting, network: Callable[[], nn.Module], parameters: int, length: int
 ) -> Callable[[], None]:
-    """One step on `batch` texts of `length` tokens, which are their own labels, with transformers' own loss.
+    """Build a language model; a step trains on `batch` texts of `length` tokens, which are their own labels.
 
-    `network` makes the model, which must have as many `parameters` and is put into train mode.
+    The loss is transformers' own. `network` makes the model, which must have `parameters` parameters, and is put into
+    train mode.
     """
     with torch.device("cuda"):
         model = network().train()

@@ -11,7 +11,7 @@ PARAMETERS = 336_226_108  # with the decoder's weight tied to the word embedding
 
 
 def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` texts of 512 tokens, in train mode."""
+    """Build the model; a step trains on `batch` texts of 512 tokens."""
     import torch
     from transformers import BertConfig, BertForPreTraining
 

@@ -1,4 +1,4 @@
-"""BiLSTM, unrolled: a cell for every step, for a fused op leaves nothing to evict."""
+"""BiLSTM, unrolled to one cell per position, because a fused op leaves nothing to evict."""
 
 from functools import partial
 

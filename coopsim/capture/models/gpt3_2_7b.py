@@ -6,7 +6,7 @@ from coopsim.capture.models import _gpt
 from coopsim.capture.models._model import Model
 
 SEQUENCE = 1024
-#: By the paper's table 2.1 (32 layers of 2560, 2048 positions; "2.65B" there) with biases, norms and tied head.
+#: From the paper's table 2.1 (32 layers of 2560, 2048 positions; "2.65B" there) with biases, norms and tied head.
 PARAMETERS = 2_651_553_280
 
 MODEL = Model(

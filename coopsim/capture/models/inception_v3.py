@@ -10,7 +10,7 @@ PARAMETERS = 27_161_264  # torchvision's inception_v3, the auxiliary classifier 
 
 
 def network() -> Any:
-    """Its parts have the names of the paper's figures 5 to 7; the sizes are those of the released network."""
+    """Make the network. Parts are named after the paper's figures 5 to 7; sizes are those of the released network."""
     import torch
     from torch import nn
 
@@ -95,7 +95,7 @@ def network() -> Any:
 
 
 def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` images; the auxiliary classifier's loss counts 0.4."""
+    """Build the model; a step trains on `batch` images. The auxiliary classifier's loss has weight 0.4."""
     from coopsim.capture.models._images import build_classifier
 
     return build_classifier(setting, network, PARAMETERS, PIXELS)

@@ -9,7 +9,7 @@ PARAMETERS = 1_100_048_384  # of the released TinyLlama-1.1B
 
 
 def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` texts of 1024 tokens."""
+    """Build the model; a step trains on `batch` texts of 1024 tokens."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from coopsim.capture.models._texts import build_language_model

@@ -9,11 +9,11 @@ from coopsim.capture.models._model import Model, Setting
 WIDTH, HEADS, LAYERS, VOCABULARY, TOKENS = 512, 8, 4, 8192, 512
 EXPERTS, CHOSEN, INNER = 8, 2, 2048  # of every other layer; how many each token goes to; hidden units of an expert
 MIXED = LAYERS // 2
-PARAMETERS = 46_471_168  # the tests have the sum by hand
+PARAMETERS = 46_471_168  # a test computes the sum by hand
 
 
 def shares(dice: random.Random, tokens: int) -> list[list[int]]:
-    """Which experts each of `tokens` goes to, drawn on the host; some experts are liked better than others."""
+    """Draw on the host which tokens go to each expert, two experts per token, with unequal probabilities."""
     liking = [dice.expovariate(1) + 0.2 for _ in range(EXPERTS)]
     chosen: list[list[int]] = [[] for _ in range(EXPERTS)]
     for token in range(tokens):
@@ -25,7 +25,7 @@ def shares(dice: random.Random, tokens: int) -> list[list[int]]:
 
 
 def network() -> Any:
-    """A decoder, norms first. A router gives the weights; who goes where is drawn, for no value is ever computed."""
+    """Make a pre-norm decoder. A router gives the weights; the routes are drawn, as no values are computed."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -93,7 +93,7 @@ def network() -> Any:
 
 
 def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` sequences, routed anew each time; the routes are the same in every run."""
+    """Build the model; a step trains on `batch` sequences, with new routes, which are the same in every run."""
     import torch
     from torch.nn import functional
 

@@ -1,4 +1,4 @@
-"""SPOS: a supernet in which every step trains one path, drawn at random. No two steps do the same."""
+"""SPOS: a supernet of which each step trains one path, drawn at random, so that steps differ."""
 
 import random
 from collections.abc import Callable
@@ -11,16 +11,16 @@ LAYERS, CHOICES = 20, 4
 CHANNELS = (16, *[64] * 4, *[160] * 4, *[320] * 8, *[640] * 4)  # of the stem, and after each layer
 HALVING = (4, 8)  # layers that halve the sides; images of ImageNet's size would be halved by 0, 4, 8 and 16
 LAST = 1024
-PARAMETERS = 6_918_824  # none is published; the tests have the sum by hand
+PARAMETERS = 6_918_824  # not published; a test computes the sum by hand
 
 
 def network() -> Any:
-    """Blocks of ShuffleNetV2: half of the channels pass, or are only resized where the sides are halved."""
+    """Make the supernet of ShuffleNetV2 blocks, in which half of the channels bypass the branch, resized if need be."""
     import torch
     from torch import nn
 
     def normalised(convolution: nn.Conv2d, *, activated: bool) -> list[nn.Module]:
-        # without scale and shift, for a supernet's blocks share no statistics
+        # without scale and shift, because a supernet's blocks share no statistics
         norm = nn.BatchNorm2d(convolution.out_channels, affine=False)
         return [convolution, norm, *([nn.ReLU(inplace=True)] if activated else [])]
 
@@ -32,7 +32,7 @@ def network() -> Any:
         return normalised(convolution, activated=False)
 
     def branch(choice: int, inputs: int, inner: int, outputs: int, stride: int) -> nn.Sequential:
-        """What a choice is: kernel 3, 5 or 7 between two convolutions by points, or Xception's three of 3."""
+        """Make the branch of a choice: a kernel of 3, 5 or 7 between two 1x1 convolutions, or Xception's three of 3."""
         if choice < 3:
             kernel = (3, 5, 7)[choice]
             return nn.Sequential(*points(inputs, inner), *depths(inner, kernel, stride), *points(inner, outputs))
@@ -86,7 +86,7 @@ def network() -> Any:
 
 
 def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` images, along a new path each time; the paths are the same in every run."""
+    """Build the model; a step trains on `batch` images along a new path. The paths are the same in every run."""
     import torch
     from torch.nn import functional
 
@@ -97,7 +97,7 @@ def build(setting: Setting) -> Callable[[], object]:
         images = torch.ones(setting.batch, 3, PIXELS, PIXELS)
         labels = torch.ones(setting.batch, dtype=torch.long)
     check_parameters(model, PARAMETERS)
-    # every block once, so that the optimizer's state is complete, as it is in long training
+    # train every block once, so that the optimizer's state is complete, as in long training
     paths = [[choice] * LAYERS for choice in reversed(range(CHOICES))]
     drawn = random.Random(0)
 

@@ -10,7 +10,7 @@ PARAMETERS = 28_288_354  # torchvision's swin_t
 
 
 def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` images, in train mode (whole residual branches dropped per image)."""
+    """Build the model; a step trains on `batch` images, and drops whole residual branches per image."""
     from transformers import SwinConfig, SwinForImageClassification
 
     from coopsim.capture.models._images import CLASSES, build_classifier

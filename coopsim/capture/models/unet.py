@@ -1,4 +1,4 @@
-"""U-Net with batch norm, as milesial/Pytorch-UNet has it, which is what papers on rematerialisation train."""
+"""U-Net with batch norm, as in milesial/Pytorch-UNet, which papers on rematerialisation train."""
 
 import itertools
 from collections.abc import Callable
@@ -12,7 +12,7 @@ PARAMETERS = 31_037_698  # milesial's, 2 classes, transposed convolutions
 
 
 def network() -> Any:
-    """Four levels down by max pooling and four up by transposed convolutions, from 64 to 1024 channels and back."""
+    """Make the network: four levels down by max pooling and four up by transposed convolutions, 64 to 1024 channels."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -32,7 +32,7 @@ def network() -> Any:
         def forward(self, below: torch.Tensor, beside: torch.Tensor) -> torch.Tensor:
             below = self.up(below)
             down, right = (beside.size(i) - below.size(i) for i in (2, 3))
-            # also where there is nothing to pad: the original copies there too
+            # even if there is nothing to pad, as the original does, which copies
             below = functional.pad(below, [right // 2, right - right // 2, down // 2, down - down // 2])
             joined: torch.Tensor = self.convolutions(torch.cat([beside, below], 1))
             return joined
@@ -61,7 +61,7 @@ def network() -> Any:
 
 
 def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` images of 460x608 with a mask for each of two classes."""
+    """Build the model; a step trains on `batch` images of 460x608 with a mask for each of two classes."""
     import torch
     from torch.nn import functional
 

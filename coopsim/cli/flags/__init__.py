@@ -1,1 +1,1 @@
-"""What each verb takes on the command line. Only the standard library, as `coopsim --help` must answer at once."""
+"""The flags of each verb. Imports the standard library only, as `coopsim --help` must answer at once."""

@@ -1,4 +1,4 @@
-"""The flags of the verbs that read, convert, draw or judge files."""
+"""The flags of the verbs that read, convert, draw or validate files."""
 
 import argparse
 

@@ -1,10 +1,10 @@
-"""Flags that verbs of several files have."""
+"""Flags that several verbs share."""
 
 import argparse
 
 
 def timeline_params(p: argparse.ArgumentParser) -> None:
-    """Parameters of the simulation in time."""
+    """Add --timeline-params, the parameters of the simulation in time."""
     p.add_argument(
         "--timeline-params",
         metavar="TOML",
@@ -31,5 +31,5 @@ def copies(p: argparse.ArgumentParser) -> None:
 
 
 def trace_of_schedule(p: argparse.ArgumentParser) -> None:
-    """Where the trace of a schedule is."""
+    """Add --trace, the trace of a schedule."""
     p.add_argument("--trace", metavar="T", help="the schedule's trace (default: searched for by its hash)")

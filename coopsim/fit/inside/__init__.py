@@ -1,6 +1,6 @@
-"""Inside a script's processes: makes the changes of a remedy, and looks at what the parent wants to know.
+"""The code that runs within a script's processes: it makes the changes of a remedy, and surveys the script.
 
-Loaded by coopsim.script.inside as a task's guest, once torch is there. Only here does coopsim.fit import torch.
+Loaded by coopsim.script.inside as a task's guest, once torch is imported. Only here does coopsim.fit import torch.
 """
 
 from coopsim.fit.inside.guest import Guest

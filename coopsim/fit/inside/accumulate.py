@@ -1,4 +1,4 @@
-"""Gradients of several batches are added up before the optimizer steps."""
+"""Accumulate the gradients of several batches before the optimizer steps."""
 
 import functools
 from typing import Any
@@ -10,7 +10,10 @@ from coopsim.fit.changes import Changes
 
 
 def install(changes: Changes) -> None:
-    """Let gradients stay; and unless all that matters is memory, let the optimizer step once in so many calls."""
+    """Skip calls of zero_grad and of Optimizer.step, so that the optimizer steps once per `changes.accumulate` calls.
+
+    With `changes.hold_gradients`, gradients are never cleared, but the optimizer steps at every call.
+    """
     due: dict[int, bool] = {}
     counts: dict[int, int] = {}
 

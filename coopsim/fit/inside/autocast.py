@@ -1,4 +1,4 @@
-"""Forward passes in bfloat16."""
+"""Run forward passes in bfloat16."""
 
 from typing import Any
 
@@ -9,7 +9,10 @@ from coopsim.fit.inside.models import Models
 
 
 def install(models: Models, numbers: tuple[int, ...]) -> None:
-    """As `model.forward = torch.autocast("cuda", dtype=torch.bfloat16)(model.forward)` does, of these models or all."""
+    """Autocast the forward passes of the models with these numbers, () for all, to bfloat16.
+
+    The effect is that of `model.forward = torch.autocast("cuda", dtype=torch.bfloat16)(model.forward)`.
+    """
     contexts: list[Any] = []
 
     def around(model: nn.Module, enters: bool) -> None:

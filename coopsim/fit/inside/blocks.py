@@ -1,4 +1,4 @@
-"""The repeated blocks of a model: what can be recomputed one by one, and how much each keeps for its backward pass."""
+"""Find the repeated blocks of a model, which can be recomputed, and measure what each keeps for its backward pass."""
 
 import collections
 from typing import Any
@@ -11,12 +11,12 @@ from coopsim.fit.inside.models import Models
 from coopsim.observe.torch_private import current_graph_task_id
 
 _LISTS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
-#: What transformers calls its cache of keys and values.
+#: Names of arguments with transformers' cache of keys and values.
 _CACHES = ("past_key_values", "past_key_value", "layer_past")
 
 
 class Blocks:
-    """Finds them at the first call of each model, and measures them in every forward pass."""
+    """Finds the blocks at the first call of each model, and measures them in every forward pass."""
 
     def __init__(self, models: Models) -> None:
         self._names: list[list[list[str]]] = []
@@ -26,7 +26,7 @@ class Blocks:
         self._ops: dict[int, dict[str, list[int]]] = {}
         self._by_name: list[dict[str, nn.Module]] = []
         models.on_first_call.append(self._meet)
-        models.around.append(lambda *_: self._inside.clear())  # a block that raised an error has not left
+        models.around.append(lambda *_: self._inside.clear())  # blocks that raised an error are still in it
         hooks.register_module_forward_pre_hook(self._enter)
         hooks.register_module_forward_hook(self._leave)
 
@@ -35,7 +35,7 @@ class Blocks:
         self._names.append(levels)
         self._by_name.append({name: model.get_submodule(name) for names in levels for name in names})
         for block in self._by_name[-1].values():
-            if id(block) not in self._kept:  # unless another model has it, too
+            if id(block) not in self._kept:  # else another model shares it
                 block.register_forward_pre_hook(self._given, with_kwargs=True)
             self._kept.setdefault(id(block), 0)
 
@@ -51,7 +51,7 @@ class Blocks:
             self._inside.append((id(module), torch.cuda.memory_allocated()))
 
     def op(self, name: str, cost: int, nbytes: int) -> None:
-        """An op has run: is it part of a block's forward pass?"""
+        """Add the cost in ns and the bytes of an op to the outermost block whose forward pass is running, if any."""
         if self._inside and current_graph_task_id() == -1:
             tally = self._ops[self._inside[0][0]].setdefault(name, [0, 0])
             tally[0] += cost
@@ -66,7 +66,7 @@ class Blocks:
             self._kept[id(module)] = max(self._kept[id(module)], kept)
 
     def levels(self, i: int) -> list[list[dict[str, Any]]]:
-        """For the parent, of the ith model: its blocks with what each keeps beyond its result; then theirs within."""
+        """Return the blocks of model `i` by level, for the report: what each keeps beyond its result, and its ops."""
         return [[self._about(i, name) for name in names] for names in self._names[i]]
 
     def _about(self, i: int, name: str) -> dict[str, Any]:
@@ -91,9 +91,11 @@ def _nbytes(result: Any) -> int:
 
 
 def repeated(model: nn.Module) -> list[list[str]]:
-    """Names of like modules: those in the model's lists, or else anywhere; and if these hold such lists, those in them.
+    """Return the names of a model's repeated blocks, by level; [] if it has none.
 
-    A block has modules of its own, and parameters: recomputing a lone layer saves next to nothing.
+    The outer level are modules of one type in the model's lists, or else anywhere; the inner level, if there is one,
+    are those in lists within the outer ones. A block has submodules and parameters: recomputing a single layer saves
+    next to nothing.
     """
     outer = _like(model, "", everywhere=False) or _like(model, "", everywhere=True)
     inner = [name for path in outer for name in _like(model.get_submodule(path), path, everywhere=False)]

@@ -1,4 +1,4 @@
-"""Blocks that are recomputed, by what a user would paste."""
+"""Recompute blocks in the backward pass, by the same calls as in the lines to paste."""
 
 import functools
 import operator
@@ -13,7 +13,7 @@ from coopsim.observe import torch_private
 
 
 def install(changes: Changes, number: int, model: nn.Module) -> None:
-    """Before the first call of a model."""
+    """Recompute the blocks of `changes` in model `number`; to be called before the model's first call."""
     names, plain = (changes.of_model(number, every) for every in (changes.checkpoint, changes.plain))
     if names:
         own = changes.own and all(hasattr(model.get_submodule(name), "gradient_checkpointing") for name in names)
@@ -23,9 +23,9 @@ def install(changes: Changes, number: int, model: nn.Module) -> None:
 def apply(
     model: nn.Module, names: tuple[str, ...], *, own: bool, save: tuple[str, ...] = (), plain: tuple[str, ...] = ()
 ) -> None:
-    """Recompute the modules named. own: by the model's own means.
+    """Recompute the modules `names`. own: by the model's gradient_checkpointing_enable, instead of wrappers.
 
-    save: ops whose results are kept all the same, but for the modules in plain, which the own means cannot tell apart.
+    save: ops whose results are kept nevertheless, except in the modules `plain`, which requires wrappers.
     """
     options: dict[str, Any] = {}
     if save:
@@ -49,7 +49,7 @@ def apply(
 
 
 def without_cache(model: nn.Module) -> None:
-    """Models of transformers keep no keys and values, which training does not look at again."""
+    """Turn off the cache of keys and values of transformers' models, which training does not use."""
     for module in model.modules():
         if hasattr(module, "config"):
             module.config.use_cache = False  # type: ignore[union-attr]

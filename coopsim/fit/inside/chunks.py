@@ -1,4 +1,4 @@
-"""The loss in chunks, by the very lines that a user would paste."""
+"""Compute the loss in chunks, by running the lines to paste."""
 
 import torch
 
@@ -6,5 +6,5 @@ from coopsim.fit.chunks import LINES
 
 
 def install() -> None:
-    """From now on, of all that calls torch.nn.functional.cross_entropy by this name."""
-    exec("\n".join(LINES), {"torch": torch})  # noqa: S102 (what is tried is what is shown)
+    """Replace torch.nn.functional.cross_entropy, for all that calls it by this name from now on."""
+    exec("\n".join(LINES), {"torch": torch})  # noqa: S102 (the trial runs the lines that are shown)

@@ -1,4 +1,4 @@
-"""What is done and seen in one process of a script."""
+"""The guest of `fit` in a script's process: makes the changes, and surveys the script."""
 
 import sys
 from typing import Any
@@ -13,13 +13,13 @@ from coopsim.script.watch import Watch
 
 
 class Guest:
-    """From the import of torch to the end of the process. told: Changes.message()."""
+    """Makes changes in a script's process and surveys it. `told` is the message of the changes (Changes.message)."""
 
     def __init__(self, told: str) -> None:
         self._changes = Changes.read(told)
 
     def begin(self, watch: Watch | None) -> None:
-        """Make the changes, and watch."""
+        """Make the changes, and start to survey the script."""
         assert watch is not None, "fit runs scripts on the phantom GPU"
         changes = self._changes
         self._where = watch.recorder.where
@@ -45,10 +45,10 @@ class Guest:
             accumulate.install(changes)
 
     def forget(self) -> None:
-        """A fork takes no steps: there is nothing to stop."""
+        """Do nothing: a fork takes no training steps."""
 
     def end(self) -> dict[str, Any]:
-        """For the parent."""
+        """Return the survey, as survey.read expects it."""
         found = self._models.found(self._optimizers.parameters)
         return {
             "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(found)],

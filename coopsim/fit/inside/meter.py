@@ -1,4 +1,4 @@
-"""What the steps of a script cost by the card's roofline and by the phantom's clock, and where memory is fullest."""
+"""Measure what a script's steps cost, by the card's roofline and by the phantom's clock, and where memory peaks."""
 
 import functools
 import sys
@@ -19,9 +19,9 @@ _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
 
 
 class Meter:
-    """Adds up the costs of ops. A step ends with the first optimizer's step.
+    """Sums up the costs of ops. A step ends when the first optimizer that is seen has stepped.
 
-    `in_block` is told of every op: its name, its cost, the bytes that it makes.
+    `in_block` is called for every op that makes or changes data: with its name, its cost in ns, and the bytes it makes.
     """
 
     def __init__(self, recorder: Any) -> None:
@@ -41,7 +41,7 @@ class Meter:
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
 
     def _inductor(self, _: ModuleType) -> None:
-        """Kernels that Inductor made, which no dispatcher sees, are known by the bytes of their operands."""
+        """Add the cost of Inductor's kernels, which the dispatcher does not see, by the bytes of their operands."""
         launch = torch_private.get(_LAUNCH)
 
         @functools.wraps(launch)
@@ -87,17 +87,20 @@ class Meter:
             self._marks.append(self._mark())
 
     def compiled_step_ended(self) -> None:
-        """One whose hooks nobody calls."""
+        """Mark the end of a compiled step, whose hooks are not called."""
         self._marks.append(self._mark())
 
     def _mark(self) -> tuple[int, int, int]:
-        """The last is when the current stream will have done all, and with it what that waits for on others."""
+        """Return the ns of all ops so far, of optimizers' ops, and the end of the current stream by the clock.
+
+        The stream ends after what it waits for on other streams.
+        """
         return self._total, self._optimizing, self._control.stream_end_ns(clock.stream())
 
     def found(self) -> dict[str, Any]:
-        """For the parent: ns of a step, on average from the end of the first on, and of the optimizer's part.
+        """Return the figures for the report: the mean ns of a step after the first, and of the optimizer's part of it.
 
-        `clock_step_ns` is the step's time by the phantom's clock, with collectives and what overlaps.
+        `clock_step_ns` is a step's mean time by the phantom's clock, which includes collectives and overlap.
         """
         marks = self._marks if len(self._marks) > 1 else [(0, 0, 0), self._mark()]
         step, optimizer, clocked = (

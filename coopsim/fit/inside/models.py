@@ -1,4 +1,4 @@
-"""The models of a script: modules with parameters that it calls itself, from no other module."""
+"""Find the models of a script: modules with parameters that it calls itself, and not from within another module."""
 
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -14,9 +14,10 @@ from coopsim.script.places import is_own
 
 
 class Models:
-    """Follows calls through global hooks. Models are numbered in the order of their first calls.
+    """Follows calls of modules by global hooks. Models are numbered in the order of their first calls.
 
-    `on_first_call` are told of each model before its first call goes on; `around` before and after every call.
+    The functions in `on_first_call` are called with the number and the model before its first call; those in `around`
+    with the model before every call (and True), and after it (and False).
     """
 
     def __init__(self) -> None:
@@ -58,13 +59,14 @@ class Models:
         return any(True for _ in module.parameters())
 
     def number(self, module: nn.Module) -> int | None:
-        """Of a model; None if it is none."""
+        """Return the number of a model; None if the module is not a model that was called."""
         return self._known.get(id(module))
 
     def found(self, optimized: Collection[int] = ()) -> list[dict[str, Any]]:
-        """For the parent: what each model is, and whether it is trained. optimized: the ids of optimizers' parameters.
+        """Return a description of each model, for the report, and whether it is trained.
 
-        Where no optimizer has a model's own parameters, as one that keeps copies, what takes gradients is trained.
+        `optimized` are the ids of the optimizers' parameters; a model is trained if an optimizer has one of its own. If
+        that holds for none, as with an optimizer that keeps copies, models with parameters that require gradients are.
         """
         has = [any(id(p) in optimized for p in model.parameters()) for model in self.models]
         if not any(has):
@@ -86,10 +88,10 @@ def _describe(model: nn.Module) -> dict[str, Any]:
 
 
 def _named(model: nn.Module) -> dict[str, str]:
-    """The user's own name of the model, where it has one: the innermost frame's that binds it, wrapped or not.
+    """Return the user's name for the model: the name in the innermost frame that binds it, wrapped or not.
 
-    Else, as of what a LightningModule calls, that of a module which has it, and its path in there. What a function
-    calls an argument is no name that lines to paste could use where the model is made.
+    Otherwise, as for what a LightningModule calls, the name of a module that contains it, with its path; "" if there is
+    none. Names of arguments do not count, as lines pasted where the model is made cannot use them.
     """
     unwrapped = model
     inner = []
@@ -110,7 +112,7 @@ def _named(model: nn.Module) -> dict[str, str]:
 
 
 def _names() -> Iterator[tuple[str, dict[str, nn.Module]]]:
-    """Of each frame of the user's code, the innermost first: its file, and the modules that it has names for."""
+    """Yield the file of each frame of the user's code, the innermost first, and the modules that it has names for."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(frame.f_code.co_filename):

@@ -1,4 +1,4 @@
-"""Optimizers: how they step, and how gradients are cleared."""
+"""Survey and change how optimizers step, and how gradients are cleared."""
 
 import functools
 import sys
@@ -14,10 +14,10 @@ from coopsim.script.places import is_own
 
 
 class Optimizers:
-    """What the script does with them: for the parent."""
+    """Surveys the script's optimizers, and its calls of zero_grad."""
 
     def __init__(self) -> None:
-        self.parameters: set[int] = set()  #: the ids of those that optimizers have; torch keeps them as long as those
+        self.parameters: set[int] = set()  #: ids of the optimizers' parameters, which live as long as the optimizers
         self._made: dict[int, tuple[str, str, int]] = {}
         self._seen: dict[int, dict[str, Any]] = {}
         self._clears: list[dict[str, Any]] = []
@@ -61,13 +61,13 @@ class Optimizers:
         original(owner, set_to_none)
 
     def found(self) -> dict[str, Any]:
-        """For the parent."""
+        """Return the survey for the report."""
         clears = list({(c["file"], c["line"]): c for c in self._clears}.values())
         return {"stepped": list(self._seen.values()), "zeroed": clears, "skips": self._skips}
 
 
 def install(changes: Changes) -> None:
-    """Change how every optimizer steps from its first step on, and how gradients are cleared."""
+    """Set `changes.foreach` and `fused` of every optimizer at its first step, and `set_to_none` of every zero_grad."""
     if changes.set_to_none:
         for owner in (torch.optim.Optimizer, nn.Module):
             _around(owner, "zero_grad", _to_none)
@@ -94,7 +94,7 @@ def _to_none(original: Any, owner: Any, set_to_none: bool = True) -> None:  # no
 
 
 def _foreach(group: dict[str, Any]) -> bool:
-    """Does it update many parameters at once? By default it does on the GPU."""
+    """Return whether an optimizer updates many parameters at once (foreach), as it does on the GPU by default."""
     if "foreach" not in group or group.get("fused"):
         return False
     return group["foreach"] is not False
@@ -111,7 +111,7 @@ def _around(owner: Any, name: str, around: Any) -> None:
 
 
 def _place() -> tuple[str, int]:
-    """File and line of the innermost frame that is the user's."""
+    """Return file and line of the innermost frame of the user's code; "" and 0 if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(frame.f_code.co_filename):

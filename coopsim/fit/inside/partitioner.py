@@ -1,4 +1,4 @@
-"""What AOTAutograd's partitioner may save for the backward pass."""
+"""Set how much AOTAutograd's partitioner may save for the backward pass."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ _config: Any = torch_private.get("torch._functorch.config")
 
 
 class Partitioner:
-    """Sets its budget before each graph is compiled, over the script's own. None: leaves it.
+    """Sets activation_memory_budget before each graph is compiled, overriding the script's; None leaves it.
 
-    `own`: what the script itself had set, other than PyTorch's default, each value once.
+    `own`: the values that the script itself had set, other than PyTorch's default, each once.
     """
 
     def __init__(self, budget: float | None) -> None:
@@ -18,7 +18,7 @@ class Partitioner:
         self.own: list[float] = []
 
     def set(self) -> None:
-        """A graph is about to be compiled."""
+        """Set the budget; to be called before each graph is compiled."""
         found = _config.activation_memory_budget
         if found not in (1.0, self._budget, *self.own):
             self.own.append(found)

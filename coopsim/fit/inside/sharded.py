@@ -1,4 +1,4 @@
-"""FSDP: how a script shards its modules, and the same with other settings."""
+"""Survey and change how a script shards its modules with FSDP."""
 
 import functools
 import inspect
@@ -12,13 +12,13 @@ from coopsim.fit.changes import Changes
 from coopsim.script.imports import AfterImport
 from coopsim.script.places import is_own
 
-#: Strategies of FSDP1 that keep layers gathered from the forward to the backward pass, and what does not.
+#: Strategies of FSDP1 that keep layers gathered from the forward to the backward pass → the like that do not.
 _KEEPS = {"SHARD_GRAD_OP": "FULL_SHARD", "_HYBRID_SHARD_ZERO2": "HYBRID_SHARD"}
 _WRAPS = "torch.distributed.fsdp."
 
 
 class Sharded:
-    """Calls of FullyShardedDataParallel and fully_shard, which `changes` go with."""
+    """Surveys the calls of FullyShardedDataParallel and fully_shard, and changes their arguments as `changes` say."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
@@ -26,7 +26,7 @@ class Sharded:
         sys.meta_path.insert(0, AfterImport("torch.distributed.fsdp", self._imported))
 
     def found(self) -> list[dict[str, Any]]:
-        """For the parent, in the form of survey.Sharding: each of the script's calls once; file "" of a library's."""
+        """Return each call once, in the form of survey.Sharding, for the report; a library's call has the file ""."""
         return [dict(call) for call in dict.fromkeys(tuple(call.items()) for call in self._calls)]
 
     def _imported(self, module: ModuleType) -> None:
@@ -78,7 +78,7 @@ class Sharded:
         module.fully_shard = fully_shard  # type: ignore[attr-defined]
 
     def _call(self, caller: FrameType, **about: Any) -> None:
-        if caller.f_globals.get("__name__", "").startswith(_WRAPS):  # a module in one that the script wraps
+        if caller.f_globals.get("__name__", "").startswith(_WRAPS):  # FSDP wraps a submodule itself
             return
         own = is_own(caller.f_code.co_filename)
         self._calls.append(about | {"file": caller.f_code.co_filename * own, "line": caller.f_lineno * own})

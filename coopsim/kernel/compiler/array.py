@@ -2,7 +2,7 @@
 
 Reads and writes single elements, and has a shape; slices and arithmetic are NumPy's and Python's. Numba's own arrays
 can do all that, and each access makes code for it that is then optimised away: half of the time that compiling took.
-Unlike theirs an index below zero is not counted from the end (tests/unit/test_array.py sees that kernels use none).
+Unlike theirs an index below zero is not counted from the end (tests/kernel/test_array.py sees that kernels use none).
 """
 
 import operator

@@ -1,5 +1,5 @@
-"""Stands in PyTorch's dispatcher, below autograd, so that what runs is what runs unwatched.
+"""Call recorders from a kernel in PyTorch's dispatcher, below autograd, so that they do not change what runs.
 
-While a dispatch mode is active, autograd's formulas avoid to work in place: they may not know whether the mode keeps a
-tensor (at::areAnyTensorSubclassLike). So recorders are called by a kernel of ours instead of as modes.
+While a dispatch mode is active, autograd's formulas avoid in-place ops, because the mode may keep a reference to a
+tensor (at::areAnyTensorSubclassLike). So a kernel in C++ calls the recorders, which are not active as modes.
 """

@@ -1,4 +1,4 @@
-"""The compiled library, for the installed torch (some seconds, once)."""
+"""How the library is compiled for the installed torch (some seconds, once)."""
 
 from pathlib import Path
 

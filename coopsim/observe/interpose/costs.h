@@ -1,4 +1,4 @@
-// What an op costs on the card, as costs.py says, and the phantom's clock, which is told of it.
+// The cost of an op on the card, by the formulas of costs.py, and how it is reported to the phantom's clock.
 #pragma once
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -11,8 +11,8 @@
 
 namespace coopsim {
 
-// Given by Python. flops_per_ns: of float32, bfloat16, float16, any other type. stream: asks for the handle of the
-// current stream. The rest: the stand-in runtime's functions.
+// Set by Python. flops_per_ns: for float32, bfloat16, float16, and any other type. least_ns: the least cost of a
+// kernel. stream: returns the handle of the current stream. The rest: functions of the phantom's runtime.
 struct Device {
   double flops_per_ns[4];
   double bytes_per_ns;
@@ -38,7 +38,7 @@ class Costs {
     return std::max(static_cast<int64_t>(std::nearbyint(computing)), moving(nbytes));
   }
 
-  // FLOPs by Signature, as Python has counted them; false: it has not.
+  // Looks up FLOPs by Signature; false if Python has not counted them yet.
   bool flops(uint64_t signature, int64_t* found) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = flops_.find(signature);

@@ -1,4 +1,4 @@
-"""C++ of a class that stands in for PyTorch's table of its Python interpreter's functions."""
+"""Generate the C++ class that wraps PyInterpreterVTable, the functions by which PyTorch's core calls Python."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,10 @@ from coopsim.observe.torch_private import INTERPRETER_FUNCTION, INTERPRETER_HEAD
 
 
 def headers(include: Path, own: tuple[str, ...], *, traces: bool) -> dict[str, str]:
-    """delegates.h: hands each function but those in `own` to `real`; without `traces`, sanitizers' do nothing."""
+    """Return the text of delegates.h, by its name: every function of the table but `own` calls the same one of `real`.
+
+    `include` is torch's include folder. Without `traces`, the hooks of sanitizers (trace_gpu_*) do nothing.
+    """
     text = (include / INTERPRETER_HEADER).read_text(encoding="utf-8")
     lines = []
     for kind, name, given in INTERPRETER_FUNCTION.findall(re.sub(r"//[^\n]*", "", text)):
@@ -22,7 +25,7 @@ def headers(include: Path, own: tuple[str, ...], *, traces: bool) -> dict[str, s
 
 
 def _type(parameter: str) -> str:
-    """Of a parameter, which may have a name: `const TensorImpl* self`, `at::MemoryFormat`."""
+    """Return the type of a parameter, which may have a name: `const TensorImpl* self`, `at::MemoryFormat`."""
     words = parameter.split(" ")
     named = len(words) > 1 and re.fullmatch(r"\w+", words[-1]) and words[-2] != "const"
     return " ".join(words[:-1]) if named else parameter

@@ -1,9 +1,9 @@
-// A kernel that every op of a thread passes on its way to the device's: below autograd and autocast, and below dispatch
-// modes and subclasses of tensors. It hands the op to recorders, the last one entered first.
+// A kernel that every op of a thread passes before the device's kernel: below autograd and autocast, and below dispatch
+// modes and tensor subclasses. It passes the op to the recorders, the last one entered first.
 //
-// It is the fallback of a dispatch key that no tensor has and no other library serves, and that `include` adds to the
-// keys of a thread, from where autograd's threads inherit it. No dispatch mode is active, which autograd's formulas
-// would take for a reason to work out of place.
+// It is the fallback of a dispatch key that no tensor has and no other library uses, and that `include` adds to the
+// keys of a thread; autograd's threads inherit it. So no dispatch mode is active, because of which autograd's formulas
+// would avoid in-place ops.
 #include <torch/library.h>
 
 #include "memory.h"
@@ -18,20 +18,21 @@ bool is_meta(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() && tensor.storage().device_type() == c10::DeviceType::Meta;
 }
 
-// Is it an op on tensors without data, which stand for others, as while a program is compiled?
+// Returns whether it is an op on tensors without data, which stand for others, as while a program is compiled.
 bool stands_for_another(c10::DispatchKeySet keys, const Schema& schema, const Stack& stack) {
   if (keys.has_backend(c10::BackendComponent::MetaBit)) return true;
   const Values args = torch::jit::last(stack, schema.given);
   return std::any_of(args.begin(), args.end(), [](const IValue& v) { return v.isTensor() && is_meta(v.toTensor()); });
 }
 
-// Is it made of other ops, which come here one by one? So it is in inference mode, where autograd does not do that.
+// Returns whether it is a composite op, whose parts come here one by one. Autograd decomposes ops, except in inference
+// mode.
 bool is_composite(const OperatorHandle& op, c10::DispatchKeySet keys) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
          !op.hasKernelForDispatchKey(keys.highestPriorityTypeId());
 }
 
-// Views are not shown. Python makes objects of tensors from views that no object has been made of.
+// Views are not passed to recorders: Python would make objects for views that have none.
 void interpose(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY);
   const Schema& schema = schemas().of(op);
@@ -57,34 +58,34 @@ int64_t copy(const std::vector<Entry>& entries, Entry* out, int64_t room) {
 
 TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&coopsim::interpose>()); }
 
-// What library.py calls. Tensors and storages go by their addresses, ops and modules by numbers.
+// The functions that library.py calls. Tensors and storages are given by address, ops and modules by number.
 extern "C" {
 using namespace coopsim;
 
-// On this thread, and on those that inherit from it.
+// Sends the ops of this thread, and of threads that inherit its state, to the kernel.
 void coopsim_include(int on) { c10::impl::tls_set_dispatch_key_included(KEY, on); }
-// While 1, ops of this thread are not seen. Gives what it was.
+// With 1, hides this thread's ops from recorders; 0 undoes that. Returns what it was before.
 int coopsim_exclude(int on) {
   const bool was = c10::impl::tls_is_dispatch_key_excluded(KEY);
   c10::impl::tls_set_dispatch_key_excluded(KEY, on);
   return was;
 }
-// The dispatch mode on top of this thread's stack watches from now on. 0: there is no room for more.
+// Makes the dispatch mode on top of this thread's stack a recorder. Returns 0 if there is no room for another.
 int coopsim_enter(int with_native) { return enter_mode_on_top(with_native ? &native() : nullptr); }
 void coopsim_leave() { leave(); }
 
-// The ledger knows when storages end from now on. Called with a mode on the stack.
+// Reports the allocator's frees to the ledger from now on. To be called with a mode on the stack.
 void coopsim_tell() {
   tell(native().ledger, TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1)->pyinterpreter().vtable_);
 }
-// Gives 0 where somebody watches, whose account it is.
+// Clears the ledger. Does nothing and returns 0 while there are recorders, which use it.
 int coopsim_forget() {
   if (n_recorders) return 0;
   native().ledger.forget();
   return 1;
 }
 Account* coopsim_account() { return &native().ledger.account; }
-// 0: it has no bytes.
+// Writes the storage of a tensor, and returns its serial; 0 if it has no bytes.
 int64_t coopsim_of(const at::TensorImpl* tensor, Entry* out) {
   Entry* entry = native().ledger.of(tensor);
   if (!entry) return 0;
@@ -99,11 +100,11 @@ int64_t coopsim_of_storage(StorageImpl* storage, Entry* out) {
   *out = *entry;
   return entry->serial;
 }
-// How many there are; the first `room` of them are written.
+// These return how many storages there are, and write the first `room` of them.
 int64_t coopsim_alive(Entry* out, int64_t room) { return copy(native().ledger.alive(TO_PYTHON), out, room); }
 int64_t coopsim_at_most(Entry* out, int64_t room) { return copy(native().ledger.at_most(), out, room); }
 int64_t coopsim_gone(int64_t* out, int64_t room) { return native().ledger.gone_for_python(out, room); }
-// Are the values of a tensor's storage known?
+// Sets whether the values of a tensor's storage are known.
 void coopsim_values(const at::TensorImpl* tensor, int known) {
   Entry* entry = native().ledger.of(tensor);
   if (entry) entry->known = known ? entry->known | VALUES : entry->known & ~VALUES;
@@ -113,7 +114,7 @@ void coopsim_values(const at::TensorImpl* tensor, int known) {
 void coopsim_describe(Describe describe) { schemas().describe = describe; }
 void coopsim_device(const Device* device) { native().costs.device = *device; }
 void coopsim_all_to_python(int on) { native().all_to_python = on; }
-// Of the op that Python has been asked to watch, if its FLOPs were not known.
+// Sets the FLOPs of the call that Python is watching, if they were not known.
 void coopsim_flops(int64_t flops) {
   if (Native::asked_for()) native().costs.learn(Native::asked_for(), flops);
 }
@@ -126,14 +127,14 @@ int64_t coopsim_name(int64_t op, char* out, int64_t room) {
 }
 void coopsim_module(int64_t module, int64_t sequence) { native().modules.enter(module, sequence); }
 void coopsim_forget_modules() { native().modules.forget(); }
-// Was there a backward pass since this was called with 1?
+// Returns whether an op has run in a backward pass since this was last called with 1.
 int coopsim_backward_done(int reset) {
   const int64_t was = native().modules.backward_done;
   if (reset) native().modules.backward_done = 0;
   return was != 0;
 }
 
-// Of a tensor, without an object of Python's for its storage: address, and bytes; 0: it has no storage.
+// Returns the address of a tensor's storage, and writes its bytes, without making a Python object; 0 without a storage.
 int64_t coopsim_storage(const at::TensorImpl* tensor, int64_t* nbytes) {
   *nbytes = 0;
   if (!tensor->has_storage()) return 0;

@@ -1,7 +1,7 @@
-// All storages of the device, from when they are first seen to when their memory is given back (storages.py).
+// All storages of the device, from when they are first seen to when their memory is freed (storages.py).
 //
-// Python's object of a storage is a reference to it, for whose sake autograd would not add up gradients in place. So the
-// end of a storage is known from the allocator; of memory that is not the allocator's, from weak references.
+// A Python object of a storage would be a reference to it, because of which autograd would not accumulate gradients in
+// place. So the end of a storage is known from the allocator; for memory of another allocator, from weak references.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,12 +21,13 @@ using WeakStorage = c10::weak_intrusive_ptr<StorageImpl>;
 struct Entry {
   int64_t serial = 0, nbytes = 0, address = 0;
   int64_t resized = 0;  // its StorageImpl held another number of bytes before
-  int64_t op = -1, module = -1;  // that made it
+  int64_t op = -1, module = -1;  // numbers of those that made it; -1: not known
   int64_t known = 0;  // bits of Known
 };
 enum Known : int64_t { TO_PYTHON = 1, VALUES = 2 };
 
-// What Python reads directly. most: of `live` after an op; newest_at_most: the newest storage there was then.
+// Read by Python directly. live, peak: bytes. most: maximum of `live`, sampled after each op; newest_at_most: the
+// newest serial then. gone: how many serials gone_for_python has yet to return.
 struct Account {
   int64_t newest, live, peak, most, newest_at_most, gone;
 };
@@ -35,7 +36,7 @@ class Ledger {
  public:
   Account account{};
 
-  // All of it, as another recorder begins. Serials go on, and blocks are still the allocator's.
+  // Forget all storages, when another recorder begins. Serials continue, and the allocator's blocks remain known.
   void forget() {
     const std::lock_guard<std::mutex> lock(mutex_);
     slots_.clear();
@@ -46,7 +47,8 @@ class Ledger {
     account = {account.newest, 0, 0, 0, 0, 0};
   }
 
-  // The storage of a tensor of the device, entered at first sight; null if it has no bytes. `fresh`: it is new.
+  // Returns the storage of a tensor of the device, entering it at first sight; null if it has no bytes. Sets `fresh` if
+  // it was entered.
   Entry* of(const at::TensorImpl* tensor, bool* fresh = nullptr) {
     return tensor->has_storage() ? of(tensor->unsafe_storage().unsafeGetStorageImpl(), fresh) : nullptr;
   }
@@ -76,7 +78,7 @@ class Ledger {
     return &slot.entry;
   }
 
-  // The allocator has handed out memory, or got it back.
+  // To be called when the allocator allocates memory, and when it frees it.
   void taken(void* address) {
     const std::lock_guard<std::mutex> lock(mutex_);
     blocks_.insert(address);
@@ -91,7 +93,7 @@ class Ledger {
     if (slot.storage.expired()) slots_.erase(slot.key);
   }
 
-  // After an op.
+  // Updates the maximum of live bytes; to be called after each op.
   void look_at_peak() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (account.live <= account.most) return;
@@ -102,7 +104,7 @@ class Ledger {
     gone_.clear();
   }
 
-  // In order of appearance.
+  // Returns the storages that are alive, in order of appearance, setting the bits `known` of each.
   std::vector<Entry> alive(int64_t known = 0) {
     const std::lock_guard<std::mutex> lock(mutex_);
     sweep();
@@ -119,7 +121,7 @@ class Ledger {
     return found;
   }
 
-  // Those that were alive when most was.
+  // Returns the storages that were alive at the maximum of live bytes (`most`).
   std::vector<Entry> at_most() {
     std::vector<Entry> found = alive();
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -129,7 +131,8 @@ class Ledger {
     return found;
   }
 
-  // Serials of storages known to Python that have gone since this was asked, in order; no more than there is room for.
+  // Writes at most `room` serials of storages known to Python that were freed and not returned yet, in order; returns
+  // how many.
   int64_t gone_for_python(int64_t* out, int64_t room) {
     const std::lock_guard<std::mutex> lock(mutex_);
     sweep();
@@ -184,11 +187,11 @@ class Ledger {
   }
 
   std::mutex mutex_;
-  std::unordered_map<StorageImpl*, Slot> slots_;  // whose entries stay where they are
+  std::unordered_map<StorageImpl*, Slot> slots_;  // of this type, because by_address_ points to its entries
   ska::flat_hash_map<void*, Slot*> by_address_;
   ska::flat_hash_set<void*> blocks_;
   std::vector<StorageImpl*> foreign_;
-  std::vector<Entry> gone_;  // since the peak, of what was there
+  std::vector<Entry> gone_;  // storages alive at the maximum that were freed since
   std::vector<int64_t> for_python_;
 };
 

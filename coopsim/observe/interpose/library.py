@@ -1,4 +1,4 @@
-"""The compiled library, as Python calls it."""
+"""The ctypes interface of the compiled library (interpose.cpp)."""
 
 import ctypes
 from collections.abc import Callable
@@ -12,19 +12,23 @@ _NUMBER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 
 
 class Entry(ctypes.Structure):
-    """A storage: the op and the module that made it by number, -1 if that is not known."""
+    """A storage of the ledger. op and module are the numbers of those that made it, -1 if not known; see ledger.h."""
 
     _fields_ = [(name, _NUMBER) for name in ("serial", "nbytes", "address", "resized", "op", "module", "known")]
 
 
 class Account(ctypes.Structure):
-    """Of all storages: the newest serial, bytes alive, their peak, their most after an op; how many `gone` has."""
+    """Totals over all storages, which Python reads directly; see ledger.h.
+
+    newest: the newest serial. live: bytes alive; peak: their peak; most: their maximum after an op, and newest_at_most
+    the newest serial at that moment. gone: the count of serials that `gone` has yet to return.
+    """
 
     _fields_ = [(name, _NUMBER) for name in ("newest", "live", "peak", "most", "newest_at_most", "gone")]
 
 
 class Description(ctypes.Structure):
-    """What Python says of an op: see schemas.h."""
+    """What Python tells the library about an op; see schemas.h."""
 
     _fields_ = [(name, _NUMBER) for name in ("flags", "changes", "if_given", "given", "if_true", "true_flags")]
 
@@ -34,7 +38,7 @@ DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINT
 
 
 class Device(ctypes.Structure):
-    """Rates of the card, and functions of the stand-in runtime: see costs.h."""
+    """Rates of the card, and functions of the phantom's CUDA runtime; see costs.h."""
 
     _fields_ = [
         ("flops_per_ns", ctypes.c_double * 4),
@@ -47,7 +51,7 @@ class Device(ctypes.Structure):
     ]
 
 
-#: name -> (what it takes, what it gives)
+#: The library's functions, without their prefix: name → (argument types, result type).
 _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "include": ([ctypes.c_int], None),
     "exclude": ([ctypes.c_int], ctypes.c_int),
@@ -76,7 +80,7 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
 
 
 class Library:
-    """Each function by its name without the prefix."""
+    """The loaded library; each of its functions is an attribute, named without the prefix `coopsim_`."""
 
     def __init__(self, path: str) -> None:
         library = ctypes.PyDLL(path)
@@ -91,7 +95,7 @@ class Library:
 
 @cache
 def load() -> Library | None:
-    """The library; None where it cannot be had, or this torch refuses it."""
+    """Return the library, compiled if necessary; None if it cannot be compiled, or does not load with this torch."""
     try:
         return Library(str(INTERPOSE.file()))
     except (NoExtensionError, OSError, AttributeError):

@@ -1,4 +1,4 @@
-// The allocator tells what it hands out and gets back, through the table of functions that PyTorch has for sanitizers.
+// Follows the allocator's allocations and frees by the hooks that PyTorch has for sanitizers (c10::impl::GPUTrace).
 #pragma once
 
 #include <c10/core/impl/GPUTrace.h>
@@ -8,7 +8,7 @@
 
 namespace c10::impl {
 
-// All but the functions of interest; delegates.h is made from PyTorch's header.
+// Delegates all functions but those of interest; delegates.h is generated from PyTorch's header (delegates.py).
 struct CoopsimDelegating : PyInterpreterVTable {
   const PyInterpreterVTable* real = nullptr;
 #include "delegates.h"
@@ -28,7 +28,7 @@ struct Told final : c10::impl::CoopsimDelegating {
   }
 };
 
-// From here on, and for good. Whoever was told before is told no more.
+// Report allocations and frees to `ledger` from now on. This cannot be undone, and replaces an earlier ledger.
 inline void tell(Ledger& ledger, const c10::impl::PyInterpreterVTable* real) {
   static auto* told = new Told();
   static auto* interpreter = new c10::impl::PyInterpreter(told);

@@ -1,18 +1,18 @@
-"""A dispatch mode that is called below autograd, without being active."""
+"""A dispatch mode that the library calls below autograd, without being active."""
 
 from typing import Any, Self
 
 from coopsim.observe.interpose.library import load
 from coopsim.observe.torch_private import TorchDispatchMode, get, included_keys, pop_mode, push_mode, replace
 
-_EXTRACT = "torch._ops.key_extractor"  #: gives the dispatch keys of a call
+_EXTRACT = "torch._ops.key_extractor"  #: computes the dispatch keys of a call
 
 
 class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every op that reaches the device but views, from `__enter__` to `__exit__`, and changes nothing by that.
+    """A mode that sees every op on the device except views, between `__enter__` and `__exit__`, and changes none.
 
-    `native`: only those ops that the library does not watch itself. Where the library cannot be had it is `active`, as
-    all modes are.
+    With `native` it sees only the ops that the library does not watch itself. Where the library is not available, it is
+    `active`, an ordinary dispatch mode; then it sees views too, and autograd avoids in-place ops.
     """
 
     active = False
@@ -20,12 +20,12 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Let torch.compile compile: else it runs everything eagerly while a mode is active, and says nothing."""
+        """Return True: torch.compile is to compile under this mode. Otherwise PyTorch silently runs all eagerly."""
         return True
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """The same, before PyTorch asked the method above."""
+        """Return True: older versions of PyTorch ask this instead of the method above."""
         return True
 
     def __init__(self) -> None:
@@ -53,7 +53,10 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _include(library: Any) -> None:
-    """From here on the kernel is called. Ops that are written in Python have none for its key, and are not to look."""
+    """Include the library's dispatch key on this thread, so that its kernel is called.
+
+    Ops that are written in Python (higher-order ops) have no kernel for the key and would raise: it is masked there.
+    """
     before = included_keys()
     library.include(1)
     key = included_keys() - before

@@ -13,10 +13,10 @@ namespace coopsim {
 
 class Modules {
  public:
-  std::atomic<int64_t> backward_done{0};  // has an op run in a backward pass? Python resets it
+  std::atomic<int64_t> backward_done{0};  // whether an op has run in a backward pass; Python resets it
 
-  // This thread is in a module now; -1: in none. sequence: the next node of autograd's has this number; -1: another
-  // thread's numbers are kept.
+  // Sets the module of this thread; -1: none. sequence: the sequence number of the next autograd node; -1: not to be
+  // kept, as numbers are those of one thread only.
   void enter(int64_t module, int64_t sequence) {
     inside() = module;
     if (sequence < 0) return;

@@ -1,4 +1,4 @@
-// A recorder that asks Python only for the few ops that need it (native.py).
+// A recorder that calls Python only for the few ops that need it (native.py).
 #pragma once
 
 #include "costs.h"
@@ -13,16 +13,16 @@ struct Native {
   Modules modules;
   std::atomic<int64_t> running_op{-1}, running_module{-1};  // of the op that began last
   std::atomic<bool> all_to_python{false};
-  std::atomic<bool> knows_values{false};  // are there storages whose values are known?
+  std::atomic<bool> knows_values{false};  // whether there may be storages whose values are known
 
-  // Whose FLOPs Python is to find out; 0: nobody's.
+  // Signature of the call whose FLOPs Python is to count; 0: of none.
   static uint64_t& asked_for() {
     thread_local uint64_t signature = 0;
     return signature;
   }
 };
 
-// An op under way. `down` calls it, `to_python` lets Python do all that is below, and call it.
+// One call of an op. `down` calls the op itself; `to_python` has Python watch it and call it.
 class Watched {
  public:
   Watched(Native& native, const Schema& schema, Stack& stack) : native_(native), schema_(schema), stack_(stack) {}
@@ -62,7 +62,7 @@ class Watched {
     return true;
   }
 
-  // Of copy_ and _to_copy: do its data go from the device to the host?
+  // For copy_ and _to_copy: whether data go from the device to the host.
   bool gives_to_host() const {
     const auto is_cuda = [&](const IValue& value) { return value.isTensor() && value.toTensor().defined() && value.toTensor().is_cuda(); };
     if (schema_.tensors.size() > 1) return is_cuda(arg(1)) && !is_cuda(arg(0));  // from the second to the first
@@ -71,7 +71,7 @@ class Watched {
     return false;
   }
 
-  // Of index: by truth values, whose number is the size of the result.
+  // For index: whether a mask selects, so that the size of the result depends on data.
   bool selects_by_mask() const {
     bool any = false;
     each_tensor(arg(1), [&](const at::Tensor& index) {
@@ -90,7 +90,7 @@ class Watched {
     return known;
   }
 
-  // The arguments that this call changes, as bits (effects.py: mutated).
+  // Returns the arguments whose data this call changes, one bit each (effects.py: mutated).
   int64_t changes() const {
     const Description& said = schema_.said;
     int64_t found = said.changes;
@@ -137,14 +137,14 @@ class Watched {
     device.op_ends(ns ? native_.costs.stream() : nullptr, static_cast<uint64_t>(ns));
   }
 
-  // A result: has the op made its storage?
+  // Enters a result's storage, and returns whether the op has made it.
   bool look_at(const at::Tensor& tensor) {
     bool fresh = false;
     Entry* entry = native_.ledger.of(tensor.unsafeGetTensorImpl(), &fresh);
     if (!fresh) return false;
     entry->op = schema_.number;
     entry->module = module_;
-    // A kernel has not run: its result reads as zeros. What is copied byte by byte stays.
+    // No kernel has written the result: zero it, unless it may be a plain copy, which is done for real.
     const bool copied = first_type_ == tensor.scalar_type() && tensor.strides() == c10::IntArrayRef(first_strides_);
     if (!copied && native_.costs.device.clear)
       native_.costs.device.clear(reinterpret_cast<void*>(entry->address), static_cast<size_t>(entry->nbytes));
@@ -155,7 +155,7 @@ class Watched {
   const Schema& schema_;
   Stack& stack_;
   int64_t module_ = -1, changes_ = 0, nbytes_ = 0;
-  c10::ScalarType dtype_ = at::kByte;  // until one that floats is found
+  c10::ScalarType dtype_ = at::kByte;  // of the first floating-point operand; kByte if there is none
   c10::ScalarType first_type_ = c10::ScalarType::Undefined;
   c10::SmallVector<int64_t, 6> first_strides_;
 };

@@ -1,4 +1,4 @@
-// The device's tensors among an op's arguments or results, and what a call has of them.
+// Visits the device's tensors among an op's arguments or results, and sums up their bytes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ namespace coopsim {
 using torch::jit::Stack;
 using Values = c10::ArrayRef<IValue>;
 
-// Calls `see` with a tensor of the device's, or with those that a sparse one is of (effects.py: _parts).
+// Calls `see` with a tensor of the device, or with the tensors that a sparse one consists of (effects.py: _parts).
 template <typename See>
 void each_part(const at::Tensor& tensor, const See& see) {
   if (tensor.device().type() != c10::DeviceType::CUDA || tensor.key_set().has(c10::DispatchKey::Python)) return;
@@ -33,7 +33,7 @@ void each_part(const at::Tensor& tensor, const See& see) {
   }
 }
 
-// Calls `see` with every tensor in a value, also with those of other devices.
+// Calls `see` with every tensor in a value, those of other devices included.
 template <typename See>
 void each_tensor(const IValue& value, const See& see) {
   if (value.isTensor()) {
@@ -45,7 +45,7 @@ void each_tensor(const IValue& value, const See& see) {
   }
 }
 
-// The device's alone, and parts of sparse ones.
+// Calls `see` with the device's tensors in a value, and with the parts of sparse ones.
 template <typename See>
 void each_on_device(const IValue& value, const See& see) {
   each_tensor(value, [&](const at::Tensor& tensor) { each_part(tensor, see); });
@@ -62,7 +62,7 @@ inline int64_t bytes_in(const IValue& value) {
   return sum;
 }
 
-// A number for all that the FLOPs of a call depend on.
+// A hash of what the FLOPs of a call depend on: the op, shapes, integers and flags.
 class Signature {
  public:
   void add(const IValue& value) {

@@ -1,4 +1,4 @@
-// Who watches, in the order of entry, and how one of them is asked.
+// The recorders, in the order of entry, and how an op is passed through them.
 #pragma once
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -17,7 +17,7 @@ using c10::impl::TorchDispatchModeTLS;
 using Mode = std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>;
 
 constexpr c10::DispatchKey KEY = c10::DispatchKey::Fake;
-// The keys above it, but for that of dispatch modes.
+// The dispatch keys above KEY, without that of dispatch modes.
 inline const auto above = (c10::DispatchKeySet(c10::DispatchKeySet::FULL) ^
                            c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY))
                               .remove(KEY)
@@ -32,7 +32,7 @@ inline std::array<Recorder, 8> recorders;
 inline std::atomic<int> n_recorders{0};
 inline thread_local int asked = -1;  // the number of the recorder that runs on this thread; -1: none does
 
-// How many are to be asked of an op that is called here and now.
+// Returns how many recorders are still to see an op that is called on this thread now.
 inline int recorders_left() { return asked < 0 ? n_recorders.load() : std::min(asked, n_recorders.load()); }
 
 inline int enter_mode_on_top(Native* native) {
@@ -44,7 +44,7 @@ inline int enter_mode_on_top(Native* native) {
 }
 inline void leave() { n_recorders--; }
 
-// What a recorder calls goes to the one before it.
+// While alive, ops of this thread go to the recorders before this one.
 class Asked {
  public:
   explicit Asked(int recorder) : before_(asked) { asked = recorder; }
@@ -56,7 +56,7 @@ class Asked {
   int before_;
 };
 
-// The mode alone is on the stack of modes.
+// While alive, `mode` is the only one on this thread's stack of modes.
 class OnStack {
  public:
   explicit OnStack(const Mode& mode) : before_(TorchDispatchModeTLS::get_state()) {
@@ -78,7 +78,7 @@ inline c10::impl::LocalDispatchKeySet keys_for_python(bool last) {
   return keys;
 }
 
-// left: how many recorders see the op. The last of them calls the kernels, unseen.
+// Passes an op to the recorders, of which `left` have yet to see it. The last one's call reaches the device's kernel.
 inline void ask(int left, const Schema& schema, c10::DispatchKeySet below, Stack* stack) {
   if (!left) {
     const c10::impl::ExcludeDispatchKeyGuard unseen(KEY);

@@ -1,4 +1,4 @@
-// What is known of an op once and for all: by its schema, and by what Python says of it (describe.py).
+// What is known about an op, the same for all calls: from its schema, and from Python's description (describe.py).
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -20,8 +20,8 @@ using c10::OperatorHandle;
 // Bits of Description.flags.
 enum Flag : int64_t { FOR_PYTHON = 1, HAS_FLOPS = 2, NO_KERNEL = 4, OTHERS_TIME = 8, COPIES = 16, SELECTS = 32 };
 
-// changes: the arguments whose data the op changes, a bit for each. Of them, `if_given` are changed only where argument
-// number `given` is not None, `if_true` only where the flags among the arguments are all true.
+// changes: the arguments whose data the op changes, one bit each. Of them, `if_given` are changed only if argument
+// number `given` is not None, `if_true` only if the flags among the arguments, `true_flags`, are all true.
 struct Description {
   int64_t flags, changes, if_given, given, if_true, true_flags;
 };
@@ -31,8 +31,8 @@ struct Schema {
   const OperatorHandle op;
   int64_t number;
   size_t given, returned;
-  bool views = false;  // does it only look at what is there in another way?
-  std::vector<uint16_t> tensors, positional;  // arguments that tensors can be in; those of them that are no keywords
+  bool views = false;  // whether a result is a view of an argument
+  std::vector<uint16_t> tensors, positional;  // arguments that can hold tensors; of these the positional
   std::vector<uint16_t> written;  // arguments that are written to and returned, in the order of the results
   Description said{};
   bool described = false;
@@ -76,7 +76,7 @@ class Schemas {
       const auto found = known_.find(op);
       if (found != known_.end() && (found->second->described || !describe)) return *found->second;
     }
-    Description said{};  // Python is asked without the lock
+    Description said{};  // without the lock, because Python may call ops
     const Describe ask = describe;
     if (ask) ask(op.operator_name().name.c_str(), op.operator_name().overload_name.c_str(), &said);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -90,7 +90,7 @@ class Schemas {
     return *schema;
   }
 
-  // As Python names it: aten.add.Tensor.
+  // Returns an op's name as Python has it: aten.add.Tensor.
   std::string name(int64_t number) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const c10::OperatorName& name = all_.at(static_cast<size_t>(number))->op.operator_name();

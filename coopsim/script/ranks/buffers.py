@@ -1,14 +1,17 @@
-"""What NCCL takes of a card for itself, outside PyTorch's allocator: an estimate for each communicator.
+"""Estimate the memory that NCCL allocates on a card, outside PyTorch's allocator, per communicator.
 
 Published: on 4 A100, 544 MB with two ranks and 688 MB with more (NVIDIA/nccl issue 964); on 8 H100, 1.06 GB, and
-4.34 GB after the first all-to-all (issue 1685). NCCL has buffers for each channel and protocol, so that it depends on
-the machine's links and on NCCL_BUFFSIZE, NCCL_MAX_NCHANNELS and their like.
+4.34 GB after the first all-to-all (issue 1685). NCCL has buffers per channel and protocol, so the amount depends on the
+machine's links and on NCCL_BUFFSIZE, NCCL_MAX_NCHANNELS and similar variables.
 """
 
 _OF_TWO, _OF_MORE = 544_000_000, 688_000_000
 
 
 def variables(nbytes: int | None) -> dict[str, str]:
-    """For the phantom's NCCL: `nbytes` for each communicator of several ranks; None: as published for 4 A100."""
+    """Return environment variables by which the phantom's NCCL takes `nbytes` per communicator of several ranks.
+
+    None means the amounts published for 4 A100.
+    """
     of_two, of_more = (_OF_TWO, _OF_MORE) if nbytes is None else (nbytes, nbytes)
     return {"COOPSIM_PHANTOM_NCCL_2": str(of_two), "COOPSIM_PHANTOM_NCCL": str(of_more)}

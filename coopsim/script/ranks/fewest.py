@@ -1,4 +1,4 @@
-"""The least number of cards on which a job fits."""
+"""Search for the smallest number of cards on which a job fits."""
 
 import bisect
 from collections.abc import Callable
@@ -8,40 +8,44 @@ from coopsim.script.ranks.world import LARGEST
 from coopsim.script.report import Report
 from coopsim.types import CoopsimError
 
-_FASTER = 4  #: by which the number of ranks grows until it trains
+_FASTER = 4  #: factor by which the number of ranks grows until the job trains
 
 
 @dataclass(frozen=True)
 class Fewest:
-    """What was found. tried: by number of ranks, in the order in which they ran; refused: why the script failed."""
+    """The result of a search. tried: reports by number of ranks, in the order of the runs.
+
+    refused: by number of ranks, the errors of runs that failed for another reason than memory.
+    """
 
     tried: dict[int, Report]
     refused: dict[int, str]
 
     @property
     def value(self) -> int | None:
-        """The least number of ranks that was seen to train; None if none does."""
+        """The smallest number of ranks that was seen to train; None if none was."""
         return min((n for n, report in self.tried.items() if report.outcome == "ok"), default=None)
 
     @property
     def fails(self) -> int | None:
-        """The largest number below it that was seen not to."""
+        """The largest number of ranks below `value` that was seen to fail; None if none did."""
         below = [n for n in (*self.tried, *self.refused) if self.value is None or n < self.value]
         return max(below, default=None)
 
 
 def sizes(cards: int) -> list[int]:
-    """The numbers of ranks to choose from: parts of a machine that are powers of two, and then full machines."""
+    """Return the numbers of ranks to try: powers of two below `cards`, the cards of a machine, then full machines."""
     parts = [2**i for i in range(cards.bit_length()) if 2**i < cards]
     return parts + list(range(cards, LARGEST + 1, cards))
 
 
 def search(run: Callable[[int], Report], first: Report) -> Fewest:
-    """The least number with which `run` trains, if it trains with all above it; `first` is a run with some number.
+    """Find the smallest number of ranks with which `run` trains, assuming that it trains with all larger ones.
 
-    The one found and the next one below have both run. Where the script fails with a number for another reason than
-    memory (its layers cannot be cut into so many parts), that number is taken not to train. Of numbers to
-    try, those that powers of two divide come first, which scripts are more likely to take.
+    `first` is the report of a run with some number. Both the number found and the next smaller one (`sizes`) have been
+    run. A number for which the script fails for another reason than memory, as when its layers cannot be divided by it,
+    counts as one that does not train. Numbers with many factors of two are tried first, as scripts are more likely to
+    support them.
     """
     found = Fewest({first.world_size: first}, {})
     choice = sorted({*sizes(first.cards_per_node), first.world_size})
@@ -62,7 +66,7 @@ def search(run: Callable[[int], Report], first: Report) -> Fewest:
 
 
 def _between(choice: list[int], bad: int, good: int) -> int:
-    """The place of the number that most factors of two divide, in the middle half between two places."""
+    """Return the index of the number with most factors of two in the middle half between two indices."""
     edge = (good - bad - 1) // 4
     middle = range(bad + 1 + edge, good - edge)
     return max(middle, key=lambda i: (choice[i] & -choice[i], -abs(2 * i - good - bad)))

@@ -1,8 +1,8 @@
-"""What the process of a rank needs of PyTorch on the phantom GPU, where all data of kernels are zeros.
+"""Adapt torch.distributed in the process of a rank on the phantom GPU, where the results of kernels are zeros.
 
-Objects go through the CPU's back end: PyTorch would put their parts together by a kernel on the device. Where the rank
-is alone, the store never waits, Gloo (which would connect to the others) is PyTorch's own fake back end, and what
-another rank would send is taken to be what this rank has.
+Objects are sent by the CPU's back end, as PyTorch would otherwise assemble them by a kernel on the device. Where a rank
+runs alone, the store never waits, PyTorch's own fake back end replaces Gloo, which would connect to the others, and
+what another rank would send is assumed to be what this rank has.
 """
 
 import atexit
@@ -34,8 +34,10 @@ _OBJECTS = ("broadcast_object_list", "send_object_list", "recv_object_list")
 
 
 def install(task: Task) -> None:
-    """From now on. `task.ranks`: together, where each other rank is a process that runs beside this one, or alone,
-    where the others are imagined; a stage of a pipeline is alone, too, but for objects from its neighbours.
+    """Replace functions of torch.distributed in this process, as `task.ranks` requires.
+
+    "together": every other rank runs in a process of its own. "alone": the others are imitated. "stage": the same, but
+    objects are exchanged with the neighbouring stages of a pipeline.
     """
     _objects_through_cpu("gloo" if task.ranks == "together" else "fake")
     if task.ranks == "together":
@@ -50,7 +52,7 @@ def install(task: Task) -> None:
 
 
 def _replace(name: str, function: Any) -> None:
-    """In the module that defines it, and in the package that shows it."""
+    """Replace a function in the module that defines it, and in the package that exports it."""
     setattr(c10d, name, function)
     if hasattr(dist, name):
         setattr(dist, name, function)
@@ -72,7 +74,7 @@ def _objects_through_cpu(backend: str) -> None:
 
 
 def _on_cpu(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, whatever device is asked for."""
+    """Return `call` with its argument `device` always the CPU."""
     signature = inspect.signature(call)
 
     @functools.wraps(call)
@@ -85,7 +87,10 @@ def _on_cpu(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _no_stage_alone(_: ModuleType) -> None:
-    """Stages of a pipeline differ, and tell each other the shapes of what they send."""
+    """End a process that makes a stage of a pipeline, and request the other stages.
+
+    Stages differ, and tell each other the shapes of what they send, so that one cannot run alone.
+    """
     base = torch_private.get("torch.distributed.pipelining.stage._PipelineStageBase")
     make = base.__init__
 
@@ -100,7 +105,9 @@ def _no_stage_alone(_: ModuleType) -> None:
 
 
 def _save_by_this_rank(planner: ModuleType) -> None:
-    """Plans of a checkpoint are this rank's, as often as there are ranks: none is whole, and nobody else writes."""
+    """Let this rank save its part of a checkpoint. The plans of the other ranks are copies of its own, which PyTorch
+    would reject as incomplete, or assign to ranks that do not exist.
+    """
     faults = torch_private.get(_VALIDATE)([], planner.Metadata({}))  # none: [], or True before torch 2.14
     torch_private.replace(_VALIDATE, lambda *_: faults)
     dedup = planner.dedup_save_plans
@@ -108,7 +115,7 @@ def _save_by_this_rank(planner: ModuleType) -> None:
 
 
 def _source(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> int:
-    """The rank, counted in the world, that the objects of a call come from."""
+    """Return the global rank that the objects of a call come from."""
     given = inspect.signature(call).bind(*args, **named).arguments
     if given.get("group_src") is not None:
         group: Any = given.get("group") or dist.group.WORLD
@@ -117,7 +124,7 @@ def _source(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, An
 
 
 def _end_groups() -> None:
-    """The threads of groups that the script has left ask the store, which is Python's, for as long as it lives."""
+    """Destroy process groups that the script has left: their threads would call the store, a Python object, at exit."""
     if dist.is_initialized():
         with contextlib.suppress(Exception):
             dist.destroy_process_group()
@@ -138,7 +145,7 @@ def _imagine_the_others() -> None:
 
     @functools.wraps(init)
     def without_device(*args: Any, **named: Any) -> None:
-        """Without a device no group is split from another: how many ranks share a color, imagined ones cannot say."""
+        """Initialize without a device, so that no communicator is split: that needs the colors of other ranks."""
         init(*args, **named | {"device_id": None})
 
     @functools.wraps(make)

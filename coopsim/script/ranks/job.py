@@ -12,14 +12,18 @@ from coopsim.script.script import Script
 from coopsim.script.start import Ran, outputs, reports, say, variables
 from coopsim.script.task import Task
 
-#: NCCL's watchdogs look by the phantom's clock (phantom/csrc/watchdog.c), which nobody shall take for a fault.
+#: NCCL's watchdogs run by the phantom's clock (phantom/csrc/watchdog.c); PyTorch's monitor would take them for hung.
 _DEFAULTS = {"TORCH_NCCL_ENABLE_MONITORING": "0"}
 
 
 def run(
     script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
 ) -> tuple[world.World, list[Ran]]:
-    """The ranks that were asked for. If nobody asked and they turn out to need each other: all, or a whole pipeline."""
+    """Run the ranks that `script.ranks` names, and return the world, with those that ran, and their ends.
+
+    If it names none and the job turns out to be a pipeline, whose ranks need each other, all ranks are run, or the
+    stages of one pipeline. Raises CaptureError if it names some and the job is a pipeline.
+    """
     job = job.running(script.ranks)
     ran, pipeline = _run(script, task, launch, job, running)
     if not pipeline:
@@ -36,7 +40,7 @@ def run(
 def _stages(
     script: Script, task: Task, launch: launcher.Launch, job: world.World, pipeline: tuple[int, ...], running: Running
 ) -> tuple[world.World, list[Ran]]:
-    """One rank for each stage of a pipeline; of a long one those that differ."""
+    """Run one rank per stage of a pipeline; of a long pipeline only the stages that differ."""
     many = "" if len(pipeline) == job.size else f", of which the job has {job.size // len(pipeline)}"
     how = "each stage is run" if len(pipeline) <= stages.FEW else "stages that differ are run"
     say(script, f"a pipeline of {len(pipeline)} ranks{many}: {how}")
@@ -62,7 +66,10 @@ def _stages(
 def _run(
     script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
 ) -> tuple[list[Ran], tuple[int, ...]]:
-    """Each rank of a job that runs here; or the ranks of a pipeline, if one of them was alone and cannot be."""
+    """Run the ranks `job.run`, and return their ends, and ().
+
+    If a rank ran alone and cannot, as it is a stage of a pipeline: return no ends, and the ranks of its pipeline.
+    """
     first = not task.present or len(task.present) == len(job.run)
     together = job.together or (task.ranks == "stage" and first)
     task = replace(task, ranks=task.ranks or ("together" if job.together else "alone"))
@@ -88,7 +95,7 @@ def _run(
 
 
 def _free_port() -> int:
-    """For the store of ranks that run together: a port of this machine that nobody listens at."""
+    """Return a free port of this machine, for the store of ranks that run together."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port: int = s.getsockname()[1]

@@ -1,7 +1,7 @@
-"""Launchers: torchrun, python -m torch.distributed.run, accelerate launch.
+"""Find out what a launcher starts: torchrun, python -m torch.distributed.run, accelerate launch.
 
-The launcher itself runs, so that all its options, variables and files have their effect, up to the point where it
-would start its workers. There it writes down what it would have started, and ends.
+The launcher itself runs, so that all its options, variables and files have their effect, up to the point where it would
+start its workers. There it writes what it would have started to a file, and exits.
 """
 
 import contextlib
@@ -28,7 +28,10 @@ API = "torch.distributed.launcher.api"
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launcher would start: a command on `nodes` machines, with these variables."""
+    """What a launcher would start: a command, as `per_node` processes on each of `nodes` machines.
+
+    `virtual`: each process sees its own card only. `variables`: those that the launcher sets in the environment.
+    """
 
     command: list[str]
     nodes: int
@@ -38,36 +41,36 @@ class Launch:
 
     @classmethod
     def of(cls, command: list[str], job: World) -> "Launch":
-        """A command as the ranks of a job."""
+        """Return the launch of a command as the ranks of `job`."""
         return cls(command, job.size // job.per_node, job.per_node, job.virtual, {})
 
     @property
     def world(self) -> World:
-        """The ranks."""
+        """The ranks that would be started."""
         return World(self.nodes * self.per_node, self.per_node, virtual=self.virtual)
 
     def words(self, rank: int) -> list[str]:
-        """The command of one rank."""
+        """Return the command of one rank, with its local rank inserted."""
         return [word.replace(_LOCAL_RANK, str(rank % self.per_node)) for word in self.command]
 
 
 def check(command: Sequence[str]) -> None:
-    """CaptureError for a launcher that is not understood."""
+    """Raise CaptureError if the command is a launcher that is not supported."""
     name = Path(command[0]).name
     if name in _FOREIGN:
         raise CaptureError(f"{name} is not understood as a launcher; use torchrun, or name the script and --world N")
 
 
 def is_one(command: Sequence[str]) -> bool:
-    """Is a Python program a launcher?"""
+    """Return whether a Python command runs a module that is a launcher."""
     return len(command) > 2 and command[1] == "-m" and command[2] in _MODULES
 
 
 def devices(command: Sequence[str]) -> int:
-    """The cards of the machine that a command is to find.
+    """Return the number of cards that a command is to find on its machine, 1 or PER_NODE.
 
-    `torchrun --nproc-per-node gpu` takes all there are, as on a machine of 8; and accelerate wants to see several
-    before it starts several processes, but starts one for each that it sees unless it is told how many.
+    `torchrun --nproc-per-node gpu` takes all cards that it finds. accelerate must find several before it starts several
+    processes, but starts one per card that it finds unless it is told how many.
     """
     words = " ".join(command).replace("-", "_")
     if "torchrun" in words or "torch.distributed" in words:
@@ -77,7 +80,10 @@ def devices(command: Sequence[str]) -> int:
 
 
 def read(folder: str, given: Mapping[str, str]) -> Launch | None:
-    """What a launcher left in its folder; None if it started nothing. `given` is what it was started with."""
+    """Return what a launcher wrote to `folder`; None if the command started no workers.
+
+    `given` is the environment that it was started with. Raises CaptureError for a launch that is not supported.
+    """
     file = Path(folder, _FILE)
     if not file.exists():
         return None
@@ -89,7 +95,7 @@ def read(folder: str, given: Mapping[str, str]) -> Launch | None:
 
 
 def stop_before_workers(api: ModuleType, folder: str) -> None:
-    """In a launcher's process: from now on it does not start workers, but says what they are."""
+    """Make the launcher in this process write what it would start to `folder` and exit, instead of starting workers."""
 
     def instead(self: Any, *words: Any) -> None:
         config, entrypoint = self._config, self._entrypoint

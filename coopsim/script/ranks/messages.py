@@ -1,6 +1,7 @@
-"""Objects that a stage of a pipeline sends to its neighbours, as files: also from neighbours that are not run.
+"""Exchange objects between the stages of a pipeline by files, also with stages that are not run.
 
-A stage that is not run sends what the nearest one sends that is run, on its side: stages between like ones are alike.
+What a stage that is not run would send is what the nearest stage that is run sends, on the side away from the receiver:
+stages between equal ones are assumed to be equal.
 """
 
 import inspect
@@ -19,7 +20,10 @@ _POLL_S = 0.01
 
 
 class Messages:
-    """`pipeline`: the ranks of a pipeline, in order; `present`: those of them that run, or have run, in this folder."""
+    """Replacements of PyTorch's send_object_list and recv_object_list for one stage.
+
+    `pipeline`: the ranks of the pipeline, in order. `present`: those of them that run, or have run, with this `folder`.
+    """
 
     def __init__(self, pipeline: Sequence[int], present: Sequence[int], folder: str) -> None:
         self._place = {rank: place for place, rank in enumerate(pipeline)}
@@ -30,7 +34,7 @@ class Messages:
         self.signatures = [inspect.signature(f) for f in (c10d.send_object_list, c10d.recv_object_list)]
 
     def send(self, *args: Any, **named: Any) -> None:
-        """In place of PyTorch's send_object_list."""
+        """Write the objects to a file; replaces send_object_list. Do nothing for a rank outside the pipeline."""
         given = self.signatures[0].bind(*args, **named).arguments
         step = self._step(dist.get_rank(), _other(given, "dst"))
         if step is None:
@@ -42,7 +46,10 @@ class Messages:
         os.rename(part, self._folder / name)
 
     def recv(self, *args: Any, **named: Any) -> int:
-        """In place of PyTorch's recv_object_list. From a rank out of the pipeline the objects stay as they are."""
+        """Wait for the sender's file, read the objects, and return the sender's rank; replaces recv_object_list.
+
+        Objects from a rank outside the pipeline are left as they are.
+        """
         given = self.signatures[1].bind(*args, **named).arguments
         source = _other(given, "src")
         step = self._step(source, dist.get_rank())
@@ -56,20 +63,20 @@ class Messages:
         return source
 
     def _step(self, source: int, target: int) -> int | None:
-        """How many places along the pipeline, which is taken for a ring, from one rank to another."""
+        """Return the distance from one rank to another along the pipeline as a ring; None if either is outside it."""
         if source not in self._place or target not in self._place:
             return None
         return (self._place[target] - self._place[source]) % len(self._place)
 
     def _stand_in(self, place: int, step: int) -> int:
-        """Who sends for the one at a place: itself, or the nearest that is present, seen away from the receiver."""
+        """Return the place that stands for `place`: itself, or the nearest present one away from the receiver."""
         if step <= len(self._place) // 2:
             return max((p for p in self._present if p <= place), default=self._present[-1])
         return min((p for p in self._present if p >= place), default=self._present[0])
 
 
 def _other(given: dict[str, Any], name: str) -> int:
-    """The rank, counted in the world, that a call sends to or receives from."""
+    """Return the global rank that a call sends to or receives from. Raises RuntimeError if it names none."""
     if given.get(f"group_{name}") is not None:
         group: Any = given.get("group") or dist.group.WORLD
         return dist.get_global_rank(group, given[f"group_{name}"])

@@ -1,4 +1,4 @@
-"""A rank that was to run alone needs the others of its pipeline: its process tells the one that started it."""
+"""Report from a rank's process to its parent that the rank cannot run alone, as it needs the ranks of its pipeline."""
 
 import json
 import os
@@ -12,12 +12,12 @@ _FILE = "needs-ranks"
 
 
 def all_of(pipeline: Sequence[int]) -> NoReturn:
-    """End this process: it can say nothing without these ranks, one for each stage (or several stages)."""
+    """Report that this process needs the ranks of `pipeline`, one per stage or several stages, and exit."""
     Path(os.environ[FOLDER], _FILE).write_text(json.dumps(list(pipeline)), encoding="utf-8")
     os._exit(0)
 
 
 def said(folder: str) -> tuple[int, ...]:
-    """The ranks that a process whose folder this is needs; none if it needs nobody."""
+    """Return the ranks that the process with this report folder needs; () if it can run alone."""
     file = Path(folder, _FILE)
     return tuple(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else ()

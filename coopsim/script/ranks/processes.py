@@ -1,4 +1,4 @@
-"""The processes of several ranks: started, watched, and ended whatever happens."""
+"""Run the processes of several ranks, and make sure that all of them end."""
 
 import contextlib
 import os
@@ -10,18 +10,18 @@ from typing import IO
 
 from coopsim.script.running import Running
 
-#: Names the folder through which ranks exchange messages (phantom/csrc/nccl_peers.c).
+#: Variable with the folder through which ranks exchange messages (phantom/csrc/nccl_peers.c).
 PEERS = "COOPSIM_PHANTOM_PEERS"
-#: Host memory of a rank's process, about: Python, PyTorch and its libraries (docs/many-ranks.md).
+#: Approximate host memory of a rank's process: Python, PyTorch and its libraries (docs/many-ranks.md).
 _HOST_GIB = 0.6
 _POLL_S = 0.05
-#: After the first failure of ranks that need each other, others have time to fail for reasons of their own.
+#: Time after the first failure of ranks that need each other, in which others may fail for reasons of their own.
 _GRACE_S = 5.0
 
 
 @dataclass
 class Process:
-    """A command to run. `code` is what it ended with; None: it was ended with the others."""
+    """A command to run, and its environment. `code` is its exit code; None if it was killed with the others."""
 
     words: list[str]
     variables: dict[str, str]
@@ -31,7 +31,7 @@ class Process:
 
 
 def needs(ranks: int, *, together: bool) -> str:
-    """What it takes of this machine to run so many."""
+    """Say how much host memory and processor time it takes to run so many ranks."""
     at_once = _at_once(ranks, together=together)
     return (
         f"{ranks} ranks, {at_once} at once: about {_HOST_GIB * at_once:.1f} GiB of host memory, and {ranks} times one "
@@ -40,9 +40,10 @@ def needs(ranks: int, *, together: bool) -> str:
 
 
 def run(processes: Sequence[Process], running: Running, *, together: bool) -> None:
-    """Run them until all have ended. `together`: they need each other, so all run at once, and one failure ends all.
+    """Run processes until all have ended, as many at once as there are processors, and set their exit codes.
 
-    running: gets each when it starts.
+    `together`: they need each other, so all run at once, and if one fails, all are killed some seconds later. Each is
+    added to `running` when it starts.
     """
     at_once = _at_once(len(processes), together=together)
     children: dict[int, subprocess.Popen[bytes]] = {}
@@ -72,7 +73,7 @@ def _at_once(ranks: int, *, together: bool) -> int:
 
 
 def _start(process: Process) -> "subprocess.Popen[bytes]":
-    """In a group of its own, so that what it starts can be ended with it."""
+    """Start a process in a process group of its own, so that its children can be killed with it."""
     return subprocess.Popen(  # noqa: S603
         process.words,
         env=process.variables,

@@ -1,25 +1,28 @@
-"""Which stages of a pipeline to run: of a long one those that differ, like ones once.
+"""Choose which stages of a pipeline to run: of a long one those that differ, and equal ones once.
 
-Stages are counted along the pipeline. What lies between two of the same figures is taken to be like them; where the
-figures of two differ, the one halfway between is run next.
+Stages are numbered along the pipeline. Those between two stages with the same figures are assumed to be like them;
+where the figures of two stages differ, the one halfway between is run next.
 """
 
 from collections.abc import Hashable, Mapping
 from itertools import pairwise
 
-#: A pipeline of no more is run as a whole.
+#: A pipeline of at most so many stages is run as a whole.
 FEW = 8
-#: No more are run of a long one: between its ends every stage may hold another number of micro-batches.
+#: Of a longer one at most so many are run: between its ends, each stage may hold another number of micro-batches.
 _MOST = 16
 
 
 def first(stages: int) -> list[int]:
-    """Those to begin with: all of a few, else both ends, their neighbours and the middle."""
+    """Return the stages to run first: all if there are few, else both ends, their neighbours and the middle."""
     return list(range(stages)) if stages <= FEW else sorted({0, 1, stages // 2, stages - 2, stages - 1})
 
 
 def more(figures: Mapping[int, Hashable]) -> list[int]:
-    """Those to run next, if these were run and had these figures: the middles of the widest gaps between others."""
+    """Return the stages to run next, given the figures of those that were run; [] if no more are to be run.
+
+    They are the middles of the widest gaps between stages whose figures differ.
+    """
     ran = sorted(figures)
     gaps = [(b - a, a) for a, b in pairwise(ran) if b - a > 1 and figures[a] != figures[b]]
     room = max(_MOST - len(ran), 0)
@@ -27,6 +30,6 @@ def more(figures: Mapping[int, Hashable]) -> list[int]:
 
 
 def left_out(figures: Mapping[int, Hashable], stage: int) -> tuple[range, bool]:
-    """Those from a stage that was run to the next such one; and whether they are taken to be like it."""
+    """Return the stages between `stage`, which was run, and the next that was; and whether they count as like it."""
     after = min((n for n in figures if n > stage), default=stage + 1)
     return range(stage + 1, after), after in figures and figures[stage] == figures[after]

@@ -1,4 +1,4 @@
-"""PyTorch's store, through which ranks find each other, for a rank that is alone."""
+"""A store of torch.distributed, through which ranks find each other, for a rank that runs alone."""
 
 from typing import Any, ClassVar
 
@@ -8,9 +8,9 @@ _ID_BYTES = 128  #: of NCCL's unique id
 
 
 class Everyone(dist.Store):  # type: ignore[name-defined, misc]
-    """A store that never waits: a key that nobody has set reads as what another rank would have put there."""
+    """A key-value store that never waits: a key that was not set reads as if another rank had set it."""
 
-    _kept: ClassVar[list["Everyone"]] = []  # C++ calls us as long as it likes
+    _kept: ClassVar[list["Everyone"]] = []  # kept alive, because C++ may call a store until the process ends
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()
@@ -18,39 +18,39 @@ class Everyone(dist.Store):  # type: ignore[name-defined, misc]
         Everyone._kept.append(self)
 
     def set(self, key: str, value: Any) -> None:
-        """Another rank, or this one, says something."""
+        """Set the value of a key."""
         self._values[key] = value if isinstance(value, bytes) else str(value).encode()
 
     def get(self, key: str) -> bytes:
-        """What was said; of a rank that has not spoken, something of the length of NCCL's ids."""
+        """Return the value of a key; if it was not set, a constant of the length of NCCL's unique ids."""
         return self._values.get(key, b"\1" * _ID_BYTES)
 
     def add(self, key: str, amount: int) -> int:
-        """Count."""
+        """Add `amount` to the counter of a key, which begins at 0, and return its new value."""
         total = int(self._values.get(key, b"0")) + amount
         self._values[key] = str(total).encode()
         return total
 
     def compare_set(self, key: str, expected: str, desired: str) -> bytes:
-        """Set, if it is what one thinks it is."""
+        """Set a key to `desired` if its value is `expected`, or if it was not set; return its value."""
         if key not in self._values or self._values[key] == expected.encode():
             self.set(key, desired)
         return self._values[key]
 
     def wait(self, _keys: Any, _timeout: Any = None) -> None:
-        """Every rank is always there."""
+        """Return at once: every key counts as set."""
 
     def check(self, keys: list[str]) -> bool:
-        """Has somebody spoken?"""
+        """Return whether all keys were set."""
         return all(key in self._values for key in keys)
 
     def delete_key(self, key: str) -> bool:
-        """Forget."""
+        """Delete a key; return whether it was set."""
         return self._values.pop(key, None) is not None
 
     def num_keys(self) -> int:
-        """How much has been said."""
+        """Return the number of keys that were set."""
         return len(self._values)
 
     def set_timeout(self, _timeout: Any) -> None:
-        """Nothing takes long."""
+        """Do nothing: no call waits."""

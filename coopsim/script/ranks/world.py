@@ -1,20 +1,20 @@
-"""The ranks of a job, and which of them to run."""
+"""Describe the ranks of a job, and which of them to run."""
 
 import re
 from dataclasses import dataclass, replace
 
 from coopsim.observe.errors import CaptureError
 
-#: A world of more ranks has not been seen to start: PyTorch's own bookkeeping grows with it.
+#: The largest world that was seen to start: PyTorch's own bookkeeping grows with it.
 LARGEST = 4096
-PER_NODE = 8  #: cards of a machine, where nobody says how many
+PER_NODE = 8  #: cards of a machine, by default
 
 
 @dataclass(frozen=True)
 class World:
-    """`size` ranks on machines of `cards`. `run` are those that run here: rank 0, if nothing else is said.
+    """A job of `size` ranks on machines of `cards` cards. `run` are the ranks that are run, rank 0 by default.
 
-    `virtual`: each process sees its own card only, as torchrun --virtual-local-rank has it.
+    `virtual`: each process sees its own card only, as with torchrun --virtual-local-rank.
     """
 
     size: int
@@ -24,21 +24,21 @@ class World:
 
     @property
     def per_node(self) -> int:
-        """The ranks on each machine: all, if one has cards enough."""
+        """The ranks per machine: one per card, or all of them if one machine has enough cards."""
         return min(self.cards, self.size)
 
     @property
     def together(self) -> bool:
-        """Do all ranks run, so that they can speak to each other?"""
+        """Whether all ranks are run, so that they can communicate."""
         return len(self.run) == self.size
 
     @property
     def devices(self) -> int:
-        """The cards that a process sees."""
+        """The number of cards that a process sees."""
         return 1 if self.virtual else self.per_node
 
     def variables(self, rank: int, port: int) -> dict[str, str]:
-        """What torchrun tells the process of a rank."""
+        """Return the variables that torchrun sets for the process of a rank; `port`: of the store, MASTER_PORT."""
         nodes = self.size // self.per_node
         values = {
             "RANK": rank,
@@ -59,14 +59,17 @@ class World:
         return {key: str(value) for key, value in values.items()}
 
     def resized(self, size: int) -> "World":
-        """The same with another number of ranks, on as many full machines as that takes."""
+        """Return this job with another number of ranks. Raises CaptureError unless they fill machines."""
         job = replace(self, size=size)
         if size % job.per_node:
             raise CaptureError(f"{size} ranks do not fill machines of {self.cards}; name a multiple of {self.cards}")
         return job
 
     def running(self, ranks: str | None) -> "World":
-        """The same with the ranks of `--ranks` to run: "0,7" or "all"; None is rank 0."""
+        """Return this job with the ranks of `--ranks` to run: "0,7" or "all"; None is rank 0.
+
+        Raises CaptureError for a world that is too large, and for ranks that are malformed or not in it.
+        """
         if not 1 <= self.size <= LARGEST:
             raise CaptureError(f"a world of {self.size} ranks; the phantom GPU stands for 1 to {LARGEST}")
         if ranks == "all":
@@ -80,5 +83,5 @@ class World:
 
 
 def of_size(size: int) -> World:
-    """A world of machines with 8 cards."""
+    """Return a world of `size` ranks on machines with 8 cards. Raises CaptureError unless they fill machines."""
     return World(size, PER_NODE).resized(size)

@@ -1,6 +1,6 @@
 """Runs at the start of every Python that `coopsim phantom run` starts: its folder comes first on PYTHONPATH.
 
-Hands over to coopsim, after the sitecustomize that this one hides.
+It runs the sitecustomize that it hides, and then calls coopsim.
 """
 
 import importlib.machinery

@@ -1,0 +1,43 @@
+"""The same replays, against their own figures of the day when test_rows.py found them equal to the authors' program.
+
+`python -m tests.policies.oneflow.test_golden` writes golden.csv anew; do that only where test_rows.py passes.
+"""
+
+import csv
+from pathlib import Path
+
+from coopsim.files import replacing
+from coopsim.trace.named import shipped
+from tests.policies.oneflow.runs import PERCENTS, POLICIES, budget_of, digest, figures, lines, run, trace_of
+
+GOLDEN = Path(__file__).with_name("golden.csv")
+SYNTHETIC = ("synth:chain:24", "synth:tree:4", "synth:unet:4", "synth:holes:12")
+
+
+def rows() -> list[dict[str, str]]:
+    found = []
+    for name in (*SYNTHETIC, *shipped()):
+        trace = trace_of(name)
+        for (policy, group), ours in POLICIES.items():
+            for percent in PERCENTS:
+                schedule = run(trace, ours, budget_of(trace, percent))
+                row = {"trace": name, "policy": f"{policy}-g{group}", "percent": percent}
+                actions = lines(schedule)
+                row |= figures(schedule) | {"rows": len(actions), "rows_hash": digest(actions)}
+                found.append({key: str(value) for key, value in row.items()})
+    return found
+
+
+def test_as_on_the_day_of_the_proof() -> None:
+    with GOLDEN.open(newline="") as file:
+        golden = list(csv.DictReader(file))
+    ours = rows()
+    assert [row for row, expected in zip(ours, golden, strict=True) if row != expected] == []
+
+
+if __name__ == "__main__":
+    found = rows()
+    with replacing(GOLDEN) as part, part.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)

@@ -1,0 +1,67 @@
+"""However a job ends, no process of it stays."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.script.ranks.conftest import Command
+
+WAITS = """\
+import os, pathlib, subprocess, sys, time, torch, torch.distributed as dist
+dist.init_process_group("nccl")
+helper = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+folder = pathlib.Path(sys.argv[1])
+(folder / f"{dist.get_rank()}.part").write_text(f"{os.getpid()} {helper.pid} {os.environ['MASTER_PORT']}")
+(folder / f"{dist.get_rank()}.part").rename(folder / f"{dist.get_rank()}.started")
+time.sleep(600)
+"""
+RANKS = 2
+
+
+def until(fact: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not fact():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_rank_stays(how: signal.Signals, tmp_path: Path, phantom_run: Command) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    words = ("--world", str(RANKS), "--ranks", "all", "--", "python", str(tmp_path / "waits.py"), str(tmp_path))
+    with open(tmp_path / "stderr", "w") as stderr:
+        parent = subprocess.Popen([sys.executable, "-m", "coopsim", "phantom", "run", *words], stderr=stderr)
+    assert until(lambda: len(list(tmp_path.glob("*.started"))) == RANKS, 120)
+    told = [[int(n) for n in file.read_text().split()] for file in tmp_path.glob("*.started")]
+    ranks, helpers, ports = zip(*told, strict=True)
+    assert all(map(alive, (*ranks, *helpers)))
+    os.kill(parent.pid, how)
+    parent.wait(timeout=60)
+    gone = ranks if how is signal.SIGKILL else (*ranks, *helpers)  # nobody is left who could end what a rank started
+    try:
+        assert until(lambda: not any(map(alive, gone)), 20)
+        listening = {line.split()[1].rpartition(":")[2] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]}
+        assert f"{ports[0]:04X}" not in listening
+    finally:
+        for pid in (*ranks, *helpers):
+            if alive(pid):
+                os.kill(pid, signal.SIGKILL)
+    if how is not signal.SIGKILL:
+        said = (tmp_path / "stderr").read_text().splitlines()
+        assert (parent.returncode, said[-1]) == (130, "coopsim: interrupted")

@@ -1,0 +1,114 @@
+"""The public Python API: what a notebook needs from `import coopsim` alone."""
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import coopsim
+from tests.conftest import ROOT
+from tests.conftest import coopsim as command
+
+__all__ = ["command"]
+PUBLIC = ["load", "capture", "replay", "sweep", "summary", "validate", "plot", "Policy", "Trace", "Schedule"]
+
+
+def alone(code: str) -> str:
+    """What the code prints in a process of its own."""
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    heavy = "{'numpy', 'numba', 'pandas', 'pyarrow', 'matplotlib', 'torch'} & set(sys.modules)"
+    code = f"import sys, time; t = time.perf_counter(); import coopsim; t = time.perf_counter() - t; print({heavy}, t)"
+    answers = [alone(code).rpartition(" ") for _ in range(5)]
+    assert {names for names, _, _ in answers} == {"set()"}
+    assert min(float(seconds) for *_, seconds in answers) < 0.05  # the least: others may be at work on this machine
+
+
+def test_all_names_are_there() -> None:
+    assert set(PUBLIC) <= set(dir(coopsim))
+    assert all(callable(getattr(coopsim, name)) for name in PUBLIC)
+    with pytest.raises(AttributeError, match="no attribute 'reply'"):
+        coopsim.reply  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "first", ["coopsim.replay", "coopsim.sweep.grid", "coopsim.validate", "coopsim.capture.parent"]
+)
+def test_a_package_is_also_its_function_whoever_imports_it_first(first: str) -> None:
+    code = f"""
+import {first}, coopsim
+t = coopsim.load("synth:chain:4")
+s = coopsim.replay(t, "lru", "100%", steps=1)
+print(s.header["outcome"], coopsim.validate(s, t), len(coopsim.sweep(t, "lru", "100%", steps=1)))
+"""
+    assert alone(code) == "ok [] 1"
+
+
+def test_the_issue_s_example(bert: coopsim.Trace) -> None:
+    trace = coopsim.load(str(ROOT / "traces" / "bert-large.parquet"))
+    schedule = coopsim.replay(trace, "coop", budget="50%", steps=2)
+    assert isinstance(schedule, coopsim.Schedule)
+    assert coopsim.validate(schedule, trace) == []
+    figure = coopsim.plot(schedule, trace)
+    assert figure.axes
+    assert "50%" in figure.axes[0].get_title(loc="left")
+    table = coopsim.sweep([trace], ["coop", "dtr-oneflow"], ["90%", "50%"], band=3, steps=1)
+    assert len(table) == 12
+    assert set(table.policy) == {"coop", "dtr-oneflow"}
+    same = table[(table.policy == "coop") & (table.budget_bytes == schedule.header["budget_bytes"])]
+    assert same.overhead.iloc[0] == coopsim.replay(trace, "coop", "50%", steps=1).overhead
+
+
+def test_the_summary_has_the_keys_of_json(command) -> None:
+    flags = ("--policy", "coop", "--budget", "60%", "--json")
+    printed = json.loads(command("replay", "synth:unet:4", *flags).out)
+    trace = coopsim.load("synth:unet:4")
+    found = coopsim.summary(coopsim.replay(trace, "coop", "60%"), trace)
+    from coopsim import renamed
+
+    assert list(found) == [key for key in printed if key not in renamed.KEYS]
+    assert {k: v for k, v in found.items() if not k.endswith("_ns")} == {
+        k: v for k, v in printed.items() if k in found and not k.endswith("_ns")
+    }
+
+
+def test_figures_of_what_there_is(tmp_path: Path) -> None:
+    trace = coopsim.load("synth:unet:4")
+    schedules = [coopsim.replay(trace, policy, "60%", steps=2) for policy in ("coop", "dtr")]
+    assert len(coopsim.plot(schedules, trace).axes) == 2
+    assert coopsim.plot(trace).axes[0].get_ylabel() == "bytes alive (GiB)"
+    assert coopsim.plot(coopsim.sweep(trace, ["coop", "lru"], ["100%", "60%"], steps=1)).axes
+    for wrong in ((schedules[0],), ([],), (3,)):
+        with pytest.raises(coopsim.CoopsimError):
+            coopsim.plot(*wrong)
+
+
+def test_values_show_themselves() -> None:
+    trace = coopsim.load("synth:unet:4")
+    assert repr(trace) == f"Trace({trace.label}, {trace.n_ops} ops of a step, {trace.n_storages} storages)"
+    assert "without eviction" in trace._repr_html_()
+    schedule = coopsim.replay(trace, "coop", "60%", steps=2)
+    assert repr(schedule) == f"Schedule({trace.label}, coop, arena, ok, {len(schedule)} actions)"
+    assert f"{100 * (schedule.overhead - 1):.1f} %" in schedule._repr_html_()
+
+
+def test_budgets_have_no_default_that_raises() -> None:
+    with pytest.raises(TypeError, match="budget"):
+        coopsim.replay(coopsim.load("synth:chain:4"), "coop")  # type: ignore[call-arg]
+    assert "budget" in inspect.signature(coopsim.replay).parameters
+
+
+def test_capture_gives_a_trace(tmp_path: Path, phantom_gpu: object) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n\nw = torch.randn(64, 64, device='cuda', requires_grad=True)\n\n\n"
+        "def step():\n    (w @ w).sum().backward()\n    w.grad = None\n"
+    )
+    trace = coopsim.capture(f"{tmp_path}/train.py:step", tmp_path / "t.parquet")
+    assert isinstance(trace, coopsim.Trace)
+    assert coopsim.load(tmp_path / "t.parquet").content_hash == trace.content_hash

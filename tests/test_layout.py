@@ -1,0 +1,45 @@
+"""tests/ mirrors the package, tests share helpers by modules of their own, and paths of tests in pages exist."""
+
+import ast
+import re
+
+from tests.conftest import ROOT
+
+TESTS = ROOT / "tests"
+#: Of no package: what pages and experiments/ are tested by, what tests read, and the specification in plain Python.
+OTHERS = {"data", "docs", "experiments", "reference"}
+
+
+def test_folders_are_named_after_packages() -> None:
+    folders = {p.name for p in TESTS.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    packages = {p.name for p in (ROOT / "coopsim").iterdir() if p.is_dir()}
+    assert sorted(folders - packages - OTHERS) == []
+
+
+def test_no_test_imports_another() -> None:
+    found = []
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module or ''}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            ours = isinstance(node, ast.ImportFrom) and node.level > 0
+            for name in names:
+                if (ours or name.startswith("tests.")) and re.search(r"(^|\.)(test)?_", name):
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {name}")
+    assert not found, "\n".join(found)
+
+
+def test_paths_of_tests_that_are_mentioned_exist() -> None:
+    sources = [ROOT / "Makefile", *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    for folder in ("coopsim", "tests", "experiments", "benchmarks"):
+        sources += (ROOT / folder).rglob("*.py")
+    missing = []
+    for source in sources:
+        for path in re.findall(r"(?<![\w/-])tests/[\w./-]*\w", source.read_text(encoding="utf-8")):
+            if not (ROOT / path).exists():
+                missing.append(f"{source.relative_to(ROOT)}: {path}")
+    assert not missing, "\n".join(missing)
