@@ -6,13 +6,14 @@ which making the value again costs most for each ns of copying. Where an engine 
 wait, which is a cost like any other, and is left to recomputation.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.replay.foresight.dry_run import D_AWAYS, D_COST, D_STALL, DryRun, dry_run
+from coopsim.replay.foresight.dry_run import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun, dry_run
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.select import (
     I_AFTER,
@@ -28,6 +29,7 @@ from coopsim.replay.foresight.select import (
 from coopsim.replay.plan import STAY
 
 _ROUNDS = 3  # of replacing, as what is replaced makes room and time for more
+_LEAST = 4096  # a value of less than this part of the budget is not worth the latency of two copies
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,13 @@ def restore(D: DryRun, chosen: Selection, to: Taken) -> None:
 class Away:
     """The intervals of a selection in which values are offloaded."""
 
-    def __init__(self, D: DryRun, chosen: Selection) -> None:
-        self.D, self.chosen = D, chosen
+    def __init__(self, D: DryRun, chosen: Selection, budget: int) -> None:
+        self.D, self.chosen, self.budget = D, chosen, budget
         value, uses_end = chosen.idle[:, I_VALUE], D.V[:, s.USES_END]
         last = np.arange(len(value)) - value == uses_end[value]
         gap = chosen.idle[:, I_BEFORE] - chosen.idle[:, I_AFTER] > 1
-        self.possible = (D.copies[value, s.OFFLOADABLE] == 1) & ~last & gap if len(D.copies) else np.zeros(0, np.bool_)
+        large = D.V[value, s.BYTES] * _LEAST >= budget
+        self.possible = (D.copies[value, s.OFFLOADABLE] == 1) & ~last & gap & large
 
     def install(self) -> None:
         """Write the copies into the dry run, in order."""
@@ -79,19 +82,21 @@ class Away:
             away[: len(rows), [s.A_OP, s.A_BACK, s.A_VALUE]] = np.array(rows, np.int64)[:, [0, 1, 3]]
             away[: len(rows), s.A_START :] = 0
 
-    def add(self, i: int, back: int) -> None:
-        """Offload in interval i."""
-        self.chosen.away[i] = back
-        self.chosen.idle[i, I_OPEN] = 0
-        self.D.decisions[i] = STAY
+    def accepts(self, i: int, back: int, better: Callable[[], bool]) -> bool:
+        """Offload in interval i, if a dry run of that is better; else all is as before, times included."""
+        D, chosen = self.D, self.chosen
+        before = int(D.decisions[i]), int(chosen.idle[i, I_OPEN]), int(D.K[D_AWAYS])
+        rows, begin, K = D.away[: D.K[D_AWAYS]].copy(), D.begin.copy(), D.K.copy()
+        D.decisions[i], chosen.idle[i, I_OPEN], chosen.away[i] = STAY, 0, back
         self.install()
-
-    def remove(self, i: int, decision: int, is_open: int) -> None:
-        """No longer."""
-        self.chosen.away[i] = -1
-        self.D.decisions[i] = decision
-        self.chosen.idle[i, I_OPEN] = is_open
-        self.install()
+        if dry_run(D) and better():
+            return True
+        D.decisions[i], chosen.idle[i, I_OPEN], D.K[D_AWAYS] = before
+        chosen.away[i] = -1
+        count = int(D.K[D_COUNT])
+        D.away[: len(rows)], D.begin[:], D.K[:] = rows, begin, K
+        D.K[D_COUNT] = count
+        return False
 
     def latest_back(self, i: int) -> int:
         """The last op before which a copy back may begin so that it has ended when the value is used, or -1.
@@ -104,18 +109,18 @@ class Away:
         rows = D.away[: D.K[D_AWAYS]]
         busy = rows[(rows[:, s.A_BACK] == 1) & (rows[:, s.A_END] > 0) & (rows[:, s.A_VALUE] != v)]
         end = int(begin[before])
-        for start, until in sorted(busy[:, [s.A_START, s.A_END]].tolist(), reverse=True):
-            if start < end and until > end - ns:
-                end = start
+        for k in np.argsort(-busy[:, s.A_START], kind="stable").tolist():
+            if busy[k, s.A_START] < end and busy[k, s.A_END] > end - ns:
+                end = int(busy[k, s.A_START])
         out = rows[(rows[:, s.A_BACK] == 0) & (rows[:, s.A_OP] <= after + 1)]
         copied = max(int(begin[after + 1]), int(out[:, s.A_END].max(initial=0))) + ns
         if end - ns < copied:
             return -1
         return max(int(np.searchsorted(begin, end - ns, side="right")) - 1, after + 1)
 
-    def replace(self, budget: int) -> None:
+    def replace(self) -> None:
         """Offload where values leave to be made again, if that is cheaper and fits."""
-        D, chosen = self.D, self.chosen
+        D, chosen, budget = self.D, self.chosen, self.budget
         for _ in range(_ROUNDS):
             dry_run(D)
             take_note(D, chosen)
@@ -126,13 +131,8 @@ class Away:
                 back = self.latest_back(i)
                 if back < 0:
                     continue
-                decision, is_open = int(D.decisions[i]), int(chosen.idle[i, I_OPEN])
-                self.add(i, back)
-                if dry_run(D) and D.K[D_COST] < cost and exceeds(D, budget) == 0.0:
+                if self.accepts(i, back, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):  # noqa: B023
                     cost = int(D.K[D_COST])
-                else:
-                    self.remove(i, decision, is_open)
-                    dry_run(D)
             if cost == begun:
                 return
             prune(D, chosen, budget)
@@ -143,12 +143,12 @@ class Away:
         own = float(self.D.O[self.D.V[v, s.PRODUCER], s.DECIDE])
         return max(cost_to_bring_back(self.D, self.chosen, i), own) / float(self.D.copies[v, s.COPY_NS])
 
-    def first(self, budget: int, *, may_stall: bool) -> None:
+    def first(self, *, may_stall: bool) -> None:
         """From decisions that keep all: offload what is idle longest where too much is in memory, until it fits.
 
         may_stall: also where ops then wait for copies.
         """
-        D, chosen = self.D, self.chosen
+        D, chosen, budget = self.D, self.chosen, self.budget
         dry_run(D)
         over = excess(D, chosen, budget)
         idle = chosen.idle
@@ -157,13 +157,10 @@ class Away:
         for i in sorted(order, key=lambda i: (-int(covered[i]), i)):
             if over == 0.0:
                 return
-            stall, is_open, back = int(D.K[D_STALL]), int(idle[i, I_OPEN]), self.latest_back(i)
-            if back < 0 and not may_stall:
-                continue
-            self.add(i, back if back >= 0 else int(idle[i, I_BEFORE]))
-            fits = dry_run(D) and (may_stall or D.K[D_STALL] <= stall) and exceeds(D, budget) < over
-            if fits:
+            stall, back = int(D.K[D_STALL]), self.latest_back(i)
+            if back < 0:
+                if not may_stall:
+                    continue
+                back = int(idle[i, I_BEFORE])
+            if self.accepts(i, back, lambda: (may_stall or D.K[D_STALL] <= stall) and exceeds(D, budget) < over):  # noqa: B023
                 over = exceeds(D, budget)
-            else:
-                self.remove(i, STAY, is_open)
-                dry_run(D)

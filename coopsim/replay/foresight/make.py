@@ -155,7 +155,7 @@ def _begin_offload(D: DryRun, chosen: Selection, budget: int, *, may_stall: bool
     """All values stay, but for what is offloaded because more would be in memory than fits."""
     _forget_copies(D, chosen)
     keep_all(D)
-    Away(D, chosen).first(budget, may_stall=may_stall)
+    Away(D, chosen, budget).first(may_stall=may_stall)
     return 0.0
 
 
@@ -219,6 +219,6 @@ def _make_fit(D: DryRun, chosen: Selection, budget: int, most: int) -> bool:
         return False
     prune(D, chosen, budget)
     if len(D.copies):
-        Away(D, chosen).replace(budget)
+        Away(D, chosen, budget).replace()
     dry_run(D)
     return True
