@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.kernel.state import HOST_AT
+from coopsim.kernel.state import HOST_AT, OFFLOADABLE
 from coopsim.replay.foresight.dry_run import Copying
 from coopsim.replay.foresight.make import make
 from coopsim.replay.lower import lower
-from coopsim.replay.offloadable import copies
+from coopsim.replay.offloadable import copies, offloadable
 from coopsim.trace import Trace
 from coopsim.types import InPlace, OffloadState, Release
 from tests.reference.host import Host
@@ -92,7 +92,8 @@ def plan(
         rows[:, HOST_AT] = [0 if v.on_host else -1 for v in program.values()]
         room = (1 << 61) if host.budget == math.inf else int(host.budget)
         busy = [max(engine.free_at - now, 0) for engine in (host.out, host.back)]
-        copying = Copying(rows, host.link.rate_mb_s, host.link.shared_rate_mb_s, room, *busy)
+        first = rows[:, OFFLOADABLE] * offloadable(lowered, trace, state_too=False)
+        copying = Copying(rows, first, host.link.rate_mb_s, host.link.shared_rate_mb_s, room, *busy)
     made = make(lowered, budget, np.array(addresses, np.int64), first_run=first_run, copying=copying)
     if made is None:
         return None

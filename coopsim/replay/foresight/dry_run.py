@@ -78,9 +78,14 @@ class DryRun(Bundle):
 @dataclass(frozen=True)
 class Copying:
     """What copies take: rows as State.copies at the start of an iteration (HOST_AT: 0 if the host has a copy then),
-    rates, the host's bytes for them, and for how long the engines are busy at first."""
+    rates, the host's bytes for them, and for how long the engines are busy at first.
+
+    first: OFFLOADABLE without parameters and the like, which are offloaded only where nothing else fits: they come back
+    to other places, and the next iteration has to be planned around these.
+    """
 
     rows: s.Array
+    first: s.Array
     rate_mb_s: int
     shared_rate_mb_s: int
     host_budget: int

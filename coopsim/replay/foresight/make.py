@@ -71,14 +71,28 @@ def make(
     """
     D = new_dry_run(program, first_run=first_run, copying=copying)
     chosen, graph = selection(program), new_cut(program)
-    target = peak = budget if most is None else most
-    choose = _choose_segments if segmented else _choose if copying is None else _choose_with_copies
+    target = budget if most is None else most
+    choose = _choose_segments if segmented else _choose
     for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):
+        if copying is not None:
+            for offloadable in (copying.first, copying.rows[:, s.OFFLOADABLE]):
+                D.copies[:, s.OFFLOADABLE] = offloadable
+                choices = _choices_with_copies(D, chosen, graph, target, dry_runs)
+                plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
+                if plan is not None:
+                    return plan
+            continue
         begin = choose(D, chosen, graph, target, dry_runs)
         if begin is not None:
-            break
-    else:
-        return None
+            return _placed(D, chosen, begin, target, budget, placed, dry_runs)
+    return None
+
+
+def _placed(
+    D: DryRun, chosen: Selection, begin: Begin, target: int, budget: int, placed: s.Array, dry_runs: int
+) -> Plan | None:
+    """The decisions with addresses; others for fewer bytes, from what `begin` begins with, if none are found."""
+    peak = target
     for k in range(_TRIES):
         if k > 0:
             target = min(target, peak) - max(int(_GIVEN_AWAY * budget), 1) * 2 ** (k - 1)
@@ -97,8 +111,28 @@ def make(
             requests = np.stack([residencies[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + residencies[:, Q_BYTES]).max(initial=0))
             away = D.away[: D.K[D_AWAYS]].copy()
-            return Plan(D.decisions, exact.until, requests, away, int(exact.K[D_COST]), peak, height)
+            return Plan(D.decisions.copy(), exact.until, requests, away, int(exact.K[D_COST]), peak, height)
     return None
+
+
+def _cheapest(
+    D: DryRun,
+    chosen: Selection,
+    choices: list[tuple[int, Taken, Begin]],
+    target: int,
+    budget: int,
+    placed: s.Array,
+    dry_runs: int,
+) -> Plan | None:
+    """Of several choices, the cheapest first, the one that is cheapest once it has addresses."""
+    best: Plan | None = None
+    for cost, decisions, begin in choices:
+        if best is None or cost < best.cost:
+            restore(D, chosen, decisions)
+            plan = _placed(D, chosen, begin, target, budget, placed, dry_runs)
+            if plan is not None and (best is None or plan.cost < best.cost):
+                best = plan
+    return best
 
 
 def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) -> Begin | None:
@@ -123,26 +157,26 @@ def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) ->
     return with_cut if fits else None
 
 
-def _choose_with_copies(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) -> Begin | None:
-    """Like _choose, and from what is offloaded first; the cheapest of all counts."""
+def _choices_with_copies(
+    D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int
+) -> list[tuple[int, Taken, Begin]]:
+    """Decisions that fit, with what they cost and what they began with, the cheapest first.
+
+    As in _choose, and from what is offloaded first. That ops wait for copies is accepted only if nothing else fits.
+    """
     begins: list[Begin] = [
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=True)),
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=False)),
         partial(_begin_offload, D, chosen, may_stall=False),
-        partial(_begin_offload, D, chosen, may_stall=True),
     ]
-    best: tuple[int, Taken, Begin] | None = None
-    for k, begin in enumerate(begins):
-        if k == len(begins) - 1 and best is not None:
+    stalling: Begin = partial(_begin_offload, D, chosen, may_stall=True)
+    found: list[tuple[int, Taken, Begin]] = []
+    for begin in [*begins, stalling]:
+        if begin is stalling and found:
             break
-        if begin(budget) < 0 or not _make_fit(D, chosen, budget, most):
-            continue
-        if best is None or D.K[D_COST] < best[0]:
-            best = int(D.K[D_COST]), taken(D, chosen), begin
-    if best is None:
-        return None
-    restore(D, chosen, best[1])
-    return best[2]
+        if begin(budget) >= 0 and _make_fit(D, chosen, budget, most):
+            found.append((int(D.K[D_COST]), taken(D, chosen), begin))
+    return sorted(found, key=lambda one: one[0])
 
 
 def _begin_with_copies(D: DryRun, chosen: Selection, begin: Begin, budget: int) -> float:

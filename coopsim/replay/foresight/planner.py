@@ -15,6 +15,7 @@ from coopsim.replay.foresight.make import Plan, make
 from coopsim.replay.foresight.tries import for_first_step, for_later_steps
 from coopsim.replay.loop import run
 from coopsim.replay.lower import Program
+from coopsim.replay.offloadable import offloadable
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Phase, Planning
 
@@ -128,7 +129,8 @@ class Planner:
         K, rows = state.K, state.copies.copy()
         rows[:, s.HOST_AT] = np.where(rows[:, s.HOST_AT] == s.NO_COPY, s.NO_COPY, 0)
         busy = (int(max(K[engine] - K[s.K_TOTAL], 0)) for engine in (s.K_OUT_FREE, s.K_IN_FREE))
-        return Copying(rows, int(K[s.K_RATE]), int(K[s.K_SHARED_RATE]), int(K[s.K_HOST_BUDGET]), *busy)
+        first = rows[:, s.OFFLOADABLE] * offloadable(self.program, self.trace, state_too=False)
+        return Copying(rows, first, int(K[s.K_RATE]), int(K[s.K_SHARED_RATE]), int(K[s.K_HOST_BUDGET]), *busy)
 
     def header(self, state: s.State) -> dict[str, Any]:
         """Steps that went by plan to their end, the last plan's figures, the cost of steps that began anew.
