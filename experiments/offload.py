@@ -4,8 +4,7 @@
 
 The eight models with the costs of two cards: an op's time is the roofline that the traces were recorded with, its
 FLOPs and bytes moved at the card's rates. Five budgets within 2.5 % of the peak around 0.7, 0.5 and 0.3 of it, ten
-steps, one arena, host memory without a limit. What is planned with offload takes longest to make: three budgets of the
-same range, over PCIe 4 alone. It goes on where it was interrupted.
+steps, one arena, host memory without a limit. It goes on where it was interrupted.
 """
 
 import os
@@ -31,7 +30,6 @@ CARDS = ("a100-80gb", "rtx-3060")
 LINKS = ("pcie3-x16", "pcie4-x16", "pcie5-x16", "nvlink-c2c")
 RATIOS = ("70%", "50%", "30%")
 RECOMPUTE = ("coop", "foresight-offline")
-PLANNED = ("foresight-offline:lose=either",)
 OFFLOAD = ("coop:lose=either", "coop:lose=either,offload_state=yes", "swap-lru")
 LOOKS = {
     "coop": "Coop",
@@ -39,7 +37,6 @@ LOOKS = {
     "coop:lose=either,offload_state=yes": "the same, state too",
     "swap-lru": "LRU, offload only",
     "foresight-offline": "Foresight, recompute only",
-    "foresight-offline:lose=either": "Foresight, recompute or offload",
 }
 LIMIT = 80.0  # % of overhead, the end of the scale
 
@@ -66,12 +63,8 @@ def main() -> None:
     out = ROOT / "out"
     out.mkdir(parents=True, exist_ok=True)
     found = []
-    for name, policies, band, links in (
-        ("planned", PLANNED, 3, LINKS[1:2]),
-        ("recompute", RECOMPUTE, 5, ()),
-        ("offload", OFFLOAD, 5, LINKS),
-    ):
-        grid = Grid(traces, policies, budgets=RATIOS, band=band, options={"link": list(links)} if links else {})
+    for name, policies, options in (("recompute", RECOMPUTE, {}), ("offload", OFFLOAD, {"link": list(LINKS)})):
+        grid = Grid(traces, policies, budgets=RATIOS, band=5, options=options)
         with watch(f"offload: {name}") as report:
             found.append(sweep(grid, out / f"offload-{name}.parquet", Processes(jobs), report))
     bands = summary(pd.concat(found))
