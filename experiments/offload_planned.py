@@ -3,7 +3,7 @@
     python experiments/offload_planned.py [-j JOBS]  writes expected/offload-planned.csv and a table of docs/offload.md
 
 Models, cards and op times as in offload.py. Three budgets within 2.5 % of the peak around 0.5 and 0.3 of it, three
-steps, one arena, host memory without a limit; each step follows a plan made for it. It goes on where it was interrupted.
+steps, one arena, host memory without a limit; each follows a plan made for it. It goes on where it was interrupted.
 """
 
 import os
