@@ -16,7 +16,7 @@ from coopsim.trace import load_trace
 from coopsim.trace.measure import peak_bytes
 
 HERE = Path(__file__).parent
-REAL = HERE.parent / "tests" / "data" / "gap"
+REAL = HERE.parent / "tests/data/gap"
 EXPECTED = HERE / "expected" / "gap.csv"
 BEST = ["trace", "ops", "memory_ratio", "status", "optimum", "lower_bound"]
 TRACES = ("chain:8", "chain:12", "tree:3", "unet:2", "unet:4", "holes:4", "holes:8", "mlp", "resnet", "lstm", "bert")

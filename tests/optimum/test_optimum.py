@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -204,14 +203,14 @@ def test_bad_input(coopsim, arguments: tuple[str, ...], says: str) -> None:
 
 
 def test_the_small_traces_are_what_was_recorded() -> None:
-    for path in sorted((ROOT / "tests" / "data" / "gap").glob("*.parquet")):
+    for path in sorted((ROOT / "tests/data/gap").glob("*.parquet")):
         trace = load(path)
         assert trace.n_ops < 100
         assert str(trace.header["command"]).startswith("coopsim capture")
 
 
 def test_a_time_limit_is_kept() -> None:
-    trace = load(Path(ROOT, "tests", "data", "gap", "lstm.parquet"))
+    trace = load(ROOT / "tests/data/gap/lstm.parquet")
     found = solve(problem_of(trace), peak_bytes(trace) * 60 // 100, seconds=1)
     assert found.seconds < 10
     assert found.lower_bound >= 1
