@@ -171,6 +171,43 @@ def test_plans(
     assert seen["recomputed later"] > 0.5 * seen["examples"], seen
 
 
+@pytest.mark.parametrize("lose", ["either", "either,offload_state=yes"])
+@pytest.mark.parametrize(
+    ("name", "known", "examples"),
+    [
+        ("foresight-offline", repeating, EXAMPLES // 5),
+        pytest.param("foresight", repeating, EXAMPLES // 5, marks=pytest.mark.slow),
+        pytest.param("foresight-offline", different_steps, EXAMPLES // 5, marks=pytest.mark.slow),
+    ],
+)
+def test_plans_that_offload(
+    name: str,
+    known: Callable[[], st.SearchStrategy[Trace]],
+    examples: int,
+    lose: str,
+    interpreted: Callable[..., Schedule],
+) -> None:
+    """Most steps go by plan and offload by it; the timeline has the same stall."""
+    policy = shipped.find(f"{name}:lose={lose}")
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=examples)
+    @given(st.data(), known(), st.floats(0.5, 0.95), st.integers(2, 4))
+    def agree(data: st.DataObject, trace: Trace, ratio: float, steps: int) -> None:
+        how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}
+        how |= data.draw(copies(trace))
+        seen.update(compare(trace, policy, how, interpreted))
+        schedule = replay(trace, policy, **how)  # type: ignore[arg-type]
+        if schedule.header["outcome"] == "ok":
+            line = simulate(schedule, trace, NO_HOST)
+            assert line.total_ns == schedule.header["total_cost_ns"]
+            assert line.stall_ns == schedule.header["stall_ns"]
+
+    agree()
+    assert seen["by plan"] > 0.5 * seen["examples"], seen
+    assert seen["fetch"] > 0.3 * seen["examples"], seen
+
+
 def test_swap_lru(interpreted: Callable[..., Schedule]) -> None:
     """What is offloaded on demand, with and without parameters and the like."""
     for spec in ("swap-lru", "swap-lru:offload_state=yes"):
