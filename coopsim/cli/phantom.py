@@ -11,9 +11,10 @@ from coopsim import files, renamed, text
 from coopsim.cli import phantom_gate, phantom_growth
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
+from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import profiles
 from coopsim.progress import note
-from coopsim.script import margin
+from coopsim.script import data, margin
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.script import Script, record
+    from coopsim.script import Script, record, with_other_bound
     from coopsim.script import run as run_script
 
     command = command_of(args, "phantom run")
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
         world_size=args.world,
         ranks=args.ranks,
         nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
+        masks=args.masks,
         steps=args.steps,
     )
     if is_gate:
@@ -66,8 +68,12 @@ def run(args: argparse.Namespace) -> int:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
             report = run_script(script, requests=requests if args.fit else None, partial=True)
+        if script.masks == "" and report.masks == "none":  # with others the script fails
+            script = replace(script, masks=LOWER)
         if args.fit and not report.interrupted:
             report = _fit(script, report, requests)
+        if not report.interrupted:
+            report = with_other_bound(script, report)
     trace = args.trace and report.outcome == "ok" and not report.interrupted
     if trace:
         note("running it again for the trace")
@@ -147,6 +153,7 @@ def text_of(report: "Report") -> str:
     if report.too_close_to_call:
         why = margin.text(report.needs_bytes, report.memory_bytes)
         rows.append(("too close", f"to call: needs {human(report.needs_bytes)}, {why}"))
+    rows += data.rows(report)
     if failed:
         rows += _memory(failed, report.memory_bytes)
     lines = [f"{name:<16}{value}" for name, value in rows]
@@ -164,11 +171,7 @@ def text_of(report: "Report") -> str:
             "caution: this run was watched by a dispatch mode, for which some of autograd's formulas take more memory "
             "than on a card; with a C++ compiler and PyTorch 2.12 or later it is not"
         )
-    lines += [
-        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
-        "which is all zeros here: the real run may need more"
-        for need in report.needs_data
-    ]
+    lines += data.cautions(report)
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace import Trace
 from coopsim.trace.table import Ragged
-from coopsim.types import InPlace, Outcome, Pinning, Role
+from coopsim.types import CoopsimError, InPlace, Outcome, Pinning, Role
 
 CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
@@ -37,7 +37,7 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
     If none runs to its end, or all cost more than 1.75 times the step, the header of the one returned says so
     (`explain`).
     """
-    policy = policies.find(policy) if isinstance(policy, str) else policy
+    policy = recomputing(policy)
     first = _schedule(trace, policy, budget, "arena")
     planned = not policy.plans or first.header["planned_steps"]
     if planned and _cost(first) <= CHEAP:
@@ -50,13 +50,21 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
     return _cheapest(found)
 
 
+def recomputing(policy: Policy | str) -> Policy:
+    """The policy, as one for training; CoopsimError for one that there is not, or that offloads."""
+    policy = policies.find(policy) if isinstance(policy, str) else policy
+    if policy.offloads:
+        raise CoopsimError(f"policy {policy.name}: training inside a budget knows no lose={policy.lose}, it recomputes")
+    return policy
+
+
 def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Schedule | None:
     """A schedule that leaves `spare` bytes of the budget unused, or, at ops that leave less, half of what they leave.
 
     It is the cheaper of a plan and one in the shape of checkpointing; None for a policy that makes no plans. If neither
     fits, or both cost more than 1.75 times the step, its header says so (`explain`).
     """
-    policy = policies.find(policy) if isinstance(policy, str) else policy
+    policy = recomputing(policy)
     if not policy.plans:
         return None
     wider = _padded(trace, budget, spare)

@@ -19,6 +19,7 @@ class Task:
     with a GUEST (guest.py), which is called with `told` once torch is imported; what the guest's `end` returns goes
     into the report. `explains` is off where running out of memory is expected: then what was alive at that moment is
     not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by itself.
+    `masks` is what masks keep (observe/data/masks.py).
     """
 
     card: str
@@ -39,6 +40,7 @@ class Task:
     guest: str = ""
     told: str = ""
     explains: bool = True
+    masks: str = ""
     ends_after: int = 0
 
     def variables(self, folder: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.live.conftest import Child
+from tests.conftest import Runner
 
 MEND = """
 from coopsim.live import schedules
@@ -29,7 +29,7 @@ def costs(found: list[dict[str, Any]]) -> list[float]:
     return [plan["cost"] for plan in found]
 
 
-def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Child) -> None:
+def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Runner) -> None:
     """A step takes 6 % of the budget more than its plan."""
     found, proven, infeasible = child(MEND + "answer(mended(lambda margin: 1.06 - margin))")
     assert proven
@@ -39,7 +39,7 @@ def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Child) -> None:
     assert costs(found) == sorted(costs(found))
 
 
-def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Child) -> None:
+def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Runner) -> None:
     """A step takes a sixteenth more than the budget whatever is left; the margin after it is too large for a plan."""
     found, proven, infeasible = child(MEND + "answer(mended(lambda margin: 17 / 16))")
     assert not proven

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import accumulate, autocast, checkpoint, chunks, optimizers, sharded
+from coopsim.fit.inside import accumulate, autocast, batches, checkpoint, chunks, optimizers, sharded, weights
 from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
@@ -37,6 +37,9 @@ class ChangesGuest:
             self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
         if changes.autocast:
             autocast.install(self._models, changes.models)
+        if changes.bf16_weights:
+            weights.install(self._models, changes.models)
+        self._batches = batches.Batches(changes)
         self._sharded = sharded.Sharded(changes)
         self._partitioner = Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
@@ -54,6 +57,7 @@ class ChangesGuest:
             "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(found)],
             "optimizers": self._optimizers.found(),
             "sharding": self._sharded.found(),
+            "batches": self._batches.found(),
             "trainer": "transformers.trainer" in sys.modules,
             "backwards": self._where.backwards,
             "own_memory_budgets": self._partitioner.own,
