@@ -21,7 +21,7 @@ from coopsim.trace.measure import peak_bytes
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected" / "planned_gap.csv"
-REAL = HERE.parent / "tests" / "data" / "gap"
+REAL = HERE.parent / "tests/data/gap"
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight")
 ATTAINED = 0.05  #: points
 

@@ -1,10 +1,6 @@
 """Shared by all tests: the repository, its real trace, a command line to call, and programs on the phantom GPU."""
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +10,7 @@ from coopsim import phantom
 from coopsim.cli import main
 from coopsim.phantom import build
 from coopsim.trace import Trace, load
+from tests.forked import Forks
 
 ROOT = Path(__file__).parent.parent
 BERT = ROOT / "traces" / "bert-large.parquet"
@@ -63,17 +60,11 @@ def phantom_gpu() -> None:
 
 
 @pytest.fixture(scope="session")
-def on_phantom(phantom_gpu: None) -> Runner:
-    """Run Python text on a card and give what it hands to `answer(...)`."""
-
-    def run(text: str, card: str = "a100-80gb", total_bytes: int | None = None, **variables: str) -> Any:
-        program = f"import json, os, sys\ndef answer(x): print(json.dumps(x), flush=True); os._exit(0)\n{text}"
-        environment = os.environ | phantom.environment(card, total_bytes=total_bytes) | variables
-        child = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-        assert child.returncode == 0, child.stderr[-3000:]
-        return json.loads(child.stdout.splitlines()[-1])
-
-    return run
+def on_phantom(phantom_gpu: None) -> Iterator[Runner]:
+    """Run Python text on a card, with variables if need be, and give what it hands to `answer(...)`."""
+    forks = Forks()
+    yield forks.run
+    forks.close()
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,10 @@ def test_paths_of_tests_that_are_mentioned_exist() -> None:
         sources += (ROOT / folder).rglob("*.py")
     missing = []
     for source in sources:
-        for path in re.findall(r"(?<![\w/-])tests/[\w./-]*\w", source.read_text(encoding="utf-8")):
+        text = source.read_text(encoding="utf-8")
+        for path in re.findall(r"(?<![\w/-])tests/[\w./-]*\w", text):
             if not (ROOT / path).exists():
                 missing.append(f"{source.relative_to(ROOT)}: {path}")
+        if re.search(r'"tests"\s*/', text):
+            missing.append(f"{source.relative_to(ROOT)}: write a path of tests in one string, which is found here")
     assert not missing, "\n".join(missing)

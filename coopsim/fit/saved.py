@@ -65,7 +65,7 @@ def versions() -> tuple[object, ...]:
 
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
-    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command)
+    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command, script.masks)
     digest.update(repr(said).encode())
     for word in script.command:
         if word.endswith(".py") and Path(word).is_file():

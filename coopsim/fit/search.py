@@ -21,6 +21,7 @@ from coopsim.fit import (
     liger,
     live,
     lora,
+    masks,
     microbatches,
     optimizers,
     precision,
@@ -86,6 +87,7 @@ class Search:
         self._executor = executor
         self._ends = math.inf if seconds is None else time.monotonic() + seconds
         self._survey: Survey | None = None
+        self._lower_needs: int | None = None
         self._fits = False
 
     def run(self) -> Fit:
@@ -100,6 +102,7 @@ class Search:
         ):
             requests = Path(folder, "requests.npy")
             self._survey = survey = self._trials.survey(requests)
+            self._lower_needs = masks.lower_needs(self._trials, Path(folder, "lower.npy"))
             if not survey.report.steps and survey.report.outcome == "ok":
                 self._trials.notes.append(
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
@@ -162,6 +165,8 @@ class Search:
         return Fit(
             fits=self._fits,
             needs_bytes=self._survey.needs_bytes,
+            masks=self._survey.report.masks,
+            lower_needs_bytes=self._lower_needs,
             memory_bytes=self._trials.script.total_bytes,
             remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
             basis=self._survey.basis,

@@ -13,6 +13,7 @@ from coopsim.fit.printed import copied
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
+from coopsim.observe.data.masks import LOWER
 from coopsim.script import Report, Script, run
 from coopsim.script.smallest import STEP, guess
 from coopsim.text import human
@@ -71,6 +72,8 @@ class Trials:
         script.words()  # raises if there is no such command, before the run is announced
         with self.runs.one("as it is, with memory enough") as ended:
             self.first = report = heard(script, requests)
+            if not script.masks and report.masks == "none":  # it fails if masks keep anything
+                self.script = replace(self.script, masks=LOWER)
             needs = self.needs(report, requests)
             more = "more than " if report.outcome == "oom" else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")

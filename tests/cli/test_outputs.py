@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from coopsim import files
 from coopsim.types import CoopsimError
-from tests.processes import alive
+from tests.processes import session, until
 
 REPLAY = ("replay", "synth:chain", "--policy", "coop", "--budget", "80%", "--steps", "1")
 
@@ -130,12 +129,7 @@ def test_terminated_sweep_leaves_no_workers(tmp_path: Path) -> None:
         [*command, "-o", tmp_path / "r.parquet"], stderr=subprocess.PIPE, start_new_session=True, text=True
     ) as sweep:
         journal = tmp_path / "r.parquet.journal"
-        until = time.monotonic() + 240
-        while time.monotonic() < until and not (journal.exists() and journal.read_bytes().count(b"\n") > 2):
-            time.sleep(0.1)
+        assert until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 2, 240)
         sweep.send_signal(signal.SIGTERM)
         assert sweep.wait(60) == 130
-        until = time.monotonic() + 20
-        while time.monotonic() < until and alive(sweep.pid):
-            time.sleep(0.2)
-        assert alive(sweep.pid) == []
+        assert until(lambda: not session(sweep.pid), 20)

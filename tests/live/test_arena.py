@@ -4,7 +4,7 @@ from itertools import combinations
 
 from coopsim.live.arena.place import place
 from coopsim.live.arena.requests import Requests
-from tests.live.conftest import Child
+from tests.conftest import Runner
 
 HEAD = """
 import ctypes, random
@@ -56,7 +56,7 @@ answer([s.allocated, s.largest, expected, s.placed > 0, s.blocks, [b for b in ar
 """
 
 
-def test_no_two_blocks_overlap_and_all_comes_back(child: Child) -> None:
+def test_no_two_blocks_overlap_and_all_comes_back(child: Runner) -> None:
     """20 000 requests, by plans whose addresses are often taken, and by none: each block is inside, and alone there."""
     allocated, _, _, placed, _, left, largest = child(HEAD + RANDOM)
     assert placed
@@ -77,7 +77,7 @@ answer([a, b, c, d, len(set(empty)), arena.stats.planned, arena.stats.placed, ta
 """
 
 
-def test_requests_go_where_the_plan_has_them(child: Child) -> None:
+def test_requests_go_where_the_plan_has_them(child: Runner) -> None:
     a, b, c, d, empty, planned, placed, again = child(HEAD + PLACED)
     assert (a, b) == (5120, 0)
     assert c >= 8192
@@ -94,7 +94,7 @@ answer(of_op(log, 1 << 40, [Storage(0, 512, 1 << 40)]))
 """
 
 
-def test_what_an_op_takes_for_good_is_none_of_its_temporaries(child: Child) -> None:
+def test_what_an_op_takes_for_good_is_none_of_its_temporaries(child: Runner) -> None:
     """As cuBLAS's workspace at the first matrix product: it would be planned to go, and lie in the way."""
     assert child(HEAD + RECORDED) == [[2048], [-1, 2048, -2]]
 

@@ -9,8 +9,8 @@ import pytest
 
 from coopsim.cli import live as verb
 from coopsim.live import plan_file
+from tests.conftest import Runner
 from tests.live.command import SCRIPT, coopsim, live
-from tests.live.conftest import Child
 from tests.live.plans import HEADER, TRAIN
 
 
@@ -67,7 +67,7 @@ def test_the_plan_says_whether_there_is_an_arena_where_no_flag_does(
     assert len(err.splitlines()) == bool(said)
 
 
-def test_a_torch_without_cuda_has_none_and_says_so(child: Child) -> None:
+def test_a_torch_without_cuda_has_none_and_says_so(child: Runner) -> None:
     assert child("""
 import json, torch
 torch.version.cuda = None

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import Child
+from tests.conftest import Runner
 
 STEPS = 5
 
 
-def train(child: Child, name: str, share: float, path: Path, before: str = "", slack: float = 1.0) -> dict[str, Any]:
+def train(child: Runner, name: str, share: float, path: Path, before: str = "", slack: float = 1.0) -> dict[str, Any]:
     plan = str(path / "step.plan")
     made = child(f"from tests.live.in_arena import record\nanswer(record({name!r}, {share}, {plan!r}))")
     assert made["why"] == ["", ""]
     return again(child, name, plan, before, slack)
 
 
-def again(child: Child, name: str, plan: str, before: str, slack: float) -> dict[str, Any]:
+def again(child: Runner, name: str, plan: str, before: str, slack: float) -> dict[str, Any]:
     found: dict[str, Any] = child(
         f"import tests.live.in_arena as arena\n{before}\nanswer(arena.train({name!r}, {plan!r}, {STEPS}, {slack}))"
     )
@@ -32,7 +32,7 @@ def again(child: Child, name: str, plan: str, before: str, slack: float) -> dict
     pytest.param("convolutions", 0.5, "arena.in_python_alone()", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_steps_in_an_arena_end_with_the_same_bits(
-    child: Child, name: str, share: float, before: str, tmp_path: Path
+    child: Runner, name: str, share: float, before: str, tmp_path: Path
 ) -> None:
     """Dropout, Adam and momentum; the first step makes the optimizer's state. Memory is the arena's alone."""
     found = train(child, name, share, tmp_path, before)
@@ -48,7 +48,7 @@ def test_steps_in_an_arena_end_with_the_same_bits(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["shift_addresses", "end_too_early"])
-def test_plans_that_overlap_are_seen(child: Child, fault: str, tmp_path: Path) -> None:
+def test_plans_that_overlap_are_seen(child: Runner, fault: str, tmp_path: Path) -> None:
     """The allocator gives nobody a place that is taken. If it did, the numbers would tell."""
     found = train(child, "transformer", 0.5, tmp_path, f"arena.{fault}()", 2.0)
     assert found["same"]

@@ -1,6 +1,6 @@
 """What a budget says of itself, what it refuses, and that it leaves PyTorch as it was."""
 
-from tests.live.conftest import Child
+from tests.conftest import Runner
 
 BEGIN = """
 import torch
@@ -25,7 +25,7 @@ KEYS = {
 }
 
 
-def test_report_has_its_keys(child: Child) -> None:
+def test_report_has_its_keys(child: Runner) -> None:
     report = child(f"{BEGIN}answer(one(plain(net())[1], steps=4).report())")
     assert set(report) >= KEYS
     assert (report["steps"], report["planned_steps"], report["policy"]) == (4, 2, "foresight-offline")
@@ -33,7 +33,7 @@ def test_report_has_its_keys(child: Child) -> None:
     assert 0 < report["peak_allocated_bytes"] <= report["budget_bytes"]
 
 
-def test_amounts_that_are_none(child: Child) -> None:
+def test_amounts_that_are_none(child: Runner) -> None:
     texts = ["8", "8GO", "-3GiB", "120 %%"]
     program = "from coopsim.types import CoopsimError\nfound = []\n"
     program += (
@@ -44,7 +44,7 @@ def test_amounts_that_are_none(child: Child) -> None:
     assert all("\n" not in line for line in found)
 
 
-def test_what_cannot_be_followed_is_refused_in_one_line(child: Child) -> None:
+def test_what_cannot_be_followed_is_refused_in_one_line(child: Runner) -> None:
     program = """
 class FSDPModule(nn.Module):
     def forward(self, x): return x
@@ -75,12 +75,12 @@ answer(found)
         assert "\n" not in found[what]
 
 
-def test_a_budget_that_holds_nothing_is_refused(child: Child) -> None:
+def test_a_budget_that_holds_nothing_is_refused(child: Runner) -> None:
     line = child(f"{BEGIN}answer(said(lambda: one(plain(net())[1], '64KiB')))")
     assert "nothing more to evict" in line
 
 
-def test_an_error_in_a_step_leaves_everything_readable(child: Child) -> None:
+def test_an_error_in_a_step_leaves_everything_readable(child: Runner) -> None:
     """The program's own error goes through, what was evicted is back, and PyTorch's classes are as they were."""
     program = """
 model = net()
@@ -102,7 +102,7 @@ answer([said, wanted, dict(torch.Tensor.__dict__) == before, budget.report()["st
     assert child(BEGIN + program) == ["mine", True, True, 4]
 
 
-def test_steps_do_not_nest(child: Child) -> None:
+def test_steps_do_not_nest(child: Runner) -> None:
     program = """
 budget = coopsim.live.Budget("75%")
 def nested():
@@ -134,7 +134,33 @@ answer([max(cloned), data.nbytes, batch.nbytes])
 """
 
 
-def test_a_recorded_step_copies_of_the_hosts_data_what_goes_to_the_gpu(child: Child) -> None:
+def test_a_recorded_step_copies_of_the_hosts_data_what_goes_to_the_gpu(child: Runner) -> None:
     """And not the data set each time that the program takes an example of it."""
     most, all_of_it, batch = child(HOST)
     assert most == batch < all_of_it
+
+
+GRADIENT_SUMS = """
+import coopsim.live, torch
+torch.manual_seed(0)
+layer = torch.nn.Linear(64, 64)
+x = torch.randn(32, 64)
+budget = coopsim.live.Budget("1GiB", device="cpu")
+for _ in range(4):
+    with budget.step():
+        h = layer(x)
+        (h.sigmoid() + h.tanh() + h.cos()).sum().backward()
+        layer.zero_grad()
+(kind,) = budget.session.known.kinds
+names = [str(entry.func) for entry in kind.tape]
+backward = next(i for i, name in enumerate(names) if "_backward" in name)
+answer([names[backward:], budget.report()])
+"""
+
+
+def test_gradients_are_added_in_place_as_without_a_budget(child: Runner) -> None:
+    """Autograd's sums are told from a program's own by the stack, on which a frame of ours would hide them."""
+    backward, report = child(GRADIENT_SUMS)
+    assert backward.count("aten.add_.Tensor") == 2
+    assert backward.count("aten.add.Tensor") == 0
+    assert (report["planned_steps"], report["deviations"]) == (3, 0)

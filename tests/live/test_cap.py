@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.live.conftest import Child
+from tests.conftest import Runner
 
 TRAIN = """
 import torch
@@ -31,7 +31,7 @@ PLAIN = 2_700 << 20  #: what a step of it takes
 
 
 @pytest.mark.parametrize("share", [pytest.param(70, marks=pytest.mark.slow), 50])
-def test_steps_run_under_a_cap_of_exactly_the_budget(child: Child, share: int) -> None:
+def test_steps_run_under_a_cap_of_exactly_the_budget(child: Runner, share: int) -> None:
     """set_per_process_memory_fraction at the budget: no step runs out of memory, and soon all go by plan."""
     budget = PLAIN * share // 100
     found = child(f"{TRAIN}answer(train({budget}, 8, cap=True))")
@@ -40,14 +40,14 @@ def test_steps_run_under_a_cap_of_exactly_the_budget(child: Child, share: int) -
 
 
 @pytest.mark.slow
-def test_the_allocator_takes_no_more_than_the_budget(child: Child) -> None:
+def test_the_allocator_takes_no_more_than_the_budget(child: Runner) -> None:
     """Without a cap of the program's own: what it takes in a planned step is seen to, and planned for."""
     budget = PLAIN // 2
     found = child(f"{TRAIN}train({budget}, 6); answer(train({budget}, 8))")
     assert found["reserved"] <= budget
 
 
-def test_a_step_on_demand_recomputes_no_more_than_it_runs(child: Child) -> None:
+def test_a_step_on_demand_recomputes_no_more_than_it_runs(child: Runner) -> None:
     """The first steps have no plan."""
     found = child(f"{TRAIN}answer(train({PLAIN * 45 // 100}, 2))")
     assert [step["planned_steps"] for step in found["steps"]] == [0, 0]

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Runner
 from tests.live.command import SCRIPT, called, live
-from tests.live.conftest import Child
 
 KEYS = {
     *("outcome", "budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
@@ -101,7 +100,7 @@ def test_compiled_programs_are_refused() -> None:
 
 @pytest.mark.usefixtures("child")
 def test_fsdp2_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = str(ROOT / "tests" / "ranks" / "scripts" / "fsdp2.py")
+    job = str(ROOT / "tests/script/ranks/scripts/fsdp2.py")
     for key, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost"}.items():
         monkeypatch.setenv(key, value)
     with socket.socket() as free:
@@ -201,7 +200,7 @@ def test_workers_that_load_data_take_no_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_losses_on_the_cpu(child: Child) -> None:
+def test_the_same_losses_on_the_cpu(child: Runner) -> None:
     words = ["--device", "cpu", "--width", "64"]
     plain = child(f"import subprocess, sys\nanswer(subprocess.run([sys.executable, {str(SCRIPT)!r}, *{words}], "
                   "capture_output=True, text=True).stdout)")  # fmt: skip

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.conftest import Child
+from tests.conftest import Runner
 
 COUNT = """
 import torch
@@ -19,13 +19,13 @@ Step.__torch_dispatch__ = __torch_dispatch__
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compiled(child: Child) -> None:
+def _compiled(child: Runner) -> None:
     why = child("from coopsim.live import observer\nanswer(observer.find()[1])")
     if why:
         pytest.skip(why)
 
 
-def test_it_does_what_python_does(child: Child) -> None:
+def test_it_does_what_python_does(child: Runner) -> None:
     """The same evictions and recomputations, the same peak and the same bits; and no op is Python's."""
     call = 'answer([compare("accumulated", "75%", "coop", 4), len(calls)])'
     watched, calls = child(COUNT + call)
@@ -58,7 +58,7 @@ FIGURES = ("same", "steps", "planned_steps", "evictions", "recomputes", "deviati
 
 
 @pytest.mark.slow
-def test_by_one_plan_it_does_the_same_as_python(child: Child, tmp_path: Path) -> None:
+def test_by_one_plan_it_does_the_same_as_python(child: Runner, tmp_path: Path) -> None:
     """Programs of several sorts by plans from a file, observed and in Python alone: the same is done."""
     text = f"PATH = {str(tmp_path)!r}\n{SAME_PLAN}"
     watched, alone = child(text), child(text, CXX="/nowhere/c++")
@@ -89,11 +89,11 @@ answer([compare(name, "60%", "coop", 5)["same"] for name in ("convolutions", "tr
 @pytest.mark.parametrize(
     "fault", [pytest.param("dropout is drawn anew", marks=pytest.mark.slow), "an older version is overwritten"]
 )
-def test_planted_faults_show(child: Child, fault: str) -> None:
+def test_planted_faults_show(child: Runner, fault: str) -> None:
     assert not all(child(f"FAULT = {fault!r}\n{PLANT}"))
 
 
-def test_a_step_with_room_for_everything_is_python_s_no_more(child: Child) -> None:
+def test_a_step_with_room_for_everything_is_python_s_no_more(child: Runner) -> None:
     steps = """
 layers = [torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True) for _ in range(2)]
 model = torch.nn.Sequential(*layers).cuda()
@@ -115,7 +115,7 @@ answer([found, budget.report()])
     assert (report["planned_steps"], report["deviations"]) == (6, 0)
 
 
-def test_another_step_is_noticed_without_python(child: Child) -> None:
+def test_another_step_is_noticed_without_python(child: Runner) -> None:
     """The same ops on other tensors, and another op, in steps that are only watched."""
     steps = """
 import coopsim.live
@@ -140,7 +140,7 @@ answer([before, budget.report()])
     assert after["steps"] == 13
 
 
-def test_other_dispatch_modes_see_every_op(child: Child) -> None:
+def test_other_dispatch_modes_see_every_op(child: Runner) -> None:
     """As PyTorch's own counter of operations does, which is around the step."""
     steps = """
 import torch
@@ -165,7 +165,7 @@ answer({"flops": found} | budget.report())
     assert min(found["flops"]) >= found["flops"][0] > 0
 
 
-def test_a_kernel_in_python_that_finds_no_room_is_run_again(child: Child) -> None:
+def test_a_kernel_in_python_that_finds_no_room_is_run_again(child: Runner) -> None:
     """PyTorch has such kernels of its own, of bmm on a GPU for one: they raise Python's error."""
     steps = """
 import torch
@@ -204,7 +204,7 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 
 
 @pytest.mark.parametrize("cxx", ["c++", "/nowhere/c++"])
-def test_a_longer_batch_after_many_shorter_ones_keeps_to_the_budget(child: Child, cxx: str) -> None:
+def test_a_longer_batch_after_many_shorter_ones_keeps_to_the_budget(child: Runner, cxx: str) -> None:
     """Its ops are the same as theirs, whose plan evicts nothing."""
     steps = """
 budget, found = coopsim.live.Budget("6MiB", device="cpu"), []
@@ -225,7 +225,7 @@ answer(found)
     assert "works on larger tensors" in longer["deviated"]
 
 
-def test_a_branch_that_needs_more_than_the_budget_is_evicted_from(child: Child) -> None:
+def test_a_branch_that_needs_more_than_the_budget_is_evicted_from(child: Runner) -> None:
     """The steps before it evict nothing, and nearly fill the budget."""
     steps = """
 budget, found = coopsim.live.Budget("4MiB", device="cpu"), []

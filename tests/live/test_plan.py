@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from coopsim import phantom
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Runner
 from tests.live.command import SCRIPT, coopsim, live
-from tests.live.conftest import Child
 from tests.live.plans import PLAN, TRAIN
 
 
 @pytest.mark.slow
-def test_the_first_step_goes_by_plan_too(child: Child, tmp_path: Path) -> None:
+def test_the_first_step_goes_by_plan_too(child: Runner, tmp_path: Path) -> None:
     """The step that makes Adam's state is a kind of its own. The plan of another program changes no bits."""
     text = f"""
 paths = {{name: {str(tmp_path)!r} + "/" + name for name in ["convolutions", "transformer"]}}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.conftest import Child
+from tests.conftest import Runner
 
 CALL = """
 from tests.live.compare import compare
@@ -36,7 +36,7 @@ def test_all_programs_are_found() -> None:
     pytest.param(QUICK, 5, id="quick"),
     *(pytest.param(OTHERS[i::3], 9, id=f"part-{i}", marks=pytest.mark.slow) for i in range(3)),
 ])  # fmt: skip
-def test_programs_end_with_the_same_bits(child: Child, part: list[str], steps: int) -> None:
+def test_programs_end_with_the_same_bits(child: Runner, part: list[str], steps: int) -> None:
     """Losses, parameters, buffers, moments, scales; and memory was in fact taken away, by plan."""
     found = child(CALL.format(names=part, memory="75%", policy="foresight-offline", steps=steps))
     assert set(found) == set(part)
@@ -51,7 +51,7 @@ def test_programs_end_with_the_same_bits(child: Child, part: list[str], steps: i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["coop", "dte", "thrift"])
-def test_any_policy_will_do(child: Child, policy: str) -> None:
+def test_any_policy_will_do(child: Runner, policy: str) -> None:
     found = child(CALL.format(names=["convolutions", "transformer", "fused"], memory="75%", policy=policy, steps=9))
     for name, report in found.items():
         assert report["same"], name
@@ -60,7 +60,7 @@ def test_any_policy_will_do(child: Child, policy: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_budget_in_bytes_holds_from_the_first_step_on(child: Child) -> None:
+def test_a_budget_in_bytes_holds_from_the_first_step_on(child: Runner) -> None:
     """Eight lengths of batch, each a kind of step of its own: new ones do not run out of memory."""
     found = child(CALL.format(names=["eight_lengths"], memory="4.5MiB", policy="foresight-offline", steps=9))[
         "eight_lengths"
@@ -98,7 +98,7 @@ answer(found)
 """
 
 
-def test_planted_faults_show(child: Child) -> None:
+def test_planted_faults_show(child: Runner) -> None:
     """In one of three programs at least: costs are measured, so which ops a plan runs again is not always the same.
 
     Without the observer, which has a test of its own (test_observer.py).

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.live.conftest import Child
+from tests.conftest import Runner
 
 TRAIN = """
 import torch
@@ -39,8 +39,8 @@ def train(on_side):
             optimizer.zero_grad()
         torch.cuda.Stream.wait_stream = wait_stream
         if not planned:
-            budget.session.kinds.clear()
-            budget.session._last = None
+            budget.session.known.kinds.clear()
+            budget.session.known.last = None
     return {
         "side": sum(s for s, _ in guarded),
         "bytes": min((n for _, n in guarded), default=0),
@@ -51,7 +51,7 @@ def train(on_side):
 
 
 @pytest.mark.parametrize("planned", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_evicted_blocks_and_ops_run_again_wait_for_the_streams_that_matter(child: Child, *, planned: bool) -> None:
+def test_evicted_blocks_and_ops_run_again_wait_for_the_streams_that_matter(child: Runner, *, planned: bool) -> None:
     two, one = child(f"planned = {planned}\n{TRAIN}answer([train(True), train(False)])")
     for report in (two, one):
         assert (report["planned_steps"] >= 3) is planned, report

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from coopsim.script import Report
 from coopsim.script.largest import Largest, search
 from coopsim.types import CoopsimError
+from tests.processes import command_of, descendants, until
 
 MIB = 1 << 20
 SCRIPT = """\
@@ -179,7 +179,7 @@ def test_interrupted(tmp_path: Path) -> None:
         for line in search_.stderr:
             if line.startswith("with 1:"):
                 break
-        time.sleep(0.3)
+        assert until(lambda: any("--batch=" in str(command_of(pid)) for pid in descendants(search_.pid)))
         search_.send_signal(signal.SIGINT)
         rest = search_.stderr.read()
         assert search_.wait(60) == 130

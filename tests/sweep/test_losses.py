@@ -7,8 +7,8 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 
 from coopsim.sweep import Grid, Processes, Scan, feasibility_map, sweep
 from coopsim.types import CoopsimError
-from tests.processes import alive
+from tests.processes import session, until
 from tests.sweep.tables import table, when
 
 TRACES = ("synth:chain:400", "synth:chain:300", "synth:unet:3")
@@ -41,10 +41,16 @@ def rows(output: Path) -> int:
     return max(0, journal.read_bytes().count(b"\n") - 1) if journal.exists() else 0
 
 
+def reached(run: "subprocess.Popen[str]", output: Path, target: int) -> bool:
+    """Whether a sweep has so many rows, or has ended."""
+    return rows(output) >= target or run.poll() is not None
+
+
 def killed(command: tuple[str, ...], output: Path, kills: int, seed: int) -> list[int]:
     """Run it, killed (SIGKILL) that often. Returns how many rows there were each time.
 
-    Moments are spread over the run by rows, and within a row by time; some are before the first row of a run.
+    Moments are spread over the run by rows, and within a row by how often these are counted; some are before the first
+    row of a run.
     """
     drawn = random.Random(seed)
     most = int(0.8 * ROWS)  # so that it does not end while this process waits for its turn
@@ -54,18 +60,13 @@ def killed(command: tuple[str, ...], output: Path, kills: int, seed: int) -> lis
         if k % 4 and found:  # it may have got further than meant before it was killed
             target = max(target, found[-1] + 1)
         with start(command, output, start_new_session=True) as run:
-            until = time.monotonic() + 120
-            while rows(output) < target and run.poll() is None and time.monotonic() < until:
-                time.sleep(0.002)
-            time.sleep(drawn.uniform(0, 0.01) if rows(output) >= target else 0)
+            there = partial(reached, run, output, target)
+            assert until(there, 120, every=drawn.uniform(0.001, 0.01))  # so that it is anywhere within the next row
             assert run.poll() is None, "it ended before it could be killed"
             run.kill()
             run.wait()
             found.append(rows(output))
-            until = time.monotonic() + 20
-            while alive(run.pid) and time.monotonic() < until:
-                time.sleep(0.01)
-            assert alive(run.pid) == [], "workers outlive the sweep"
+            assert until(lambda: not session(run.pid), 20), "workers outlive the sweep"
     assert not output.exists()
     with start(command, output) as run:
         _, err = run.communicate(timeout=300)

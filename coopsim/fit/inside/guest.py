@@ -12,7 +12,7 @@ from coopsim.fit.inside.partitioner import Partitioner
 from coopsim.script.watch import Watch
 
 
-class Guest:
+class ChangesGuest:
     """Makes changes in a script's process and surveys it. `told` is the message of the changes (Changes.message)."""
 
     def __init__(self, told: str) -> None:

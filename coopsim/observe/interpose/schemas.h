@@ -18,7 +18,10 @@ using c10::IValue;
 using c10::OperatorHandle;
 
 // Bits of Description.flags.
-enum Flag : int64_t { FOR_PYTHON = 1, HAS_FLOPS = 2, NO_KERNEL = 4, OTHERS_TIME = 8, COPIES = 16, SELECTS = 32 };
+enum Flag : int64_t {
+  FOR_PYTHON = 1, HAS_FLOPS = 2, NO_KERNEL = 4, OTHERS_TIME = 8, COPIES = 16, SELECTS = 32, CONSTANT = 64, COUNTS = 128,
+  LIFTS = 256
+};
 
 // changes: the arguments whose data the op changes, one bit each. Of them, `if_given` are changed only if argument
 // number `given` is not None, `if_true` only if the flags among the arguments, `true_flags`, are all true.
@@ -33,6 +36,7 @@ struct Schema {
   size_t given, returned;
   bool views = false;  // whether a result is a view of an argument
   std::vector<uint16_t> tensors, positional;  // arguments that can hold tensors; of these the positional
+  int64_t dtype = -1;  // the number of the argument `dtype`
   std::vector<uint16_t> written;  // arguments that are written to and returned, in the order of the results
   Description said{};
   bool described = false;
@@ -49,6 +53,7 @@ struct Schema {
       }
     for (size_t i = 0; i < given; i++) {
       const c10::Argument& one = schema.arguments()[i];
+      if (one.name() == "dtype") dtype = static_cast<int64_t>(i);
       if (!takes_tensors(one.type())) continue;
       tensors.push_back(static_cast<uint16_t>(i));
       if (!one.kwarg_only()) positional.push_back(static_cast<uint16_t>(i));

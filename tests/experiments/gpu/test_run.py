@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from experiments.gpu import names, pack, run
 from experiments.gpu.run import Runner
 from experiments.gpu.tasks import GPU, HOST, Task, plan
 from tests.conftest import ROOT
+from tests.processes import descendants, processor_seconds, until
 
 SCRIPT = """
 import os, sys, time
@@ -172,19 +174,30 @@ def parts(path: Path) -> tuple[object, dict[str, Any]]:
             return table.to_pydict(), header
 
 
+def some_exist(files: list[Path]) -> bool:
+    return any(file.exists() for file in files)
+
+
+def computes(pid: int) -> bool:
+    """Whether a process's child has computed for a second."""
+    return any(processor_seconds(child) > 1 for child in descendants(pid))
+
+
 def cut_off(command: list[str], environment: dict[str, str], folder: Path, task: Task) -> None:
-    """Start a run, and end it amid a task: when the first of its files is there, or soon if they come at the end."""
+    """Start a run, and end it amid a task: when the first of its files is there, or, if they come at its end, when its
+    process has computed for a second.
+    """
     running = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert running.stdout is not None
     for line in running.stdout:
         if line.strip().endswith(f"] {task.name}"):
             break
     if task.script in ("stage_schedules", "stage_execute"):
-        while not any((folder / name).exists() for name in task.makes):
-            assert running.poll() is None
-            time.sleep(0.05)
+        amid = partial(some_exist, [folder / name for name in task.makes])
     else:
-        time.sleep(2)
+        amid = partial(computes, running.pid)
+    assert until(lambda: running.poll() is not None or amid(), 300)
+    assert running.poll() is None, task.name
     running.send_signal(signal.SIGTERM)
     running.communicate(timeout=30)
     assert running.returncode == 143, task.name

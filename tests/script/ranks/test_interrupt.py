@@ -4,12 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.processes import alive, until
 from tests.script.ranks.conftest import Command
 
 WAITS = """\
@@ -22,22 +21,6 @@ folder = pathlib.Path(sys.argv[1])
 time.sleep(600)
 """
 RANKS = 2
-
-
-def until(fact: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not fact():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.slow
