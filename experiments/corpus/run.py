@@ -5,9 +5,11 @@
 The scripts are those of scripts/, and those of reused.toml, which are elsewhere in the repository. Each is run twice:
 as `coopsim phantom run` runs it, and plain on the same stand-in driver, where nothing watches it; both in forks of one
 process that has imported torch and transformers (forks.py). Peaks of requested, allocated and reserved memory are to be
-equal to the byte. Processor time is that of the fork, without these imports. Results go to
-experiments/expected/corpus.csv; a script that has a row there and reads the same is not run again. A script whose
-packages are not installed gets no figures; pip installs them. --summary runs nothing.
+equal to the byte; where the recorder answers for data on the device, which the plain script reads as zeros (masks,
+values that came from the host), they are to be so without the answers (`unanswered`). Processor time is that of the
+fork, without these imports. Results go to experiments/expected/corpus.csv; a script that has a row there and reads the
+same is not run again. A script whose packages are not installed gets no figures; pip installs them. --summary runs
+nothing.
 """
 
 import ast
@@ -32,7 +34,7 @@ ROOT = HERE.parent.parent
 RESULTS = HERE.parent / "expected" / "corpus.csv"
 CARD = "a100-80gb"
 KINDS = "requested", "allocated", "reserved"
-COLUMNS = ("script", "verdict", "steps", *KINDS, "difference", "plain_s", "watched_s", "note", "digest")
+COLUMNS = ("script", "verdict", "steps", *KINDS, "difference", "unanswered", "plain_s", "watched_s", "note", "digest")
 _BY_DATA = "sizes depend on data"
 _QUIET = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false"}
 #: Packages by the modules that they have, where the names differ.
@@ -102,10 +104,17 @@ def row(found: dict[str, dict]) -> dict[str, object]:  # type: ignore[type-arg]
     done |= dict(zip(KINDS, watched["peaks"], strict=True))
     if plain["failed"] and watched["verdict"] == "ok":
         return done | {"note": f"plain: {plain['failed']}"}
-    done["difference"] = max((ours - its for ours, its in zip(watched["peaks"], plain["peaks"], strict=True)), key=abs)
+    done["difference"] = _difference(watched, plain)
+    if "unanswered" in found:
+        done["unanswered"] = _difference(found["unanswered"], plain)
     if watched["needs_data"]:
         done["note"] = f"{_BY_DATA}: {', '.join(watched['needs_data'])}"
     return done
+
+
+def _difference(one: dict[str, list[int]], other: dict[str, list[int]]) -> int:
+    """The largest of the three."""
+    return max((a - b for a, b in zip(one["peaks"], other["peaks"], strict=True)), key=abs)
 
 
 def known() -> dict[str, dict[str, str]]:
@@ -129,11 +138,12 @@ def summary(rows: dict[str, dict]) -> str:  # type: ignore[type-arg]
     ran = [row for row in rows.values() if row["verdict"] != "not run"]
     good = [row for row in ran if row["verdict"] in ("ok", "oom")]
     equal = [row for row in good if str(row["difference"]) == "0"]
-    by_data = [row for row in good if row["note"].startswith(_BY_DATA) and row not in equal]
+    by_data = [row for row in good if str(row["unanswered"]) == "0"]
     watched, plain = (sum(float(row[key] or 0) for row in equal) for key in ("watched_s", "plain_s"))
     return (
-        f"{len(rows)} scripts; {len(ran)} run, {len(ran) - len(good)} failed; peaks equal to the byte in {len(equal)}; "
-        f"sizes depend on data in {len(by_data)} others; processor time {watched:.0f} s, plain {plain:.0f} s"
+        f"{len(rows)} scripts; {len(ran)} run, {len(ran) - len(good)} failed; peaks equal to the byte in {len(equal)}, "
+        f"in {len(by_data)} more if nothing is answered about data on the device; "
+        f"processor time {watched:.0f} s, plain {plain:.0f} s"
     )
 
 

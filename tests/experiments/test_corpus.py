@@ -25,6 +25,10 @@ def corpus() -> ModuleType:
     return found
 
 
+#: They need a value of the device: a count of batches, or that a generation has ended.
+WAIT_FOR_DATA = ["ema_swa", "hf_gemma_generate", "trl_grpo"]
+
+
 def test_no_script_of_the_corpus_failed_and_no_peak_differed(corpus: ModuleType) -> None:
     """As committed; rows are of the scripts as they are."""
     rows = corpus.known()
@@ -34,10 +38,9 @@ def test_no_script_of_the_corpus_failed_and_no_peak_differed(corpus: ModuleType)
     for name, row in rows.items():
         assert row["digest"] == scripts[name].digest, name
         assert row["verdict"] in ("ok", "not run"), name
-        unknown = row["note"].startswith(("sizes depend on data", "plain: "))  # to the plain script
-        assert row["difference"] == "0" or row["verdict"] == "not run" or unknown, name
-    unknown = [name for name, row in rows.items() if row["verdict"] == "ok" and row["difference"] != "0"]
-    assert len(unknown) <= 5
+        if row["verdict"] == "ok" and not row["note"].startswith("plain: "):
+            assert "0" in (row["difference"], row["unanswered"]), name
+    assert [name for name, row in rows.items() if row["note"].startswith("plain: ")] == WAIT_FOR_DATA
 
 
 def test_a_script_without_its_package_is_not_run(corpus: ModuleType, tmp_path: Path) -> None:
