@@ -32,6 +32,8 @@ CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
 #: One choice less than others, all of which test_any_policy draws, too; the first two are in test_plans.
 SIMPLE = ("foresight", "foresight-offline", "dtr-local", "largest", "lru", "msps", "random", "static-dtr")
+#: Scores that test_any_policy draws, too, with the search of dtr-oneflow.
+BETWEEN = ("dtr", "dtr-eq", "dte-oneflow")
 TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
@@ -111,7 +113,7 @@ def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Calla
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in scalar subtract")  # inf - inf in coop-oneflow's window
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE else []) for n in shipped.names()]
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE + BETWEEN else []) for n in shipped.names()]
 )
 def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> None:
     policy = shipped.find(name)
@@ -174,7 +176,9 @@ def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:
         assert seen[what] > share * seen["examples"], (what, seen)
 
 
-@pytest.mark.parametrize("policy", ["coop-oneflow", "dtr-oneflow", "coop"])
+@pytest.mark.parametrize(
+    "policy", ["coop-oneflow", *(pytest.param(p, marks=pytest.mark.slow) for p in ("dtr-oneflow", "coop"))]
+)
 def test_small_area(policy: str, interpreted: Callable[..., Schedule]) -> None:
     """Sizes from 4 B to 8 MiB, half of them small; the area has 10 MiB, and what lies across its border."""
     seen: Counter[str] = Counter()
