@@ -5,6 +5,16 @@ from typing import Any
 from coopsim.schedule import Schedule
 from coopsim.text import human
 
+OF_COPIES = (
+    "link",
+    "host_memory_bytes",
+    "host_peak_bytes",
+    "stall_ns",
+    "offloads",
+    "offloaded_bytes",
+    "fetches",
+    "fetched_bytes",
+)  #: only of policies that offload
 SUMMARY_KEYS = (
     "trace",
     "policy",
@@ -39,6 +49,7 @@ SUMMARY_KEYS = (
     "alloc_conf",
     "peak_reserved_bytes",
     "alloc_retries",
+    *OF_COPIES,
     "failure",
 )
 WALL_CLOCK_COLUMNS = ("search_ns", "planning_ns")  #: the only figures that may differ between two runs
@@ -56,7 +67,8 @@ def summary(schedule: Schedule) -> dict[str, Any]:
     free bytes at the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation.
     planned_steps, planning_ns, lost_cost_ns: of a policy that plans; steps that went by plan, wall-clock time of making
     plans, cost of steps that were begun anew. torch, alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator
-    cuda-caching.
+    cuda-caching. link to fetched_bytes: of policies that offload (docs/offload.md); stall_ns is what ops and
+    allocations waited for copies, which is in total_cost_ns and in the overhead.
     """
     h = schedule.header
     samples = h["searches"] - (h["outcome"] == "oom")
@@ -66,7 +78,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         return h[key] / samples if samples and has_addresses else None
 
     row = (
-        dict.fromkeys(_OF_CACHING + _OF_PLANNING)
+        dict.fromkeys(_OF_CACHING + _OF_PLANNING + OF_COPIES)
         | dict(h)
         | {
             "trace": h["model"],

@@ -4,7 +4,9 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from coopsim import link
 from coopsim.errors import unknown
+from coopsim.link import Link
 from coopsim.types import CoopsimError, CostModel, RandomOps
 
 _MOST_STEPS = 1_000_000
@@ -18,12 +20,18 @@ class ReplayOptions:
     steps: how many training steps in one memory. cost_model: the cost that the policy decides with; the reported cost
     is always the trace's. random: whether results of random ops may be recomputed (the generator's state is saved).
     overhead_limit: total cost over this many times the cost without recomputation ends the replay as `thrash`.
+
+    Where the policy offloads: link, a name of coopsim.link or a Link (empty: that of the trace's card); host_memory,
+    bytes for copies (None: no limit); host_bandwidth, GB/s of both directions together (None: 1.7 times the link's).
     """
 
     steps: int = 10
     cost_model: CostModel | str = CostModel.COST
     random: RandomOps | str = RandomOps.RECOMPUTE
     overhead_limit: float = 10.0
+    link: str | Link = ""
+    host_memory: int | None = None
+    host_bandwidth: float | None = None
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # of a frozen value, while it is made
@@ -35,13 +43,23 @@ class ReplayOptions:
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 1:
             raise CoopsimError(f"overhead_limit: {limit!r} is not a number from 1")
         set_field(self, "overhead_limit", float(limit))
+        host = self.host_memory
+        if host is not None and (isinstance(host, bool) or not isinstance(host, int) or not 0 <= host < 1 << 60):
+            raise CoopsimError(f"host_memory: {host!r} is not a number of bytes")
+        bandwidth = self.host_bandwidth
+        if bandwidth is not None and (isinstance(bandwidth, bool) or not isinstance(bandwidth, int | float)):
+            raise CoopsimError(f"host_bandwidth: {bandwidth!r} is not a number of GB/s")
+        link.check(self.link, bandwidth)
 
     def as_dict(self) -> dict[str, Any]:
-        """The options by name, as a schedule's header and JSON have them."""
-        return {name: str(v) if isinstance(v, StrEnum) else v for name, v in vars(self).items()}
+        """The options by name, as a schedule's header and JSON have them; without those of policies that offload."""
+        return {
+            name: str(v) if isinstance(v, StrEnum) else v for name, v in vars(self).items() if name not in OF_COPIES
+        }
 
 
 NAMES = tuple(field.name for field in fields(ReplayOptions))
+OF_COPIES = ("link", "host_memory", "host_bandwidth")
 
 
 def _one_of(name: str, value: Any, known: type[_E]) -> _E:

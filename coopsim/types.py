@@ -53,6 +53,11 @@ class Action(IntEnum):
     FREE = 5  #: a value is dropped for good
     MOVE = 6  #: a value takes over the address of the one before it (in place, or from step to step)
     REFUSE = 7  #: the caching allocator, asked for a value's bytes, is out of memory: something will be evicted
+    OFFLOAD = 8  #: a value's copy to the host begins; an eviction of the value waits for its end
+    FETCH = (
+        9  #: a value's copy from the host begins, to bytes just allocated; an op that reads the value waits for its end
+    )
+    DISCARD = 10  #: the host's copy of a value goes
 
 
 class Outcome(StrEnum):
@@ -160,6 +165,21 @@ class Pinning(StrEnum):
 
     SOUND = "sound"  #: the declared ones, and those that an in-place update would make unrecomputable
     DECLARED = "declared"  #: only those without a producer, and parameters, buffers, gradients, optimizer state
+
+
+class Lose(StrEnum):
+    """How values that a search chooses are lost."""
+
+    RECOMPUTE = "recompute"  #: dropped; an op runs again to make them
+    OFFLOAD = "offload"  #: copied to the host
+    EITHER = "either"  #: the way that costs less
+
+
+class OffloadState(StrEnum):
+    """Whether parameters, gradients, optimizer state, buffers and inputs may be offloaded."""
+
+    NO = "no"
+    YES = "yes"
 
 
 class Planning(StrEnum):

@@ -85,7 +85,7 @@ def _excess(row: pd.Series) -> str:
 
 
 def main(*, keep: bool) -> None:
-    names = policies.names()
+    names = [name for name in policies.names() if not policies.find(name).offloads]
     names[1:1] = PARTS
     rows = policies_again(pd.read_csv(EXPECTED), names) if keep else []
     with progress("traces and budgets", 0 if keep else len(TRACES) * len(RATIOS)) as tick:

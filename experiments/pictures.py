@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import beside_accuracy
 import beside_bounds
 import beside_checkpointing
+import beside_methods
+import beside_peft
 import beside_published
 import beside_recomputed
 import beside_steps
@@ -131,6 +133,8 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "checkpointing": beside_checkpointing.draw,
     "accuracy": beside_accuracy.draw,
     "bounds": beside_bounds.draw,
+    "methods": beside_methods.draw,
+    "peft": beside_peft.draw,
     "published": beside_published.draw,
     "recomputed": beside_recomputed.draw,
     "steps": beside_steps.draw,

@@ -6,6 +6,7 @@ from coopsim import policies
 from coopsim.metrics import SUMMARY_KEYS, summary
 from coopsim.options import ReplayOptions
 from coopsim.replay import measure, replay
+from coopsim.schedule import GIVES_BACK
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action
@@ -24,11 +25,15 @@ def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
     budget = peak_bytes(bert, 512) * 6 // 10
     schedule = replay(bert, policy, budget, steps=2)
     figures = summary(schedule)
-    used = peak = total = recompute = 0
+    used = peak = total = recompute = stall = 0
+    offloads = figures["link"] is not None
     count = dict.fromkeys(Action, 0)
     free_ratios, including = [], []
     for action, _, op, _, _, _, nbytes, time_ns, visits in schedule.rows():
         count[Action(action)] += 1
+        if offloads and action in (Action.EVICT, Action.COMPUTE, Action.RECOMPUTE):
+            stall += time_ns - total
+            total = time_ns
         if action != Action.MOVE:  # an in-place move is part of its op
             assert time_ns == total
         if action in (Action.COMPUTE, Action.RECOMPUTE):
@@ -40,12 +45,15 @@ def test_counters_agree_with_the_actions(bert: Trace, policy: str) -> None:
             if visits:
                 free_ratios.append((figures["budget_bytes"] - used) / figures["budget_bytes"])
                 including.append((figures["budget_bytes"] - used + nbytes) / figures["budget_bytes"])
-        elif action != Action.MOVE:
+        elif action in GIVES_BACK:
             used -= nbytes
     assert (figures["total_cost_ns"], figures["recompute_cost_ns"], figures["peak_bytes"]) == (total, recompute, peak)
     assert figures["evictions"] == count[Action.EVICT] > 0
     assert figures["releases"] == count[Action.RELEASE]
-    assert figures["recomputes"] == count[Action.RECOMPUTE] > 0
+    assert figures["recomputes"] == count[Action.RECOMPUTE]
+    assert bool(figures["recomputes"]) != offloads
+    assert figures["stall_ns"] == (stall if offloads else None)
+    assert not offloads or (figures["offloads"], figures["fetches"]) == (count[Action.OFFLOAD], count[Action.FETCH])
     assert figures["searches"] == len(free_ratios) + (figures["outcome"] == "oom")  # the last search found nothing
     for key, found in (("fragmentation_rate", free_ratios), ("fragmentation_rate_incl", including)):
         mean = pytest.approx(sum(found) / len(found), rel=1e-12) if found else None  # offline, nothing is searched for

@@ -14,7 +14,7 @@ Precision = Literal["tf32", "fp32"]
 Where = Literal["phantom", "cuda", "fake"]
 
 #: Fields that are options of the command line with the same name.
-OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "gradients", "steps", "warmup")
+OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "gradients", "steps", "warmup", "masks")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Job:
     cost_from: str | os.PathLike[str] = ""
     passes: int = 5
     temporaries_from: str | os.PathLike[str] = ""
+    masks: str = ""
 
     def absolute(self) -> "Job":
         """Return the job with absolute paths, for a process in another folder."""

@@ -15,6 +15,7 @@ from coopsim import files, phantom
 from coopsim.capture import fake, models, target
 from coopsim.capture.job import Job, Precision, Where
 from coopsim.observe import cost_table, temporary_table
+from coopsim.observe.data.masks import checked
 from coopsim.observe.errors import CaptureError, OutOfMemory
 
 _CHOICES = {
@@ -84,6 +85,9 @@ def _check(job: Job) -> None:
         target.split(job.target)
     elif models.get(job.target).attention is None and job.attention is not None:
         raise CaptureError(f"{job.target} has no attention, so there is none to choose")
+    checked(job.masks)
+    if job.masks and job.device != "phantom":
+        raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")
     if job.device == "cuda" and job.cost_from:
         raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
     if job.device == "cuda" and job.temporaries_from:

@@ -17,6 +17,8 @@ from coopsim.capture.job import Job
 from coopsim.capture.measured import MeasuredCosts
 from coopsim.observe import assemble, inductor
 from coopsim.observe.costs import CostModel
+from coopsim.observe.data.device_data import DeviceData
+from coopsim.observe.data.masks import Masks
 from coopsim.observe.device import Device, PhantomDevice, RealDevice
 from coopsim.observe.errors import CaptureError
 from coopsim.observe.recorder import Op, Recorder, Recording
@@ -40,6 +42,8 @@ def record(job: Job, say: Say) -> None:
         device = _device(job, stack)
         cost_model = _cost_model(job)
         recorder = stack.enter_context(Recorder(device, cost_model))
+        if job.device == "phantom":
+            recorder.data = DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False)
         inductor.watch_buffers(recorder)
         say("building the program")
         step, about = _program(job, cost_model)
@@ -61,6 +65,10 @@ def record(job: Job, say: Say) -> None:
         recorder.where.remove()
         source = _measure(job, recorder, recording, step, say) if recorder.timer else cost_model.source
     about = seen | about
+    if recorder.data is not None and recorder.data.sizes:
+        ops = ", ".join(sorted({op for op, _, _ in recorder.data.sizes}))
+        say(f"caution: {ops}: sizes depend on data, which are unknown: masks keep {job.masks or 'all'}")
+        about["masks"] = job.masks or "all"
     say("writing the trace")
     header = _header(job, recorder, about) | {
         "cost_source": source,

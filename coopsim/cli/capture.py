@@ -24,6 +24,7 @@ def run(args: argparse.Namespace) -> int:
         cost_from=args.cost_from or "",
         temporaries_from=args.temporaries_from or "",
         passes=args.passes,
+        masks=args.masks,
     )
     capture(job, note)
     note(f"wrote {args.output}")

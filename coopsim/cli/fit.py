@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.script import Script
 
     command = command_of(args, "fit --gpu rtx-3060")
-    script = Script(command, card=args.gpu, memory_bytes=memory_of(args))
+    script = Script(command, card=args.gpu, memory_bytes=memory_of(args), masks=args.masks)
     number = args.apply or args.patch
     remedies = saved.load(script) if number else None
     if remedies is None:

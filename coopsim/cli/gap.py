@@ -7,6 +7,7 @@ from typing import Any
 from coopsim.progress import progress
 from coopsim.text import human, table
 from coopsim.trace import load_trace
+from coopsim.types import CoopsimError
 
 _STATUS = {
     "feasible": "not proven: the best schedule found costs {overhead}, none less than {lower}",
@@ -33,9 +34,13 @@ def run(args: argparse.Namespace) -> int:
     trace = load_trace(args.trace)
     peak = peak_bytes(trace)
     budgets = [budget.parse(text, peak, "--budget") for text in budget.parse_list(args.budget)]
-    names = policies.names() if args.policy is None else policies.split(args.policy)
+    everyone = [name for name in policies.names() if not policies.find(name).offloads]
+    names = everyone if args.policy is None else policies.split(args.policy)
     for name in names:
-        policies.find(name)
+        if policies.find(name).offloads:
+            raise CoopsimError(
+                f"--policy {name}: the optimum is of schedules that recompute, not of those that offload"
+            )
     keep_random = args.random == "keep"
     problem = optimum.problem_of(trace, keep_random=keep_random)
     note_if_cold()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from coopsim.cli.flags import shared
 from coopsim.cli.values import OF_TORCH, Renamed, percent, positive, positives
 from coopsim.types import CoopsimError
 
@@ -71,6 +72,7 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
     p.add_argument(
         "--random", metavar="R,R", help="what to do with results of random ops: recompute, keep (default: recompute)"
     )
+    shared.copies(p)
     p.add_argument(
         "--overhead-limit",
         type=float,
@@ -126,6 +128,8 @@ def of(args: argparse.Namespace, keys: tuple[str, ...]) -> tuple["Grid", dict[st
         "torch": ("torch", _words),
         "cost_model": ("cost_model", _words),
         "random": ("random", _words),
+        "link": ("link", _words),
+        "host_memory": ("host_memory", _words),
     }
     for key in keys:
         name, read = flags.get(key, (key, lambda value: value))

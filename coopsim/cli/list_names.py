@@ -1,4 +1,4 @@
-"""coopsim list [policies|traces|allocators|models|hardware]: list what there is to choose from; default: all of it."""
+"""coopsim list [policies|traces|allocators|models|hardware|links]: list what can be chosen; default: all of it."""
 
 import argparse
 import json
@@ -13,7 +13,14 @@ _COLUMNS = 100  #: width of the table of policies, at most
 def run(args: argparse.Namespace) -> int:
     if args.choices and args.what != "policies":
         raise CoopsimError(f"--choices is for policies, not for {args.what or 'all'}")
-    of = {"policies": _policies, "traces": _traces, "allocators": _allocators, "models": _models, "hardware": _hardware}
+    of = {
+        "policies": _policies,
+        "traces": _traces,
+        "allocators": _allocators,
+        "models": _models,
+        "hardware": _hardware,
+        "links": _links,
+    }
     rows = {what: find() for what, find in of.items() if args.what in (None, what)}
     if args.json:
         print(json.dumps(rows if args.what is None else rows[args.what], indent=1))
@@ -70,6 +77,12 @@ def _models() -> list[dict[str, str]]:
     from coopsim.capture import models
 
     return [{"model": name, "what it is": text} for name, text in models.names().items()]
+
+
+def _links() -> list[dict[str, str]]:
+    from coopsim import link
+
+    return [{"link": name, "what it is": text} for name, text in link.names().items()]
 
 
 def _hardware() -> list[dict[str, str]]:

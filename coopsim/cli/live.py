@@ -12,6 +12,7 @@ from coopsim.types import CoopsimError
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
     *("recomputes", "deviations", "replans", "predicted_overhead", "policy", "unplanned", "deviated", "no_arena"),
+    *("needs_data", "loops_ended"),
 )
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from coopsim import budget
 from coopsim.cli.common import command_of
 from coopsim.live import settings
+from coopsim.progress import note
+from coopsim.script import data
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -19,12 +21,12 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
 
     memory_bytes: the card's memory, if not its own. Raises CoopsimError for bad options, and for a bad plan file.
     """
-    from coopsim import policies
+    from coopsim.live import schedules
     from coopsim.phantom import profiles
     from coopsim.script import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")
-    policies.find(args.policy)
+    schedules.recomputing(args.policy)
     if args.gpu is not None:
         profiles.get(args.gpu)
         if args.memory and not args.memory.strip().endswith("%"):
@@ -37,10 +39,13 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         told["plan"] = os.path.abspath(told["plan"])
     told["arena_bytes"] = _arena_bytes(told, planned_bytes) if arena else None
     script = Script(command)
+    if args.masks and not args.gpu:
+        raise CoopsimError("--masks is of the phantom GPU (--gpu CARD); this machine's devices compute what masks keep")
     return Script(
         command,
         card=args.gpu or "",
         memory_bytes=memory_bytes,
+        masks=args.masks,
         traceback=args.traceback,
         output=2 if args.json else None,
         variables=() if memory_bytes else settings.variables(),
@@ -74,7 +79,15 @@ def said_by(script: "Script") -> dict[str, Any]:
     """Run the script, and return the guest's report of the process that took most steps."""
     from coopsim.script import guests
 
-    return max(guests(script), key=lambda one: int(one["steps"]))
+    said = max(guests(script), key=lambda one: int(one["steps"]))
+    new = {key: [one for one in said[key] if one["place"] not in _told] for key in ("needs_data", "loops_ended")}
+    _told.update(one["place"] for found in new.values() for one in found)
+    for line in (*data.about_sizes(new["needs_data"], script.masks or "all"), *data.about_loops(new["loops_ended"])):
+        note(line)
+    return said
+
+
+_told: set[str] = set()  #: lines of scripts of which there was a caution, as a plan takes many runs
 
 
 class Failed(CoopsimError):  # noqa: N818 (of the script, not of ours)

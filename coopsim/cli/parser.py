@@ -114,7 +114,10 @@ def build() -> Parser:
     files.export(add("export", "convert a schedule for another tool: PyTorch's memory_viz, or Perfetto"))
     p = add("list", "list policies, traces, allocators, models and cards", module="list_names")
     p.add_argument(
-        "what", nargs="?", choices=("policies", "traces", "allocators", "models", "hardware"), help="default: all"
+        "what",
+        nargs="?",
+        choices=("policies", "traces", "allocators", "models", "hardware", "links"),
+        help="default: all",
     )
     p.add_argument("--choices", action="store_true", help="for policies: show the choices that each consists of")
     p.add_argument("--json", action="store_true", help="print JSON")

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import files, renamed, text
-from coopsim.cli import phantom_gate
+from coopsim.cli import phantom_gate, phantom_growth
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
+from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import profiles
 from coopsim.progress import note
-from coopsim.script import margin
+from coopsim.script import data, margin
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.script import Script, record
+    from coopsim.script import Script, record, with_other_bound
     from coopsim.script import run as run_script
 
     command = command_of(args, "phantom run")
@@ -48,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         world_size=args.world,
         ranks=args.ranks,
         nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
+        masks=args.masks,
+        steps=args.steps,
     )
     if is_gate:
         return phantom_gate.run(args, script)
@@ -62,21 +65,28 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if args.snapshot:
-            report = run_script(script, snapshot=Path(args.snapshot))
+            report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
-            report = run_script(script, requests=requests if args.fit else None)
-        if args.fit:
+            report = run_script(script, requests=requests if args.fit else None, partial=True)
+        if script.masks == "" and report.masks == "none":  # with others the script fails
+            script = replace(script, masks=LOWER)
+        if args.fit and not report.interrupted:
             report = _fit(script, report, requests)
-    if args.trace and report.outcome == "ok":
+        if not report.interrupted:
+            report = with_other_bound(script, report)
+    trace = args.trace and report.outcome == "ok" and not report.interrupted
+    if trace:
         note("running it again for the trace")
-        if record(replace(script, quiet=True), Path(args.trace), steps=args.steps, warmup=args.warmup):
+        if record(replace(script, quiet=True), Path(args.trace), steps=args.trace_steps, warmup=args.warmup):
             note("the trace is of the script with CUDA graphs switched off, as their replays show no ops")
-    for name, there in ((args.snapshot, True), (args.trace, report.outcome == "ok")):
+    for name, there in ((args.snapshot, True), (args.trace, trace)):
         if name and there:
             note(f"wrote {name}")
     if args.json:
         renamed.warn_of_keys({"fragmentation": "reserved_but_unallocated"})
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
+    if report.interrupted:
+        raise KeyboardInterrupt
     return 3 if report.outcome == "oom" else 0
 
 
@@ -118,7 +128,7 @@ def text_of(report: "Report") -> str:
     rows = [
         ("GPU", f"{profiles.get(report.gpu).title} with {human(report.memory_bytes)}, imitated"),
         *ranks.rows(report),
-        ("outcome", failed.title if failed else f"trained: {report.steps} optimizer steps"),
+        ("outcome", failed.title if failed else _trained(report)),
         ("peak allocated", human(report.peak_allocated_bytes)),
         *ranks.by_kind(report),
         ("peak reserved", human(report.peak_reserved_bytes)),
@@ -126,6 +136,7 @@ def text_of(report: "Report") -> str:
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
     rows += _apart(report)
+    rows += phantom_growth.rows(report)
     if report.compiled_graphs:
         rows += _compiled(report)
     if report.retries or report.ooms:
@@ -142,6 +153,7 @@ def text_of(report: "Report") -> str:
     if report.too_close_to_call:
         why = margin.text(report.needs_bytes, report.memory_bytes)
         rows.append(("too close", f"to call: needs {human(report.needs_bytes)}, {why}"))
+    rows += data.rows(report)
     if failed:
         rows += _memory(failed, report.memory_bytes)
     lines = [f"{name:<16}{value}" for name, value in rows]
@@ -159,11 +171,7 @@ def text_of(report: "Report") -> str:
             "caution: this run was watched by a dispatch mode, for which some of autograd's formulas take more memory "
             "than on a card; with a C++ compiler and PyTorch 2.12 or later it is not"
         )
-    lines += [
-        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
-        "which is all zeros here: the real run may need more"
-        for need in report.needs_data
-    ]
+    lines += data.cautions(report)
     return "\n".join(lines)
 
 
@@ -178,6 +186,13 @@ def _apart(report: "Report") -> list[tuple[str, str]]:
         limit = f"{report.memory_fraction:.4g} of the card's memory, {text.human(report.limit_bytes)}"
         rows.append(("limit", f"{limit}, by set_per_process_memory_fraction"))
     return rows
+
+
+def _trained(report: "Report") -> str:
+    """How far it came."""
+    if report.interrupted:
+        return f"interrupted after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
+    return f"trained: {report.steps} optimizer steps" + (", as asked for" if report.ended_early else "")
 
 
 def _beside_pytorch(report: "Report") -> str:

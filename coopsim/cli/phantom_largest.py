@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from coopsim.cli import phantom_ranks
 from coopsim.progress import note
 from coopsim.script import margin
+from coopsim.script.data import kept
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -39,6 +40,8 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
         world_size=args.world,
         ranks=args.ranks,
         nccl_bytes=phantom_ranks.nccl_bytes(args.nccl_memory),
+        masks=args.masks,
+        steps=args.steps,
     )
     tried: dict[int, Report] = {}
     low, high = args.largest
@@ -103,6 +106,8 @@ def _text(script: "Script", found: "Largest") -> str:
         rows.append(("too close", f"to call: {', '.join(map(str, near))} within {within}"))
     if found.fails is not None and (failed := found.tried[found.fails].out_of_memory):
         rows.append((f"with {found.fails}", failed.title))
+    if found.value is not None and found.tried[found.value].depends_on_masks:
+        rows.append(("masks", f"keep {kept(found.tried[found.value])}"))
     rows.append(("runs", f"{len(found.tried)}; assumption: if a number trains, smaller ones do, too"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 

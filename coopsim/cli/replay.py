@@ -71,7 +71,20 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     from coopsim.replay import record
 
     note_if_cold()
-    options = ReplayOptions(args.steps or 10, args.cost_model, args.random, args.overhead_limit)
+    options = ReplayOptions(
+        args.steps or 10,
+        args.cost_model,
+        args.random,
+        args.overhead_limit,
+        args.link or "",
+        budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None,
+        args.host_bandwidth,
+    )
+    if not policy.offloads and (args.link or args.host_memory or args.host_bandwidth):
+        raise CoopsimError(
+            "--link, --host-memory and --host-bandwidth are of policies that offload, "
+            f"such as swap-lru and coop:lose=either, not of {policy.name}"
+        )
     return record(trace, policy, nbytes, allocator, options), peak
 
 
@@ -88,6 +101,7 @@ def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
         "--random recompute": args.random == "recompute",
         "no --timeline": not (args.timeline or args.timeline_params),
         "no --torch and no --alloc-conf": args.torch is None and args.alloc_conf is None,
+        "no copies to the host": not (args.link or args.host_memory or args.host_bandwidth),
     }
     for what, is_so in fixed.items():
         if not is_so:
@@ -96,6 +110,12 @@ def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     return simrd.replay_simrd(
         trace, args.policy, budget.parse(args.budget, peak, "--budget"), args.overhead_limit
     ), peak
+
+
+def _cost(r: dict[str, Any]) -> str:
+    """The total and its parts."""
+    waits = "" if r["stall_ns"] is None else f", {r['stall_ns'] / 1e6:.1f} ms waiting for copies"
+    return f"{r['total_cost_ns'] / 1e6:.1f} ms, of which {r['recompute_cost_ns'] / 1e6:.1f} ms recomputing{waits}"
 
 
 def describe(r: dict[str, Any]) -> str:
@@ -116,7 +136,7 @@ def describe(r: dict[str, Any]) -> str:
         ("outcome", r["outcome"]),
         ("steps", what if ended else f"{what}; the figures below are of what ran"),
         ("overhead", "-" if r["overhead"] is None else overhead(r["overhead"])),
-        ("cost", f"{r['total_cost_ns'] / 1e6:.1f} ms, of which {r['recompute_cost_ns'] / 1e6:.1f} ms recomputing"),
+        ("cost", _cost(r)),
         ("peak", human(r["peak_bytes"])),
         ("evictions", f"{r['evictions']} under pressure, {r['releases']} releases, {r['recomputes']} ops run again"),
         (
@@ -141,6 +161,14 @@ def describe(r: dict[str, Any]) -> str:
         lines.append(
             ("lost", f"{ms(r['lost_cost_ns'])} of steps that ran out of memory and started over; part of the overhead")
         )
+    if r["link"] is not None:
+        limit = "" if r["host_memory_bytes"] is None else f" of {human(r['host_memory_bytes'])}"
+        lines += [
+            ("link", r["link"]),
+            ("offloaded", f"{r['offloads']} values, {human(r['offloaded_bytes'])}"),
+            ("fetched", f"{r['fetches']} values, {human(r['fetched_bytes'])}"),
+            ("host memory", f"{human(r['host_peak_bytes'])}{limit} at the peak"),
+        ]
     if t := r.get("timeline"):
         hidden = "-" if t["hidden_fraction"] is None else f"{t['hidden_fraction']:.0%}"
         lines += [

@@ -8,7 +8,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NEEDED = ("trace", "policy", "outcome", "steps", "band_center", "overhead", "fragmentation_rate", "search_visits")
-_VARIANTS = ("allocator", "torch", "alloc_conf", "cost_model", "random", "steps", "overhead_limit")
+_VARIANTS = (
+    "allocator",
+    "torch",
+    "alloc_conf",
+    "cost_model",
+    "random",
+    "steps",
+    "overhead_limit",
+    "link",
+    "host_memory_bytes",
+)
 
 
 class Band(NamedTuple):

@@ -56,7 +56,8 @@ def residences(schedule: "Schedule", trace: "Trace", step: int | None = None) ->
     step = steps - 1 if step is None else step
     if not 0 <= step < steps:
         raise CoopsimError(f"the schedule has no step {step}; it has {steps}, counted from 0")
-    schedule = schedule.select(schedule.action != Action.REFUSE)  # where nothing came to stay
+    nothing_came = (Action.REFUSE, Action.OFFLOAD, Action.FETCH, Action.DISCARD)
+    schedule = schedule.select(~np.isin(schedule.action, nothing_came))
     action, time = schedule.action, schedule.time_ns
     is_op = np.isin(action, (Action.COMPUTE, Action.RECOMPUTE))
     if (schedule.address[~is_op] < 0).any():

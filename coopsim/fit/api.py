@@ -6,6 +6,7 @@ from pathlib import Path
 
 from coopsim.fit.search import Search
 from coopsim.fit.verdict import Fit
+from coopsim.observe.data.masks import Choice, checked
 from coopsim.progress import note
 from coopsim.script import Script
 from coopsim.script.memory import of_card
@@ -20,15 +21,17 @@ def fit(
     jobs: int = 1,
     executor: str = "processes",
     seconds: float | None = None,
+    masks: Choice = "",
 ) -> Fit:
     """Find what to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
     script: a file, or a command as in a shell, `"train.py --batch {}"`, or its words. gpu: a card (`coopsim list
     hardware`); memory: the memory that it is to have, "11GiB" (None: its own). jobs: how many runs of the script at a
     time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time after
-    which it returns what is known (None: it tries everything). The result prints as `coopsim fit` does, and has `fits`,
-    `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`. Raises CoopsimError if the script
-    fails for another reason than memory.
+    which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero and the like keep,
+    "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing). The result
+    prints as `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of
+    `--json`. Raises CoopsimError if the script fails for another reason than memory.
     """
     if isinstance(script, Path):
         words = [str(script)]
@@ -42,5 +45,5 @@ def fit(
     if jobs < 1:
         raise CoopsimError(f"jobs {jobs}: at least one run of the script at a time")
     nbytes = of_card(gpu, memory, "memory")
-    it = Script(tuple(words), card=gpu, memory_bytes=nbytes)
+    it = Script(tuple(words), card=gpu, memory_bytes=nbytes, masks=checked(masks))
     return Search(it, jobs=jobs, executor=executor, seconds=seconds, say=note).run()

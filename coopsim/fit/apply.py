@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from coopsim.fit.printed import copied
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.trials import changed
 from coopsim.script import Report, Script, run
@@ -10,6 +11,11 @@ from coopsim.script import Report, Script, run
 def apply(script: Script, remedy: Remedy, *, output: int | None = None) -> Report:
     """Run a script with a remedy on the phantom GPU, with all of the card's memory, and return the report.
 
-    `output` is the file descriptor of the script's stdout (None: our own). Raises what coopsim.script.run raises.
+    What runs is a copy of the script with the remedy's lines, as it was verified, or the stand-in for them. `output` is
+    the file descriptor of the script's stdout (None: our own). Raises what coopsim.script.run raises.
     """
-    return run(changed(replace(script, command=remedy.command, output=output), remedy.changes))
+    script = replace(script, command=remedy.command, output=output)
+    with copied(remedy.command, dict(remedy.texts)) as copy:
+        if remedy.texts and copy is not None:
+            return run(changed(replace(script, command=copy), remedy.changes.outside_files))
+    return run(changed(script, remedy.changes))

@@ -1,8 +1,9 @@
-"""Parse the placeholder of the batch size in a command: {}, or {64} with the batch size that is wanted."""
+"""The batch size: a placeholder in the command, {} or {64} with the size that is wanted, or the script's own calls."""
 
 import re
 from dataclasses import dataclass
 
+from coopsim.fit.given import Given
 from coopsim.types import CoopsimError
 
 _PLACE = re.compile(r"\{(\d*)\}")
@@ -10,10 +11,14 @@ _PLACE = re.compile(r"\{(\d*)\}")
 
 @dataclass(frozen=True)
 class Batch:
-    """A command with a placeholder for the batch size, and the batch size that is wanted."""
+    """A command with a placeholder for the batch size, and the batch size that is wanted.
+
+    given: the script's own calls that set the batch size, where the command has no placeholder.
+    """
 
     template: tuple[str, ...]
     wanted: int
+    given: Given | None = None
 
     def command(self, batch: int) -> tuple[str, ...]:
         """Return the command with a number in place of the placeholder."""

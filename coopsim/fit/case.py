@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit
+from coopsim.fit.patch import certain
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Survey
 from coopsim.fit.trials import Trials
@@ -30,6 +32,7 @@ class Case:
         same: bool,
         command: tuple[str, ...] = (),
         after_model: bool = False,
+        edits: tuple[Edit, ...] = (),
     ) -> Remedy:
         """Return a remedy that has not been tried, for the script's own command by default.
 
@@ -38,11 +41,15 @@ class Case:
         """
         command = command or self.trials.script.command
         pasted = lines if after_model else ()
-        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, command, pasted)
+        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, command, pasted, edits)
 
     def verify(self, remedy: Remedy) -> Remedy | None:
         """Run the script with a remedy; return the remedy with its figures if it fits, else None."""
         return self.trials.verify(remedy, _stand_in(remedy.changes), self.survey)
+
+    def measure(self, remedy: Remedy) -> Remedy | None:
+        """Run it; what that said if it fits, which counts as no remedy."""
+        return self.trials.verify(remedy, _stand_in(remedy.changes), self.survey, counts=False)
 
     def failure(self, remedy: Remedy) -> str:
         """Return the reason other than memory for which the script failed with a remedy; "" if it did not."""
@@ -50,8 +57,12 @@ class Case:
 
     def runs_out(self, remedy: Remedy) -> bool:
         """Run the script with a remedy, and return whether memory ran out."""
-        report = self.trials.run(remedy.text, _stand_in(remedy.changes), command=remedy.command)
+        report, _ = self.trials.run_once(remedy, _stand_in(remedy.changes), self.survey, what=remedy.text)
         return report is not None and report.outcome == "oom"
+
+    def can_run(self, remedy: Remedy) -> bool:
+        """Return whether a remedy has a stand-in, or lines whose place is certain."""
+        return not remedy.changes.printed or certain(remedy, self.survey) is not None
 
     def nearest(self, remedy: Remedy) -> Remedy:
         """Return a remedy that does not fit, with its peak and its time as of a run with enough memory."""

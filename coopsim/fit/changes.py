@@ -18,8 +18,10 @@ class Changes:
     that every step takes the memory of accumulation. activation_memory_budget: this setting of AOTAutograd's
     partitioner (None: the script's). no_cache: models of transformers keep no cache of keys and values. chunked_loss:
     cross entropies are computed in chunks. live: the budget in which coopsim.live runs the script, "" for none; it
-    excludes all of the above. variables: environment variables. cards: the number of ranks, 0 for as many as the
-    command starts.
+    excludes all of the above. divide: batches are so many times smaller, those of TrainingArguments if `in_arguments`,
+    else those of data loaders; a library's own accumulation is multiplied by it. bf16_weights: weights become bfloat16,
+    those of the numbered `models`. printed: names of changes that only printed lines can make. variables: environment
+    variables. cards: the number of ranks, 0 for as many as the command starts.
     """
 
     root: int = 0
@@ -41,6 +43,10 @@ class Changes:
     activation_memory_budget: float | None = None
     no_cache: bool = False
     chunked_loss: bool = False
+    divide: int = 1
+    in_arguments: bool = False
+    bf16_weights: bool = False
+    printed: tuple[str, ...] = ()
     live: str = ""
     variables: tuple[tuple[str, str], ...] = ()
     cards: int = 0
@@ -53,7 +59,7 @@ class Changes:
     @property
     def outside_files(self) -> "Changes":
         """The changes that are not made in the script's files: to the environment, and to how the script is started."""
-        return Changes(variables=self.variables, live=self.live, cards=self.cards)
+        return Changes(variables=self.variables, live=self.live, cards=self.cards, printed=self.printed)
 
     def of_model(self, number: int, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of `names` (`checkpoint` or `plain`) that are modules of model `number`, without its number.
@@ -69,6 +75,7 @@ class Changes:
         """Return both changes joined; where both set a field, `other` wins."""
         nothing = Changes()
         said = {f.name: getattr(other, f.name) for f in fields(Changes)}
+        said["printed"] = self.printed + other.printed
         return replace(self, **{name: v for name, v in said.items() if v != getattr(nothing, name)})
 
     def message(self) -> str:
@@ -79,6 +86,6 @@ class Changes:
     def read(cls, message: str) -> "Changes":
         """Read the changes from `message()`."""
         found = json.loads(message)
-        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "models")}
+        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "models", "printed")}
         found["variables"] = tuple((name, value) for name, value in found["variables"])
         return cls(**found)

@@ -4,7 +4,7 @@ import functools
 import itertools
 from collections.abc import Iterator
 
-from coopsim.fit import checkpointing, compiled, microbatches, precision, settings
+from coopsim.fit import checkpointing, compiled, microbatches, optimizers, precision, settings
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.remedy import Remedy
@@ -43,7 +43,7 @@ def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
 
 def _faster(case: Case, alone: set[str]) -> Remedy | None:
     """Return recomputation of all blocks in another precision, if that fits and is faster than recomputation alone."""
-    most, _, half = _parts(case)
+    most, _, half, _ = _parts(case)
     if most is None or half is None or most.kind not in alone or half.kind in alone:
         return None
     done = case.verify(most.with_(half))
@@ -70,9 +70,14 @@ def _everything(case: Case, batch: Batch | None) -> Remedy | None:
     parts = [part for part in _parts(case) if part is not None]
     if batch is not None and (least := microbatches.smallest(case, batch)) is not None:
         parts.append(least)
-    return functools.reduce(Remedy.with_, parts) if parts else None
+    whole = functools.reduce(Remedy.with_, parts) if parts else None
+    if whole is None or case.can_run(whole):
+        return whole
+    return functools.reduce(Remedy.with_, [part for part in parts if not part.changes.printed])
 
 
 def _parts(case: Case) -> tuple[Remedy | None, ...]:
     """Return each kind at its strongest, those that keep the same numbers first; None for one that does not apply."""
-    return compiled.least(case) or checkpointing.most(case), settings.together(case), precision.proposal(case)
+    less = optimizers.least(case)
+    others = settings.together(case, optimizer=less is None)
+    return compiled.least(case) or checkpointing.most(case), others, precision.proposal(case), less

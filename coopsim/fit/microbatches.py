@@ -3,10 +3,13 @@
 import shlex
 from collections.abc import Iterator
 
+from coopsim.fit import edits as edit
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit
 from coopsim.fit.remedy import Remedy
+from coopsim.types import CoopsimError
 
 
 def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remedy]:
@@ -41,26 +44,54 @@ def smallest(case: Case, batch: Batch) -> Remedy | None:
 
 
 def proposal(case: Case, batch: Batch, part: int) -> Remedy:
-    """Propose micro-batches of `part` samples, as many as make up the wanted batch."""
-    times = batch.wanted // part
-    command = batch.command(part)
-    if case.survey.trainer:
-        accumulate: tuple[str, ...] = (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
+    """Propose micro-batches of `part` samples, as many as make up the wanted batch.
+
+    They are set by edits of the script, by options in its command, or by a stand-in for the edits.
+    """
+    times, given = batch.wanted // part, case.survey.given
+    start = batch.template or case.trials.script.command
+    if batch.given is None:
+        command, edits = given.command(batch.command(part), times), given.adding_up(times)
+        changes = Changes(accumulate=times)
     else:
-        more = ("# if it adds up gradients of several batches already: times their number",)
-        accumulate = (
-            "# in the loop, with your names; i counts batches, and zero_grad is called nowhere else",
-            *(more if case.survey.adds_up else ()),
-            f"(loss / {times}).backward()",
-            f"if (i + 1) % {times} == 0:",
-            "    optimizer.step()",
-            "    optimizer.zero_grad()",
-        )
+        command, edits = given.command(start, times, part), given.edits(times)
+        itself = given.arguments is not None or given.adds_up is not None
+        of_arguments = given.arguments is not None
+        changes = Changes(divide=times, in_arguments=of_arguments, accumulate=1 if itself else times)
+    if given.by_options:
+        changes = Changes(printed=(f"batches of {part}",))
+    words = shlex.join(("python", *command) if command[0].endswith(".py") else command)
+    by_hand = () if given.by_options else _by_hand(case, edits, times)
     return case.proposal(
         "micro-batches",
         f"batches of {part}, {times} per step (numbers change)",
-        (shlex.join(("python", *command) if command[0].endswith(".py") else command), *accumulate),
-        Changes(accumulate=times),
+        (*((words,) if command != start else ()), *by_hand),
+        changes,
         same=False,
         command=command,
+        edits=edits,
+    )
+
+
+def _by_hand(case: Case, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:
+    """The lines of the edits; where these are not certain, what they come to."""
+    try:
+        if edits:
+            return edit.lines(edits)
+    except CoopsimError:
+        pass
+    calls = [edit.abbreviated(one) for one in edits if one.name]
+    if case.survey.trainer:
+        return tuple(calls) or (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
+    if case.survey.given.adds_up is not None:
+        return tuple(calls)
+    more = ("# if it adds up gradients of several batches already: times their number",)
+    return (
+        *calls,
+        "# in the loop, with your names; i counts batches, and zero_grad is called nowhere else",
+        *(more if case.survey.adds_up else ()),
+        f"(loss / {times}).backward()",
+        f"if (i + 1) % {times} == 0:",
+        "    optimizer.step()",
+        "    optimizer.zero_grad()",
     )

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from coopsim.fit import sharding, source
+from coopsim.fit import edits, sharding, source
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Sharding, Survey
@@ -16,7 +16,8 @@ from coopsim.types import CoopsimError
 def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
     """Return the remedy with its diff, or with the reason why there is none."""
     try:
-        return replace(remedy, patch=diff(remedy, survey), patched=True)
+        texts = {} if remedy.stand_in else patched(remedy, survey)
+        return replace(remedy, patch=diff(remedy, survey), patched=True, texts=tuple(texts.items()))
     except CoopsimError as e:
         return replace(remedy, patch=str(e))
 
@@ -29,13 +30,21 @@ def diff(remedy: Remedy, survey: Survey) -> str:
     return "".join(_unified(file, text) for file, text in texts.items())
 
 
+def certain(remedy: Remedy, survey: Survey) -> dict[str, str] | None:
+    """Return the new texts of the files that a remedy changes; None where a place is not certain."""
+    try:
+        return patched(remedy, survey)
+    except CoopsimError:
+        return None
+
+
 def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
     """Return the new text of each file that a remedy changes, by path; {} if it changes none.
 
     Raises CoopsimError, with the reason, if a place to change is not certain.
     """
     changes = remedy.changes
-    if changes.accumulate > 1:
+    if changes.accumulate > 1 and not remedy.edits:
         raise CoopsimError("no patch: how the loop adds up gradients is for you to write")
     if changes.sharded_half:
         raise CoopsimError("no patch: every call of fully_shard takes the policy")
@@ -52,6 +61,7 @@ def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
     if changes.set_to_none:
         for file, number in survey.zeroed:
             _replace_line(file, number, "=False", "=True", texts)
+    edits.apply(remedy.edits, texts)
     if not texts and remedy.changes.outside_files != remedy.changes:
         raise CoopsimError("no patch: where the lines belong is for you to say")
     return texts

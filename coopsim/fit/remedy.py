@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit
 
 #: The keys of --json.
 KEYS = ("kind", "text", "lines", "peak_device_bytes", "time_ratio", "same_numbers", "verified", "stand_in")
@@ -17,8 +18,9 @@ class Remedy:
     step, by the roofline, divided by that of the script as it is. `same_numbers`: whether results are the same, bit for
     bit. `verified`: whether the script trained with it in a run on the phantom GPU. That run had the lines themselves,
     in a copy of the script, or `stand_in` says why it could not, and coopsim made the same change inside the script's
-    process. `changes` and `command` are what ran. `after_model` are the lines to paste where the model has been made.
-    `patch` is a diff of the user's files, or, if `patched` is false, the reason why there is none.
+    process. `changes` and `command` are what ran. `after_model` are the lines to paste where the model has been made,
+    `edits` other changes to the user's files. `patch` is a diff of these files, or, if `patched` is false, the reason
+    why there is none. `texts` are the files and their new texts, if the lines themselves ran.
     """
 
     kind: str
@@ -31,14 +33,16 @@ class Remedy:
     changes: Changes
     command: tuple[str, ...]
     after_model: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
     patch: str = ""
     patched: bool = False
     stand_in: str = ""
+    texts: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:
         """The key of a remedy. Of several remedies with one key, the last that worked is kept."""
-        if self.kind == "settings":
+        if self.kind in ("settings", "optimizer", "loss"):
             return f"{self.kind}: {self.text}"
         return f"{self.kind}, selective" if self.changes.save else self.kind
 
@@ -61,6 +65,7 @@ class Remedy:
             changes=self.changes.with_(other.changes),
             command=other.command,
             after_model=self.after_model + other.after_model,
+            edits=self.edits + other.edits,
         )
 
     def row(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import coopsim
 from coopsim import files
 from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit
 from coopsim.fit.remedy import Remedy
 from coopsim.phantom import build
 from coopsim.script import Script
@@ -32,16 +33,24 @@ def load(script: Script) -> tuple[Remedy, ...] | None:
     Raises CoopsimError if the file is damaged.
     """
     try:
-        return tuple(map(_remedy, json.loads(_path(script).read_text(encoding="utf-8"))))
+        found = tuple(map(_remedy, json.loads(_path(script).read_text(encoding="utf-8"))))
+        return None if _is_old(_path(script), found) else found
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError):
         raise CoopsimError(f"{_path(script)} is damaged; remove it") from None
 
 
+def _is_old(path: Path, remedies: tuple[Remedy, ...]) -> bool:
+    """Has a file changed that a remedy has another text of?"""
+    files = {file for remedy in remedies for file, _ in remedy.texts}
+    return any(Path(file).stat().st_mtime_ns > path.stat().st_mtime_ns for file in files)
+
+
 def _remedy(found: dict[str, Any]) -> Remedy:
     changes = Changes.read(json.dumps(found["changes"]))
     said = {name: tuple(found[name]) for name in ("lines", "command", "after_model")}
+    said |= {"edits": tuple(map(Edit.read, found["edits"])), "texts": tuple(map(tuple, found["texts"]))}
     return Remedy(**found | said | {"changes": changes})
 
 
@@ -56,7 +65,7 @@ def versions() -> tuple[object, ...]:
 
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
-    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command)
+    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command, script.masks)
     digest.update(repr(said).encode())
     for word in script.command:
         if word.endswith(".py") and Path(word).is_file():

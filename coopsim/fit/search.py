@@ -18,12 +18,17 @@ from coopsim.fit import (
     combine,
     compiled,
     executors,
+    liger,
     live,
+    lora,
+    masks,
     microbatches,
+    optimizers,
     precision,
     selective,
     settings,
     sharding,
+    weights,
 )
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
@@ -45,6 +50,7 @@ _AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
 _EARLY = 5  #: number of kinds that are started before live, with several jobs
 _ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
 _WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
+_NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
 _TOLERANCE = 0.05  #: relative tolerance of the largest batch
 
 
@@ -81,6 +87,7 @@ class Search:
         self._executor = executor
         self._ends = math.inf if seconds is None else time.monotonic() + seconds
         self._survey: Survey | None = None
+        self._lower_needs: int | None = None
         self._fits = False
 
     def run(self) -> Fit:
@@ -95,6 +102,7 @@ class Search:
         ):
             requests = Path(folder, "requests.npy")
             self._survey = survey = self._trials.survey(requests)
+            self._lower_needs = masks.lower_needs(self._trials, Path(folder, "lower.npy"))
             if not survey.report.steps and survey.report.outcome == "ok":
                 self._trials.notes.append(
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
@@ -108,7 +116,7 @@ class Search:
             self._fits = self._fits_as_it_is(survey)
             with self._limited():
                 if self._fits or survey.report.outcome == "oom":
-                    larger = self._larger(batch) if batch else None
+                    larger = self._larger(batch) if batch and not batch.given else None
                     return replace(self.so_far(), larger=larger)
                 if not survey.trains:
                     title, needs = self._trials.script.title, human(survey.needs_bytes)
@@ -118,6 +126,8 @@ class Search:
                 return self._remedies(Case(self._trials, survey, requests), batch)
 
     def _remedies(self, case: Case, batch: Batch | None) -> Fit:
+        if batch is None:
+            self._trials.notes.append(_NO_BATCH)
         self._try_each(case, batch)
         if len({remedy.kind for remedy in self._trials.found.values()}) < _KINDS:
             for _ in combine.find(case, batch):
@@ -155,6 +165,8 @@ class Search:
         return Fit(
             fits=self._fits,
             needs_bytes=self._survey.needs_bytes,
+            masks=self._survey.report.masks,
+            lower_needs_bytes=self._lower_needs,
             memory_bytes=self._trials.script.total_bytes,
             remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
             basis=self._survey.basis,
@@ -184,25 +196,33 @@ class Search:
 
     def _batch(self, survey: Survey) -> Batch | None:
         if not batches.has_place(self._template):
-            return None
+            given = survey.given
+            return None if given.wanted is None else Batch((), given.wanted, given)
         wanted = self._wanted or (survey.model.batch if survey.model else None)
         if wanted is None:
             raise CoopsimError("{}: which batch do you want? Write it between the braces: {64}")
         return Batch(self._template, wanted)
 
     def _try_each(self, case: Case, batch: Batch | None) -> None:
-        """Try each kind of remedy, `jobs` at once; cheap ones that keep the same numbers come first."""
+        """Try each kind of remedy, `jobs` at once; those that take few runs and often suffice come first."""
+        by_blocks = [checkpointing.find(case), selective.find(case)]
+        if self._jobs > 1:  # the second looks at what the first has found
+            by_blocks = [itertools.chain(*by_blocks), iter(())]
         kinds: list[Iterator[Remedy]] = [
             settings.find_allocator(case),
-            itertools.chain(checkpointing.find(case), selective.find(case)),
+            by_blocks[0],
+            *([] if batch is None else [microbatches.find(case, batch)]),
+            precision.find(case),
             settings.find_others(case),
             sharding.find(case),
             compiled.find(case),
-            precision.find(case),
+            optimizers.find(case),
+            liger.find(case),
+            by_blocks[1],
+            weights.find(case),
             cards.find(case),
+            lora.advise(case),
         ]
-        if batch is not None:
-            kinds.append(microbatches.find(case, batch))
         # Live's trials take longest: with several jobs they start early.
         kinds.insert(len(kinds) if self._jobs == 1 else _EARLY, live.find(case))
         if self._jobs == 1:

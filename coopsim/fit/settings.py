@@ -29,10 +29,15 @@ def find_others(case: Case) -> Iterator[Remedy]:
             yield done
 
 
-def together(case: Case) -> Remedy | None:
-    """Combine all settings that may help. Recomputation, with which this is combined, turns the cache off by itself."""
+def together(case: Case, *, optimizer: bool = True) -> Remedy | None:
+    """Combine all settings that may help. Recomputation, with which this is combined, turns the cache off by itself.
+
+    optimizer: with the optimizer's settings, unless another optimizer takes its place.
+    """
     every = (_expandable(case), chunks.proposal(case), *_others(case), *sharding.proposals(case))
     parts = [part for part in every if part is not None]
+    if not optimizer:
+        parts = [p for p in parts if p.changes.foreach is None and p.changes.fused is None]
     if any(p.changes.fused for p in parts):
         parts = [p for p in parts if p.changes.foreach is None]
     found = parts[0]

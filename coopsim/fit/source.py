@@ -32,10 +32,13 @@ def insert_argument(call: str, argument: str) -> str:
     """Insert an argument before the closing parenthesis of a call's text.
 
     >>> insert_argument("SGD(p, lr=0.1)", "foreach=False"), insert_argument("f(\\n    a,\\n)", "b=1")
-    ('SGD(p, lr=0.1, foreach=False)', 'f(\\n    a, b=1\\n)')
+    ('SGD(p, lr=0.1, foreach=False)', 'f(\\n    a,\\n    b=1,\\n)')
     """
     inside = call[:-1]
     body = inside.rstrip()
+    if body.endswith(",") and "\n" in inside[len(body) :]:  # one to a row
+        last = body.splitlines()[-1]
+        return f"{body}\n{last[: len(last) - len(last.lstrip())]}{argument},{inside[len(body) :]})"
     comma = "" if body.endswith("(") else " " if body.endswith(",") else ", "
     return f"{body}{comma}{argument}{inside[len(body) :]})"
 
@@ -73,9 +76,14 @@ def with_value(call: str, argument: str, value: str, *, member: bool = False) ->
 
 def call_at(file: str, number: int, name: str) -> ast.Call | None:
     """Return the call of a function or method `name` that spans line `number` of a file; None unless there is one."""
+    return call_in(_text(file), number, name)
+
+
+def call_in(text: str, number: int, name: str) -> ast.Call | None:
+    """Return the call of a function or method `name` that spans line `number` of a text; None unless there is one."""
     found = [
         node
-        for node in ast.walk(_tree(file))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call)
         and node.lineno <= number <= (node.end_lineno or node.lineno)
         and getattr(node.func, "attr", getattr(node.func, "id", "")) == name

@@ -1,8 +1,9 @@
 """The survey: what one run of the unchanged script shows of its models, its optimizers, and the cost of a step."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from coopsim.fit.given import Given
 from coopsim.script import Report
 
 
@@ -41,7 +42,8 @@ class Model:
     names that is a wrapper's, and that the user does not write. batch: the first size of its input; None if not known.
     half: whether all its parameters are half precision. autocast: whether it is called under autocast. sharded: whether
     by FSDP2. levels: its repeated blocks; then, if these contain repeated blocks, those. trained: whether an optimizer
-    has parameters of it. alone: whether it is the only model of the survey.
+    has parameters of it. floats: whether its input is of floating point. families: the libraries of its class and its
+    bases (transformers, peft). alone: whether it is the only model of the survey.
     """
 
     number: int
@@ -55,6 +57,8 @@ class Model:
     file: str
     levels: tuple[tuple[Block, ...], ...]
     trained: bool = True
+    floats: bool = False
+    families: tuple[str, ...] = ()
     alone: bool = True
 
     @property
@@ -73,7 +77,7 @@ class Optimizer:
     """An optimizer that stepped, and the user's line that made it. torch: whether it is one of torch.optim's.
 
     foreach: whether it updates many parameters at once. fused: its option. has_fused: whether PyTorch has fused kernels
-    for it.
+    for it. state_bytes: what its state takes of the GPU after the first step.
     """
 
     type: str
@@ -83,6 +87,7 @@ class Optimizer:
     foreach: bool
     fused: bool | None
     has_fused: bool
+    state_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Survey:
     transformers' Trainer was imported. step_ns, optimizer_ns: the cost of a step by the roofline, and of the
     optimizer's part of it. clock_step_ns: a step's time by the phantom's clock. peak_in_optimizer: whether memory
     peaked in an optimizer's step. logits_bytes: the largest input of a cross entropy. basis: what costs are computed
-    from.
+    from. given: the script's own calls that set the batch size.
     """
 
     report: Report
@@ -130,6 +135,7 @@ class Survey:
     peak_in_optimizer: bool
     logits_bytes: int
     basis: str
+    given: Given = field(default_factory=Given)
 
     @property
     def model(self) -> Model | None:
@@ -157,6 +163,7 @@ def read(report: Report, needs_bytes: int) -> Survey:
         peak_in_optimizer=found["peak_in_optimizer"],
         logits_bytes=found["logits_bytes"],
         basis=found["basis"],
+        given=Given.read(found["batches"], trainer=found["trainer"]),
     )
 
 
@@ -169,8 +176,9 @@ def _models(found: list[dict[str, Any]]) -> tuple[Model, ...]:
 
 def _model(number: int, found: dict[str, Any]) -> Model:
     levels = tuple(tuple(_block(number, block) for block in level) for level in found["levels"])
-    keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file", "trained")
-    return Model(number=number, levels=levels, **{key: found[key] for key in keys})
+    keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file", "trained", "floats")
+    families = tuple(found["families"])
+    return Model(number=number, levels=levels, families=families, **{key: found[key] for key in keys})
 
 
 def _block(root: int, found: dict[str, Any]) -> Block:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from coopsim.fit.changes import Changes
 from coopsim.fit.executors import Local
-from coopsim.fit.patch import patched
+from coopsim.fit.patch import certain, patched
 from coopsim.fit.printed import copied
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
+from coopsim.observe.data.masks import LOWER
 from coopsim.script import Report, Script, run
 from coopsim.script.smallest import STEP, guess
 from coopsim.text import human
@@ -25,6 +26,7 @@ MARGIN = 0.02
 ENDLESS = 1 << 40
 GUEST = "coopsim.fit.inside"
 LIVE = "coopsim.live.guest"
+_TOO_EARLY = "it ends well, but after"
 
 
 @dataclass
@@ -70,6 +72,8 @@ class Trials:
         script.words()  # raises if there is no such command, before the run is announced
         with self.runs.one("as it is, with memory enough") as ended:
             self.first = report = heard(script, requests)
+            if not script.masks and report.masks == "none":  # it fails if masks keep anything
+                self.script = replace(self.script, masks=LOWER)
             needs = self.needs(report, requests)
             more = "more than " if report.outcome == "oom" else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
@@ -144,16 +148,17 @@ class Trials:
         if report.ooms and not first.ooms and not changes.live:  # live evicts then, and reports whether that helped
             return replace(report, outcome="oom")
         alike = command in ((), self.script.command) and not changes.cards and not changes.live
+        alike = alike and changes.accumulate == changes.divide == 1  # a script may end after so many batches
         if first.steps and report.steps < (first.steps / 2 if alike else 1):
-            raise CoopsimError(f"it ends well, but after {report.steps} of {first.steps} optimizer steps")
+            raise CoopsimError(f"{_TOO_EARLY} {report.steps} of {first.steps} optimizer steps")
         return report
 
-    def verify(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy | None:
+    def verify(self, remedy: Remedy, ran: Changes, survey: Survey, *, counts: bool = True) -> Remedy | None:
         """Run a remedy; return it with its peak and time, or None if it does not fit or the script fails.
 
         A copy of the script with the remedy's lines is run. If that is not possible, the script is run with `ran`, the
         changes that stand for them, and the remedy's `stand_in` says why. `survey` is that of the unchanged script,
-        with which times are compared.
+        with which times are compared. `counts`: add it to `found`.
         """
         try:
             texts, why = patched(remedy, survey), ""
@@ -166,12 +171,16 @@ class Trials:
                 report = self._fitting(remedy, ran, copy) if copy else None
                 if copy is None:
                     why = "the command names no script that could be copied"
+                elif remedy.changes.accumulate > 1 and self.failed.pop(ran, "").startswith(_TOO_EARLY):
+                    why = "the script ends before it has added up so many batches"
                 elif report is not None or ran not in self.failed or self.runs_as_a_copy(remedy.command):
-                    return None if report is None else self._done(remedy, report, survey)
+                    return None if report is None else self._done(remedy, report, survey, printed=True, counts=counts)
                 else:
                     why = "a copy of the script does not run"
+        if why and remedy.changes.printed:  # nothing stands for its lines
+            return None
         report = self._fitting(remedy, ran)
-        return None if report is None else self._done(replace(remedy, stand_in=why), report, survey)
+        return None if report is None else self._done(replace(remedy, stand_in=why), report, survey, counts=counts)
 
     def runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
         """Return whether an unchanged copy of the script runs; tried once, when a copy with a remedy's lines fails."""
@@ -198,24 +207,43 @@ class Trials:
                 return None
         return report
 
-    def _done(self, remedy: Remedy, report: Report, survey: Survey) -> Remedy:
-        """Add a remedy that fits to `found`, and return it with its figures."""
+    def _done(
+        self, remedy: Remedy, report: Report, survey: Survey, *, printed: bool = False, counts: bool = True
+    ) -> Remedy:
+        """Add a remedy that fits to `found` if it counts; return it with its figures.
+
+        printed: its own lines ran, whose steps take the time of all micro-batches.
+        """
+        timed = replace(remedy.changes, accumulate=1) if printed else remedy.changes
         done = replace(
             remedy,
             peak_device_bytes=report.peak_device_bytes,
-            time_ratio=ratio(report, survey, remedy.changes),
+            time_ratio=ratio(report, survey, timed),
             verified=True,
         )
-        with self._lock:
-            self.found[done.key] = done
+        if counts:
+            with self._lock:
+                self.found[done.key] = done
         return done
+
+    def run_once(
+        self, remedy: Remedy, ran: Changes, survey: Survey, *, what: str, memory_bytes: int | None = None
+    ) -> tuple[Report | None, Changes]:
+        """Run a remedy by its lines, or by `ran` where their place is not certain; return the changes for its time."""
+        texts = certain(remedy, survey) or {}
+        with copied(remedy.command, texts) as copy:
+            by_lines = bool(texts and copy)
+            words = (copy or ()) if by_lines else ()
+            report = self.run(what, ran, command=remedy.command, memory_bytes=memory_bytes, copy=words)
+        return report, replace(remedy.changes, accumulate=1) if by_lines else remedy.changes
 
     def nearest(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy:
         """Return a remedy that does not fit, with the peak and time of a run with enough memory."""
-        report = self.run(f"{remedy.text}, with memory enough", ran, command=remedy.command, memory_bytes=ENDLESS)
+        what = f"{remedy.text}, with memory enough"
+        report, timed = self.run_once(remedy, ran, survey, what=what, memory_bytes=ENDLESS)
         if report is None:
             return remedy
-        share = ratio(report, survey, remedy.changes)
+        share = ratio(report, survey, timed)
         return replace(remedy, peak_device_bytes=report.peak_device_bytes, time_ratio=share)
 
 

@@ -34,6 +34,8 @@ class Fit:
     larger: Largest | None = None
     notes: tuple[str, ...] = ()
     failed: OutOfMemory | None = None
+    masks: str = "all"
+    lower_needs_bytes: int | None = None
 
     @property
     def too_close(self) -> bool:
@@ -51,6 +53,8 @@ class Fit:
             "fits": self.fits,
             "needs_bytes": self.needs_bytes,
             "memory_bytes": self.memory_bytes,
+            "masks": self.masks,
+            "lower_needs_bytes": self.lower_needs_bytes,
             "remedies": [remedy.row() for remedy in self.remedies],
         }
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from coopsim.gate.baseline import Baseline
 from coopsim.gate.lines import Line, at_peak
 from coopsim.gate.peaks import Peaks
-from coopsim.script import Report, Script, run
+from coopsim.script import Report, Script, data, run, with_other_bound
 from coopsim.snapshot.model import read
 from coopsim.text import human
 
@@ -57,15 +57,18 @@ def check(
     name = name or script.title
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         snapshot = Path(folder, "snapshot.pickle")
-        report = run(script, snapshot=snapshot)
+        report = with_other_bound(script, run(script, snapshot=snapshot))
         lines, numbers = at_peak(read(snapshot)) if snapshot.exists() else ({}, {})
     before = baseline.runs.get(name) if baseline else None
+    about_data = [*(value for _, value in data.rows(report)), *data.cautions(report)]
     if report.outcome == "oom":
         assert report.out_of_memory
         memory = human(report.memory_bytes)
-        return Verdict(name, report, None, before, [f"{report.out_of_memory.title}, with {memory}"], [], numbers)
+        return Verdict(
+            name, report, None, before, [f"{report.out_of_memory.title}, with {memory}"], about_data, numbers
+        )
     peaks = Peaks.of(report, lines)
-    failures, notes = [], []
+    failures, notes = [], list(about_data)
     if limit is not None and peaks.device > limit:
         failures.append(
             f"takes {human(peaks.device)} of the card, {human(peaks.device - limit)} more than {human(limit)}"

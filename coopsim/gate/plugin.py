@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the mark."""
     config.addinivalue_line(
         "markers",
-        f'{MARK}(card, limit=None, script=None): run on the phantom GPU, and take at most "11GiB" of the card',
+        f'{MARK}(card, limit=None, script=None, masks=""): run on the phantom GPU, take at most "11GiB" of the card',
     )
 
 
@@ -55,9 +55,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
     return True
 
 
-def _read(mark: pytest.Mark) -> tuple[str, str | None, str | None]:
-    def of(card: str, limit: str | None = None, script: str | None = None) -> tuple[str, str | None, str | None]:
-        return card, limit, script
+def _read(mark: pytest.Mark) -> tuple[str, str | None, str | None, str]:
+    def of(
+        card: str, limit: str | None = None, script: str | None = None, masks: str = ""
+    ) -> tuple[str, str | None, str | None, str]:
+        return card, limit, script, masks
 
     try:
         return of(*mark.args, **mark.kwargs)
@@ -65,8 +67,9 @@ def _read(mark: pytest.Mark) -> tuple[str, str | None, str | None]:
         pytest.fail(f'{MARK}: {e}; write it as @pytest.mark.{MARK}("rtx-3060", "11GiB")', pytrace=False)
 
 
-def _verdict(item: pytest.Function, card: str, limit: str | None, script: str | None) -> "Verdict":
+def _verdict(item: pytest.Function, card: str, limit: str | None, script: str | None, masks: str) -> "Verdict":
     from coopsim.gate import check
+    from coopsim.observe.data.masks import checked
     from coopsim.script import Script
     from coopsim.script.memory import of_card
     from coopsim.types import CoopsimError
@@ -75,7 +78,8 @@ def _verdict(item: pytest.Function, card: str, limit: str | None, script: str | 
     inside = ((_INSIDE, "1"), ("PYTEST_ADDOPTS", ""))
     update = bool(item.config.getoption("--gpu-peaks-update"))
     try:
-        job = Script(tuple(shlex.split(script) if script else own), card=card, variables=inside)
+        command = tuple(shlex.split(script) if script else own)
+        job = Script(command, card=card, variables=inside, masks=checked(masks))
         baseline = _baseline(item.config)
         nbytes = of_card(card, limit, MARK)
         verdict = check(job, name=item.nodeid, limit=nbytes, baseline=baseline, update=update)

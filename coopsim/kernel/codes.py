@@ -12,6 +12,7 @@ from coopsim.types import (
     Dead,
     Divisor,
     InPlace,
+    Lose,
     Node,
     Outcome,
     Placement,
@@ -62,6 +63,10 @@ PLACEMENT_PREFERRED = code(Placement.PREFERRED)
 
 IN_PLACE_FIRST_RUN = code(InPlace.FIRST_RUN)
 
+LOSE_RECOMPUTE = code(Lose.RECOMPUTE)
+LOSE_OFFLOAD = code(Lose.OFFLOAD)
+LOSE_EITHER = code(Lose.EITHER)
+
 NODE_STORAGE = code(Node.STORAGE)
 
 RELEASE_EAGER = code(Release.EAGER)
@@ -87,5 +92,8 @@ RELEASE = int(Action.RELEASE)
 FREE = int(Action.FREE)
 MOVE = int(Action.MOVE)
 REFUSE = int(Action.REFUSE)
+OFFLOAD = int(Action.OFFLOAD)
+FETCH = int(Action.FETCH)
+DISCARD = int(Action.DISCARD)
 
 ARENA, COUNTER, CACHING = range(3)

@@ -19,10 +19,19 @@ Array = NDArray[np.int64]
 # them. OLDER: the version before it; IN_PLACE: it takes over that one's place; SAVED: its storage is, for backward.
 # HELD: one of the pins is there because something that v was made from is banished. UPDATED: an op has updated it in
 # place in this iteration. UNSAVED: 1 + the op that was served when v was last missing as it began, unless v is saved.
-# NODE: its node of the union-find forest, whose parent and cost are in row NODE of PARENT and SET.
+# BLOCK: its row of P, or where it is if it has none. NODE: its node of the union-find forest, whose parent and cost are
+# in row NODE of PARENT and SET.
 BYTES, PRODUCER, EVICTABLE, EXPENSIVE, OLDER, OWN, USES, USES_END, COST_CLASS, IN_PLACE, SAVED = range(11)
 BLOCK, LIVE, PINS, PARENT, SET, MADE, STAMP, CLASS, NEXT_AT, HELD, UPDATED, UNSAVED, NODE = range(11, 24)
 V_STATIC, V_COLUMNS = 11, 24
+NOWHERE, ON_HOST = -1, -2  # BLOCK of a value that is not resident: missing; offloaded
+
+# copies: a row per value where the policy offloads, else none. OFFLOADABLE: it may be. COPY_NS: how long a copy takes
+# alone. HOST_AT: when the host's copy is (or will be) whole, or NO_COPY. FETCHED_AT: when the last fetch ends. LEAVES:
+# by plan, it is evicted when the copy is whole.
+OFFLOADABLE, COPY_NS, HOST_AT, FETCHED_AT, LEAVES = range(5)
+COPIES_COLUMNS = 5
+NO_COPY = -1
 
 # EXPENSIVE of a value: a cheap op makes it, an expensive one does, or it is the workspace of an expensive one.
 CHEAP, COSTLY, WORKSPACE = range(3)
@@ -32,6 +41,11 @@ CHEAP, COSTLY, WORKSPACE = range(3)
 CC_BYTES, CC_LOSABLE, CC_LOSS, CC_ADDRESS = range(4)
 CC_COLUMNS = 4
 NO_ADDRESS = -1
+
+# away: the copies of a plan, in order. A_OP: the op of the program before which; A_BACK: whether from the host;
+# A_VALUE; A_START, A_END: when, by the dry run.
+A_OP, A_BACK, A_VALUE, A_START, A_END = range(5)
+A_COLUMNS = 5
 
 # O: a row per op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
 # outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
@@ -81,8 +95,10 @@ L_ACTION, L_STEP, L_OP, L_VALUE, L_ADDRESS, L_BYTES, L_TIME, L_VISITS = range(8)
 L_COLUMNS = 8
 
 # choice: the policy and the allocator, as kernel/codes.py numbers what can be chosen.
-C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DEAD, C_NODE, C_ALLOCATOR = range(10)
-C_SIZE = 10
+C_COST, C_DIVISOR, C_RECENCY, C_SEARCH, C_PLACEMENT, C_IN_PLACE, C_RELEASE, C_DEAD, C_NODE, C_ALLOCATOR, C_LOSE = range(
+    11
+)
+C_SIZE = 11
 
 # K: counters and registers.
 (
@@ -130,8 +146,23 @@ C_SIZE = 10
     K_STEP_CLOCK,  # the clock when the step began
     K_FEW,  # whether a few large values have most of the bytes, so that none has a preferred address
     K_BORDER,  # where the area for small requests begins; NO_BORDER: there is none
+    K_OUT_FREE,  # when the engine that copies to the host has ended all that it was given
+    K_IN_FREE,  # the same of the one that copies back
+    K_RATE,  # MB/s of a copy alone
+    K_SHARED_RATE,  # MB/s of one while the other engine is busy
+    K_STALL,  # ns that the ops waited for copies
+    K_OFFLOADS,
+    K_OFFLOADED_BYTES,
+    K_FETCHES,
+    K_FETCHED_BYTES,
+    K_HOST_BUDGET,
+    K_HOST_USED,
+    K_HOST_SPARE,  # of it, copies of values that are resident
+    K_HOST_PEAK,
+    K_AWAY,  # the next copy of the plan
+    K_LEFT,  # the next of those before it whose value may leave when it is copied
     K_SIZE,
-) = range(45)
+) = range(60)
 NO_BORDER = 1 << 62
 
 # F: sums of samples, and the bytes that searches have passed of values too large for one.
@@ -177,6 +208,8 @@ class State(Bundle):
     decisions: Array  # (uses + values,), int8: of a plan (replay/plan.py), what leaves when
     until: Array  # (values,): the op until which each value stays for others
     requests: Array  # (requests, 2): and the values and addresses of its requests
+    away: Array  # (copies of a plan, A_COLUMNS)
+    copies: Array  # (values, COPIES_COLUMNS), or no rows
     K: Array  # (K_SIZE,)
     F: NDArray[np.float64]  # (4,)
     caching: Any  # of that allocator, its state; of others None
@@ -249,6 +282,8 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         decisions=np.zeros(0, np.int8),
         until=np.zeros(0, np.int64),
         requests=np.zeros((0, 2), np.int64),
+        away=np.zeros((0, A_COLUMNS), np.int64),
+        copies=np.zeros((0, COPIES_COLUMNS), np.int64),
         K=K,
         F=np.zeros(4),
         caching=caching,

@@ -1,6 +1,6 @@
-"""Real training steps inside a hard budget, bit for bit, by the schedules that coopsim plans.
+"""Runs real training steps inside a memory budget, by the schedules that coopsim plans, with the same bits as without.
 
-Plans and files of them need no torch, so it is imported with Budget.
+Planning and plan files need no torch, so torch is imported only when Budget is.
 """
 
 from typing import TYPE_CHECKING, Any

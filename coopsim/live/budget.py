@@ -1,33 +1,26 @@
-"""What users hold: a budget, and the steps that are taken inside it."""
+"""The public interface of `coopsim.live`: a budget, and the steps that are taken inside it."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from coopsim.live.errors import LiveError
-from coopsim.live.session import Session
+from coopsim.live.offered import OFFERED
+from coopsim.live.session import TrainingSession
 from coopsim.policies import Policy
-
-_hosts: list[Callable[[], Session]] = []
-
-
-def host_next(give: Callable[[], Session]) -> None:
-    """The next budget of this process takes the session that `give` returns, in place of one of its own.
-
-    So `coopsim live` has its way in a script with a budget of its own: the script makes the budget, so nothing can be
-    passed to it, and the process is where both meet.
-    """
-    _hosts.append(give)
 
 
 class Budget:
     """Train inside a budget of memory, with the same numbers as without one.
 
-    memory: for all that is on the device, such as "8GiB"; or a share of what a step takes without a budget, such as
-    "50%". policy: any that `coopsim.replay` takes. plan: a file of `coopsim live plan`, by which the first step goes,
-    too; then memory may be left out, and the policy is the plan's. device: "cuda" or "cpu"; by default the GPU if one
-    is in use. Where `coopsim live` runs the script, what the command says counts, and not these.
+    memory: for everything on the device, an amount such as "8GiB", or a share such as "50%" of what the largest step
+    takes without a budget. policy: any that `coopsim.replay` takes. plan: a file of `coopsim live plan`, which steps
+    follow from the first one on; memory may then be left out, and the policy is the plan's. device: "cuda" or "cpu"; by
+    default, the one that has most bytes of parameters when the first step begins. Under `coopsim live run` the
+    command's arguments replace all of these.
+
+    Raises LiveError without memory and plan, for a PyTorch before 2.12, and for a plan that does not match.
 
         budget = coopsim.live.Budget("8GiB")
         for batch in loader:
@@ -46,11 +39,14 @@ class Budget:
         if memory is None and plan is None:
             raise LiveError('a budget is an amount of memory, such as "8GiB", or a plan')
         path = os.fspath(plan) if plan is not None else None
-        self.session = _hosts.pop()() if _hosts else Session(memory, policy, device, path)
+        self.session = OFFERED.take() or TrainingSession(memory, policy, device, path)
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Inside lies one step of training: forward, backward, and the optimizer's."""
+        """Enclose one step of training: forward pass, backward pass and the optimizer's step.
+
+        Raises LiveError if the step cannot be followed, and DoesNotFit if an op finds no room in the budget.
+        """
         self.session.begin()
         error: BaseException | None = None
         try:
@@ -62,31 +58,33 @@ class Budget:
             self.session.end(error)
 
     def report(self) -> dict[str, Any]:
-        """What happened until now, under the keys of `coopsim live run --json`.
+        """The figures of all steps so far, under the keys of `coopsim live run --json` (docs/live.md, Figures).
 
-        Peaks are of steps that had a budget. predicted_overhead: cost of a step with recomputation over that without,
-        of the last plan. unplanned: why the last kind of step has no plan, deviated: why a step left its own,
-        no_observer: why all ops go through Python, no_arena: why there is none although it was asked for.
+        Peaks are in bytes, of steps that had a budget. predicted_overhead: the cost of a step by the last plan over
+        that without recomputation. unplanned: why the last kind of step has no plan; deviated: why a step left its
+        plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked for.
+        These are "" where they do not apply.
         """
         return report(self.session)
 
 
-def report(s: Session) -> dict[str, Any]:
-    """Of a session, as `Budget.report` has it."""
+def report(session: TrainingSession) -> dict[str, Any]:
+    """The figures of a session, as `Budget.report` gives them."""
+    totals = session.totals
     return {
-        "budget_bytes": s.limit,
-        "steps": s.steps,
-        "planned_steps": s.planned_steps,
-        "peak_allocated_bytes": s.peak_bytes,
-        "peak_reserved_bytes": s.peak_reserved_bytes,
-        "evictions": s.evictions,
-        "recomputes": s.recomputes,
-        "deviations": s.deviations,
-        "replans": s.replans,
-        "predicted_overhead": s.overhead(),
-        "policy": s.policy if isinstance(s.policy, str) else s.policy.name,
-        "unplanned": s.unplanned,
-        "deviated": s.why,
-        "no_observer": s.no_observer,
-        "no_arena": s.no_arena,
+        "budget_bytes": session.limit,
+        "steps": totals.steps,
+        "planned_steps": totals.planned_steps,
+        "peak_allocated_bytes": totals.peak_allocated_bytes,
+        "peak_reserved_bytes": totals.peak_reserved_bytes,
+        "evictions": totals.evictions,
+        "recomputes": totals.recomputes,
+        "deviations": totals.deviations,
+        "replans": session.replans,
+        "predicted_overhead": session.overhead(),
+        "policy": session.policy if isinstance(session.policy, str) else session.policy.name,
+        "unplanned": session.unplanned,
+        "deviated": totals.deviated,
+        "no_observer": session.no_observer,
+        "no_arena": session.no_arena,
     }

@@ -1,4 +1,8 @@
-"""The budget as a cap of PyTorch's caching allocator: before it takes more, it gives back what it keeps for later."""
+"""The budget as a cap on what PyTorch's caching allocator takes from the GPU.
+
+At the cap the allocator first returns the free blocks that it caches; if that is not enough, the op runs out of memory,
+and values can be evicted.
+"""
 
 import os
 from collections.abc import Callable
@@ -12,15 +16,15 @@ from coopsim.live.cells import Cell
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
 
-_STEP = 2 << 20  #: the least that the allocator takes from the GPU at once
-_PART = 128  #: of the limit, by which a cap that is too low is raised
-_PAGE = 20 << 20  #: of an expandable segment: as much more may be taken than the cap says
+_STEP = 2 << 20  #: bytes that the allocator takes from the GPU at once, at least
+_PART = 128  #: a cap that is too low is raised by the limit divided by this
+_PAGE = 20 << 20  #: bytes of a page of an expandable segment, by which the allocator may exceed its cap
 
 
 class AllocatorCap(Protocol):
-    """A limit of what the device's allocator takes, whichever allocator that is. One for each step."""
+    """A limit on the memory that the device's allocator takes during one step, whichever allocator that is."""
 
-    #: Does the allocator leave gaps between blocks that no request fits? Then it needs more than what is allocated.
+    #: Whether the allocator leaves gaps that no request fits into, so that it takes more than is allocated.
     fragments: bool
 
     def set(self) -> None:
@@ -28,28 +32,29 @@ class AllocatorCap(Protocol):
 
     @property
     def holds(self) -> bool:
-        """Is the limit what lets ops run out of memory?"""
+        """Whether an op that runs out of memory does so because of this limit."""
 
     def higher(self) -> bool:
-        """Raise the limit a little, for the rest of the step. False: it cannot be raised."""
+        """Raise the limit a little, for the rest of the step. False if it cannot be raised."""
 
     def exceeded(self, limit: int) -> bool:
-        """Has the allocator taken more bytes than `limit`?"""
+        """Whether the allocator has taken more than `limit` bytes."""
 
     def lift(self) -> None:
-        """Take the limit away until `set`."""
+        """Remove the limit until `set` is called."""
 
     def end(self) -> None:
-        """A step is over."""
+        """Remove what was applied for the step, which is over."""
 
     def hole(self, values: Values, victims: Victims, evict: Callable[[Cell], None]) -> Hole | None:
-        """What finds room for a request that got none; None where evicting alone does."""
+        """The strategy that frees an address range for a request that failed; None if evicting alone will do."""
 
 
-class Cap:
-    """Between `set` and `lift` the allocator takes `limit` bytes from the GPU at most, and ops may run out of memory.
+class CachingCap:
+    """An AllocatorCap of PyTorch's caching allocator, by way of its per-process memory fraction.
 
-    A limit that the program has set itself stays if it is lower.
+    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU. If the program has set a
+    lower fraction itself, that stays.
     """
 
     fragments = True
@@ -62,7 +67,7 @@ class Cap:
         self._before: float | None = None
 
     def set(self) -> None:
-        """From now on."""
+        """Apply the limit."""
         before = torch.cuda.get_per_process_memory_fraction(self._device)
         if self._limit < before * self._total:
             if device.reserved() > self._limit:
@@ -72,11 +77,11 @@ class Cap:
 
     @property
     def holds(self) -> bool:
-        """Is it set, and lower than what the program has anyway?"""
+        """Whether the limit is applied, which it is only where the program has not set a lower one."""
         return self._before is not None
 
     def higher(self) -> bool:
-        """A little more than until now. False: it cannot be raised."""
+        """Raise the limit by 1/128 of it, or 2 MiB if that is more. False if it is not applied."""
         if self._before is None:
             return False
         self._allow(self._now + max(self._limit // _PART, _STEP))
@@ -85,21 +90,21 @@ class Cap:
         return True
 
     def exceeded(self, limit: int) -> bool:
-        """Has the allocator taken more than this?"""
+        """Whether the allocator has reserved more than `limit` bytes."""
         return device.reserved() > limit
 
     def lift(self) -> None:
-        """No more."""
+        """Restore the fraction that the program had set."""
         if self._before is not None:
             torch.cuda.set_per_process_memory_fraction(self._before, self._device)
             self._before = None
 
     def end(self) -> None:
-        """A step is over."""
+        """Lift the limit, as the step is over."""
         self.lift()
 
     def hole(self, _values: Values, _victims: Victims, _evict: Callable[[Cell], None]) -> None:
-        """PyTorch's allocator finds room itself."""
+        """None: the caching allocator finds room itself once enough is free."""
 
     def _allow(self, nbytes: int) -> None:
         self._now = nbytes

@@ -1,24 +1,25 @@
-"""What is known of the storages of a running step, and of the calls that made what is in them."""
+"""The storages of a running step, the versions of their contents, and the calls that made these."""
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Protocol
 
 import torch
 
 _TENSOR, _STRIDED = torch.Tensor, torch.strided
 _PLAIN = int, float, bool
-_AGAIN: dict[Any, bool] = {}
 
 
 class Cell:
-    """A storage of the program. An op that changes it in place makes its next version.
+    """A storage of the program. An op that changes its bytes in place makes its next version.
 
-    `gone`: its memory was taken. `held`: storages of ours with the bytes of some version, or the program's own, which
-    we hold for longer than the program does. `makers`: by version, the call that made it. `made_again`: its memory is
-    of an op that was run again. `pinned`: somebody has its address. `streams`: of the ops that used it, where there may
-    be several. `touched`: when it was used last, in ops.
+    gone: whether its memory was evicted. held: by version, a storage with the bytes of it: a copy of ours, or the
+    program's own, referenced for longer than the program does. makers: by version, the call that made it. made_again:
+    whether its memory comes from an op that was run again. pinned: whether the program knows its address, so that it
+    must not move. streams: the CUDA streams of the ops that used it, where there are several. touched: when it was used
+    last, as a number of ops since the step began.
     """
 
     __slots__ = (
@@ -37,7 +38,7 @@ class Cell:
     )
 
     def __init__(self, storage: torch.UntypedStorage | None, nbytes: int = 0) -> None:
-        """storage: None if it is gone already; it had `nbytes`."""
+        """storage: None if it does not exist any more; then `nbytes` is its size in bytes."""
         self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else weakref.ref(storage)
         self.key: int = storage._cdata if storage is not None else 0  #: of the storage, for as long as it lives
         self.nbytes: int = storage.nbytes() if storage is not None else nbytes
@@ -59,7 +60,7 @@ Value = tuple[Cell, int]  #: a version of a storage's bytes
 
 
 class Spec:
-    """Stands for a tensor on the device in the arguments of a call. `cell` None: a tensor without bytes."""
+    """Stands for a tensor on the device in the arguments of a kept call. cell: None for a tensor without bytes."""
 
     __slots__ = ("cell", "dtype", "offset", "size", "stride")
 
@@ -68,25 +69,26 @@ class Spec:
         self.size, self.stride = tensor.size(), tensor.stride()
 
     def on(self, storage: torch.UntypedStorage) -> torch.Tensor:
-        """Such a tensor on this storage."""
+        """A tensor of this shape, stride, offset and type on `storage`."""
         blank = torch.empty(0, dtype=self.dtype, device=storage.device)
         return blank.set_(storage, self.offset, self.size, self.stride)
 
 
 class Kept(Protocol):
-    """What the observer has of a call, in place of its arguments."""
+    """A call whose arguments the observer keeps, in compiled code."""
 
     handle: int
 
     def run(self, operands: list[torch.UntypedStorage | None], most: int) -> list[torch.UntypedStorage | None]:
-        """Run it again on storages by position; gives those of its results, of `most` at most."""
+        """Run the call again on the storages of its operands; return those of its results, at most `most`."""
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """An op as this step called it, so that it can be run again.
+    """A call of an op in this step, with all that it takes to run it again.
 
-    kept: the observer has its arguments, and these are the cells of its operands, by position.
+    kept: set if the observer keeps the arguments; then `operands` has the cells of the operands, by position. cost: in
+    ns where the op was recorded, else in bytes read and written.
     """
 
     func: Any
@@ -104,7 +106,7 @@ class Call:
     operands: list[Cell | None] = field(default_factory=list)
 
     def made(self, results: list[int], writes: Iterable[tuple[int, int]], cells: dict[int, Cell]) -> None:
-        """The op has run: what it made, by numbers of its storages."""
+        """Enter the results of the call. They are given by numbers of storages, which `cells` translates."""
         self.results = [cells.get(s) for s in results]
         self.writes = [(cells[s], v) for s, v in writes]
         self.cost = sum(cell.nbytes for cell, _ in (*self.reads, *self.writes))
@@ -112,17 +114,18 @@ class Call:
             cell.makers[version] = self
 
 
+@cache
 def can_start_again(func: Any) -> bool:
-    """Has an op that ran out of memory changed nothing? One that goes from tensor to tensor may have changed some."""
-    found = _AGAIN.get(func)
-    if found is None:
-        written = (a for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
-        found = _AGAIN[func] = not any("[]" in str(a.type) for a in written)
-    return found
+    """Whether an op can be run again after it ran out of memory.
+
+    An op that changes a list of tensors cannot: it may have changed some of them.
+    """
+    written = (a for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+    return not any("[]" in str(a.type) for a in written)
 
 
 def change(value: Any, kind: type, to: Callable[[Any], Any]) -> Any:
-    """The same nest of lists, tuples and dictionaries, with `to` done to what is of this kind."""
+    """A copy of nested lists, tuples and dictionaries in which `to` replaces each value of type `kind`."""
     if isinstance(value, kind):
         return to(value)
     if type(value) in (list, tuple):
@@ -135,7 +138,7 @@ def change(value: Any, kind: type, to: Callable[[Any], Any]) -> Any:
 
 
 def on_device(kind: str, values: Any) -> list[torch.Tensor]:
-    """The tensors on the device in the arguments or results of an op, in order."""
+    """The strided tensors on devices of type `kind` in the arguments or results of an op, in order."""
     return list(_on_device(kind, values))
 
 
@@ -149,7 +152,7 @@ def _on_device(kind: str, values: Any) -> Iterator[torch.Tensor]:
 
 
 def elsewhere(kind: str, values: Any) -> bool:
-    """Are there tensors among an op's arguments, but none on the device, nor its name? Then it makes none there."""
+    """Whether an op's arguments name other devices only, so that its results are not on the device either."""
     found = list(_placed(values))
     tensors = [value for value in found if isinstance(value, torch.Tensor)]
     devices = [tensor.device for tensor in tensors] + [value for value in found if isinstance(value, torch.device)]
@@ -165,7 +168,7 @@ def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
 
 
 def given_on(kind: str, values: Any) -> list[torch.Tensor]:
-    """The same as on_device, faster."""
+    """The same as `on_device`, without generators: it runs for every op of a planned step."""
     found: list[torch.Tensor] = []
     _collect(kind == "cuda", values, found)
     return found

@@ -1,4 +1,4 @@
-"""The device of a live step, as the recorder asks for it: nothing of the program's is touched."""
+"""The device on which a step is recorded, as the recorder sees it. Nothing of the program's is changed."""
 
 import gc
 from collections import Counter
@@ -14,12 +14,12 @@ from coopsim.observe.torch_private import memory_stats, reset_peak_stats
 from coopsim.phantom import profiles
 from coopsim.trace.measure import round_up
 
-GRANULE = 512  #: the allocators', of the device and of the arena
-_OTHERWISE = "a100-80gb"  #: for costs, where a card is not known
+GRANULE = 512  #: bytes; the caching allocator and the arena pad requests to a multiple of this
+_OTHERWISE = "a100-80gb"  #: the card whose roofline gives costs on a card without a profile
 
 
 class CpuDevice:
-    """The host's memory."""
+    """The host's memory, as a device of the recorder."""
 
     has_a_mode = False
 
@@ -28,53 +28,53 @@ class CpuDevice:
         self.header: dict[str, Any] = {"device": "cpu"}
 
     def stream(self) -> int:
-        """There is one."""
+        """The number of the current stream, of which the CPU has one."""
         return 0
 
     def clear(self, tensor: torch.Tensor) -> None:
-        """The data are what a kernel made."""
+        """Do nothing: unlike on the phantom GPU, kernels write real data."""
 
     def value(self, _func: Any, _args: tuple[Any, ...]) -> Any:
-        """Values are what they are."""
+        """None: the op runs, and returns the value that it reads."""
 
     def collective(self) -> None:
-        """A program of several ranks is not run by live."""
+        """Do nothing: coopsim.live runs no programs of several ranks."""
 
     def steady(self) -> None:
-        """There is no cache."""
+        """Do nothing: there is no cache of free blocks to empty."""
 
     def layout(self) -> list[dict[str, Any]]:
-        """Nothing is known of it."""
+        """The segments of the allocator: none are known of the host's."""
         return []
 
     def requested_bytes(self) -> int:
-        """Nothing is known of it."""
+        """Bytes that were requested: 0, as the host's allocator keeps no count."""
         return 0
 
     def peaks(self) -> dict[str, int]:
-        """Nothing is known of them."""
+        """The allocator's peaks: none, as the host's allocator keeps no count."""
         return {}
 
 
 class CudaDevice(RealDevice):
-    """A GPU, or the phantom one. Its allocator's state is left alone."""
+    """A GPU, physical or phantom. The state of its allocator is neither read nor changed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.history = History(available=False)
 
     def layout(self) -> list[dict[str, Any]]:
-        """It is not asked for: a snapshot in every step takes too long."""
+        """The segments of the allocator: left out, as a snapshot in every step would take too long."""
         return []
 
 
 def find(kind: str) -> Device:
-    """The device of this kind."""
+    """The recorder's device of a kind, "cuda" or "cpu"."""
     return CudaDevice() if kind == "cuda" else CpuDevice()
 
 
 def cost_model(kind: str) -> CostModel:
-    """Costs on this device's card; a roofline, which on the CPU is not used."""
+    """The roofline of the card that is in use; of an A100 for an unknown card and for the CPU, where it is not used."""
     name = _OTHERWISE
     if kind == "cuda":
         title = torch.cuda.get_device_name().lower()
@@ -83,33 +83,33 @@ def cost_model(kind: str) -> CostModel:
 
 
 class Meter:
-    """Bytes that the caching allocator has given out in a step: now, and at most, workspaces of ops included."""
+    """Measures what the current GPU's allocator hands out in one step, in bytes, workspaces of ops included."""
 
     def __init__(self) -> None:
         self._allocated = self._reserved = 0
         torch.cuda.reset_peak_memory_stats()
 
     def now(self) -> int:
-        """At this moment."""
+        """Bytes that are allocated now."""
         return int(self._read()["allocated_bytes"]["all"]["current"])
 
     def start(self) -> int:
-        """An op is about to run: what there is before it."""
+        """Reset the peak before an op runs, and return the bytes that are allocated now."""
         now = self._read()["allocated_bytes"]["all"]["current"]
         reset_peak_stats(torch.cuda.current_device())
         return int(now)
 
     def peak(self) -> int:
-        """The most since `start`."""
+        """The largest number of bytes allocated since `start`."""
         return int(self._read()["allocated_bytes"]["all"]["peak"])
 
     def most(self) -> tuple[int, int]:
-        """Bytes that were given out, and that were taken from the GPU, at most, since this meter is there."""
+        """The largest numbers of bytes allocated and reserved since this meter was made."""
         self._read()
         return self._allocated, self._reserved
 
     def others(self, ledger: LiveLedger) -> int:
-        """What was given out now to others than the program's storages: cuBLAS's workspaces, what is rounded up."""
+        """Bytes that are allocated now and are of no storage in `ledger`, such as cuBLAS's workspaces."""
         known = sum(int(round_up(s.nbytes, GRANULE)) for s in ledger.alive())
         return max(self.now() - known, 0)
 
@@ -121,13 +121,13 @@ class Meter:
 
 
 def reserved() -> int:
-    """Bytes that the allocator has taken from the GPU: torch.cuda.memory_reserved() makes all its statistics first."""
+    """Bytes that the allocator has reserved; read directly, as torch.cuda.memory_reserved() flattens all statistics."""
     stats: dict[str, Any] = memory_stats(torch.cuda.current_device())
     return int(stats["reserved_bytes"]["all"]["current"])
 
 
 def here() -> str:
-    """The kind of device that this process trains on: where most bytes of parameters are."""
+    """The kind of device that this process trains on, "cuda" or "cpu": the one with most bytes of parameters."""
     found: Counter[str] = Counter()
     for thing in gc.get_objects():
         kind = type(thing)  # not isinstance: proxies may run code when they are asked

@@ -1,4 +1,4 @@
-"""Following a plan, op by op, with the tensors of this step."""
+"""Carries out a plan op by op, on the tensors of a running step."""
 
 import ctypes
 from collections.abc import Iterable, Iterator
@@ -15,31 +15,32 @@ from coopsim.live.values import Values
 
 
 class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without the plan)
-    """The step is not the one that the plan is for."""
+    """The step differs from the one that the plan was made for. The message says how."""
 
 
 class Outgrown(Deviation):
-    """Its data are larger than the plan's."""
+    """The step's data are larger than those that the plan was made for."""
 
 
-#: An entry of a step as it ran: cells of its operands and of its results, and its call if that was kept.
+#: An op as it ran: the cells of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[Cell | None], list[Cell | None], Call | None]
 
 
 class Follow:
-    """One step by a plan. `broken`: why the plan is of no use any more.
+    """Follows a plan through one step.
 
-    observed: while it is there, the observer follows, and what it meanwhile knows Python does not (observed.Observed).
+    Either Python does so, or the compiled observer. While the observer does, `observed` is set, and the state of cells
+    and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
     """
 
     def __init__(self, plan: Plan, values: Values) -> None:
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
         self._observed: Observed | None = None  # the same, while Python follows
-        self.state: Any = (ctypes.c_int64 * len(State.FIELDS))()  #: the observer's, if there is one
-        self.done = 0  #: actions before it that are done
+        self.state: Any = (ctypes.c_int64 * len(State.FIELDS))()  #: by State; the observer's own if there is one
+        self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
-        self.started = False  #: has the op of the row begun, after what the plan has before it?
+        self.started = False  #: whether the next op has begun, after the actions before it
         self.cells: dict[int, Cell] = {}  # by number of the storage
         self._by_key: dict[int, Cell] = {}
         self._calls: dict[int, Call] = {}
@@ -47,7 +48,7 @@ class Follow:
 
     @property
     def at(self) -> int:
-        """The next entry of the tape."""
+        """The number of the tape's entry that comes next."""
         return int(self.state[State.AT])
 
     @at.setter
@@ -55,7 +56,7 @@ class Follow:
         self.state[State.AT] = at
 
     def begin(self, observer: Observer | None) -> None:
-        """From here on the step goes by the plan, and the observer follows it, if it can."""
+        """Start to follow the plan. The observer does it if there is one and the step has a single stream."""
         if observer is not None and not self._several_streams:
             self._observed = Observed(observer, self.plan, self.values, self.cells, self._calls)
             observer.state[State.AT] = self.at
@@ -65,14 +66,14 @@ class Follow:
             self.values.placed.follow(self.plan, self.state, self.at)
 
     def hand_over(self) -> bool:
-        """Let the observer go on, if there is one. False: the plan is broken."""
+        """Let the observer go on, if there is one. False if the plan cannot be followed any further."""
         if self._observed is not None and not self.broken:
             self.observed = self._observed
             self.observed.follow(self.at)
         return not self.broken
 
     def fetch(self) -> None:
-        """Go on without it."""
+        """Let Python go on in place of the observer, with what that knows. Does nothing if Python follows already."""
         observed, self.observed = self.observed, None
         if observed is not None:
             self.done = observed.state[State.DONE]
@@ -82,7 +83,7 @@ class Follow:
                 self._by_key[cell.key] = cell
 
     def end(self) -> None:
-        """The step is over, or goes on without the plan."""
+        """Stop to follow the plan, as the step is over or leaves the plan."""
         if self.values.placed is not None:
             self.values.placed.end()
         if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
@@ -92,7 +93,7 @@ class Follow:
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
     def pin(self, tensor: torch.Tensor) -> None:
-        """The memory of a tensor must stay where it is."""
+        """Keep a tensor's memory in place until the step is over."""
         storage = tensor.untyped_storage()
         if self.observed is not None:
             self.observed.pin(storage)
@@ -102,9 +103,10 @@ class Follow:
                 cell.pinned = True
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
-        """The step has begun without the plan: entry by entry, `before`. False if that is not as the plan's began.
+        """Follow the plan from the middle of a step whose first ops have run without it. False if they differ.
 
-        held: another plan holds values, which this one may not want.
+        before: those ops, in order. What the plan would have evicted by now is evicted. held: they ran by another plan,
+        whose held values are dropped unless this plan wants them, too.
         """
         cells: dict[int, Cell] = {}
         versions: dict[int, int] = {}
@@ -135,7 +137,7 @@ class Follow:
         return True
 
     def taken(self) -> Iterator[RanOp]:
-        """The entries so far, for the plan of another kind of step to take over."""
+        """The ops so far, as `take_over` of another plan takes them."""
         for row in self.rows[: self.at]:
             inputs, results = (
                 [self.cells.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)
@@ -143,7 +145,10 @@ class Follow:
             yield inputs, results, self._calls.get(row.entry.op)
 
     def run(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One op, with what the plan has around it. Deviation, before anything was done, if its operands are others."""
+        """Run one op, and the plan's actions before and after it; return its result.
+
+        Raises Deviation, before anything was done, if its operands are not those of the plan.
+        """
         self.started = False
         values = self.values
         mutable = row.entry.mutable
@@ -195,12 +200,12 @@ class Follow:
         return out
 
     def check_elements(self, row: Row, given: list[torch.Tensor]) -> None:
-        """Outgrown if an operand is larger than in the step that the plan was made for."""
+        """Raise Outgrown if an operand has more elements than in the step that the plan was made for."""
         if any(tensor.numel() > n for tensor, n in zip(given, row.elements, strict=False)):
             raise Outgrown("works on larger tensors")
 
     def check_changed(self, row: Row, given: list[torch.Tensor]) -> None:
-        """Deviation if an op that changes data in place is about to change what the plan thinks it leaves alone."""
+        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged."""
         expected = {self.cells[s] for _, s in row.look}
         for tensor in given:
             storage = tensor.untyped_storage()
@@ -227,7 +232,10 @@ class Follow:
             cell.held.pop(v, None)
 
     def _bind(self, watched: list[tuple[int, int]], found: list[torch.Tensor]) -> None:
-        """Learn where watched storages are. Deviation if another is in its place."""
+        """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.
+
+        watched: (position in `found`, storage of the plan).
+        """
         cells = self.cells
         for i, s in watched:
             if i >= len(found):
@@ -266,7 +274,7 @@ class Follow:
 
 
 def _note(action: Evict | Drop | Recompute, late: dict[tuple[int, int], None], wanted: set[tuple[int, int]]) -> None:
-    """What an action that was not done means later: `late`, values to evict; `wanted`, values to hold."""
+    """Collect what skipped actions leave to do: `late`, values to evict, and `wanted`, values to hold."""
     if isinstance(action, Recompute):
         wanted.update(action.targets, action.takeovers)
         for value in (*action.targets, *action.takeovers):

@@ -1,7 +1,8 @@
-"""In the processes of a script: a step is what lies between two calls of Optimizer.step. Called by coopsim.script.
+"""Keeps the steps of a script to a budget, from inside the script's process (`coopsim live run`, `live plan`).
 
-Hooks of modules and optimizers will not do: a step installs some itself, which must not be while hooks run. Budgets of
-the script's own go before: then a step is what they say, in the session that the command has made.
+A step is what lies between two calls of Optimizer.step. Hooks of modules and optimizers cannot tell where that is: a
+step installs some of its own, which is not allowed while hooks run. If the script makes a Budget, a step is instead
+what the script says it is, in the session of the command.
 """
 
 import functools
@@ -16,7 +17,8 @@ from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.session import Session
+from coopsim.live.offered import OFFERED
+from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError
 from coopsim.script.guest import MakesGuest
@@ -28,10 +30,11 @@ _ENOUGH = 16  #: steps, if no kind of step occurs twice
 
 @dataclass(frozen=True)
 class Request:
-    """What the command wants. memory and plan None: steps are to be recorded.
+    """What the command asks for. Steps are only recorded if both memory and plan are None.
 
-    save: write all kinds of step that are known there, and end the script after `steps` of them; 0: once nothing new is
-    to be expected. command: the title of what is run. arena_bytes: 0: all that is free; None: there is no arena.
+    memory, policy, plan: as Budget takes them. save: a file to write all known kinds of step to; the script is then
+    ended after `steps` steps, or, if that is 0, once a kind has come again and all plans are proven. command: the title
+    of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena.
     """
 
     memory: str | None = None
@@ -43,40 +46,40 @@ class Request:
     arena_bytes: int | None = None
 
 
-class Guest:
-    """Steps of a script that does not know of them. The first begins when the first module is called.
+class BudgetGuest:
+    """Begins and ends the steps of a script that knows nothing of them (script.guest.Guest).
 
-    told: a Request, as JSON.
+    told: a Request, as JSON. The arena, if one is asked for, is installed at once: nothing may be allocated before.
     """
 
     def __init__(self, told: str) -> None:
-        self._told = Request(**json.loads(told))
+        self._request = Request(**json.loads(told))
         self._arena: Arena | None = None
         self._no_arena = ""  #: why there is none, if there was to be one
-        if self._told.arena_bytes is not None:
+        if self._request.arena_bytes is not None:
             try:
-                install(self._told.arena_bytes)
+                install(self._request.arena_bytes)
                 self._arena = Arena()
             except NoExtensionError as why:
                 self._no_arena = str(why)
 
     def begin(self, _watch: object) -> None:
         """Wait for the first call of a module, with which the first step begins."""
-        told = self._told
-        self._session = Session(told.memory, told.policy, plan=told.plan, arena=self._arena)
+        request = self._request
+        self._session = TrainingSession(request.memory, request.policy, plan=request.plan, arena=self._arena)
         self._session.no_arena = self._no_arena
         self._session.stepped = self._step_over
-        self._clock: int | None = None  # the first optimizer that steps
+        self._clock: int | None = None  # id of the optimizer that stepped first, whose steps count
         self._depth = 0
         self._gone = self._saved = False
         self._call_module = torch.nn.Module.__call__
         self._make_optimizer = torch_private.get(_OPTIMIZER_MADE)
         torch.nn.Module.__call__ = self._first_call()  # type: ignore[method-assign]
         torch_private.replace(_OPTIMIZER_MADE, self._optimizer_made())
-        budget.host_next(self._give_way)
+        OFFERED.offer(self._give_way)
 
-    def _give_way(self) -> Session:
-        """The script has a budget of its own, which says what a step is."""
+    def _give_way(self) -> TrainingSession:
+        """Leave it to a Budget that the script makes to say what a step is."""
         self._leave()
         if self._session.inside:
             self._session.abandon()
@@ -87,7 +90,7 @@ class Guest:
         torch.nn.Module.__call__ = self._call_module  # type: ignore[method-assign]
 
     def forget(self) -> None:
-        """This process is a fork, such as a worker that loads data: its modules and optimizers take no steps."""
+        """Take no steps in this process: it is a fork of the script's, such as a worker that loads data."""
         self._leave()
         self._session.forget()
 
@@ -100,7 +103,7 @@ class Guest:
         return call
 
     def _optimizer_made(self) -> Any:
-        """In place of what PyTorch does to the class of an optimizer when the first one is made."""
+        """A wrapper of what PyTorch does to the class of an optimizer when the first one is made."""
 
         def made(optimizer: torch.optim.Optimizer) -> None:
             self._make_optimizer(optimizer)
@@ -133,24 +136,28 @@ class Guest:
             self._session.begin()
 
     def _step_over(self) -> None:
-        """End the script if it was only to show its steps, and has."""
-        if not self._told.save:
+        """End the script if it was run only to record or try its steps, and enough of them are known (SystemExit)."""
+        if not self._request.save:
             return
-        seen = self._session.recurred and self._session.all_proven
-        if self._session.steps >= (self._told.steps or _ENOUGH) or (not self._told.steps and seen):
+        session, wanted = self._session, self._request.steps
+        seen = session.known.recurred and session.all_proven
+        if session.totals.steps >= (wanted or _ENOUGH) or (not wanted and seen):
             self._save()
             sys.exit(0)
 
     def _save(self) -> None:
-        self._session.save(self._told.save, self._told.command)
+        self._session.save(self._request.save, self._request.command)
         self._saved = True
 
     def end(self) -> dict[str, Any]:
-        """The report. What ran since the last call of Optimizer.step is no step."""
+        """The figures of the session (budget.report), and whether and why it failed.
+
+        What ran since the last call of Optimizer.step is not counted as a step.
+        """
         failure = self._session.failure
         if self._session.inside:
             self._session.abandon()
-        if self._told.save and not self._saved and failure is None and self._session.steps:
+        if self._request.save and not self._saved and failure is None and self._session.totals.steps:
             self._save()
         found = budget.report(self._session)
         if self._clock is None and not self._gone:
@@ -161,4 +168,4 @@ class Guest:
         }
 
 
-GUEST: MakesGuest = Guest
+GUEST: MakesGuest = BudgetGuest

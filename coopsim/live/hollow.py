@@ -1,4 +1,4 @@
-"""Storages without memory: all that evicting and restoring do to PyTorch.
+"""Storages without memory. Evicting and restoring do nothing else to PyTorch's objects.
 
 A hollow storage keeps its identity, its size and its tensors' version counters, so the program and autograd's graph go
 on referring to it, and views of it can be made. Reading its data raises an error that begins with TRAP.
@@ -15,7 +15,7 @@ TEXT = f"{TRAP}: something reads a tensor that was evicted, and did not ask for 
 
 
 def check() -> None:
-    """LiveError if this torch cannot do it."""
+    """Raise LiveError for a torch whose storages cannot be emptied."""
     if not torch_private.has("torch.UntypedStorage._swap_data_ptr_"):
         raise LiveError(
             f"coopsim.live needs torch 2.12 or later, not {torch.__version__}: its storages cannot be emptied"
@@ -25,12 +25,12 @@ def check() -> None:
 
 
 def empty(storage: torch.UntypedStorage) -> None:
-    """Give back a storage's memory."""
+    """Free a storage's memory; its size stays what it is."""
     hole = storage_at(0, storage.device, storage.nbytes())
     storage._swap_data_ptr_(hole)  # type: ignore[attr-defined]
     set_error_of_reading(storage._cdata, TEXT)
 
 
 def fill(storage: torch.UntypedStorage, source: torch.UntypedStorage) -> None:
-    """Let a storage take over the memory of another, in place of its own; nothing is copied."""
+    """Swap the memory of two storages, so that `storage` gets that of `source`. Nothing is copied."""
     storage._swap_data_ptr_(source)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The account of what is alive, in which evicted storages count nothing."""
+"""Counts the bytes that are alive on the device. Evicted storages count nothing."""
 
 from typing import Any
 
@@ -10,7 +10,10 @@ from coopsim.types import Role
 
 
 class LiveLedger(Ledger):
-    """As the recorder's, kept from step to step. An observer counts for itself what it has made on the CPU."""
+    """The recorder's ledger, kept from step to step and aware of evicted storages.
+
+    On the CPU an observer counts the storages that it made itself, in an account that both share.
+    """
 
     def __init__(self, observer: Observer | None = None) -> None:
         self._observer = observer
@@ -20,7 +23,7 @@ class LiveLedger(Ledger):
 
     @property
     def live_bytes(self) -> int:
-        """All that is alive."""
+        """Bytes of all storages that have memory now."""
         return int(self._account[0] + self._account[2])
 
     @live_bytes.setter
@@ -29,7 +32,7 @@ class LiveLedger(Ledger):
 
     @property
     def peak_bytes(self) -> int:
-        """The most that there was."""
+        """The largest value of `live_bytes` since it was set."""
         return int(self._account[1])
 
     @peak_bytes.setter
@@ -37,25 +40,25 @@ class LiveLedger(Ledger):
         self._account[1] = nbytes
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
-        """As the recorder's."""
+        """The entry of a storage, made at first sight; None if it has no bytes. The observer stops to count it."""
         if self._observer is not None and not self.knows(untyped._cdata) and untyped.device.type == "cpu":
             self._observer.uncount(untyped)
         return super().of_storage(untyped)
 
     def role(self, key: int) -> Role | None:
-        """What the storage with this `_cdata` is to the step, as far as that is known."""
+        """The role of the storage with this `_cdata`; None if it is not known."""
         held = self.held(key)
         return held.role if held is not None else None
 
     def emptied(self, untyped: torch.UntypedStorage) -> None:
-        """Its memory was given back."""
+        """Take the bytes of a storage off, as its memory was freed."""
         held = self.held(untyped._cdata)
         if held is not None and held not in self._empty:
             self._empty.add(held)
             self.live_bytes -= held.nbytes
 
     def filled(self, untyped: torch.UntypedStorage) -> None:
-        """It has memory again."""
+        """Add the bytes of a storage again, as it got memory."""
         held = self.held(untyped._cdata)
         if not self.knows(untyped._cdata):
             self.of_storage(untyped)
@@ -65,7 +68,7 @@ class LiveLedger(Ledger):
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
     def released(self, storage: Storage) -> None:
-        """What was empty has been taken off already."""
+        """Correct the count for a storage that is gone: if it was empty, its bytes had been taken off before."""
         if storage in self._empty:
             self._empty.remove(storage)
             self.live_bytes += storage.nbytes

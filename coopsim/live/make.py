@@ -1,4 +1,4 @@
-"""Plans for recorded steps, before any GPU: do they fit, at what cost, and how little could do? Knows no torch."""
+"""Makes plans for recorded steps without a GPU: whether they fit, at what cost, and in how little. Knows no torch."""
 
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -11,18 +11,18 @@ from coopsim.live.plan_file import Planned
 from coopsim.live.schedules import Least
 from coopsim.trace.measure import peak_bytes
 
-_GRANULE = 512
-PLACINGS = 7  #: plans that are made until one is found that has places for all in the arena
-_FINE = 400  #: of the budget, the part that the second of them has less at least, and twice as much each time
-_CLOSE = 0.02  #: of the peak: as near is the least budget with a plan known
+_GRANULE = 512  #: bytes; allocators pad requests to a multiple of this
+PLACINGS = 7  #: plans that are tried at most, until all requests of one have places in the arena
+_FINE = 400  #: the second of them leaves at least the budget divided by this more, and each next one twice as much
+_CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a plan
 
 
 @dataclass(frozen=True)
 class Made:
-    """What is known of a kind of step in a budget. Bytes are of all that is on the device.
+    """A kind of step with its plan for a budget. Bytes are those of everything on the device.
 
-    least: what any schedule needs. least_planned_bytes: the smallest of the budgets tried that has a plan; None: none
-    has, or none was tried.
+    peak_bytes: of the step without eviction. least: what any schedule needs. least_planned_bytes: the smallest of the
+    budgets tried for which a plan was found; None if there was none, or none was tried.
     """
 
     kind: Planned
@@ -32,18 +32,19 @@ class Made:
 
     @property
     def predicted_overhead(self) -> float | None:
-        """Cost of the plan over that without recomputation; None: there is no plan."""
+        """The cost of a step by the plan over that without recomputation; None if there is no plan."""
         return self.kind.schedule.overhead if self.kind.schedule is not None else None
 
 
 def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool = True, arena: bool = False) -> Made:
-    """Plan a kind of step in a budget, of which `others` bytes are not the program's.
+    """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's.
 
-    search: for the smallest budget that has a plan, too. arena: all its requests are to have places in one.
+    search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
+    If there is no plan, the kind's `why` says why.
     """
-    least, room = schedules.least(kind.trace), budget - others - kind.less
+    least, room = schedules.least(kind.trace), budget - others - kind.margin
     if least.nbytes > room:
-        made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.less))
+        made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.margin))
     elif arena:
         made = _in_place(kind, policy, budget, others)
     else:
@@ -65,11 +66,11 @@ def _planned(kind: Planned, policy: str, room: int) -> Planned:
 
 
 def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
-    """Of some plans that leave more and more of the budget, the first with places for all; else the lowest."""
+    """Plan with more and more margin until all requests have addresses below the budget; failing that, the lowest."""
     found: list[tuple[int, Planned]] = []
     made, tape = kind, cast("Any", kind.tape)
     for k in range(PLACINGS):
-        made = _planned(made, policy, budget - others - made.less)
+        made = _planned(made, policy, budget - others - made.margin)
         if made.schedule is None:
             break
         plan = Plan(kind.trace, made.schedule, tape, everything=False)
@@ -78,17 +79,17 @@ def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
         found.append((places.needed, made))
         if places.needed <= budget:
             return made
-        made = replace(made, less=made.less + more_to_leave(places, budget, k))
+        made = replace(made, margin=made.margin + more_to_leave(places, budget, k))
     return min(found, key=lambda one: one[0])[1] if found else made
 
 
 def more_to_leave(places: Places, budget: int, k: int) -> int:
-    """Bytes that the next plan is to leave, after the k-th for which no places were found."""
+    """Bytes by which the next plan's margin is larger, after the k-th plan, whose requests found no places."""
     return max(places.bound - budget, 0) + (budget << k) // _FINE
 
 
 def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> int | None:
-    """By halving what lies between the bound and the smallest budget that is known to do."""
+    """The smallest budget with a plan, by bisection down to the lower bound; None if not even the peak has one."""
     known = room if made.schedule is not None and room < peak else peak if _plans(made, policy, peak) else None
     while known is not None and known - least > _CLOSE * peak:
         middle = (least + known) // 2

@@ -1,4 +1,4 @@
-"""Bytes of what an op will make, before it runs."""
+"""The bytes of an op's results, before it runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,10 @@ from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch,
 
 
 def of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, given: Sequence[torch.Tensor]) -> int:
-    """Of its results on the device `meta`, where it can run there. kind: of device; given: the operands there."""
+    """The bytes of an op's results on devices of type `kind`, found by running it on the device `meta`.
+
+    given: its operands on the device. Where it cannot run on `meta`, the bytes of the largest operand.
+    """
 
     def bare(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type != kind:

@@ -1,4 +1,4 @@
-"""What a step's follower knows of its storages and calls: to the observer where that follows, and back to Python."""
+"""Hands the state of a followed step over to the compiled observer, and back to Python."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -13,7 +13,11 @@ from coopsim.live.values import Values
 
 
 class Observed:
-    """One step by a plan, as the observer follows it. cells and calls are the follower's own."""
+    """The part of one step that the observer follows.
+
+    cells, calls: the dictionaries of the Follow object, by number of the storage and of the op. They are out of date
+    between `follow` and `fetch`.
+    """
 
     def __init__(
         self, observer: Observer, plan: Plan, values: Values, cells: dict[int, Cell], calls: dict[int, Call]
@@ -25,7 +29,7 @@ class Observed:
         self.state: Any = observer.state
 
     def follow(self, at: int) -> None:
-        """From this entry of the tape on, by what Python knows."""
+        """Hand over: the observer follows the plan from entry `at` of the tape on, with what Python knows."""
         values = self._values
         known = [len(self._cells)]
         for s, cell in self._cells.items():
@@ -46,7 +50,7 @@ class Observed:
         values.gone.clear()
 
     def fetch(self) -> Iterator[Cell]:
-        """Python goes on. Gives the cells that it did not know."""
+        """Take back: bring cells and calls up to date, and yield the cells that are new to Python."""
         values = self._values
         values.evictions += self.state[State.EVICTIONS]
         values.recomputes += self.state[State.RECOMPUTES]
@@ -71,7 +75,10 @@ class Observed:
         self._observer.disengage()
 
     def end(self, *, over: bool) -> bool:
-        """No more. over: the plan is done. False: then Python has to `fetch` what is left to do."""
+        """Stop at the end of the step. False if Python has to `fetch` first, as something is left to do.
+
+        over: whether all entries of the plan have run.
+        """
         if not over or self.state[State.BROKEN] or not self._observer.complete():
             return False
         self._values.evictions += self.state[State.EVICTIONS]
@@ -80,15 +87,15 @@ class Observed:
         return True
 
     def has_emptied(self, storage: torch.UntypedStorage) -> bool:
-        """Is its memory gone?"""
+        """Whether the observer has evicted a storage."""
         return bool(self.state[State.GONE]) and self._observer.has_emptied(storage)
 
     def pin(self, storage: torch.UntypedStorage) -> None:
-        """It must not be emptied."""
+        """Keep the observer from evicting a storage."""
         self._observer.pin(storage)
 
     def _give(self, storage: torch.UntypedStorage | None) -> None:
-        """On the CPU bytes are counted by whoever frees them."""
+        """On the CPU, let the observer count a storage that it gets, as it may free it."""
         if storage is not None and self._values.kind == "cpu" and self._observer.count(storage):
             self._values.ledger.emptied(storage)
 
@@ -103,7 +110,7 @@ class Observed:
         self._calls[op] = call
 
     def _again(self, op: int, operands: list[torch.UntypedStorage | None]) -> list[torch.UntypedStorage | None]:
-        """A call that Python has kept."""
+        """Run a call again that Python has kept, for the observer."""
         entry, cells = self._plan.row_of[op].entry, self._cells
         where = {cells[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
         made = where | self._values.execute(self._calls[op], where, ())
@@ -114,7 +121,7 @@ class Observed:
 
 
 class _Switch:
-    """Called with True, it enters a context; with False, it leaves it."""
+    """A function that enters a context when it is called with True, and leaves it when it is called with False."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

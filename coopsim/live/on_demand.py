@@ -1,4 +1,4 @@
-"""Evicting when memory runs short, for steps that go by no plan: greedily, what costs least per byte and staleness."""
+"""Evicts values when memory runs short in steps without a plan: greedily, by least cost per byte and staleness."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,18 +15,18 @@ from coopsim.live.victims import Victims
 from coopsim.observe import effects
 from coopsim.text import human
 
-_SMALL = 1 / 20_000  #: of the budget: what is smaller is not worth evicting
-_FOR_ROOM = 1 / 8  #: of the budget: what is evicted in a step because of fragmentation, before more is taken
-_SPARE = 16  #: of the budget, the part that PyTorch's caching allocator is left because it fragments
-_PATIENCE = 100  #: recomputations that a step may have above the ops that it has had
+_SMALL = 1 / 20_000  #: of the budget; smaller storages are not evicted
+_FOR_ROOM = 1 / 8  #: of the budget, what a step evicts because of fragmentation before its cap is raised
+_SPARE = 16  #: the budget divided by this is left to PyTorch's caching allocator, because it fragments
+_PATIENCE = 100  #: recomputations by which a step may exceed the number of its own ops so far
 
 
 class OnDemand:
-    """Runs the ops of a step one by one, and knows all of them, so that whatever they made can be evicted.
+    """Runs the ops of a step one by one, and keeps the calls of all, so that whatever they made can be evicted.
 
-    limit: bytes, None: there is no budget yet. meter: of a GPU's allocator, None on the CPU. cap: on the allocator.
-    hard: rather than to go over the limit, fail. workspace: bytes that the op that ran last took and gave back inside.
-    hole: where there is an arena, for requests that find no place in it.
+    limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
+    allocator. hard: raise DoesNotFit rather than exceed the limit. hole: frees address ranges in an arena; None without
+    one. workspace: bytes that the latest op took and gave back while it ran.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class OnDemand:
             values.roomy = self._roomy
         self._victims = Victims(values, _SMALL * (limit or 0))
         self.hole = cap.hole(values, self._victims, self._evict) if cap is not None else None
-        self.over_cap = False  #: the allocator had to take more than the budget
+        self.over_cap = False  #: whether the allocator had to take more than the budget
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self.workspace = 0
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
@@ -48,7 +48,7 @@ class OnDemand:
         self.last: tuple[list[Cell | None], list[Cell | None], Call | None] = [], [], None
 
     def adopt(self, cells: Iterable[Cell]) -> None:
-        """These are known already: the step went by a plan until now."""
+        """Take over the cells of a plan, which the step has followed until now."""
         for cell in cells:
             self._all.append(cell)
             if cell.ref() is not None:
@@ -58,11 +58,11 @@ class OnDemand:
 
     @property
     def cells(self) -> list[Cell]:
-        """All that it has seen, those included that are no more."""
+        """All cells of the step so far, including those whose storages are gone."""
         return self._all
 
     def cell(self, tensor: torch.Tensor) -> Cell | None:
-        """The cell of a tensor's storage; None if it has no bytes."""
+        """The cell of a tensor's storage, made at first sight; None if it has no bytes."""
         storage = tensor.untyped_storage()
         if not storage.nbytes():
             return None
@@ -73,7 +73,7 @@ class OnDemand:
         return cell
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Any:
-        """Run an op: first what it reads is made ready, and room for what it makes."""
+        """Run an op by `execute`, with its operands restored and room made for its results; return its result."""
         values = self.values
         self._victims.now += 1
         given = (*args, *kwargs.values())
@@ -131,7 +131,7 @@ class OnDemand:
         return self._meter.now() if self._meter is not None else self.values.ledger.live_bytes
 
     def _short(self, leave: Collection[Cell]) -> bool:
-        """The device has no room for what the budget has: evict, or let the allocator take more than the budget."""
+        """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done."""
         if self.hole is not None:
             return self.hole.made(leave) or self._higher()
         victim = self._victims.best(leave) if self._for_room < (self.limit or 0) * _FOR_ROOM else None
@@ -145,7 +145,7 @@ class OnDemand:
         return True
 
     def _higher(self) -> bool:
-        """The allocator may take more than the budget from now on. False: that cannot be."""
+        """Raise the cap, so that the allocator may exceed the budget. False if that is not possible."""
         if self._cap is None or not self._cap.higher():
             return False
         self.over_cap = True
@@ -186,7 +186,7 @@ class OnDemand:
         return call
 
     def _need(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """Bytes of what an op will make; 0 where it may be as many as can be."""
+        """Bytes of an op's results; 0 for views, and where there is ample room whatever they take."""
         assert self.limit is not None
         if all(r.alias_info is not None for r in func._schema.returns):
             return 0
@@ -196,7 +196,10 @@ class OnDemand:
         return need.of(func, args, kwargs, self.values.kind, given)
 
     def room(self, nbytes: int, leave: Collection[Cell]) -> None:
-        """Evict until so many bytes fit, with something to spare. DoesNotFit if they cannot, and the limit is hard."""
+        """Evict until `nbytes` fit, with something to spare; cells in `leave` are not evicted.
+
+        Raises DoesNotFit if they cannot fit and the limit is hard.
+        """
         if self.limit is None:
             return
         over = self._allocated() + nbytes - self.limit
@@ -223,7 +226,7 @@ class OnDemand:
             over -= victim.nbytes
 
     def _evict(self, victim: Cell) -> None:
-        """Take its memory. What it hangs on that nothing in the step makes has to stay."""
+        """Evict a cell, and keep alive what it is recomputed from in the end, which no op of the step makes."""
         self._kept += [
             storage for root in self._victims.roots(victim) if (storage := self.values.memory_of(root)) is not None
         ]
@@ -231,7 +234,7 @@ class OnDemand:
 
 
 def generator(kind: str, named: dict[str, Any]) -> torch.Generator:
-    """The generator of random numbers that an op draws from."""
+    """The generator that an op draws its random numbers from. named: its arguments by name."""
     given = named.get("generator")
     if given is not None:
         found: torch.Generator = given

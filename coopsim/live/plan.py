@@ -1,4 +1,4 @@
-"""A schedule, dispatched op by dispatched op: what to do before, around and after each. Knows no torch."""
+"""A schedule as actions before, around and after each dispatched op of a step. Knows no torch."""
 
 import math
 from collections import defaultdict
@@ -11,15 +11,15 @@ from coopsim.trace import Trace
 from coopsim.types import Action, Role
 from coopsim.validate.program import Program, Value
 
-HOLD = "coopsim.hold"  #: a pseudo-op, which nobody dispatches: what it reads, the program may look at from then on
+HOLD = "coopsim.hold"  #: a pseudo-op of recorded traces: the program may read its operands from then on
 
 
 class Entry(Protocol):
-    """A dispatched op of the recorded step. Storages are numbers of the trace, -1 for one that it does not have."""
+    """A dispatched op of the recorded step. Storages are numbers of the trace; -1: one that the trace does not have."""
 
     func: Any
-    shapes: Any  #: of its operands first: the sizes and then the type of each
-    op: int  #: in the trace; -1 for a view, and for whatever else the trace leaves out
+    shapes: Any  #: of its operands, of its results: for each tensor the sizes and then the type; last, which parameters
+    op: int  #: its number in the trace; -1 for views, and for what else the trace leaves out
     inputs: list[int]
     results: list[int]
     mutable: bool
@@ -27,21 +27,21 @@ class Entry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """A value that the program still has gives up its memory."""
+    """Free the memory of a value that the program still refers to."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """A value that only we have goes."""
+    """Let go of a value that only we hold."""
 
     value: Value
 
 
 @dataclass(slots=True)
 class Recompute:
-    """An op is run again for `targets`; `takeovers` go where the version before them was."""
+    """Run an op again for `targets`. `takeovers` are versions that take over the memory of the version before."""
 
     op: int
     targets: tuple[Value, ...]
@@ -49,18 +49,19 @@ class Recompute:
 
     @property
     def makes(self) -> tuple[Value, ...]:
-        """All that it makes."""
+        """All values that are kept of its results."""
         return (*self.targets, *self.takeovers)
 
 
 @dataclass(slots=True)
 class Row:
-    """What is to be done at one entry of the tape.
+    """What a plan does at one entry of the tape.
 
-    look, find: (position, storage) of operands and results whose storages matter. makes: versions after it. copies:
-    values of which the older version is wanted later, too. keep: values that the program lets go and the schedule does
-    not. call: keep the call, something may need it. elements: of its operands, where data of the program's enters that
-    may be of another size in another step; else empty.
+    look, find: (position, storage) of the operands and of the results that the plan watches. makes: the values after
+    the op. before: actions before it. copies: values to copy before it, as the op overwrites them and they are needed
+    later. keep: values to hold after it, which the program lets go and the schedule needs. call: whether to keep the
+    call, for a later recomputation. elements: numbers of elements of the operands where data enter the step that may be
+    of another size in another step; else empty.
     """
 
     entry: Entry
@@ -73,7 +74,7 @@ class Row:
     call: bool
     elements: list[int]
     func: Any = field(init=False)
-    idle: bool = field(init=False)  #: there is nothing to do
+    idle: bool = field(init=False)  #: whether there is nothing to do but to run the op
 
     def __post_init__(self) -> None:
         self.func = self.entry.func
@@ -81,10 +82,11 @@ class Row:
 
 
 class Plan:
-    """One schedule of one recorded step.
+    """A schedule of a recorded step, by rows of its tape.
 
-    everything: keep what it takes to run any op again, as steps may leave the plan. evict: False, there is room for all
-    that the program has; then a step is only watched. overhead: predicted cost over that without recomputation.
+    everything: keep the call of every op, so that any can be run again by a step that leaves the plan. evict: False if
+    there is room for everything; then the plan only recognises the step. overhead: the predicted cost of a step over
+    that without recomputation.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class Plan:
         self._calls = self._with_ancestors(ops)
         self.rows = self._rows(tape)
         self.row_of = {row.entry.op: row for row in self.rows if row.call}
-        self.table: Any = None  #: the same for an observer, once one follows it
+        self.table: Any = None  #: the rows as the observer reads them (observer.Table), once one has followed the plan
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
         pending: list[Evict | Drop | Recompute] = []
@@ -158,7 +160,7 @@ class Plan:
             self._before[op] = [a for a in actions if not isinstance(a, Drop) or a.value in ours]
 
     def _with_ancestors(self, ops: Iterable[int]) -> set[int]:
-        """These ops, and those that make what they read."""
+        """These ops, and all those that their operands are made by, directly or not."""
         found: set[int] = set()
         stack = list(ops)
         while stack:
@@ -193,7 +195,7 @@ class Plan:
         return rows
 
     def _outside(self) -> set[int]:
-        """Storages of data that no op of the step has made from others."""
+        """Storages whose data enter the step from outside: inputs, and what an op makes without operands."""
         trace = self.trace
         found = {s for s, role in enumerate(trace.role) if role == Role.INPUT and trace.alive_at_start[s]}
         makes = zip(trace.reads.rows(), trace.creates.rows(), strict=True)

@@ -1,4 +1,4 @@
-"""Plans as files: recorded kinds of step and their schedules, in a zip archive (docs/formats.md). Knows no torch."""
+"""Plan files: recorded kinds of step and their schedules, in a zip archive (docs/formats.md). Knows no torch."""
 
 import json
 import tempfile
@@ -19,15 +19,15 @@ from coopsim.types import CoopsimError
 
 VERSION = 1
 _HEAD = "plan.json"
-_MANY = 4096  #: kinds that a file may have
+_MANY = 4096  #: kinds that are read of a file, at most
 
 
 @dataclass(frozen=True)
 class Line:
-    """A dispatched op of a recorded step, its op and types by their names (tape.Taped)."""
+    """A dispatched op of a recorded step, as tape.Taped, with op and types by name."""
 
     func: str
-    shapes: list[list[list[Any]]]  #: of operands and results: the sizes and then the type of each
+    shapes: list[list[list[Any]]]  #: of operands, of results: for each tensor the sizes and then the type
     inputs: list[int]
     results: list[int]
     op: int
@@ -36,9 +36,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Planned:
-    """A kind of step. first: it makes the optimizer's state, so only the first step is of it. why: it has no plan.
+    """A kind of step in a file (kinds.Kind). schedule: None if it has no plan, and then `why` says why.
 
-    less: bytes of the budget that its plan leaves to what the allocator cannot use.
+    first: it makes the optimizer's state, so only a program's first step is of it. margin: bytes of the budget that its
+    plan leaves unused, for what the allocator cannot use.
     """
 
     trace: Trace
@@ -47,15 +48,16 @@ class Planned:
     first: bool = False
     schedule: Schedule | None = None
     why: str = ""
-    less: int = 0
+    margin: int = 0
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the plans are for. budget_bytes 0: there are none yet, the steps have only been recorded.
+    """What the plans of a file are for. budget_bytes: 0 if the steps were only recorded.
 
-    others_bytes: what the allocator gives to others than the program's storages, such as cuBLAS's workspaces.
-    arena: the steps ran in one, and their plans have places for all requests.
+    others_bytes: what the allocator hands out to others than the program's storages, such as cuBLAS's workspaces.
+    torch: its version. device: "cuda" or "cpu". command: the title of the program. arena: whether the steps ran in an
+    arena, and all requests of their plans have addresses.
     """
 
     budget_bytes: int
@@ -70,16 +72,16 @@ class Header:
 
 @dataclass(frozen=True)
 class PlanFile:
-    """All that such a file has."""
+    """The contents of a plan file."""
 
     header: Header
     kinds: Sequence[Planned] = field(default_factory=list)
 
 
 def save(plan: PlanFile, path: str | Path) -> None:
-    """Write it, whole or not at all. The same plan gives the same bytes."""
+    """Write a plan file, whole or not at all. The same plans give the same bytes."""
     head = asdict(plan.header) | {
-        "kinds": [{"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.less} for k in plan.kinds]
+        "kinds": [{"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.margin} for k in plan.kinds]
     }
     with (
         tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
@@ -103,7 +105,7 @@ def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def load(path: str | Path) -> PlanFile:
-    """Read one. LiveError, in one line, if it is missing, foreign, damaged or of a newer coopsim."""
+    """Read a plan file. Raises LiveError if it is missing, damaged, of another kind or of a newer coopsim."""
     try:
         with zipfile.ZipFile(path) as archive:
             head = json.loads(archive.read(_HEAD))

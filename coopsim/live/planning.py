@@ -1,4 +1,7 @@
-"""Plans of the kinds of step that a session has: they are made for the budget, and mended where steps took more."""
+"""Plans for the kinds of step of a session: made for the budget, and mended where steps took more than it.
+
+In this module a *margin* is a number of bytes that a plan leaves of the budget.
+"""
 
 import numpy as np
 
@@ -6,206 +9,223 @@ from coopsim import metrics
 from coopsim.live import schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.kinds import Kind, Tried
+from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
+from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
+from coopsim.live.plan_state import Candidate
 from coopsim.policies import Policy
 from coopsim.schedule import Schedule
 
-_REPLANS = 8  #: mended plans of a kind of step, at most
-_FRAGMENTS = 50  #: of the budget, the part that the first plan leaves to what a GPU's allocator cannot use
-_NEARER = 3  #: margins that are tried if there is no plan with the first, each nearer to the one until now
-_PROOF = 3  #: steps: what the allocator has free, and where, changes from step to step
-_MARGIN = 0.01  #: of the budget, for what the allocator cannot use: the least that a mended plan leaves
-_MORE = 1.5  #: times as much at least, each time that it was not enough
-_MORE_FIRST = 2  #: the same of a first step, which is tried once a run, and whose cost counts once
-_PAGE = 20 << 20  #: of an expandable segment: a page more or less says nothing of a plan
-_ROOMY = 2  #: times what a step takes, in a budget: if it leaves its plan, what it makes from there on may be evicted
-
 
 class Planning:
-    """limit: the budget, None: there is none yet. placed: finds places in an arena for all that plans ask for."""
+    """Makes and mends plans, by a policy, for kinds of step in one budget.
 
-    def __init__(self, policy: Policy | str, limit: int | None, placed: Placed | None) -> None:
+    limit: the budget in bytes; None while it is not known. placed: assigns addresses in an arena to what plans request;
+    None where PyTorch's own allocator serves them.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | str,
+        limit: int | None,
+        placed: Placed | None,
+        parameters: PlanningParameters | None = None,
+    ) -> None:
         self.policy, self.limit, self.placed = policy, limit, placed
+        self._parameters = parameters or PlanningParameters()
         self.on_gpu = False
-        self.others = 0  #: bytes that the allocator has given to others than storages
-        self.varies = False  #: steps leave their plans, so all is kept that they may need then
-        self.replans = 0  #: plans that were mended
+        self.others = 0  #: bytes that the allocator has given to others than the program's storages
+        self.varies = False  #: whether steps leave their plans, which then keep the call of every op
+        self.replans = 0  #: plans that were mended, over all kinds
 
     def learn(self, kind: Kind) -> None:
         """Make the first plan of a kind of step. DoesNotFit if one of its ops needs more than the budget."""
         assert self.limit is not None
         least = schedules.least(kind.trace)
-        kind.least_bytes = least.nbytes
         if least.nbytes + self.others > self.limit:
             raise DoesNotFit(schedules.too_much(least, self.others, self.limit))
         if self.placed is not None:
             self._plan_in_place(kind, self.placed)
             return
-        found = self._with_less(kind, self.limit // _FRAGMENTS) if self.on_gpu else []
+        divisor = self._parameters.first_margin_divisor if self.on_gpu else 0
+        found = self._leaving(kind, self.limit // divisor) if divisor else []
         if found:
-            self._take(kind, *min(found, key=_cost))
+            self._adopt(kind, min(found, key=_cost))
         else:
             self.plan(kind)
 
     def plan(self, kind: Kind) -> None:
-        """Make a plan for a kind of step, if there is one."""
+        """Plan a kind of step anew with the margin that it has; if no plan is found, `why` of its state says why."""
         assert self.limit is not None
-        budget = self.limit - self.others
-        kind.plan = kind.schedule = kind.too_much = None
-        kind.tried, kind.untried = [], []
-        if budget <= kind.less:
-            kind.why = "nothing is left of the budget"
+        state, budget = kind.state, self.limit - self.others
+        state.clear()
+        if budget <= state.margin:
+            state.refuse("nothing is left of the budget")
             return
-        schedule = schedules.find(kind.trace, self.policy, budget - kind.less)
-        if kind.less and schedules.explain(schedule):
-            schedule = schedules.padded(kind.trace, self.policy, budget, kind.less) or schedule
-        kind.why = schedules.explain(schedule)
-        if not kind.why:
-            self._take(kind, kind.less, schedule)
+        schedule = schedules.find(kind.trace, self.policy, budget - state.margin)
+        if state.margin and schedules.explain(schedule):
+            schedule = schedules.padded(kind.trace, self.policy, budget, state.margin) or schedule
+        why = schedules.explain(schedule)
+        if why:
+            state.refuse(why)
+        else:
+            self._adopt(kind, Candidate(state.margin, schedule))
 
-    def _take(self, kind: Kind, less: int, schedule: Schedule) -> None:
-        kind.schedule, kind.less, kind.proven, kind.kept, kind.why = schedule, less, False, 0, ""
+    def _adopt(self, kind: Kind, candidate: Candidate) -> None:
+        kind.state.adopt(candidate)
         self.follow(kind)
 
     def follow(self, kind: Kind) -> None:
-        """Make ready to follow its schedule. While it is not proven, a step may run out of memory and leave it."""
+        """Make the plan that steps follow from the kind's schedule; without a schedule, do nothing.
+
+        Until it is proven, a step on a GPU may run out of memory and leave it, so it keeps the call of every op.
+        """
         if self.placed is not None:
             self.placed.others = self.others
-        if kind.schedule is not None:
+        state = kind.state
+        if state.schedule is not None:
             needed, limit = kind.peak_bytes + self.others, self.limit or 0
-            everything = self.varies or (not kind.proven and self.on_gpu) or _ROOMY * needed > limit
-            evict = needed + kind.less > limit
-            kind.plan = Plan(kind.trace, kind.schedule, kind.tape, everything=everything, evict=evict)
-            kind.plan.overhead = metrics.summary(kind.schedule)["overhead"]
+            fills = self._parameters.keep_calls_factor * needed > limit
+            everything = self.varies or (not state.proven and self.on_gpu) or fills
+            evict = needed + state.margin > limit
+            plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict)
+            plan.overhead = metrics.summary(state.schedule)["overhead"]
+            state.follow(plan)
 
     def prove(self, kind: Kind, taken: int, *, ran_out: bool) -> None:
-        """A step went by its plan: it must have kept to the budget, and found room. Else plan again, with less."""
+        """Judge the kind's plan by a step that followed it, and mend the plan if the step exceeded the budget.
+
+        taken: bytes that the step took at most. ran_out: whether it ran out of memory.
+        """
         assert self.limit is not None
-        over = taken - self.limit
-        if over <= 0 and not ran_out:
-            if self.placed is not None and not (kind.first or kind.looked_ahead):
-                kind.looked_ahead = True
+        state, p = kind.state, self._parameters
+        excess = taken - self.limit
+        if excess <= 0 and not ran_out:
+            if self.placed is not None and not (kind.first or state.looked_ahead):
+                state.looked_ahead = True
                 if self._replaced(kind, self.placed):
-                    return  # that plan has to prove itself
-            kind.kept += 1
-            if not kind.proven and (kind.first or kind.kept == _PROOF):
-                kind.proven = True
-                kind.tried, kind.untried = [], []
+                    return  # the new plan is on trial
+            state.keep()
+            if not state.proven and (kind.first or state.kept == p.proving_steps):
+                state.prove()
                 self.follow(kind)
-        elif kind.replans <= _REPLANS:
-            kind.replans += 1
-            least = int(_MARGIN * self.limit)
+        elif not state.finished and state.repairs <= p.max_repairs:
+            state.repairs += 1
+            least = int(p.least_margin * self.limit)
             if self.placed is not None:
-                over = over if kind.first else 0  # of a block beside the arena: what lacked was a hole for it
-                self._place_with_less(kind, max(over, 2 * kind.less, least), self.placed)
-            elif kind.schedule is not None:
-                kind.tried.append(Tried(ran_out, over, kind.schedule, kind.less))
-                if ran_out:  # by how much is not known: plans that leave less are not worth a step
-                    kind.untried = [one for one in kind.untried if one[0] > kind.less]
-                more = (_MORE_FIRST if kind.first or ran_out else _MORE) * max(tried.less for tried in kind.tried)
-                self._mend(kind, max(kind.less + over, int(more), least))
+                excess = excess if kind.first else 0  # of a block beside the arena: what lacked was a hole for it
+                self._place_with_margin(kind, max(excess, 2 * state.margin, least), self.placed)
+            elif state.schedule is not None:
+                state.fail(excess, ran_out=ran_out)
+                growth = p.margin_growth_once if kind.first or ran_out else p.margin_growth
+                more = growth * max(failure.candidate.margin for failure in state.failures)
+                self._mend(kind, max(state.margin + excess, int(more), least))
 
-    def _mend(self, kind: Kind, less: int) -> None:
-        """Go by the cheapest plan that is not tried yet, of those that leave so much and of those known before.
+    def _mend(self, kind: Kind, margin: int) -> None:
+        """Adopt the cheapest schedule not tried yet, of those that leave `margin` and of those found before.
 
-        If there is none, or it takes too long, go back to the cheapest of those that took least.
+        If there is none, or the kind was mended too often, go back to the cheapest of those that exceeded least.
         """
-        goes_on = kind.replans <= _REPLANS
-        known = [*kind.untried, *(self._with_less(kind, less) if goes_on else ())]
-        kind.untried = [one for one in known if not any(_same(one[1], tried.schedule) for tried in kind.tried)]
-        if goes_on and kind.untried:
+        state, p = kind.state, self._parameters
+        goes_on = state.repairs <= p.max_repairs
+        known = [*state.candidates, *(self._leaving(kind, margin) if goes_on else ())]
+        tried = [failure.candidate.schedule for failure in state.failures]
+        state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
+        if goes_on and state.candidates:
             self.replans += 1
-            self._take(kind, *min(kind.untried, key=_cost))
+            self._adopt(kind, min(state.candidates, key=_cost))
             return
-        ran_out, over = min((tried.ran_out, tried.over) for tried in kind.tried)
-        over += _PAGE if self.on_gpu else 0
-        nearest = [tried for tried in kind.tried if tried.ran_out == ran_out and tried.over <= over]
-        best = min(nearest, key=lambda tried: tried.schedule.overhead or 0.0)
-        kind.replans = _REPLANS + 1
-        self._take(kind, best.less, best.schedule)
+        ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
+        excess += p.equal_excess_bytes if self.on_gpu else 0
+        nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
+        state.finish()
+        self._adopt(kind, min(nearest, key=_cost))
 
-    def _with_less(self, kind: Kind, less: int) -> list[tuple[int, Schedule]]:
-        """Schedules, and the bytes of the budget that they leave.
+    def _leaving(self, kind: Kind, margin: int) -> list[Candidate]:
+        """Schedules that leave `margin` bytes of the budget: none, one or two.
 
-        One that leaves so many at every op; and if that is expensive, one that leaves them where ops can, too. Where
-        there is none, fewer, but more than until now.
+        One leaves them at every op. If that is expensive, another leaves them only where ops can. Where neither exists,
+        smaller margins are tried that are still larger than the kind's own.
         """
         assert self.limit is not None
-        room = self.limit - self.others
-        margins = [less]
-        while len(margins) < _NEARER:
-            margins.append((kind.less + margins[-1]) // 2)
-        found: list[tuple[int, Schedule]] = []
-        for margin in margins:
-            if margin < (room if kind.too_much is None else kind.too_much):
-                schedule = schedules.find(kind.trace, self.policy, room - margin)
+        state, room = kind.state, self.limit - self.others
+        margins = [margin]
+        while len(margins) < self._parameters.margins_tried:
+            margins.append((state.margin + margins[-1]) // 2)
+        found: list[Candidate] = []
+        for each in margins:
+            if each < (room if state.infeasible_margin is None else state.infeasible_margin):
+                schedule = schedules.find(kind.trace, self.policy, room - each)
                 if not schedules.explain(schedule):
-                    found.append((margin, schedule))
+                    found.append(Candidate(each, schedule))
                     break
-                kind.too_much = margin
-        if found and found[0][0] == less and _cost(found[0]) <= schedules.CHEAP:
+                state.infeasible_margin = each
+        if found and found[0].margin == margin and found[0].cost <= schedules.CHEAP:
             return found
-        for margin in margins:
-            padded = schedules.padded(kind.trace, self.policy, room, margin)
+        for each in margins:
+            padded = schedules.padded(kind.trace, self.policy, room, each)
             if padded is not None and not schedules.explain(padded):
-                return [*found, (margin, padded)]
+                return [*found, Candidate(each, padded)]
         return found
 
-    def _place_with_less(self, kind: Kind, less: int, placed: Placed) -> None:
-        """Plan again, with so much less of the budget; with not quite so much, if that has no plan."""
-        before, had = kind.schedule, kind.less
-        for _ in range(_NEARER):
-            kind.less = less
+    def _place_with_margin(self, kind: Kind, margin: int, placed: Placed) -> None:
+        """Plan in the arena with this margin; if that has no plan, with margins nearer to the present one.
+
+        If none of them has a plan, the kind goes back to the present one, which is mended no more.
+        """
+        state, before = kind.state, kind.state.candidate
+        for _ in range(self._parameters.margins_tried):
+            state.margin = margin
             self._plan_in_place(kind, placed)
-            if kind.schedule is not None:
+            if state.schedule is not None:
                 self.replans += 1
                 return
-            less = (had + less) // 2
-        kind.schedule, kind.less, kind.replans, kind.why = before, had, _REPLANS + 1, ""
+            margin = (before.margin + margin) // 2
+        state.restore(before)
         self.follow(kind)
 
     def _replaced(self, kind: Kind, placed: Placed) -> bool:
-        """A step by the plan kept to the budget. Take another if, as memory lies now, the next ones do not find places.
+        """Replace a plan whose next steps find no places in the arena, as memory lies now. True if it was replaced.
 
-        False: the plan stays. Either they do, or no other has places for them.
+        The plan stays if its next steps do find places, or if no other plan's would.
         """
         assert self.limit is not None
-        assert kind.plan is not None
-        if placed.next(kind.plan).needed <= self.limit:
+        state = kind.state
+        assert state.plan is not None
+        if placed.next(state.plan).needed <= self.limit:
             return False
-        before, had = kind.schedule, kind.less
+        before = state.candidate
         self._plan_in_place(kind, placed)
-        if kind.plan is not None and placed.next(kind.plan).needed <= self.limit:
+        if state.plan is not None and placed.next(state.plan).needed <= self.limit:
             self.replans += 1
             return True
-        assert before is not None
-        self._take(kind, had, before)
+        self._adopt(kind, before)
         return False
 
     def _plan_in_place(self, kind: Kind, placed: Placed) -> None:
-        """Plan so that all requests find places within the budget; if they do not, with those that reach least high."""
+        """Plan so that all requests have places within the budget; failing that, with the least height of all tried."""
         assert self.limit is not None
-        best: tuple[int, int, Schedule] | None = None
+        state = kind.state
+        best: tuple[int, Candidate] | None = None
         for k in range(PLACINGS):
             self.plan(kind)
-            if kind.plan is None or kind.schedule is None:
+            if state.plan is None or state.schedule is None:
                 break
-            places = placed.next(kind.plan)
+            places = placed.next(state.plan)
             if best is None or places.needed < best[0]:
-                best = places.needed, kind.less, kind.schedule
+                best = places.needed, state.candidate
             if places.needed <= self.limit:
                 return
-            kind.less += more_to_leave(places, self.limit, k)
+            state.margin += more_to_leave(places, self.limit, k)
         if best is not None:
-            self._take(kind, *best[1:])
+            self._adopt(kind, best[1])
 
 
-def _cost(one: tuple[int, Schedule]) -> float:
-    return one[1].overhead or 0.0
+def _cost(candidate: Candidate) -> float:
+    return candidate.cost
 
 
 def _same(a: Schedule, b: Schedule) -> bool:
-    """Do they have the same actions, wherever the bytes lie?"""
+    """Whether two schedules have the same actions in the same order, wherever the bytes lie."""
     return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("action", "op", "storage", "version"))

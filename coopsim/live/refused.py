@@ -1,4 +1,4 @@
-"""What cannot run inside a budget: each is refused with one line."""
+"""Programs that cannot run inside a budget. Each raises a LiveError whose message, of one line, says why."""
 
 import sys
 from typing import Any
@@ -13,7 +13,7 @@ _TRACED = {"FakeTensor", "FunctionalTensor"}
 
 
 def objects(found: Objects) -> None:
-    """LiveError for a program whose objects say that it cannot be followed."""
+    """Raise LiveError for FSDP, compiled modules, and tensors that dispatch their ops themselves."""
     for module in found.modules:
         names = {kind.__name__ for kind in type(module).__mro__}
         if names & {"FullyShardedDataParallel", "FSDPModule"}:
@@ -25,7 +25,7 @@ def objects(found: Objects) -> None:
 
 
 def arguments(func: Any, args: tuple[Any, ...]) -> None:
-    """LiveError for an op that is not one of a plain eager program."""
+    """Raise LiveError for an op that a plain eager program does not have: traced, or of a higher order."""
     for value in args:
         if isinstance(value, torch.Tensor) and type(value) is not torch.Tensor:
             if type(value).__name__ in _TRACED:
@@ -36,19 +36,19 @@ def arguments(func: Any, args: tuple[Any, ...]) -> None:
 
 
 def start() -> None:
-    """LiveError if something is on already that hides ops."""
+    """Raise LiveError if torch.compile has compiled something in this process: it hides ops."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is not None and dynamo.counters["frames"].get("ok", 0):
         _compiled()
 
 
 def resized() -> None:
-    """An op resized a storage."""
+    """Raise the LiveError for an op that resized a storage."""
     raise LiveError("the step resizes a storage in place (resize_, set_ or out=): coopsim.live cannot follow that")
 
 
 def graphs() -> None:
-    """A CUDA graph was captured or replayed."""
+    """Raise the LiveError for a CUDA graph that is captured or replayed."""
     raise LiveError("CUDA graphs hide their ops: coopsim.live cannot run them inside a budget")
 
 

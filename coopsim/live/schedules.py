@@ -1,6 +1,6 @@
-"""The schedule of a recorded step in a budget. Knows no torch.
+"""Finds the schedule of a recorded step in a budget. Knows no torch.
 
-Addresses are the allocator's own to choose, so one that fits without any counts, too.
+The allocator chooses addresses itself, so a schedule that was found without addresses is good, too.
 """
 
 import math
@@ -20,22 +20,24 @@ from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace import Trace
 from coopsim.trace.table import Ragged
-from coopsim.types import InPlace, Outcome, Pinning, Role
+from coopsim.types import CoopsimError, InPlace, Outcome, Pinning, Role
 
-CHEAP = 1.1  #: cost over that without recomputation, up to which nothing else is tried
-_DEAR = 1.75  #: above that it is refused: checkpointing costs less than 1.5
+CHEAP = 1.1  #: overhead up to which no other schedule is tried
+_DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
 _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
-_ROOMY = 4  #: times the budget: an arena in which addresses are always found
+_ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 
 def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
-    """One that runs to its end: a policy's own in an arena, if that is cheap enough; else the cheapest of several.
+    """The schedule of a step under a policy, in `budget` bytes.
 
-    Those are a plan that has no addresses, one in the shape of checkpointing, and a replay in a counter. If none does,
-    or all cost several times the step, one whose header says so.
+    It is the policy's own in an arena, if its overhead is at most 1.1; else the cheapest of that, a plan without
+    addresses, one in the shape of checkpointing and, if all of these are expensive, a replay that only counts bytes.
+    If none runs to its end, or all cost more than 1.75 times the step, the header of the one returned says so
+    (`explain`).
     """
-    policy = policies.find(policy) if isinstance(policy, str) else policy
+    policy = recomputing(policy)
     first = _schedule(trace, policy, budget, "arena")
     planned = not policy.plans or first.header["planned_steps"]
     if planned and _cost(first) <= CHEAP:
@@ -48,13 +50,21 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
     return _cheapest(found)
 
 
-def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Schedule | None:
-    """One that leaves so many bytes of the budget; where an op needs them whatever is evicted, as many as can be.
-
-    The cheaper of a plan and one in the shape of checkpointing; None: the policy makes no plans. If there is none, or
-    both cost several times the step, the header says so.
-    """
+def recomputing(policy: Policy | str) -> Policy:
+    """The policy, as one for training; CoopsimError for one that there is not, or that offloads."""
     policy = policies.find(policy) if isinstance(policy, str) else policy
+    if policy.offloads:
+        raise CoopsimError(f"policy {policy.name}: training inside a budget knows no lose={policy.lose}, it recomputes")
+    return policy
+
+
+def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Schedule | None:
+    """A schedule that leaves `spare` bytes of the budget unused, or, at ops that leave less, half of what they leave.
+
+    It is the cheaper of a plan and one in the shape of checkpointing; None for a policy that makes no plans. If neither
+    fits, or both cost more than 1.75 times the step, its header says so (`explain`).
+    """
+    policy = recomputing(policy)
     if not policy.plans:
         return None
     wider = _padded(trace, budget, spare)
@@ -75,28 +85,28 @@ def _cost(schedule: Schedule) -> float:
 
 
 def _padded(trace: Trace, budget: int, spare: int) -> Trace:
-    """Each op with a temporary of so many bytes, or of half of what it leaves of the budget at most."""
+    """The trace with a temporary of `spare` bytes added to each op, or of half of what the op leaves of the budget."""
     extra = [min(spare, max(budget - need, 0) // 2) for need in needs(trace)]
     rows = [[*row, nbytes] for row, nbytes in zip(trace.temporaries.rows(), extra, strict=True)]
     return replace(trace, temporaries=Ragged.of(rows), requests=Ragged.of([] for _ in rows))
 
 
 def _without_padding(schedule: Schedule, trace: Trace) -> Schedule:
-    """As a schedule of the trace itself, whose temporaries come first in each op. Its peak is with what is left."""
+    """The schedule without the added temporaries, which come last in each op. Its peak still includes them."""
     own = np.diff(trace.temporaries.start)
     ours = (schedule.storage >= 0) | (schedule.version < 0) | (schedule.version < own[schedule.op])
     return replace(schedule.select(ours), header=dict(schedule.header) | {"trace": trace.content_hash})
 
 
 def needs(trace: Trace) -> list[int]:
-    """Of each op, the bytes that must be there while it runs, whatever is evicted."""
+    """For each op, the bytes that are allocated while it runs, whatever is evicted."""
     problem = problem_of(trace)
     return [problem.bytes_of(problem.at_least(op)) + problem.inside[op] for op in range(problem.n_ops)]
 
 
 @dataclass(frozen=True)
 class Least:
-    """Bytes without which no schedule can be: what must be there while one op runs. held: of them, by role."""
+    """A lower bound on the bytes of any schedule: what the most demanding op, `op`, needs. held: its bytes by role."""
 
     nbytes: int
     op: str
@@ -104,7 +114,7 @@ class Least:
 
 
 def least(trace: Trace) -> Least:
-    """The least of a step. Of its ops' inputs, results and temporaries, those without another role are `of the op`."""
+    """The lower bound of a step. Operands, results and temporaries without another role count as "of the op"."""
     problem = problem_of(trace)
     need = needs(trace)
     op = max(range(len(need)), key=need.__getitem__)
@@ -117,13 +127,13 @@ def least(trace: Trace) -> Least:
 
 
 def too_much(least: Least, others: int, budget: int) -> str:
-    """Why a budget is below the least, in one line."""
+    """Say in one line that an op needs more than the budget. others: bytes that are not the program's."""
     beside = f", {human(others)} of them for others than the program" if others else ""
     return f"{least.op} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
 
 
 def explain(schedule: Schedule) -> str:
-    """Why there is no plan; "" if the schedule is one."""
+    """Why a schedule is no plan, in one line; "" if it is one."""
     header = schedule.header
     if header["outcome"] == Outcome.OK:
         return ""
@@ -140,7 +150,7 @@ def _schedule(trace: Trace, policy: Policy, budget: int, allocator: str) -> Sche
 
 
 def _without_addresses(trace: Trace, policy: Policy, budget: int, *, segmented: bool) -> Schedule:
-    """A plan of so many bytes, wherever they are. If there is none, the outcome is that it is out of memory."""
+    """A plan that keeps to `budget` bytes, wherever they lie; if none is found, its outcome is out of memory."""
     replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, _OPTIONS)
     assert replay.planner is not None
     replay.planner.most, replay.planner.segmented = budget, segmented

@@ -1,4 +1,4 @@
-"""One step as it runs: a dispatch mode that hands every op to the plan, the recorder, or eviction on demand."""
+"""The dispatch mode of a running step: it hands every op to the plan, the recorder, or eviction on demand."""
 
 import contextlib
 from collections.abc import Iterable
@@ -13,6 +13,7 @@ from coopsim.live.hollow import TRAP
 from coopsim.live.kinds import Kind
 from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
+from coopsim.live.plan import Row
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.unseen import Unseen
 from coopsim.live.values import Values
@@ -27,12 +28,14 @@ _MARKS = {
     torch.ops.profiler._record_function_exit._RecordFunction,
 }
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
+_LEFT = object()  #: in place of an op's result: the step has left its plan before the op ran
 
 
 class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """`kind` is the plan's that is followed, `recorder` is there while the step is recorded; neither: on demand.
+    """Runs the ops of one step: by the plan of `kind`, or recorded by `recorder`, or, with neither, on demand.
 
-    undecided: kinds that the step may turn out to be. others: all that are known, should it leave its plan.
+    undecided: kinds that the step may turn out to be of, while it is recorded. others: all known kinds, to whose plans
+    the step may switch. observer: compiled code that follows plans; None: Python does it alone.
     """
 
     def __init__(
@@ -51,8 +54,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._observer = observer
         self.follow = Follow(kind.plan, values) if kind and kind.plan else None
         self.deviated = ""
-        self.outgrown = False  #: it left its plan because its data are larger
-        self.ran_out = False  #: it left its plan because the device had no room
+        self.outgrown = False  #: whether it left its plan because its data are larger
+        self.ran_out = False  #: whether it left its plan because the device had no room
         self.failure: LiveError | None = None
         self.planned = self.follow is not None
         if on_demand.hole is not None:
@@ -62,7 +65,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Spares a wrapper around every op."""
+        """Let torch not wrap `__torch_dispatch__` for torch.compile, which costs time in every op."""
         return False
 
     def __enter__(self) -> Self:
@@ -87,7 +90,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
 
     def forget(self) -> None:
-        """This process is a fork of the one in which the step runs: leave it, and touch no device."""
+        """Leave the step in a forked process, without touching the device."""
         if self._observer is not None:
             self._observer.leave()
         while dispatch_modes():  # none, if another thread has forked
@@ -100,63 +103,37 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Called by PyTorch in place of every op."""
+        """Run an op. PyTorch calls this in place of every op while the step runs.
+
+        `adds_up` and the recorder look at the stack, to tell autograd's ops from those of Python code: between them and
+        autograd's engine no frame may be of another name than this one's, so both are called from here.
+        """
         kwargs = kwargs or {}
         if func in _MARKS:
             return func(*args, **kwargs)
-        follow = self.follow
-        if follow is not None:
+        while (follow := self.follow) is not None:
             follow.fetch()
             at = follow.at
             if follow.broken:
                 self._leave_plan(f"op {at - 1}, {follow.rows[at - 1].func}, {follow.broken}")
-                return self.__torch_dispatch__(func, types, args, kwargs)
+                break
             row = follow.rows[at] if at < len(follow.rows) else None
             if row is not None and (
                 func is row.func or (func is _ADD and row.func is _ADD_IN_PLACE and accumulation.adds_up(args, None))
             ):
-                try:
-                    if row.elements:
-                        follow.check_elements(row, on_device(self.values.kind, (*args, *kwargs.values())))
-                    if not row.idle:
-                        out = follow.run(row, args, kwargs)
-                    else:
-                        if row.entry.mutable:
-                            follow.check_changed(row, on_device(self.values.kind, (*args, *kwargs.values())))
-                        follow.started = True
-                        out = self.values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
-                except LiveError as error:
-                    self.failure = error
-                    raise
-                except Deviation as why:
-                    self.outgrown |= isinstance(why, Outgrown)
-                    self._leave_plan(f"op {follow.at}, {func}, {why}")
-                except (RuntimeError, torch.OutOfMemoryError) as error:
-                    again = not follow.started or can_start_again(func)
-                    if not again or not (_ran_out(error) or TRAP in str(error)):
-                        raise
-                    self.ran_out = _ran_out(error)
-                    what = "runs out of memory" if self.ran_out else "reads other tensors"
-                    self._leave_plan(f"op {follow.at}, {func}, {what}")
-                else:
-                    follow.at += 1
-                    if self._counts:
-                        self._count(out)
-                    if not follow.hand_over():
-                        self._leave_plan(f"op {follow.at - 1}, {func}, {follow.broken}")
+                out = self._run_planned(follow, row, func, args, kwargs)
+                if out is not _LEFT:
                     return out
-            elif self._switch(func):
-                return self.__torch_dispatch__(func, types, args, kwargs)
-            else:
-                self._leave_plan(f"op {follow.at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
+            elif not self._switch(func):
+                self._leave_plan(f"op {at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
         try:
-            recorder = self.recorder
-            if recorder is not None:
-                out = recorder.__torch_dispatch__(func, types, args, kwargs)
+            if self.recorder is None:
+                out = self.on_demand.run(func, args, kwargs, lambda: func(*args, **kwargs))
+            else:  # called from here: see the docstring
+                out = self.recorder.__torch_dispatch__(func, types, args, kwargs)
                 if self._undecided:
-                    self._decide(recorder)
+                    self._decide(self.recorder)
                 return out
-            out = self.on_demand.run(func, args, kwargs, lambda: func(*args, **kwargs))
         except LiveError as error:
             self.failure = error
             raise
@@ -167,6 +144,40 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._count(out)
         return out
 
+    def _run_planned(self, follow: Follow, row: Row, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the op that the plan has next. _LEFT if the step has left the plan instead, and the op has to run yet."""
+        try:
+            if row.elements:
+                follow.check_elements(row, on_device(self.values.kind, (*args, *kwargs.values())))
+            if not row.idle:
+                out = follow.run(row, args, kwargs)
+            else:
+                if row.entry.mutable:
+                    follow.check_changed(row, on_device(self.values.kind, (*args, *kwargs.values())))
+                follow.started = True
+                out = self.values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
+        except LiveError as error:
+            self.failure = error
+            raise
+        except Deviation as why:
+            self.outgrown |= isinstance(why, Outgrown)
+            self._leave_plan(f"op {follow.at}, {func}, {why}")
+            return _LEFT
+        except (RuntimeError, torch.OutOfMemoryError) as error:
+            again = not follow.started or can_start_again(func)
+            if not again or not (_ran_out(error) or TRAP in str(error)):
+                raise
+            self.ran_out = _ran_out(error)
+            what = "runs out of memory" if self.ran_out else "reads other tensors"
+            self._leave_plan(f"op {follow.at}, {func}, {what}")
+            return _LEFT
+        follow.at += 1
+        if self._counts:
+            self._count(out)
+        if not follow.hand_over():
+            self._leave_plan(f"op {follow.at - 1}, {func}, {follow.broken}")
+        return out
+
     def _count(self, out: Any) -> None:
         for tensor in on_device(self.values.kind, (out,)):
             self.values.ledger.of(tensor)
@@ -174,7 +185,10 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # -- which kind of step is it? -----------------------------------------------------------------------------------
 
     def _decide(self, recorder: TapeRecorder) -> None:
-        """Once the sizes of the batch are known: go by the plan of a kind that begins so, or go on recording."""
+        """Decide which kind the step is of, as soon as the sizes of its batch are known.
+
+        If it begins as a known kind does, follow its plan, or run it on demand; else go on recording.
+        """
         tape = recorder.tape
         self._undecided = [kind for kind in self._undecided if kind.has(tape[-1:], len(tape) - 1)]
         if not self._undecided:
@@ -196,12 +210,12 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
 
     def _switch(self, func: Any) -> bool:
-        """Go over to the plan of a kind of step that is as this one until here, and goes on with `func`."""
+        """Switch to the plan of a kind whose tape is the same so far, and has `func` next. False if there is none."""
         assert self.follow is not None
         assert self.kind is not None
         at = self.follow.at
         for other in self._others:
-            if other is self.kind or other.plan is None or not other.goes_on(at, func) or self.kind.common(other) < at:
+            if other is self.kind or other.plan is None or not other.has_op(at, func) or self.kind.common(other) < at:
                 continue
             follow = Follow(other.plan, self.values)
             if follow.take_over(self.follow.taken(), held=True):
@@ -211,7 +225,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def _leave_plan(self, why: str) -> None:
-        """What the plan knows is handed to eviction on demand."""
+        """Leave the plan, and let eviction on demand go on with its cells. why: for the report."""
         assert self.follow is not None
         self.deviated = self.deviated or why
         self.follow.end()
@@ -223,7 +237,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return follow.cells.values() if follow is not None and follow.observed is None else ()
 
     def _address_is_known(self, tensor: torch.Tensor) -> None:
-        """Somebody asks where a tensor is: it has to be there, and to stay there until the step is over."""
+        """Restore a tensor whose address the program asks for, and keep it in place until the step is over."""
         if tensor.device.type != self.values.kind or tensor.layout is not torch.strided:
             return
         self._bring_back(tensor)

@@ -1,4 +1,4 @@
-"""The kinds of step of this process to a file, and from one: there, ops and types go by their names."""
+"""Writes the kinds of step of this process to plan files, and reads them. Files name ops and types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,9 @@ from coopsim.live import plan_file
 from coopsim.live.device import GRANULE
 from coopsim.live.errors import LiveError
 from coopsim.live.kinds import Kind
+from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
+from coopsim.live.plan_state import PlanState
 from coopsim.live.tape import Shapes, Taped
 from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
@@ -22,19 +24,23 @@ _DEFAULT = "foresight-offline"
 def header(
     limit: int | None, policy: Policy | str, others_bytes: int, kind: str, command: str, *, arena: bool
 ) -> Header:
-    """Of a file that this process writes. limit None: its steps were only recorded."""
+    """The header of a file that this process writes. limit: the budget; None: steps were only recorded."""
     name = policy if isinstance(policy, str) else policy.name
     return Header(limit or 0, name, others_bytes, torch.__version__, kind, command, arena=arena)
 
 
 def save(kinds: Sequence[Kind], path: str, head: Header) -> None:
-    """Write them."""
-    planned = [Planned(k.trace, lines_of(k.tape), k.decided, k.first, k.schedule, k.why, k.less) for k in kinds]
-    plan_file.save(PlanFile(head, planned), path)
+    """Write kinds of step to a plan file."""
+    plan_file.save(PlanFile(head, [_planned(kind) for kind in kinds]), path)
+
+
+def _planned(kind: Kind) -> Planned:
+    state, lines = kind.state, lines_of(kind.tape)
+    return Planned(kind.trace, lines, kind.decided, kind.first, state.schedule, state.why, state.margin)
 
 
 class Loaded:
-    """A file of plans. LiveError for one that is none, or is not for what was asked."""
+    """A plan file that was read. Raises LiveError if it is none, or has no plans; the methods, if it does not match."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -44,7 +50,7 @@ class Loaded:
             raise LiveError(f"{path} has steps that were recorded, and no plan")
 
     def limit(self, asked: int | None, *, share: bool) -> int:
-        """The budget. asked: None where nobody did."""
+        """The budget in bytes: `asked`; if None, the plan's. LiveError for a share, or less than the plan's."""
         own = self._file.header.budget_bytes
         if share or (asked is not None and asked < own):
             what = "a share" if share or asked is None else human(asked)
@@ -52,27 +58,27 @@ class Loaded:
         return asked or own
 
     def policy(self, asked: Policy | str) -> str:
-        """The plan's, which serves for steps of other kinds, too."""
+        """The plan's policy, which plans steps of new kinds, too. LiveError if another was asked for."""
         own = self._file.header.policy
         if asked not in (_DEFAULT, own):
             raise LiveError(f"{self._path} is a plan by {own}; leave --policy out")
         return own
 
     def kinds(self, device: str) -> list[Kind]:
-        """Those that it has, with their schedules."""
+        """The kinds of step in the file, with their schedules. LiveError if they are for another device."""
         if device != self._file.header.device:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
         return [self._kind(planned) for planned in self._file.kinds]
 
     def _kind(self, planned: Planned) -> Kind:
         tape = tape_of(planned.tape, self._path)
-        kind = Kind(planned.trace, tape, planned.decided, peak_bytes(planned.trace, GRANULE))
-        kind.first, kind.schedule, kind.why, kind.less = planned.first, planned.schedule, planned.why, planned.less
-        return kind
+        peak = peak_bytes(planned.trace, GRANULE)
+        state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
+        return Kind(planned.trace, tape, planned.decided, peak, planned.first, state)
 
 
-def lines_of(tape: list[Taped]) -> list[Line]:
-    """Of a recorded step. Which parameters were among the operands says nothing to another process."""
+def lines_of(tape: Sequence[Entry]) -> list[Line]:
+    """The tape as the file has it. Which parameters were operands is left out: it means nothing to another process."""
 
     def plain(shapes: Shapes) -> list[list[Any]]:
         return [[*sizes, str(dtype).removeprefix("torch.")] for *sizes, dtype in shapes]
@@ -83,7 +89,7 @@ def lines_of(tape: list[Taped]) -> list[Line]:
 
 
 def tape_of(lines: list[Line], file: str) -> list[Taped]:
-    """In this process. LiveError for an op or a type that it does not have. file: it is said there."""
+    """The tape with ops and types of this process. LiveError if it does not have one. file: for the message."""
 
     def exact(shapes: list[list[Any]]) -> Shapes:
         return tuple((*sizes, _dtype(name, file)) for *sizes, name in shapes)

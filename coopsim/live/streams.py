@@ -1,7 +1,7 @@
-"""Order between the program's CUDA streams and the ops that are run again, which the program knows nothing of.
+"""Orders recomputations among the program's CUDA streams.
 
-What the program has synchronised holds for its own ops. An op that is run again, on the stream that is current where
-its result is missing, waits for all streams of the step, and every other stream waits for it before its next op.
+The program synchronises its own ops only. An op that is run again, on the stream that is current where its result is
+missing, waits for all streams of the step, and every other stream waits for it before its next op.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from coopsim.observe.torch_private import current_autograd_node
 
 
 class Streams:
-    """The streams of one step. Where it has a single one, nothing is ever waited for."""
+    """The streams that one step uses. In a step with a single stream, nothing is waited for."""
 
     def __init__(self) -> None:
         self._seen: set[torch.cuda.Stream] = set()
@@ -24,7 +24,7 @@ class Streams:
         self._of_node: set[Cell] = set()
 
     def use(self, cells: Iterable[Cell]) -> None:
-        """The program's next op, on the current stream, works with these."""
+        """Note that the program's next op, on the current stream, uses these cells, and wait for recomputations."""
         stream = torch.cuda.current_stream()
         self._seen.add(stream)
         for cell in cells:
@@ -35,7 +35,7 @@ class Streams:
         self._wait(stream)
 
     def made(self, cells: Iterable[Cell]) -> None:
-        """The op has made these."""
+        """Note that the latest op has made these cells."""
         node = current_autograd_node() if len(self._seen) > 1 else None
         if node is not self._node:
             self._node = node
@@ -44,11 +44,14 @@ class Streams:
             self._of_node.update(cells)
 
     def needs(self, cell: Cell) -> bool:
-        """Must it stay? Where a node of autograd ends, its gradients' addresses are asked for, past any dispatcher."""
+        """Whether a cell must not be evicted: made by the running node of autograd, which reads addresses when it ends.
+
+        It reads its gradients' addresses past any dispatcher.
+        """
         return cell in self._of_node and current_autograd_node() is self._node
 
     def before_again(self) -> None:
-        """An op is about to be run again on the current stream."""
+        """Let the current stream, on which an op is about to run again, wait for all others."""
         stream = torch.cuda.current_stream()
         self._seen.add(stream)
         for other in self._seen:
@@ -56,7 +59,7 @@ class Streams:
                 stream.wait_stream(other)
 
     def after_again(self, read: Iterable[torch.UntypedStorage]) -> None:
-        """It has been, and has read these."""
+        """Note that an op has run again on the current stream, and has read these storages."""
         stream = torch.cuda.current_stream()
         self._again[stream] = self._again.get(stream, 0) + 1
         if len(self._seen) > 1:
@@ -64,7 +67,7 @@ class Streams:
                 guard(storage, stream)
 
     def end(self) -> None:
-        """The step is over: what the next one does comes after all that was run again."""
+        """Let every stream wait for all recomputations, so that the next step comes after them."""
         self._node = None
         self._of_node.clear()
         for stream in self._seen:
@@ -78,5 +81,5 @@ class Streams:
 
 
 def guard(storage: torch.UntypedStorage, stream: torch.cuda.Stream) -> None:
-    """The block must not be used again, once it is given back, before the stream has come so far."""
+    """Let the allocator not reuse a storage's block, once freed, before `stream` has run all its present work."""
     torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).record_stream(stream)

@@ -1,4 +1,4 @@
-"""Recording a step while it runs: its trace, and the tape of all that it dispatched."""
+"""Records a step while it runs: its trace, and the tape of all ops that it dispatches."""
 
 import gc
 import time
@@ -24,7 +24,7 @@ from coopsim.trace import Trace
 from coopsim.trace.table import Ragged
 from coopsim.types import Phase, Role
 
-#: Ops that read no data, though they make nothing and change nothing.
+#: Ops without results on the device that nevertheless read no data.
 _LOOKS = {torch.ops.aten.is_pinned.default, torch.ops.aten.sym_size.default}
 
 Shapes = tuple[Any, ...]
@@ -32,7 +32,7 @@ Shapes = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Taped:
-    """A dispatched op. Storages are numbers of the trace once it is made (plan.Entry)."""
+    """A dispatched op (plan.Entry). Its storages are objects of the ledger until the trace is made, then numbers."""
 
     func: Any  #: aten.add_ where gradients are added up in place for autograd
     shapes: Shapes  #: of its operands and results, and which parameters are among them
@@ -44,7 +44,10 @@ class Taped:
 
 
 class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
-    """A recorder that runs its ops by way of `on_demand`, and keeps the tape. It is called, and never entered."""
+    """A recorder that runs its ops by way of `on_demand`, and keeps the tape.
+
+    The step's dispatch mode calls it; it is never entered as a mode itself. arena: logs the requests of each op.
+    """
 
     active = True
 
@@ -53,27 +56,27 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
     ) -> None:
         super().__init__(device, model)
         self._arena = arena
-        self.asked: dict[int, recorded.Log] = {}  #: by number of the op, what it asked of the arena
+        self.asked: dict[int, recorded.Log] = {}  #: requests of each op to the arena, by number of the op
         self.ledger = ledger
         self.tape: list[Taped] = []
-        self.state: Any = None  #: of who places requests for the plan that this may turn out to be (follow.Follow)
-        self.workspaces: dict[int, int] = {}  #: by number of the op, bytes that it took and gave back inside
+        self.state: Any = None  #: by observer.State, for a plan that the step may follow (Placed.expect)
+        self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
         self.on_demand = on_demand
-        self.decided = 0  #: ops until data met a parameter, from when on the sizes of the batch are known; 0: not yet
-        self._kind, self._held = kind, False
+        self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
+        self.kind, self._held = kind, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
-        self._workspace = 0
+        self.recorded: Recording | None = None  #: what was recorded, once the step is over
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Record lightly from here on: `commit` has to follow before the backward pass, or `end`."""
+        """Start to record, without roles yet: `commit` or `end` has to follow before the backward pass."""
         self.where.install()
         self.start()
 
     def commit(self) -> None:
-        """This recording will be wanted: learn what each storage is to the step."""
+        """Record for good: find the role of each storage. LiveError for a program that cannot be followed."""
         if self.state is not None and self._arena is not None:
             self._arena.unfollow()
         gc.collect()  # else what is garbage already would count as needed
@@ -87,7 +90,8 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
 
     def end(self, *, learn: bool) -> None:
-        """The step is over, or recording it is of no use any more: then there is nothing to `learn`."""
+        """Stop to record. learn: find the roles of the storages that are left, as the step went to its end."""
+        self.recorded = self._recording
         self.stop()
         self.where.remove()
         if self._hooks is not None:
@@ -129,13 +133,13 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         if self._arena is not None:  # what an optimizer makes in its first step stays
             optimizer = self.where.phase(mutates_gradient=False) is Phase.OPTIMIZER
             self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
-        operands = on_device(self._kind, (*args, *kwargs.values()))
+        operands = on_device(self.kind, (*args, *kwargs.values()))
         shapes = shapes_of(operands)
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()
         inputs = [self.ledger.of(tensor) for tensor in operands]
-        found = on_device(self._kind, (out,))
+        found = on_device(self.kind, (out,))
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
         entry = Taped(func, (shapes, shapes_of(found), parameters), inputs, results, mutable=func._schema.is_mutable)
@@ -149,7 +153,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
             self.state[State.AT] = len(self.tape)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
-            if self._kind == "cpu":
+            if self.kind == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
             call = entry.cells[2]
@@ -166,16 +170,16 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         return out
 
     def asked_of(self, op: Op) -> tuple[list[int], list[int]]:
-        """Temporaries of an op and its requests in order, as far as they are known (trace.Trace)."""
+        """The temporaries of an op and its requests in order, as trace.Trace has them; empty where they are unknown."""
         if self._arena is not None and op.number in self.asked:
             return recorded.of_op(self.asked[op.number], self._arena.stats.base, op.creates)
         workspace = self.workspaces.get(op.number)
         return [workspace] if workspace else [], []
 
     def _hold_what_may_be_read(self, to: Recording, op: Op) -> None:
-        """Before the first update of parameters: what is alive then (outputs, losses) the program may still read.
+        """Before the first update of parameters, enter a pseudo-op that reads what is alive (outputs, losses).
 
-        Afterwards it could not be made again, so the plan has to have it there: an op of no cost that reads it all.
+        The program may read these still, and after the update they could not be recomputed: plans must keep them.
         """
         if not self._held and op.phase is Phase.OPTIMIZER and any(s.role is Role.PARAMETER for s in op.mutates):
             self._held = True
@@ -185,7 +189,10 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
 
 
 def hold_to_the_end(recording: Recording) -> None:
-    """What the program has until after the update of parameters it may read until it lets go; the rest, to the end."""
+    """Enter pseudo-ops for what the program may read late.
+
+    Values that are alive at the update of parameters are read when they are freed; those left at the end, at the end.
+    """
     events: list[Any] = []
     held: set[Storage] = set()
     born: set[Storage] = set()
@@ -204,20 +211,25 @@ def hold_to_the_end(recording: Recording) -> None:
 
 
 def shapes_of(tensors: list[torch.Tensor]) -> Shapes:
-    """What an op's sizes are known by."""
+    """Sizes and type of each tensor, as entries of the tape are compared by."""
     return tuple((*tensor.shape, tensor.dtype) for tensor in tensors)
 
 
-def trace_of(recorder: TapeRecorder, recording: Recording, history: list[Any]) -> Trace:
-    """The trace of a recorded step. The tape's storages and ops become its numbers."""
+def trace_of(recorder: TapeRecorder) -> Trace:
+    """The trace of a step that was recorded to its end.
+
+    The entries of the recorder's tape, which named storages and ops as objects, get the trace's numbers for them.
+    """
+    recording = recorder.recorded
+    assert recording is not None
     header = {
         **recorder.device.header,
         "model": "live",
         "precision": recorder.cost_model.precision,
-        "cost_source": "measured" if recorder._kind == "cpu" else recorder.cost_model.source,
+        "cost_source": "measured" if recorder.kind == "cpu" else recorder.cost_model.source,
     }
     hold_to_the_end(recording)
-    trace = assemble.assemble(recording, history, header)
+    trace = assemble.assemble(recording, [], header)
     ops = [event for event in recording.events if isinstance(event, Op)]
     storages = dict.fromkeys([*recording.start, *(s for op in ops for s in op.creates)])
     number = {storage: i for i, storage in enumerate(storages)}

@@ -1,4 +1,4 @@
-"""Ways to a tensor's bytes that no dispatch mode sees: while a step runs, they bring back what was evicted first."""
+"""Watches the ways to a tensor's bytes that no dispatch mode sees, so that evicted tensors are restored first."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +13,11 @@ _GRAPHS = ("capture_begin", "replay")
 
 
 class Unseen:
-    """Between `watch` and `forget`, `seen` is called with every tensor whose address is asked for.
+    """Calls back, between `watch` and `forget`, before a tensor's bytes are read past the dispatcher.
 
-    saved: is called with what an autograd function written in Python has saved, where its backward asks for that: who
-    knows what its kernels read.
+    seen: called with a tensor whose address is asked for (`numpy`, `data_ptr`, `__dlpack__`). saved: called with each
+    tensor that an autograd function written in Python has saved, when its backward asks for it: its kernels may read
+    anything. CUDA graphs are refused.
     """
 
     def __init__(self, seen: Callable[[torch.Tensor], None], saved: Callable[[torch.Tensor], None]) -> None:
@@ -24,7 +25,7 @@ class Unseen:
         self._before: list[tuple[type, str, Any]] = []
 
     def watch(self) -> None:
-        """Begin."""
+        """Replace the methods that give access to bytes."""
         for name in _READS:
             self._replace(torch.Tensor, name, self._reading(getattr(torch.Tensor, name)))
         self._replace(torch.autograd.function.BackwardCFunction, _SAVED, property(self._unpack))
@@ -32,7 +33,7 @@ class Unseen:
             self._replace(torch.cuda.CUDAGraph, name, lambda *_, **__: refused.graphs())
 
     def forget(self) -> None:
-        """Let all be as it was."""
+        """Restore the methods."""
         for owner, name, own in self._before:
             if own is None:
                 delattr(owner, name)  # it was inherited

@@ -1,4 +1,4 @@
-"""Where the bytes of a step's values are: evicting them, and making them again."""
+"""Evicts the values of a step, and recomputes them. A value is a version of a storage's bytes."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,7 +16,7 @@ from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams, guard
 from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
-Room = Callable[[int, Collection[Cell]], None]  #: make room for so many bytes, and leave these cells alone
+Room = Callable[[int, Collection[Cell]], None]  #: makes room for so many bytes, without evicting these cells
 
 
 _CLONE = torch.ops.aten.clone.default
@@ -27,19 +27,19 @@ def _no_room(_nbytes: int, _leave: Collection[Cell]) -> None:
 
 
 class Values:
-    """The values of one step on devices of one kind, and what was done to them."""
+    """The values of one step on devices of one kind, "cuda" or "cpu"."""
 
     def __init__(self, kind: str, ledger: LiveLedger) -> None:
         self.kind, self.ledger = kind, ledger
-        self.gone: dict[int, Cell] = {}  #: cells without memory, by key, in the order in which they lost it
-        self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: the device has no room: was some made?
-        self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: where an op may go over the budget
-        self.streams = Streams() if kind == "cuda" else None  #: None: all is in one
-        self.placed: Placed | None = None  #: puts requests where a plan has them
+        self.gone: dict[int, Cell] = {}  #: evicted cells, by key, in order of eviction
+        self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: makes room; False if it cannot
+        self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: in it, an op may exceed the budget
+        self.streams = Streams() if kind == "cuda" else None  #: None on the CPU
+        self.placed: Placed | None = None  #: places requests at their planned addresses; None without an arena
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
-        """The storage that has the bytes of a value; None if there is none."""
+        """The storage that has the bytes of a value; None if it was evicted or overwritten."""
         cell, version = value
         held = cell.held.get(version)
         if held is not None:
@@ -47,11 +47,11 @@ class Values:
         return cell.ref() if cell.version == version and not cell.gone else None
 
     def must_stay(self, cell: Cell) -> bool:
-        """Does somebody go by its address?"""
+        """Whether a cell must not be evicted, as its address is in use."""
         return cell.pinned or (self.streams is not None and self.streams.needs(cell))
 
     def evict(self, value: Value) -> None:
-        """Take a value's memory."""
+        """Free the memory of a value, unless it is gone already or must stay."""
         cell, version = value
         cell.held.pop(version, None)
         storage = cell.ref()
@@ -66,10 +66,11 @@ class Values:
         self.evictions += 1
 
     def bring(self, wanted: Iterable[Value], room: Room = _no_room, now: int = 0, leave: Collection[Cell] = ()) -> None:
-        """Make values again that are not there, and whatever that takes. now: the time of this use of them.
+        """Recompute those of the wanted values that have no memory, and what they are made from.
 
-        What is made on the way goes as soon as all that needs it has run, unless the program has it. leave: cells that
-        must not be evicted for that. LiveError if a value hangs on something that is no more.
+        Intermediate values are freed as soon as all that needs them has run, unless the program refers to them. now:
+        the time of this use, as Cell.touched. leave: cells that must not be evicted meanwhile. Raises LiveError if a
+        value cannot be recomputed.
         """
         wanted = list(wanted)
         calls = self._to_run(wanted)
@@ -97,7 +98,7 @@ class Values:
             cell.held.pop(version, None)
 
     def _to_run(self, wanted: Iterable[Value]) -> list[Call]:
-        """The calls that make these values, of which some are not there, in an order in which they can run."""
+        """The calls that make those of these values that have no memory, in an order in which they can run."""
         found: dict[Call, None] = {}
         stack = [(value, False) for value in wanted if self.memory_of(value) is None]
         while stack:
@@ -119,10 +120,10 @@ class Values:
     def run(
         self, call: Call, targets: Sequence[Value], takeovers: Collection[Value], leave: Collection[Cell] = ()
     ) -> None:
-        """Run a call again, and keep `targets` of what it makes. All that it reads is there.
+        """Run a call again, all of whose operands have memory, and keep `targets` of its results.
 
-        takeovers: new versions that take over the memory of the one before, which is ours and no longer wanted. leave:
-        cells that must not be evicted if the device has no room.
+        takeovers: new versions that take over the memory of the version before, which only we hold and nothing needs.
+        leave: cells that must not be evicted if the device has no room. Raises LiveError if an operand is missing.
         """
         where: dict[Cell, torch.UntypedStorage] = {}
         after = dict(call.writes)
@@ -148,7 +149,7 @@ class Values:
     def execute(
         self, call: Call, where: dict[Cell, torch.UntypedStorage], leave: Collection[Cell]
     ) -> dict[Cell, torch.UntypedStorage]:
-        """Gives the storages of what it makes, but not of what it changes."""
+        """Run a call on the storages in `where`; return those of the cells that it creates, not of those it changes."""
         results = (self._execute_kept if call.kept is not None else self._execute_own)(call, where, {*where, *leave})
         if len(results) != len(call.results):
             raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
@@ -194,9 +195,10 @@ class Values:
         return [tensor.untyped_storage() for tensor in on_device(self.kind, (out,))]
 
     def attempt(self, func: Any, execute: Callable[[], Any], leave: Collection[Cell]) -> Any:
-        """Run an op, and again as often as it finds no room on the device and some can be made.
+        """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
 
-        One that changes tensor after tensor cannot be run again, so it may go over the budget.
+        An op that changes a list of tensors cannot be run again, so it may exceed the budget. leave: cells that must
+        not be evicted.
         """
         if not can_start_again(func):
             with self.roomy():
@@ -209,14 +211,14 @@ class Values:
                     raise
 
     def copy(self, storage: torch.UntypedStorage, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
-        """A copy of ours. leave: cells that must not be evicted for it."""
+        """Copy a storage. leave: cells that must not be evicted for that."""
         with DisableTorchDispatch():
             copied: torch.UntypedStorage = self.attempt(_CLONE, storage.clone, leave)
         self._enter(copied)
         return copied
 
     def move(self, storage: torch.UntypedStorage) -> None:
-        """Its bytes go to other memory."""
+        """Move the bytes of a storage to newly allocated memory."""
         with DisableTorchDispatch():
             copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
             hollow.fill(storage, copied)
@@ -225,7 +227,7 @@ class Values:
         self.ledger.of(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
 
     def _assign(self, value: Value, storage: torch.UntypedStorage) -> None:
-        """A value made again goes into the program's storage, if that waits for it; else it is ours."""
+        """Give a recomputed value to the program's storage if that is empty and has this version; else hold it."""
         cell, version = value
         theirs = cell.ref() if cell.version == version else None
         if theirs is None:
@@ -238,7 +240,7 @@ class Values:
             self.ledger.filled(theirs)
 
     def finish(self, cells: Iterable[Cell]) -> None:
-        """The step is over: what the program still has gets its bytes back. cells: all that the step has touched."""
+        """At the end of the step, restore what the program still refers to. cells: all that the step has used."""
         try:
             self.bring([(cell, cell.version) for cell in self.gone.values() if cell.ref() is not None])
         finally:

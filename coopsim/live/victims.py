@@ -1,4 +1,4 @@
-"""What a step has made that can be evicted, and at what price: made again at the least cost, per byte and staleness."""
+"""Chooses what to evict: the value with the least cost of recomputing it, per byte and staleness."""
 
 from collections.abc import Collection, Iterator
 
@@ -6,14 +6,15 @@ from coopsim.live.cells import Call, Cell, Value
 from coopsim.live.values import Values
 from coopsim.types import Role
 
-_ANCESTORS = 32  #: evicted values that a score looks back at, at most
-_FAR = 8  #: times the cost of those that were looked at: what more than these would have to be made for
+_ANCESTORS = 32  #: calls that a score adds up, at most
+_FAR = 8  #: factor on the cost of a value that needs more calls than these
 
 
 class Victims:
-    """made: by the step so far. now: ops that it has had. ends: what the op that runs changes, and nothing can make.
+    """The values of a step that can be evicted, with their scores.
 
-    least_bytes: smaller ones are evicted only where addresses count.
+    made: cells that the step has made so far. now: the number of ops so far. ends: values that the running op
+    overwrites and no call of the step can make. least_bytes: smaller cells are evicted only to free an address range.
     """
 
     def __init__(self, values: Values, least_bytes: float) -> None:
@@ -23,7 +24,7 @@ class Victims:
         self.ends: set[Value] = set()
 
     def best(self, leave: Collection[Cell]) -> Cell | None:
-        """The cheapest per byte, beside those to leave; None: there is none."""
+        """The cell with the least score, except those in `leave`; None if nothing can be evicted."""
         best, least = None, float("inf")
         for cell in self._evictable(leave, self._least_bytes):
             score = self._cost(cell) / (cell.nbytes * (self.now - cell.touched + 1))
@@ -32,12 +33,12 @@ class Victims:
         return best
 
     def prices(self, leave: Collection[Cell]) -> dict[Cell, float]:
-        """Of all that can be evicted."""
+        """The cost by staleness of each cell that can be evicted, except those in `leave`."""
         found = [cell for cell in self._evictable(leave, 0) if self._can_be_made(cell)]
         return {cell: self._cost(cell) / (self.now - cell.touched + 1) for cell in found}
 
     def roots(self, cell: Cell) -> list[Value]:
-        """What it is made from in the end, and nothing in the step makes."""
+        """The roots of a cell: the values that it is recomputed from in the end, which no call of the step makes."""
         found: list[Value] = []
         seen: set[Value] = set()
         stack: list[Value] = [(cell, cell.version)]
@@ -53,7 +54,7 @@ class Victims:
         return found
 
     def hang_on_ends(self) -> list[Value]:
-        """What was evicted and cannot be made once the op that runs has changed what it changes."""
+        """Evicted values that cannot be recomputed any more once the running op has overwritten its operands."""
         if not self.ends:
             return []
         found = []
@@ -72,7 +73,7 @@ class Victims:
         return found
 
     def _evictable(self, leave: Collection[Cell], small: float) -> Iterator[Cell]:
-        """What may be taken, if it can be made again, and has so many bytes at least."""
+        """Cells of at least `small` bytes that may be evicted, provided they can be recomputed."""
         self.made = [cell for cell in self.made if cell.ref() is not None]
         for cell in self.made:
             if cell.gone or cell in leave or cell.nbytes < small or cell.version in cell.held:
@@ -84,7 +85,7 @@ class Victims:
             yield cell
 
     def _cost(self, cell: Cell) -> int:
-        """Of making it again, with what was evicted of what it is made from."""
+        """The cost of recomputing a cell, with the evicted values that it is made from."""
         calls: dict[Call, None] = {}
         stack: list[Value] = [(cell, cell.version)]
         while stack and len(calls) < _ANCESTORS:
@@ -96,5 +97,5 @@ class Victims:
         return sum(call.cost for call in calls) * (_FAR if stack else 1)
 
     def _can_be_made(self, cell: Cell) -> bool:
-        """Is all there still that it is made from, back to what was there at the start, and will it be?"""
+        """Whether a cell can be recomputed, now and after the running op: its roots have memory."""
         return all(self._values.memory_of(root) is not None and root not in self.ends for root in self.roots(cell))

@@ -5,13 +5,16 @@ from typing import Any
 import torch
 
 from coopsim.observe import costs, effects
+from coopsim.observe.data.known import CONSTANTS, LIFT
+from coopsim.observe.data.sizes import INDEX
 from coopsim.observe.interpose.library import Description
 
-FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS = (1 << i for i in range(6))
+FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS, CONSTANT, COUNTS, LIFTS = (1 << i for i in range(9))
 
 #: Namespaces of collectives. NCCL does the work, and the stand-in NCCL knows how long it takes.
 COLLECTIVES = ("c10d::", "_c10d_functional::")
 _COPIES = ("aten::_to_copy", "aten::copy_")
+_COUNTS = ("aten::sum", "aten::count_nonzero")
 
 
 def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
@@ -21,7 +24,7 @@ def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
     """
     name = func._schema.name
     looks = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
-    selects = func is torch.ops.aten.index.Tensor
+    selects = name in INDEX
     found.flags = sum(
         flag
         for flag, on in (
@@ -31,6 +34,9 @@ def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
             (OTHERS_TIME, name.startswith(COLLECTIVES)),
             (COPIES, name in _COPIES),
             (SELECTS, selects),
+            (CONSTANT, name in CONSTANTS),
+            (COUNTS, name in _COUNTS),
+            (LIFTS, name == LIFT),
         )
         if on
     )

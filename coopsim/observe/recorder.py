@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from coopsim.observe import accumulation, costs, effects
+from coopsim.observe.data.device_data import DeviceData
 from coopsim.observe.device import Device
 from coopsim.observe.effects import tensors
 from coopsim.observe.interpose.mode import Interposed
@@ -65,6 +66,8 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
     Views, and other ops that neither create nor mutate a storage, are not recorded, except for collectives.
     """
 
+    lifts = True
+
     def __init__(self, device: Device, model: costs.CostModel) -> None:
         self.active = self.active or device.has_a_mode
         super().__init__()
@@ -72,6 +75,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         self.where = Where()
         self.device = device
         self.cost_model = model
+        self.data: DeviceData | None = None  #: what the device's data are, where no kernel runs
         self.timer: Timer | None = None
         self._recording: Recording | None = None
         self._streams: dict[int, int] = {0: 0}
@@ -166,6 +170,14 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Call the op, which PyTorch dispatches here, and record it if a recording is under way."""
         kwargs = kwargs or {}
+        if self.data is None or not hasattr(func, "_schema"):
+            return self._see(func, args, kwargs)
+        newest = self.ledger.newest
+        with self.data.asked(func, args, kwargs) as kwargs:
+            out = self._see(func, args, kwargs)
+        return self.data.after(func, args, kwargs, out, newest)
+
+    def _see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.active and func is accumulation.ADD and accumulation.adds_up(args, self._born_in(args[0])):
             func = accumulation.ADD_IN_PLACE
         if self._recording is None or not hasattr(func, "_schema"):

@@ -52,7 +52,7 @@ _C = ["-std=gnu11", "-O2", "-fPIC", "-fno-builtin", "-w"]
 
 
 def libraries() -> Path:
-    """Return the folder of stand-in libraries for the installed torch, compiling them if necessary (some seconds).
+    """Return the folder of stand-in libraries for the installed torch, compiled at first use (some seconds).
 
     Raises PhantomError if torch, its CUDA build, a C compiler or Linux is missing.
     """

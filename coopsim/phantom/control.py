@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import PhantomError
 
+COUNT = 0  #: of `answering`
+
 
 class Collective(NamedTuple):
     """The work that an op gave to NCCL: its cost in ns, the bytes of its messages, its ranks, and its stream."""
@@ -38,7 +40,7 @@ class Control:
             raise PhantomError(f"this process does not run on the phantom GPU ({soname} is not coopsim's)") from None
         self._clear.argtypes, self._clear.restype = [ctypes.c_void_p, ctypes.c_size_t], None
         self._write.argtypes, self._write.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t], None
-        self._answer.argtypes, self._answer.restype = [ctypes.c_size_t, ctypes.c_uint64], None
+        self._answer.argtypes, self._answer.restype = [ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int], None
         self._set_total.argtypes, self._set_total.restype = [ctypes.c_uint64], None
         self.op_begins.restype = None
         self._op_ends.argtypes, self._op_ends.restype = [ctypes.c_void_p, ctypes.c_uint64], None
@@ -62,13 +64,16 @@ class Control:
         self._write(address, source, nbytes)
 
     @contextmanager
-    def answering(self, nbytes: int, value: int) -> Iterator[None]:
-        """Within the context, let this thread's first read of `nbytes` (at most 8) unwritten bytes give `value`."""
-        self._answer(nbytes, value)
+    def answering(self, nbytes: int, value: int, times: int = 1) -> Iterator[None]:
+        """Within the context, let this thread's first reads of `nbytes` (at most 8) unwritten bytes give `value`.
+
+        COUNT instead of a number of bytes is for an op's own counter, of 4 or 8 bytes.
+        """
+        self._answer(nbytes, value, times)
         try:
             yield
         finally:
-            self._answer(0, 0)
+            self._answer(0, 0, 0)
 
     def set_total(self, nbytes: int) -> None:
         """Set the card's memory, from now on. What is allocated remains so."""

@@ -1,7 +1,8 @@
 """Offline planning: offsets for items whose sizes and lifetimes are known, in as little memory as can be found.
 
-An *item* is a size and a half-open lifetime; a *plan* gives each an offset so that no two that are alive together
-overlap. Its *height* is the largest offset + size. No plan is lower than the most bytes alive at once: the lower bound.
+An *item* has a size in bytes and a half-open lifetime. A *plan* gives each item an offset, in bytes, so that no two
+items that are alive at the same time overlap. Its *height* is the largest offset + size. The *lower bound* is the
+largest number of bytes alive at once: no plan is lower.
 """
 
 from coopsim.planner.items import Items, PlanError, lower_bound

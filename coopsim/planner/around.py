@@ -1,4 +1,4 @@
-"""A plan for some items around others that keep their offsets."""
+"""Plans some items around others that keep their offsets."""
 
 from coopsim.planner.by_parts import Attempt
 from coopsim.planner.fit import height
@@ -7,14 +7,15 @@ from coopsim.planner.orders import Keys
 from coopsim.planner.sections import sections
 
 _ATTEMPTS = 4  #: for each height
-_HIGHER = (0, 256, 64, 16, 4)  #: heights that are tried: the bound, and this part of it more
+_HIGHER = (0, 256, 64, 16, 4)  #: heights that are tried: the bound (0), and the bound plus its 256th, 64th, … part
 
 
 def plan_around(items: Items, given: Ints, work: int) -> tuple[Ints | None, int]:
-    """Offsets in bytes, and the work they took: for items whose `given` is -1, the others keep theirs.
+    """Find offsets for the items whose `given` offset is -1; the others keep theirs.
 
-    None if the work, a limit of placements to try, finds no plan up to a quarter above the most bytes that are alive at
-    once. The same items, offsets and work give the same plan.
+    work: a limit on the placements that are tried. Returns the offsets of all items, in bytes, and the work that was
+    used; no offsets (None) if the work finds no plan up to a quarter above the lower bound. The same arguments give the
+    same plan.
     """
     kept = given >= 0
     bound = max(lower_bound(items), height(items[kept], given[kept]) if kept.any() else 0)

@@ -1,8 +1,8 @@
-"""Search by parts: where items are too many for one search, part after part, around what the parts before it hold.
+"""Search by parts: where there are too many items for one search, one part after the other is placed.
 
-The most crowded moment comes first, with the items that are nearest to it in time, then what is left. A part that does
-not fit is searched again together with its neighbours, more of them each time; an attempt ends when that has failed too
-often, and the next one has parts of another size, or goes from the first one outwards.
+Each part is placed around those before it. The first part is the most crowded moment with the items nearest to it in
+time. A part that does not fit is searched again together with its neighbours, more of them each time. An attempt ends
+when that has failed too often; the next one has parts of another size, or works outwards from the first part.
 """
 
 import random
@@ -15,22 +15,23 @@ from coopsim.planner.obstacles import obstacles
 from coopsim.planner.orders import Keys
 from coopsim.planner.sections import sections
 
-SIZES = (1000, 500, 2000, 700, 1400)  #: items of a part, in attempts that follow each other
+SIZES = (1000, 500, 2000, 700, 1400)  #: items per part, in successive attempts
 
-_TRIES = 6  #: searches of a part, in orders of their own
-_FAILURES = 6  #: of parts, after which an attempt ends
-_RESTART = 4_000  #: placements of a search of a part, at least
+_TRIES = 6  #: searches per part, each in another order
+_FAILURES = 6  #: parts that failed, less those that were placed, after which an attempt ends
+_RESTART = 4_000  #: the least limit of placements of one search
 
 
 def weight(items: int) -> int:
-    """Work of a placement among so many items (and obstacles): what each costs grows with their number."""
+    """The work of one placement among so many items and obstacles, with whose number its cost grows."""
     return max(1, items // 500)
 
 
 class Attempt:
-    """One attempt to place all items below `target`. `offset` is -1 for what is not placed; `used` the work it took.
+    """One attempt to place all items below the height `target`, in bytes.
 
-    given: offsets of items that keep them, and -1 for the others.
+    number: of the attempt, which sets the size and the order of its parts. given: offsets of items that keep them, and
+    -1 for the others. offset: of each item, in bytes; -1 while it is not placed. used: the work so far.
     """
 
     def __init__(self, keys: Keys, target: int, number: int, given: Ints | None = None) -> None:
@@ -44,7 +45,7 @@ class Attempt:
         self.first = int(self.middle[np.argmax(keys.contention)])
 
     def run(self, limit: int) -> bool:
-        """Place the parts; false if the attempt fails, or has not ended within this work."""
+        """Place all parts. False if the attempt fails, or does not end within this work."""
         while self.failures < _FAILURES and self.used < limit:
             waiting = np.flatnonzero(self.offset < 0)
             if not len(waiting):
@@ -55,7 +56,7 @@ class Attempt:
         return False
 
     def _part(self, waiting: Ints) -> Ints:
-        """What is placed next, and after failures some of what is placed already."""
+        """The numbers of the items to place next; after failures, with some that are placed already."""
         chosen = self._outwards(waiting) if self.number % 2 else self._crowded(waiting)
         if not self.failures:
             return chosen
@@ -65,7 +66,7 @@ class Attempt:
         return np.concatenate([chosen, placed[near[: self.size * self.failures // 2]]])
 
     def _crowded(self, waiting: Ints) -> Ints:
-        """The items nearest to the one that is alive with the most bytes."""
+        """Of the waiting items, those nearest in time to the one that is alive with the most bytes."""
         items = self.items
         one = waiting[np.argmax(self.keys.contention[waiting])]
         start, end = items.start[waiting], items.end[waiting]
@@ -74,7 +75,7 @@ class Attempt:
         return waiting[np.argsort(2 * apart + beyond, kind="stable")[: self.size]]
 
     def _outwards(self, waiting: Ints) -> Ints:
-        """The next items after the first part or before it, whichever are more crowded."""
+        """The next waiting items after the first part, or before it, whichever are more crowded."""
         if len(waiting) == np.count_nonzero(self.movable):
             return self._crowded(waiting)
         later = self.middle[waiting] >= self.first
@@ -85,7 +86,7 @@ class Attempt:
         return after if next(sides) >= next(sides) else before
 
     def _place(self, chosen: Ints, limit: int) -> bool:
-        """Search places for a part around what is placed and not in it."""
+        """Place a part around the placed items that are not in it. False if no search found offsets."""
         part = self.items[chosen]
         others = self.offset >= 0
         others[chosen] = False

@@ -33,7 +33,7 @@ FAILED, FOUND, GAVE_UP = range(3)  #: nothing fits below that height; offsets ar
 
 
 class Search:
-    """Searches over the same items, given in any order and below any height."""
+    """Searches for plans of the same items, given their sections `found`, around obstacles, in any order and height."""
 
     def __init__(self, items: Items, found: Sections, around: Obstacles | None = None) -> None:
         n = len(items)
@@ -48,10 +48,12 @@ class Search:
         self.crossing = np.cumsum(self.crossing)[:-1]
 
     def below(self, height: int, order: Ints, limit: int, *, jump: bool = False) -> tuple[int, int, Ints, Ints]:
-        """Place all items below `height`, tried in this order, with at most `limit` placements.
+        """Place all items below `height`, in bytes, with at most `limit` placements.
 
-        With `jump`, failures are taken to be due to what overlaps them in time only: faster, but no proof of FAILED.
-        Returns FAILED, FOUND or GAVE_UP; the placements made; the offsets (meaningless unless FOUND); the blame.
+        order: the numbers of the items in the order in which they are tried. jump: attribute failures only to what
+        overlaps them in time, which is faster and never proves that nothing fits.
+        Returns FAILED, FOUND or GAVE_UP; the number of placements made; the offsets by item, in bytes, meaningless
+        unless FOUND; and the blame: by item, how often it was part of a failure.
         """
         n, m = len(self.items), self.sections.count
         walls, hurdles = self.around.of_item, self.around.of_section
@@ -93,7 +95,7 @@ class Search:
 
 @kernel
 def _search(S: s.State) -> int:
-    """FAILED, FOUND or GAVE_UP; the offsets are in the state."""
+    """Search depth first; return FAILED, FOUND or GAVE_UP, and leave the offsets in the state."""
     S.K[s.K_WAITING] = -1
     for section in range(len(S.left)):
         S.room[section] = lowest_room(S, section)
@@ -120,7 +122,7 @@ def _search(S: s.State) -> int:
 
 @inlined
 def _culprit(S: s.State, f: int) -> int:
-    """The choice to vary after all that f could place has failed, or -1; it inherits where that was."""
+    """The choice to vary after all that choice f could place has failed, or -1; it inherits the failure's sections."""
     a, b = S.F[f, s.HULL_A], S.F[f, s.HULL_B]
     parent = S.F[f, s.PARENT]
     while S.K[s.K_JUMP] > 0 and parent >= 0:
@@ -136,7 +138,7 @@ def _culprit(S: s.State, f: int) -> int:
 
 @inlined
 def _open(S: s.State, f: int) -> None:
-    """Make choice f in the first region that waits, and find what it may place first."""
+    """Open choice f in the first waiting region, and find the item that it may place first."""
     region = S.K[s.K_WAITING]
     S.F[f, s.A], S.F[f, s.B] = S.R[region, s.R_A], S.R[region, s.R_B]
     S.F[f, s.AT], S.F[f, s.AFTER] = S.R[region, s.R_AT], S.R[region, s.R_AFTER]
@@ -178,7 +180,7 @@ def _open(S: s.State, f: int) -> None:
 
 @inlined
 def _list_candidates(S: s.State, f: int) -> None:
-    """List what choice f may place after the first, which has failed: nothing if there is no room to."""
+    """List what choice f may place after its first item, which has failed; nothing if the list has no room."""
     a, b, at, after, n = S.F[f, s.A], S.F[f, s.B], S.F[f, s.AT], S.F[f, s.AFTER], S.F[f, s.CAND_END]
     S.F[f, s.LISTED] = 1
     if n + 2 * len(S.low) > len(S.cand):  # each of the following choices needs a row, too
@@ -196,7 +198,7 @@ def _list_candidates(S: s.State, f: int) -> None:
 
 @inlined
 def _advance(S: s.State, f: int) -> bool:
-    """Let choice f place its next item, if it has one, and see whether the rest may still fit."""
+    """Let choice f place its next item. False if it has none, or if the rest cannot fit any more."""
     if S.F[f, s.ITEM] >= 0:
         _lift(S, f)
     while S.K[s.K_TRAIL] > S.F[f, s.TRAIL]:
@@ -229,7 +231,7 @@ def _advance(S: s.State, f: int) -> bool:
 
 @inlined
 def _lowest(S: s.State, f: int) -> int:
-    """The next item that choice f may place, exchanged to where the next is expected."""
+    """The lowest item that choice f may still place, swapped to the position that is read next."""
     following = S.F[f, s.CAND_NEXT]
     least = following
     for k in range(following + 1, S.F[f, s.CAND_END]):
@@ -244,7 +246,7 @@ def _lowest(S: s.State, f: int) -> int:
 
 @inlined
 def _lift(S: s.State, f: int) -> None:
-    """Take the item of choice f out again."""
+    """Undo the placement of choice f's item."""
     i = S.F[f, s.ITEM]
     first, last = S.first[i], S.last[i]
     for section in range(first, last):
@@ -258,7 +260,7 @@ def _lift(S: s.State, f: int) -> None:
 
 @kernel
 def _raise(S: s.State, f: int, i: int) -> bool:
-    """Raise the lowest offsets of what overlaps item i, just placed; false if a section cannot hold the rest then."""
+    """Raise the lowest offsets of what overlaps item i, just placed. False if a section then cannot hold its rest."""
     cap, top = S.K[s.K_CAP], S.offset[i] + S.nbytes[i]
     first, last = S.first[i], S.last[i]
     a, b = len(S.left), 0
@@ -284,7 +286,7 @@ def _raise(S: s.State, f: int, i: int) -> bool:
 
 @inlined
 def _holds(S: s.State, section: int) -> bool:
-    """Whether the lowest offset left in this section leaves room for all that is left; else its items are blamed."""
+    """Whether a section has room for what is left in it, above the lowest offset left; if not, blame its items."""
     highest = S.room[section]
     j = S.low_one[section]
     for _ in range(len(S.low)):

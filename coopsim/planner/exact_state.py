@@ -1,4 +1,4 @@
-"""The state of the planner's exact search (exact.py): what is placed, which choices were made, what waits."""
+"""The state of the planner's exact search (exact.py): placed items, choices that were made, waiting regions."""
 
 from coopsim.kernel.reference import Bundle
 from coopsim.planner.items import Ints
@@ -23,7 +23,7 @@ K_CAP, K_WORK, K_LIMIT, K_TRAIL, K_REGIONS, K_POOL, K_WAITING, K_JUMP, K_PARTIAL
 
 
 class State(Bundle):
-    """One search. Columns of items and sections are arrays of their own, as most are read alone."""
+    """The arrays of one search, one per column of items and sections, as most columns are read alone."""
 
     nbytes: Ints
     first: Ints  # alive in the sections from this

@@ -1,4 +1,4 @@
-"""Place items one after the other, each into a gap between those placed before it that are alive with it."""
+"""Greedy placement: one item after the other, each into a gap between those placed before that are alive with it."""
 
 from typing import Any
 
@@ -12,11 +12,12 @@ _FROM, _UNTIL, _LOW, _HIGH = range(4)  # columns of what is placed: when it is a
 
 
 def fit(items: Items, order: Ints, *, best: bool, around: Any = (), below: int = _ANYWHERE) -> Ints:
-    """Offsets of the items in `order`: in the lowest gap that is large enough, or with `best` in the smallest.
+    """Place the items in `order`; return offsets by item, in bytes.
 
-    `around`: blocks that are taken from the start, (from, until) in bytes and the time at which each is free, from the
-    lowest up; a fourth number is the time from which each is taken. `below`: once an item ends above that, the rest are
-    not placed, and their offsets mean nothing.
+    Each goes into the lowest gap that is large enough, or, with `best`, into the smallest such gap. around: rows of
+    blocks that are taken, by ascending offset: (offset, end) in bytes, the time at which the block is freed, and
+    optionally the time from which it is taken. below: a height in bytes; once an item ends above it, the rest are not
+    placed, and their offsets are meaningless.
     """
     offset = np.zeros(len(items), np.int64)
     taken = np.array(around, np.int64)
@@ -30,7 +31,7 @@ def fit(items: Items, order: Ints, *, best: bool, around: Any = (), below: int =
 
 
 def height(items: Items, offset: Ints) -> int:
-    """The largest offset + size."""
+    """The height of a plan: the largest offset + size, in bytes."""
     return int((offset + items.bytes).max(initial=0))
 
 
@@ -47,7 +48,7 @@ def _place(
     best: bool,
     below: int,
 ) -> None:
-    """Fill `offset`. The first n rows of `placed` are there, sorted by where they are, as they always remain."""
+    """Fill `offset`. The first n rows of `placed` are taken; rows stay sorted by offset."""
     for position in range(len(order)):
         i = order[position]
         a, b, floor, found, smallest = start[i], end[i], 0, -1, 0

@@ -1,4 +1,4 @@
-"""The hunt for a plan below a height: one search after the other, of all items together or by parts."""
+"""Searches for a plan below a height, one after the other: of all items together, or by parts."""
 
 import random
 from dataclasses import dataclass
@@ -12,12 +12,16 @@ from coopsim.planner.sections import count_pairs, sections
 
 RESTART = 4_000  #: placements of the shortest search
 
-_MOST_PAIRS = 1 << 24  #: items that are alive together, two by two: one search of all has a row of memory for each
+_MOST_PAIRS = 1 << 24  #: pairs of items alive together up to which all are searched at once, with a row per pair
 
 
 @dataclass
 class Leaf:
-    """Items to be planned together (`index` in the whole), upon `base` bytes that lie under all of them."""
+    """Items that are planned together, above `base` bytes that lie under all of them.
+
+    index: their numbers among all items. offset, height: the best plan so far, in bytes above the base. proven: the
+    largest height below which nothing fits. restarts, attempts: searches made so far, of all items and by parts.
+    """
 
     items: Items
     index: Ints
@@ -30,10 +34,11 @@ class Leaf:
 
 
 class Hunt:
-    """Searches with restarts: in three orders as they are, then in disturbed ones that put the blamed first.
+    """A series of searches with restarts, which improves the plan of one leaf.
 
-    Every other one jumps: what is easy for one kind of search is hard for the other. If the items are more than a part
-    has, attempts by parts take turns with searches of all. `left` is the work that is left.
+    The first three try the orders as they are; the others disturb these, and put items first that were blamed for
+    failures. Every other search jumps: what is easy for one kind of search is hard for the other. If there are more
+    items than a part has, attempts by parts take turns with searches of all. left: the work left, in placements.
     """
 
     def __init__(self, leaf: Leaf, work: int) -> None:
@@ -47,7 +52,7 @@ class Hunt:
         self.search = Search(leaf.items, self.keys.sections) if whole else None
 
     def below(self, target: int, share: int) -> bool:
-        """Look for a plan of at most this height; false if there is none, or none was found with this share."""
+        """Look for a plan whose height is at most `target`, with this share of the work. False if none was found."""
         end = self.left - min(share, self.left)
         number = of_all = of_parts = 0
         while (left := self.left - end) > 0:

@@ -1,4 +1,4 @@
-"""What is to be planned: sizes, lifetimes, alignments."""
+"""The items of a planning problem: sizes, lifetimes and alignments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +15,15 @@ _MOST = 1 << 62  #: bytes of all items together, so that no sum of offsets overf
 
 
 class PlanError(CoopsimError):
-    """The items contradict themselves, or a file of them is none. One line that names the item or row."""
+    """Items are invalid, or a file has none. The message, of one line, names the item or the row."""
 
 
 @dataclass(frozen=True)
 class Items:
-    """Arrays of equal length: item i takes `bytes[i]` from time `start[i]` until before `end[i]`.
+    """Items as arrays of equal length: item i takes `bytes[i]` bytes from time `start[i]` until before `end[i]`.
 
-    Its offset must be a multiple of `alignment[i]`, in bytes.
+    Its offset must be a multiple of `alignment[i]` bytes. Times are integers of any unit. An index or a mask in
+    brackets selects items.
     """
 
     bytes: Ints
@@ -32,7 +33,7 @@ class Items:
 
     @classmethod
     def of(cls, nbytes: Any, start: Any, end: Any, alignment: Any = None) -> "Items":
-        """Items of any sequences of integers; no alignment means 1. Raises PlanError for what cannot be."""
+        """Items from sequences of integers; the default alignment is 1. Raises PlanError as `check` does."""
         nbytes, start, end = (np.array(column, np.int64).reshape(-1) for column in (nbytes, start, end))
         if alignment is None:
             alignment = np.ones(len(nbytes), np.int64)
@@ -47,7 +48,10 @@ class Items:
         return Items(self.bytes[chosen], self.start[chosen], self.end[chosen], self.alignment[chosen])
 
     def check(self, names: Sequence[str] | None = None) -> None:
-        """Raise PlanError for an item that cannot be; `names` are what to call them (default: item and number)."""
+        """Raise PlanError for a negative size, an empty lifetime, an alignment below 1, or more than 4 EiB in all.
+
+        names: of the items, for the message; by default "item" and its number.
+        """
         for bad, reason, values in (
             (self.bytes < 0, "a negative size", self.bytes),
             (self.end <= self.start, "an end that is not after its start", self.end),
@@ -61,7 +65,7 @@ class Items:
 
 
 def live_bytes(items: Items) -> tuple[Ints, Ints]:
-    """The times at which an item starts or ends, sorted, and the bytes alive from each until the next."""
+    """The sorted times at which items start or end, and the bytes alive from each of them until the next."""
     times = np.unique(np.concatenate([items.start, items.end]))
     change = np.zeros(len(times), np.int64)
     np.add.at(change, np.searchsorted(times, items.start), items.bytes)
@@ -70,14 +74,14 @@ def live_bytes(items: Items) -> tuple[Ints, Ints]:
 
 
 def lower_bound(items: Items) -> int:
-    """Most bytes alive at once: no plan is lower. Alignment is not counted, so that with it the bound may be weak."""
+    """The largest number of bytes alive at once: no plan is lower. It ignores alignments, with which it may be weak."""
     return int(live_bytes(items)[1].max(initial=0))
 
 
 def quantum(items: Items) -> int:
-    """The largest number that divides all sizes and alignments (all offsets, then, can be its multiples).
+    """The greatest common divisor of all sizes and of the alignments above 1, in bytes.
 
-    With every alignment 1, only the sizes count: items pushed down rest on sums of sizes.
+    There is a lowest plan whose offsets are multiples of it: items that are pushed down rest on sums of sizes.
     """
     aligned = items.alignment[items.alignment > 1]
     return int(np.gcd.reduce(np.concatenate([items.bytes, aligned]), initial=0)) or 1

@@ -1,4 +1,4 @@
-"""MiniMalloc's CSV files: a row per item, offsets added in a last column.
+"""Reads and writes MiniMalloc's CSV files: one row per item, with offsets in a last column.
 
 Columns by name, in any order: `id` (or `buffer_id`, `buffer`), `lower` (or `start`, `begin`), `upper` (or `end`),
 `size`, and maybe `alignment`. As in MiniMalloc, `upper` is the first moment after the item's life, `end` its last one.
@@ -29,14 +29,14 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True)
 class Table:
-    """A file's items, and its rows as they were read, to be written again with offsets."""
+    """The items of a file, with its header and rows as they were read, to write them again with offsets."""
 
     items: Items
     header: list[str]
     rows: list[list[str]]
 
     def text(self, offset: Ints) -> str:
-        """The rows with their offsets in the last column, `offset`."""
+        """The file with the items' offsets, in bytes, in a last column `offset`."""
         kept = [i for i, name in enumerate(self.header) if name != "offset"]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -47,7 +47,7 @@ class Table:
 
 
 def from_items(items: Items) -> Table:
-    """A table of items that come from no file: columns id, lower, upper, size, and alignment if one is above 1."""
+    """A table for items that come from no file: id, lower, upper, size, and alignment if one is above 1."""
     columns = {"id": np.arange(len(items)), "lower": items.start, "upper": items.end, "size": items.bytes}
     if (items.alignment > 1).any():
         columns["alignment"] = items.alignment
@@ -56,7 +56,7 @@ def from_items(items: Items) -> Table:
 
 
 def read(path: str | Path) -> Table:
-    """The items of a CSV file. Raises PlanError, in one line with the file's line number, if it is none."""
+    """Read a CSV file. Raises PlanError, with the number of the line, if it is invalid."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             lines = [(n, row) for n, row in _rows(file.read()) if any(cell.strip() for cell in row)]
@@ -88,7 +88,7 @@ def read(path: str | Path) -> Table:
 
 
 def write(text: str, path: str | Path) -> None:
-    """Write it, whole or not at all. CoopsimError if the path cannot be written."""
+    """Write a file, whole or not at all. Raises CoopsimError if the path cannot be written."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8", newline="")
 
@@ -99,7 +99,7 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
 
 
 def _columns(path: str | Path, header: Sequence[str]) -> dict[str, int]:
-    """Where each column is that is read."""
+    """The position of each column that is read, by our name for it."""
     found: dict[str, int] = {}
     for key, names in _NAMES.items():
         here = [i for i, name in enumerate(header) if name in names]

@@ -1,7 +1,7 @@
-"""What the exact search (exact.py) has to place its items around: items of a plan that keep their offsets.
+"""Obstacles of the exact search (exact.py): items that keep their offsets, and that others are placed around.
 
-They raise the lowest offsets of what is alive with them, and leave each section less room. Both are read from lists of
-blocks, (from, until) in bytes, that neither touch nor overlap: a list per item and per section, from the lowest up.
+They raise the lowest offsets of the items alive with them, and leave each section less room. Both are read from lists
+of blocks, (from, until) in bytes, by ascending offset, that neither touch nor overlap: a list per item and per section.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _FROM, _UNTIL, _LOW, _HIGH = range(4)  # columns of what keeps its offset: when 
 
 @dataclass(frozen=True)
 class Blocks:
-    """`rows[at[k]:at[k + 1]]` is the k-th list."""
+    """Lists of blocks (from, until), in bytes; the k-th is `rows[at[k]:at[k + 1]]`."""
 
     rows: Ints
     at: Ints
@@ -27,14 +27,14 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Obstacles:
-    """What is in the way of each item and of each section."""
+    """The obstacles of each item, and of each section."""
 
     of_item: Blocks
     of_section: Blocks
 
 
 def obstacles(items: Items, found: Sections, around: Items, offset: Ints) -> Obstacles:
-    """What is in the way of `items`, if those of `around` lie at these offsets."""
+    """The obstacles of `items` and of their sections `found`: the items `around`, at these offsets in bytes."""
     standing = np.stack([around.start, around.end, offset, offset + around.bytes], axis=1)
     standing = standing[np.argsort(offset, kind="stable")]
     at = times(items, found)
@@ -58,7 +58,10 @@ def _blocks(start: Ints, end: Ints, standing: Ints) -> Blocks:
 
 @kernel
 def _merge(start: Any, end: Any, standing: Any, at: Any, rows: Any) -> None:
-    """List what is alive with each stretch of time; nothing is written where `rows` are too few."""
+    """Write the blocks alive in each interval to `rows`, and where each list begins to `at`.
+
+    With too few rows, blocks are only counted.
+    """
     n = 0
     for k in range(len(start)):
         at[k], top = n, -1
@@ -77,7 +80,7 @@ def _merge(start: Any, end: Any, standing: Any, at: Any, rows: Any) -> None:
 
 @inlined
 def clear(S: s.State, i: int, offset: int) -> int:
-    """The lowest offset for item i from this one on that is aligned, and beside all obstacles."""
+    """The lowest aligned offset of item i, at or above `offset`, that overlaps no obstacle."""
     alignment = S.alignment[i]
     if alignment > 1:
         offset = -(-offset // alignment) * alignment
@@ -98,7 +101,7 @@ def clear(S: s.State, i: int, offset: int) -> int:
 
 @inlined
 def lowest_room(S: s.State, section: int) -> int:
-    """The highest offset from which on a section has room for what is left in it; negative if it has none."""
+    """The highest offset above which a section has room for the items left in it; negative if there is none."""
     need, top = S.left[section], S.K[s.K_CAP]
     for back in range(S.hurdle_at[section + 1] - S.hurdle_at[section]):
         k = S.hurdle_at[section + 1] - 1 - back

@@ -1,4 +1,4 @@
-"""Orders in which items are tried. MiniMalloc's: by the most bytes alive with an item, its width in time, its area."""
+"""Orders in which items are tried: MiniMalloc's, by the most bytes alive with an item, its lifetime, and its area."""
 
 import random
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from coopsim.planner.items import Ints, Items
 from coopsim.planner.sections import Sections, most_alive
 
 _NOISE = 0.35  #: a disturbed key is at most exp(this) times larger or smaller
-_BOOST = 10.0  #: of the item that failed most in past searches, relative to one that never did
+_BOOST = 10.0  #: the key of the item with the most blame is multiplied by 1 + this
 
 
 class Keys:
-    """What the orders sort by. `blame` grows with an item's part in failures."""
+    """The sort keys of items. found: their sections. blame: by item, its part in past failures, set by searches."""
 
     def __init__(self, items: Items, found: Sections) -> None:
         self.items, self.sections = items, found
@@ -23,7 +23,10 @@ class Keys:
         self.blame = np.zeros(len(items))
 
     def order(self, kind: int, noise: random.Random | None = None) -> Ints:
-        """The items, first to last; `kind` modulo 3 says how. With `noise`, keys are disturbed and blamed go first."""
+        """The numbers of the items, first to last, in the order `kind` modulo 3: by area, contention or lifetime.
+
+        noise: if given, it disturbs the keys, and items with blame go first.
+        """
         width, area = self.width, self.area
         if noise is not None:
             spread = np.array([noise.uniform(-_NOISE, _NOISE) for _ in range(len(width))])
@@ -37,7 +40,7 @@ class Keys:
         return np.lexsort(by[kind % 3])
 
     def greedy(self) -> Iterator[Ints]:
-        """Orders that suit placing one item after the other."""
+        """Seven orders that suit greedy placement (fit.py)."""
         items = self.items
         yield from (self.order(kind) for kind in range(3))
         yield np.lexsort((-self.width, -items.bytes))

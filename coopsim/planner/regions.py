@@ -1,6 +1,6 @@
-"""Regions of the exact search (exact.py): stretches of sections that no item left to be placed crosses the ends of.
+"""Regions of the exact search (exact.py): runs of sections whose ends no item left to be placed crosses.
 
-Those that wait to be searched are a stack. Each has a list of items, among which are all that are left in it.
+Regions that wait to be searched are on a stack. Each has a list of items that includes all that are left in it.
 """
 
 from coopsim.kernel.jit import inlined
@@ -9,7 +9,7 @@ from coopsim.planner import exact_state as s
 
 @inlined
 def split(S: s.State, f: int, i: int) -> None:
-    """The region of choice f, without item i, in parts that no item left crosses; they wait before what waited."""
+    """Split the region of choice f, without item i, where no item left crosses, and push the parts onto the stack."""
     S.K[s.K_WAITING] = S.F[f, s.REST]
     a, b, begin, end = S.F[f, s.A], S.F[f, s.B], S.F[f, s.LIST], S.F[f, s.LIST_END]
     if not _is_cut(S, f, i):
@@ -33,7 +33,7 @@ def split(S: s.State, f: int, i: int) -> None:
 
 @inlined
 def _is_cut(S: s.State, f: int, i: int) -> bool:
-    """Whether the region of choice f is in parts without item i. But for the first region, each was in one."""
+    """Whether the region of choice f falls apart without item i. Before, each region but the first was connected."""
     first, last = S.first[i], S.last[i]
     if S.F[f, s.PARENT] < 0:
         first, last = S.F[f, s.A], S.F[f, s.B]
@@ -45,7 +45,7 @@ def _is_cut(S: s.State, f: int, i: int) -> bool:
 
 @inlined
 def _list_parts(S: s.State, f: int) -> None:
-    """Number the parts of choice f's region, and list what waits in each, one list after the other."""
+    """Number the parts of choice f's region, and list the waiting items of each, one list after the other."""
     a, b, parts = S.F[f, s.A], S.F[f, s.B], 1
     for section in range(a, b):
         S.part[section] = parts - 1
@@ -71,7 +71,7 @@ def _list_parts(S: s.State, f: int) -> None:
 
 @inlined
 def wait(S: s.State, a: int, b: int, begin: int, end: int, at: int, after: int, parent: int) -> None:
-    """Put a region on the stack of those that wait."""
+    """Push a region, sections a to b - 1, onto the stack of waiting regions."""
     region = S.K[s.K_REGIONS]
     S.K[s.K_REGIONS] += 1
     S.R[region, s.R_A], S.R[region, s.R_B], S.R[region, s.R_AT], S.R[region, s.R_AFTER] = a, b, at, after
@@ -82,13 +82,13 @@ def wait(S: s.State, a: int, b: int, begin: int, end: int, at: int, after: int, 
 
 @inlined
 def waits(S: s.State, i: int, a: int, b: int) -> bool:
-    """Whether item i is still to be placed, and lies in these sections."""
+    """Whether item i is still to be placed, and alive in sections a to b - 1 only."""
     return S.offset[i] < 0 and S.first[i] >= a and S.last[i] <= b
 
 
 @inlined
 def copied(S: s.State, begin: int, end: int, a: int, b: int) -> tuple[int, int]:
-    """A list without what is placed or lies elsewhere, as a new one."""
+    """Copy the list pool[begin:end] without items that are placed or lie elsewhere; return its bounds."""
     start = n = S.K[s.K_POOL]
     for k in range(begin, end):
         i = S.pool[k]

@@ -1,4 +1,4 @@
-"""Time, cut into sections: the sets of items alive together that are part of no larger one.
+"""Sections of time: the maximal sets of items that are alive at the same time.
 
 Two items overlap in time exactly if they share a section, so that a search may forget all other moments. There are at
 most as many sections as items.
@@ -13,7 +13,7 @@ from coopsim.planner.items import Ints, Items
 
 @dataclass(frozen=True)
 class Sections:
-    """Item i is alive in sections `first[i]` to `last[i] - 1`, of `count`."""
+    """Sections, `count` in number, and those of each item: item i is alive in `first[i]` to `last[i] - 1`."""
 
     first: Ints
     last: Ints
@@ -21,7 +21,7 @@ class Sections:
 
 
 def sections(items: Items) -> Sections:
-    """The sections of these items, in the order of time."""
+    """The sections of these items, in order of time."""
     starts, ends = np.unique(items.start), np.unique(items.end)
     # the items alive at a start are a largest set if one of them ends before the next start
     following = np.append(starts[1:], np.iinfo(np.int64).max)
@@ -30,14 +30,14 @@ def sections(items: Items) -> Sections:
 
 
 def times(items: Items, found: Sections) -> Ints:
-    """A moment of each section at which all its items are alive."""
+    """For each section, a time at which all its items are alive."""
     at = np.full(found.count, np.iinfo(np.int64).min)
     np.maximum.at(at, found.first, items.start)
     return at
 
 
 def parts(items: Items) -> list[Ints]:
-    """The items in groups of which no two are ever alive together, each in the order of time."""
+    """Split items into groups that share no time; return the numbers of each group's items, in order of time."""
     order = np.lexsort((items.end, items.start))
     until = np.maximum.accumulate(items.end[order])
     cuts = np.flatnonzero(items.start[order][1:] >= until[:-1]) + 1
@@ -45,7 +45,7 @@ def parts(items: Items) -> list[Ints]:
 
 
 def most_alive(values: Ints, found: Sections) -> tuple[Ints, Ints]:
-    """Sum of the items' `values` in each section, and for each item the largest sum of its sections."""
+    """The sum of the items' values in each section; and for each item, the largest such sum among its sections."""
     change = np.zeros(found.count + 1, np.int64)
     np.add.at(change, found.first, values)
     np.add.at(change, found.last, -values)
@@ -54,7 +54,7 @@ def most_alive(values: Ints, found: Sections) -> tuple[Ints, Ints]:
 
 
 def _largest_between(total: Ints, found: Sections) -> Ints:
-    """The largest of total[first:last] for each item, from tables of the largest of 1, 2, 4, … in a row."""
+    """For each item, the maximum of total[first:last], from tables of the maxima of 1, 2, 4, … successive sections."""
     tables = [total]
     while 2 << (len(tables) - 1) <= len(total):
         step = 1 << (len(tables) - 1)
@@ -68,7 +68,7 @@ def _largest_between(total: Ints, found: Sections) -> Ints:
 
 
 def count_pairs(found: Sections) -> int:
-    """How many pairs of items overlap in time."""
+    """The number of pairs of items that overlap in time."""
     begun = np.searchsorted(np.sort(found.first), found.last)
     over = np.searchsorted(np.sort(found.last), found.first, "right")
     return int((begun - over - 1).sum()) // 2

@@ -1,4 +1,4 @@
-"""The strategy: take apart what is independent, place greedily, and search where that is above the lower bound."""
+"""The strategy: split items into independent groups, place each greedily, and search where that is not optimal."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,9 @@ DEFAULT_WORK = 12_000_000  #: placements; half a minute for hundreds of items, w
 class Plan:
     """Offsets in bytes, one per item, and how good they are.
 
-    `height` is the largest offset + size. `lower_bound` is the most bytes alive at once, `proven` the largest height
-    below which the search has shown that nothing fits, at least the bound. `work` is the placements that were tried.
+    height: the largest offset + size. lower_bound: the largest number of bytes alive at once. proven: the largest
+    height below which nothing fits, as the search has shown; at least the lower bound. work: the number of placements
+    that were tried.
     """
 
     offset: Ints
@@ -29,14 +30,14 @@ class Plan:
 
     @property
     def optimal(self) -> bool:
-        """Whether no plan is lower, for certain."""
+        """Whether it is proven that no plan is lower."""
         return self.height <= self.proven
 
 
 def plan(items: Items, work: int = DEFAULT_WORK) -> Plan:
-    """A plan for these items, the same for the same items and `work` (a limit of placements to try).
+    """Plan these items, with at most `work` placements. The same arguments give the same plan.
 
-    Exact where the search ends within the work: then `optimal`. Otherwise the lowest plan found.
+    The plan is `optimal` if the search ends within the work; otherwise it is the lowest that was found.
     """
     bound = lower_bound(items)
     leaves = _leaves(items)
@@ -56,10 +57,10 @@ def plan(items: Items, work: int = DEFAULT_WORK) -> Plan:
 
 
 def _leaves(items: Items) -> list[Leaf]:
-    """Independent groups of items, greedily placed.
+    """Split items into independent groups, and place each greedily.
 
-    What is alive through the whole life of its group may lie at its bottom: what is below it in a plan can go above.
-    The rest may fall apart again.
+    An item that is alive as long as its group is goes to the bottom: what lies below it in a plan can go above it. The
+    rest of the group may then fall apart into further groups.
     """
     found: list[Leaf] = []
     waiting = [(np.flatnonzero(items.bytes > 0), 0)]
@@ -96,7 +97,7 @@ def _greedy(items: Items, index: Ints, base: int) -> Leaf:
 
 
 def _improve(leaf: Leaf, goal: int, work: int) -> int:
-    """Bring a leaf down to `goal` or its own bound, whichever is higher, as far as `work` allows; what it took."""
+    """Lower a leaf's plan to `goal` or to its own bound, whichever is higher, within `work`; return the work used."""
     hunt = Hunt(leaf, work)
     step = quantum(leaf.items)
     while leaf.height > (aim := max(goal, leaf.proven)) and hunt.left > 0:

@@ -120,5 +120,8 @@ def split(text: str) -> list[str]:
 
 
 def choices(policy: Policy) -> dict[str, str]:
-    """The point in the space of choices, as words."""
-    return {f.name: str(getattr(policy, f.name)) for f in fields(policy) if f.name in CHOICES}
+    """The point in the space of choices, as words; those of offload only if the policy does, which few do."""
+    left_out = () if policy.offloads else ("lose", "offload_state")
+    return {
+        f.name: str(getattr(policy, f.name)) for f in fields(policy) if f.name in CHOICES and f.name not in left_out
+    }

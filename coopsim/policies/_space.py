@@ -12,7 +12,9 @@ from coopsim.types import (
     Dead,
     Divisor,
     InPlace,
+    Lose,
     Node,
+    OffloadState,
     Pinning,
     Placement,
     Planning,
@@ -44,6 +46,8 @@ class Policy:
     planning: Planning = Planning.NONE
     node: Node = Node.VALUE
     small_area: SmallArea = SmallArea.OFF
+    lose: Lose = Lose.RECOMPUTE
+    offload_state: OffloadState = OffloadState.NO
     aliases: tuple[str, ...] = ()
     score: Callable[[float, float, float, float], float] | None = None  # of your own: (cost, recency, bytes, hole)
     choose: Callable[[Any, int], Iterable[int]] | None = None  # of your own: (memory, need), replaces the search
@@ -58,6 +62,10 @@ class Policy:
             if value not in list(kind):
                 raise CoopsimError(f"policy {self.name}: {field} is {value!r:.40}; it is {' or '.join(kind)}")
             object.__setattr__(self, field, kind(value))
+        if self.plans and self.lose == Lose.OFFLOAD:
+            raise CoopsimError(f"policy {self.name}: a plan that offloads also recomputes; write lose=either")
+        if self.offload_state == OffloadState.YES and not self.offloads:
+            raise CoopsimError(f"policy {self.name}: offload_state=yes needs lose=offload or lose=either")
         for field in ("score", "choose"):
             if getattr(self, field) is not None and not callable(getattr(self, field)):
                 raise CoopsimError(f"policy {self.name}: {field} is not a function")
@@ -66,6 +74,11 @@ class Policy:
     def plans(self) -> bool:
         """Whether it goes by a plan, where it can make one."""
         return self.planning != Planning.NONE
+
+    @property
+    def offloads(self) -> bool:
+        """Whether it may copy values to the host."""
+        return self.lose != Lose.RECOMPUTE
 
 
 CHOICES: dict[str, type[StrEnum]] = {
@@ -81,4 +94,6 @@ CHOICES: dict[str, type[StrEnum]] = {
     "planning": Planning,
     "node": Node,
     "small_area": SmallArea,
+    "lose": Lose,
+    "offload_state": OffloadState,
 }

@@ -4,6 +4,7 @@ from typing import Any
 
 from coopsim import allocators, policies
 from coopsim.allocators import Allocator
+from coopsim.link import Link
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
 from coopsim.replay.once import Replay
@@ -25,6 +26,9 @@ def replay(
     cost_model: CostModel | str = _DEFAULT.cost_model,
     random: RandomOps | str = _DEFAULT.random,
     overhead_limit: float = _DEFAULT.overhead_limit,
+    link: str | Link = _DEFAULT.link,
+    host_memory: int | str | None = _DEFAULT.host_memory,
+    host_bandwidth: float | None = _DEFAULT.host_bandwidth,
 ) -> Schedule:
     """Replay a trace under a policy and a budget, and record every action.
 
@@ -34,9 +38,16 @@ def replay(
     training steps in one memory. cost_model: the cost that the policy decides with (`cost`, `bytes`, `flops`, `unit`);
     the reported cost is always the trace's. random: `recompute` (the generator's state is saved) or `keep` results of
     random ops. overhead_limit: total cost over this many times the cost without recomputation ends the replay as
-    `thrash`. Raises CoopsimError for arguments that make no sense; running out of memory is an outcome.
+    `thrash`. For policies that offload (docs/offload.md): link, a name of `coopsim list links` or a Link (default: that
+    of the trace's card); host_memory, for copies, bytes or `"32GiB"` (default: no limit); host_bandwidth, GB/s of both
+    directions together (default: 1.7 times the link's). Raises CoopsimError for arguments that make no sense; running
+    out of memory is an outcome.
     """
-    options = ReplayOptions(steps, cost_model, random, overhead_limit)
+    if isinstance(host_memory, str):
+        from coopsim.budget import parse
+
+        host_memory = parse(host_memory, None, "host_memory")
+    options = ReplayOptions(steps, cost_model, random, overhead_limit, link, host_memory, host_bandwidth)
     return record(trace, policy, budget, allocator, options)
 
 

@@ -5,20 +5,23 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.call import call_search
 from coopsim.kernel.jit import inlined, kernel, now_ns
+from coopsim.replay.host import discard, is_back, offload, offloads, wait
 from coopsim.replay.loss.cache import invalidate
 from coopsim.replay.loss.relatives import join_evicted
 from coopsim.replay.memory import assign, carve, largest_hole, list_blocks, log, run_needed, uncarve
 from coopsim.replay.plan import take_planned
 from coopsim.replay.preferred import has_preferred, preferred_address
-from coopsim.replay.search import cheapest_value, cheapest_window, published_window
+from coopsim.replay.score import is_recomputed
+from coopsim.replay.search import can_go, cheapest_value, cheapest_window, published_window
 
 
 @kernel
 def drop(S: s.State, v: int, action: int) -> None:
     """Take v out of memory: evicted by a search, released because nobody holds it, or freed for good."""
+    discard(S, v)
     log(S, action, v, 0)
     uncarve(S, S.V[v, s.BLOCK])
-    S.V[v, s.BLOCK] = -1
+    S.V[v, s.BLOCK] = s.NOWHERE
     invalidate(S, v)
     if action == codes.EVICT:
         S.K[s.K_EVICTIONS] += 1
@@ -26,6 +29,34 @@ def drop(S: s.State, v: int, action: int) -> None:
         S.K[s.K_RELEASES] += 1
     if S.V[v, s.EVICTABLE] and action != codes.FREE:
         join_evicted(S, v)
+
+
+@kernel
+def lose(S: s.State, v: int) -> bool:
+    """Take v, which a search has chosen, out of memory: drop or offload it. False if by now it can't be lost."""
+    if not offloads(S):
+        drop(S, v, codes.EVICT)
+        return True
+    if not can_go(S, v):
+        return False
+    if is_recomputed(S, v):
+        drop(S, v, codes.EVICT)
+        return True
+    if S.copies[v, s.HOST_AT] == s.NO_COPY:
+        offload(S, v)
+    wait(S, S.copies[v, s.HOST_AT])
+    evict_to_host(S, v)
+    return True
+
+
+@kernel
+def evict_to_host(S: s.State, v: int) -> None:
+    """v, of which the host has a whole copy, loses its bytes on the device."""
+    log(S, codes.EVICT, v, 0)
+    uncarve(S, S.V[v, s.BLOCK])
+    S.V[v, s.BLOCK] = s.ON_HOST
+    S.K[s.K_HOST_SPARE] -= S.V[v, s.BYTES]
+    S.K[s.K_EVICTIONS] += 1
 
 
 @inlined
@@ -46,9 +77,10 @@ def _evict_window(S: s.State, need: int) -> bool:
         if block == last:
             break
         block = S.P[block, s.NEXT]
+    lost = False
     for k in range(n):
-        drop(S, S.scratch[k], codes.EVICT)
-    return True
+        lost |= lose(S, S.scratch[k])
+    return lost
 
 
 @inlined
@@ -80,25 +112,29 @@ def _make_room(S: s.State, v: int) -> int:
         while block < 0:
             list_blocks(S, -1)
             n = call_search(S.K[s.K_USER_SEARCH], S.V[v, s.BYTES])
-            if n <= 0:
-                break
+            lost = False
             for k in range(n):
-                drop(S, S.scratch[k], codes.EVICT)
+                lost |= lose(S, S.scratch[k])
+            if not lost:
+                break
             block = _carve(S, v)
         return block
     one_by_one = S.choice[s.C_SEARCH] == codes.SEARCH_GREEDY or S.choice[s.C_ALLOCATOR] == codes.COUNTER
-    if not one_by_one:
+    while not one_by_one:
         list_blocks(S, S.V[v, s.BYTES])
         if _evict_window(S, run_needed(S, v)):
             block = _carve(S, v)
+            if block < 0 and offloads(S):  # what the host has no room for is still there
+                continue
         # The caching allocator has no run of neighbours where segments are small, but gives empty ones back.
         one_by_one = S.choice[s.C_ALLOCATOR] == codes.CACHING
+        break
     while one_by_one and block < 0:
         list_blocks(S, -1)
         victim = cheapest_value(S)
         if victim < 0:
             break
-        drop(S, victim, codes.EVICT)
+        lose(S, victim)
         block = _carve(S, v)
     return block
 
@@ -127,6 +163,7 @@ def allocate(S: s.State, v: int) -> bool:
         S.F[s.F_FREE_INCL] += (free + S.V[v, s.BYTES]) / budget
         if free > 0:
             S.F[s.F_FRAGMENTATION] += 1.0 - largest_hole(S) / free
+    is_back(S, v)
     assign(S, v, block)
     S.P[block, s.LAST_USE] = S.K[s.K_CLOCK]
     invalidate(S, v)

@@ -5,6 +5,7 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.replay.evict import allocate, drop
+from coopsim.replay.host import discard, hand_on, offloads
 from coopsim.replay.loss.cache import invalidate
 from coopsim.replay.loss.classes import leave_class
 from coopsim.replay.loss.relatives import forget
@@ -70,6 +71,7 @@ def _place_initial(S: s.State) -> bool:
 def _program_drops(S: s.State, v: int) -> None:
     """The program's last reference to v goes. An evictable value stays recomputable, unless it is banished."""
     S.V[v, s.LIVE] = 0
+    discard(S, v)
     if S.V[v, s.EVICTABLE] and follows_plan(S):
         if S.V[v, s.BLOCK] >= 0 and not stays(S, v):
             drop(S, v, codes.RELEASE)
@@ -87,6 +89,7 @@ def _program_drops(S: s.State, v: int) -> None:
 @kernel
 def _nothing_needs(S: s.State, v: int) -> None:
     """Nothing can need v any more. If it is resident, its set takes in those of missing relatives even so (OneFlow)."""
+    discard(S, v)
     if S.V[v, s.BLOCK] >= 0:
         drop(S, v, codes.FREE)
         if S.V[v, s.EVICTABLE] and S.choice[s.C_COST] == codes.COST_SET:
@@ -102,18 +105,24 @@ def _end_iteration(S: s.State) -> None:
     """Free what nobody holds; hand on what stays; forget who was evicted with whom."""
     S.K[s.K_OP] = -1
     for v in range(S.V.shape[0]):
+        if S.V[v, s.LIVE] == 0:
+            discard(S, v)
         if S.V[v, s.BLOCK] >= 0 and S.V[v, s.LIVE] == 0:
             drop(S, v, codes.FREE)
     n = S.carry.shape[0]
     for k in range(n):
         S.scratch[k] = S.V[S.carry[k, s.FROM], s.BLOCK]
     for k in range(n):
-        S.V[S.carry[k, s.FROM], s.BLOCK] = -1
+        S.V[S.carry[k, s.FROM], s.BLOCK] = s.NOWHERE
         S.V[S.carry[k, s.FROM], s.LIVE] = 0
     for k in range(n):
         heir, block = S.carry[k, s.TO], S.scratch[k]
-        assign(S, heir, block)
+        S.V[heir, s.BLOCK] = block
+        if block >= 0:
+            assign(S, heir, block)
         S.V[heir, s.LIVE] = 1
-        if heir != S.carry[k, s.FROM]:
+        if heir != S.carry[k, s.FROM] and block >= 0:
             log(S, codes.MOVE, heir, 0)
+    if offloads(S):
+        hand_on(S)
     forget(S)

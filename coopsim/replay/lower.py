@@ -17,10 +17,10 @@ from coopsim.trace.table import Trace
 from coopsim.types import CostModel, InPlace, Pinning, Role
 
 NEVER = 1 << 62
-_KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
+KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
 _UPDATED_IN_PLACE: dict[InPlace, set[Role]] = {  # roles
     InPlace.COPY: set(),
-    InPlace.COPY_OUTPUTS: _KEPT_ROLES - {Role.GRADIENT},
+    InPlace.COPY_OUTPUTS: KEPT_ROLES - {Role.GRADIENT},
     InPlace.RECOMPUTABLE: set(Role),
     InPlace.FIRST_RUN: set(Role),
 }
@@ -189,7 +189,7 @@ class _Lowering:
     def _non_evictable(self) -> list[bool]:
         """Which values no search may choose."""
         trace = self.trace
-        kept_role = [r in _KEPT_ROLES for r in trace.role]
+        kept_role = [r in KEPT_ROLES for r in trace.role]
         random = trace.random.tolist()
         non_evictable = [
             p < 0 or storage < 0 or kept_role[storage] or (self.keep_random and random[p])
@@ -236,7 +236,7 @@ class _Lowering:
 
     def _disabled(self) -> set[int]:
         """Values whose eviction OneFlow disables: by role, or as no op makes them."""
-        roles = [role in _KEPT_ROLES for role in self.trace.role]
+        roles = [role in KEPT_ROLES for role in self.trace.role]
         values = enumerate(zip(self.storage, self.producer, strict=True))
         return {v for v, (storage, producer) in values if storage >= 0 and (producer < 0 or roles[storage])}
 
@@ -245,7 +245,7 @@ class _Lowering:
         first = list(range(len(self.storage)))
         for v, u in enumerate(self.older):
             storage = self.storage[v]
-            if u >= 0 and self.updated_in_place[storage] and self.trace.role[storage] in _KEPT_ROLES:
+            if u >= 0 and self.updated_in_place[storage] and self.trace.role[storage] in KEPT_ROLES:
                 first[v] = first[u]
         return first
 

@@ -22,7 +22,10 @@ def assign(S: s.State, v: int, block: int) -> None:
     """v lies in this block now."""
     S.V[v, s.BLOCK] = block
     S.P[block, s.VALUE] = v
-    S.P[block, s.LOCKED] = S.V[v, s.PINS] + 1 - S.V[v, s.EVICTABLE]
+    losable = S.V[v, s.EVICTABLE]
+    if S.choice[s.C_LOSE] != codes.LOSE_RECOMPUTE:
+        losable = S.copies[v, s.OFFLOADABLE]
+    S.P[block, s.LOCKED] = S.V[v, s.PINS] + 1 - losable
     S.P[block, s.COST_OF_LOSS] = s.UNKNOWN
 
 

@@ -1,23 +1,28 @@
 """One replay: what all its tries share, and one try."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 
+from coopsim import link
 from coopsim.allocators import ARENA, Allocator
 from coopsim.allocators.small_area import SMALL_AREA
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
+from coopsim.link import Link
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
 from coopsim.replay.foresight.planner import Planner
 from coopsim.replay.loop import run
 from coopsim.replay.lower import lower
+from coopsim.replay.offloadable import copies
 from coopsim.replay.user import Hooks
 from coopsim.text import human
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, CostModel, RandomOps, Release, SmallArea
+from coopsim.types import CoopsimError, CostModel, Lose, OffloadState, RandomOps, Release, SmallArea
 
+_NO_LIMIT = 1 << 61  # bytes
 _OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
 
 
@@ -49,6 +54,9 @@ class Replay:
         self.small_area = policy.small_area == SmallArea.TOP and allocator.name == ARENA.name
         if self.small_area and self.budget <= SMALL_AREA:
             raise CoopsimError(f"small_area=top takes {human(SMALL_AREA)} of the budget, which is {human(self.budget)}")
+        self.link = link.find(options.link, options.host_bandwidth, trace) if policy.offloads else None
+        if policy.lose == Lose.EITHER and options.cost_model != CostModel.COST:
+            raise CoopsimError(f"lose=either compares times, and needs the cost model cost, not {options.cost_model}")
         self.hooks = Hooks(policy) if policy.score or policy.choose else None
         self.memory = allocator.memory(self.budget, len(self.program.values))
         self.planner: Planner | None = None
@@ -79,6 +87,8 @@ class Replay:
             first = self.planner.policy_for(0) if self.planner else self.policy
             empty = self.memory.empty() if self.memory else None
             state = s.new_state(self.program, self._choice(first), self.budget, log_rows, empty)
+            if self.link is not None:
+                state = self._with_copies(state, self.link)
             if self.small_area:
                 state.K[s.K_BORDER] = self.budget - SMALL_AREA
             if self.hooks:
@@ -93,6 +103,14 @@ class Replay:
             if self.memory is None or not state.K[s.K_CROWDED]:
                 return state
             self.memory.grow()
+
+    def _with_copies(self, state: s.State, link: Link) -> s.State:
+        """The state of a replay that may offload."""
+        K, limit = state.K, self.options.host_memory
+        K[s.K_RATE], K[s.K_SHARED_RATE] = link.rate_mb_s, link.shared_rate_mb_s
+        K[s.K_HOST_BUDGET] = _NO_LIMIT if limit is None else limit
+        state_too = self.policy.offload_state == OffloadState.YES
+        return replace(state, copies=copies(self.program, self.trace, link, state_too=state_too))
 
     def _choice(self, policy: Policy) -> s.Array:
         return _choice(policy, self.allocator.code)
@@ -120,4 +138,5 @@ def _choice(policy: Policy, allocator: int) -> s.Array:
     choice[s.C_DEAD] = codes.code(policy.dead)
     choice[s.C_NODE] = codes.code(policy.node)
     choice[s.C_ALLOCATOR] = allocator
+    choice[s.C_LOSE] = codes.code(policy.lose)
     return choice

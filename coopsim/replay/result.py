@@ -10,7 +10,6 @@ from coopsim.replay.lower import Program
 from coopsim.replay.once import Replay
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
-from coopsim.trace.table import Trace
 from coopsim.types import Outcome
 
 _OUTCOMES = list(Outcome)
@@ -18,7 +17,7 @@ _OUTCOMES = list(Outcome)
 
 def schedule_of(replay: Replay, state: s.State) -> Schedule:
     """The schedule, with the rows that the state has logged; none if it has logged none."""
-    header = _header(replay.trace, replay.program, state) | {
+    header = _header(replay, state) | {
         "policy": replay.policy.name,
         "choices": policies.choices(replay.policy),
         "allocator": replay.allocator.name,
@@ -26,11 +25,32 @@ def schedule_of(replay: Replay, state: s.State) -> Schedule:
         **replay.options.as_dict(),
         "own_functions": _own_functions(replay.hooks),
     }
+    if replay.link is not None:
+        header |= _of_copies(replay, state.K)
     if replay.planner:
         header |= replay.planner.header(state)
     if replay.memory:
         header |= replay.memory.header(state)
     return _schedule(replay.program, state, header)
+
+
+def _of_copies(replay: Replay, K: s.Array) -> dict[str, Any]:
+    """What only a replay that may offload has: the link and the host, and what the copies came to."""
+    link, options = replay.link, replay.options
+    assert link is not None
+    return {
+        "link": link.name,
+        "rate_mb_s": link.rate_mb_s,
+        "shared_rate_mb_s": link.shared_rate_mb_s,
+        "latency_ns": link.latency_ns,
+        "host_memory_bytes": options.host_memory,
+        "stall_ns": int(K[s.K_STALL]),
+        "offloads": int(K[s.K_OFFLOADS]),
+        "offloaded_bytes": int(K[s.K_OFFLOADED_BYTES]),
+        "fetches": int(K[s.K_FETCHES]),
+        "fetched_bytes": int(K[s.K_FETCHED_BYTES]),
+        "host_peak_bytes": int(K[s.K_HOST_PEAK]),
+    }
 
 
 def _own_functions(hooks: Hooks | None) -> dict[str, str]:
@@ -45,8 +65,8 @@ def _own_functions(hooks: Hooks | None) -> dict[str, str]:
     return found
 
 
-def _header(trace: Trace, program: Program, state: s.State) -> dict[str, Any]:
-    K, F = state.K, state.F
+def _header(replay: Replay, state: s.State) -> dict[str, Any]:
+    trace, program, K, F = replay.trace, replay.program, state.K, state.F
     outcome = _OUTCOMES[K[s.K_OUTCOME]]
     return {
         "trace": trace.content_hash,
@@ -71,15 +91,15 @@ def _header(trace: Trace, program: Program, state: s.State) -> dict[str, Any]:
         "free_ratio_sum": float(F[s.F_FREE]),
         "free_ratio_incl_sum": float(F[s.F_FREE_INCL]),
         "external_fragmentation_sum": float(F[s.F_FRAGMENTATION]),
-        "failure": _failure(trace, program, state, outcome),
+        "failure": _failure(replay, state, outcome),
     }
 
 
-def _failure(trace: Trace, program: Program, state: s.State, outcome: Outcome) -> dict[str, Any] | None:
+def _failure(replay: Replay, state: s.State, outcome: Outcome) -> dict[str, Any] | None:
     """Where and why a replay that did not end well ended: the op, and for out of memory what stood in the way."""
     if outcome == Outcome.OK:
         return None
-    K, V = state.K, state.V
+    trace, program, K, V = replay.trace, replay.program, state.K, state.V
     op = int(K[s.K_OP])
     where = {
         "step": int(K[s.K_STEP]),
@@ -90,8 +110,9 @@ def _failure(trace: Trace, program: Program, state: s.State, outcome: Outcome) -
     if outcome != Outcome.OOM:
         return where
     resident = V[:, s.BLOCK] >= 0
-    fixed = resident & (V[:, s.EVICTABLE] == 0)
-    pinned = resident & (V[:, s.EVICTABLE] == 1) & (V[:, s.PINS] > 0)
+    losable = state.copies[:, s.OFFLOADABLE] if replay.link else V[:, s.EVICTABLE]
+    fixed = resident & (losable == 0)
+    pinned = resident & (losable == 1) & (V[:, s.PINS] > 0)
     by_role: dict[str, int] = {}
     for v in np.flatnonzero(fixed).tolist():
         role = trace.role[program.storage[v]] if program.storage[v] >= 0 else "temporary"

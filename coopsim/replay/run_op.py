@@ -3,7 +3,9 @@
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.replay.copies_by_plan import copy_by_plan
 from coopsim.replay.evict import allocate, drop
+from coopsim.replay.host import discard, fetch, is_back, offloads, wait_for_inputs
 from coopsim.replay.loss.cache import invalidate
 from coopsim.replay.loss.relatives import leave_evicted
 from coopsim.replay.loss.union_find import hand_on_node
@@ -17,6 +19,10 @@ from coopsim.replay.release import try_banish
 def run_op(S: s.State, op: int) -> bool:
     """Run op of the program, and first, depth first, those that make its missing inputs. False: the replay is over."""
     S.K[s.K_NOW] = op
+    if offloads(S) and follows_plan(S):
+        S.K[s.K_OP] = op
+        if not copy_by_plan(S, op):
+            return False
     if not _pin_inputs(S, op):
         return False
     stack, depth = S.stack, 1
@@ -25,7 +31,12 @@ def run_op(S: s.State, op: int) -> bool:
         p = stack[depth - 1]
         missing = -1
         for k in range(S.O[p, s.INS], S.O[p + 1, s.INS]):
-            if S.V[S.ins[k], s.BLOCK] < 0:
+            if S.V[S.ins[k], s.BLOCK] == s.ON_HOST:
+                S.K[s.K_OP] = p
+                if not allocate(S, S.ins[k]):
+                    return False
+                fetch(S, S.ins[k])
+            elif S.V[S.ins[k], s.BLOCK] < 0:
                 missing = S.ins[k]
                 break
         if missing >= 0:
@@ -51,7 +62,7 @@ def _pin_inputs(S: s.State, op: int) -> bool:
         for k in range(S.O[p, s.INS], S.O[p + 1, s.INS]):
             v = S.ins[k]
             pin(S, v, 1)
-            if S.V[v, s.BLOCK] < 0:
+            if S.V[v, s.BLOCK] == s.NOWHERE:
                 if S.V[v, s.SAVED] == 0 or S.V[v, s.UPDATED]:
                     S.V[v, s.UNSAVED] = S.K[s.K_NOW] + 1
                 producer = S.V[v, s.PRODUCER]
@@ -75,6 +86,8 @@ def _execute(S: s.State, op: int, again: bool) -> bool:
         pin(S, w, 1)
         if S.V[w, s.BLOCK] < 0 and not _takes_over(S, w, again) and not allocate(S, w):
             return False
+    if offloads(S):
+        wait_for_inputs(S, op)
     log(S, codes.RECOMPUTE if again else codes.COMPUTE, -1, 0)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         if S.V[S.outs[k], s.BLOCK] < 0:
@@ -175,8 +188,10 @@ def _takes_over(S: s.State, w: int, again: bool) -> bool:
 def _take_over(S: s.State, w: int, again: bool) -> None:
     """w takes the place of the version before it, which is thereby evicted (recomputable in-place, docs/replay.md)."""
     older = S.V[w, s.OLDER]
+    discard(S, older)
+    is_back(S, w)
     block = S.V[older, s.BLOCK]
-    S.V[older, s.BLOCK] = -1
+    S.V[older, s.BLOCK] = s.NOWHERE
     assign(S, w, block)
     invalidate(S, older)
     invalidate(S, w)

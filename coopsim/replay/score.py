@@ -8,8 +8,9 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.call import call_score
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.replay.host import can_offload, can_recompute, offloads, price, room_on_host
 from coopsim.replay.loss.classes import cost_of_listed, list_classes
-from coopsim.replay.loss.projection import back_and_memory, forward
+from coopsim.replay.loss.projection import back_and_memory, forward, project
 from coopsim.replay.loss.union_find import cost_with_sets
 from coopsim.replay.loss.walks import evicted_above, evicted_below
 
@@ -27,6 +28,7 @@ class Terms(NamedTuple):
     step_clock: int
     now: int
     user_score: int
+    offloads: bool
 
 
 @inlined
@@ -40,6 +42,7 @@ def terms_of(S: s.State) -> Terms:
         S.K[s.K_STEP_CLOCK],
         S.K[s.K_NOW],
         S.K[s.K_USER_SCORE],
+        offloads(S),
     )
 
 
@@ -66,13 +69,15 @@ def is_hopeless(S: s.State, terms: Terms, block: int, v: int, least: float) -> b
     if known == s.UNKNOWN and kind in (codes.COST_NONE, codes.COST_OWN, codes.COST_SET):
         return False
     cost = known if known != s.UNKNOWN else S.V[v, s.OWN]
+    if terms.offloads:  # by which it costs at least a copy
+        cost = min(cost, S.copies[v, s.COPY_NS])
     limit = least * _distance(S, terms, block, v)
     if terms.divisor != codes.DIVISOR_NOTHING:
         limit *= float(_room(S.P, block, terms.divisor == codes.DIVISOR_HOLE))
     limit *= _MARGIN
     if float(cost) > limit:
         return True
-    if kind != codes.COST_CLASSES or known == s.UNKNOWN:
+    if kind != codes.COST_CLASSES or known == s.UNKNOWN or terms.offloads:
         return False
     listed = cost_of_listed(S, v)
     return listed != s.UNKNOWN and float(cost + listed) > limit
@@ -83,7 +88,7 @@ def divided(S: s.State, terms: Terms, block: int, v: int, cost: float) -> float:
     """Cost / recency / size."""
     result = np.inf
     distance = _distance(S, terms, block, v)
-    if terms.user_score != 0:
+    if terms.user_score != 0 and cost < np.inf:  # infinite: it cannot be lost, whatever the user's score says
         nbytes, hole = _room(S.P, block, False), _room(S.P, block, True)
         result = call_score(terms.user_score, cost, distance, float(nbytes), float(hole))
     elif distance > 0.0:
@@ -113,7 +118,45 @@ def _distance(S: s.State, terms: Terms, block: int, v: int) -> float:
 
 @inlined
 def cost_of_loss(S: s.State, terms: Terms, block: int, v: int) -> float:
-    """What losing v would cost, in decision cost (types.Cost). Mostly the block knows."""
+    """What losing v would cost, in decision cost, in the way that costs less. Infinite: it cannot be lost now."""
+    return _cost_of_either(S, block, v) if terms.offloads else cost_of_recomputing(S, terms, block, v)
+
+
+@kernel
+def _cost_of_either(S: s.State, block: int, v: int) -> float:
+    """The same where the policy offloads; infinite if there is no way to lose v now."""
+    recompute, offload = can_recompute(S, v), can_offload(S, v, room_on_host(S))
+    copying = float(price(S, v)) if offload else np.inf
+    if not recompute and not offload:
+        return np.inf
+    terms = terms_of(S)
+    if terms.cost in (codes.COST_NONE, codes.COST_RANDOM):  # no times
+        return cost_of_recomputing(S, terms, block, v)
+    if terms.cost == codes.COST_PROJECTED:
+        back, memory = back_and_memory(S, v)
+        return forward(S, v) * (min(back, copying) if recompute else copying) * memory
+    return min(cost_of_recomputing(S, terms, block, v), copying) if recompute else copying
+
+
+@kernel
+def is_recomputed(S: s.State, v: int) -> bool:
+    """Whether v, which can be lost, is lost so that an op makes it again: that costs no more, or there is no choice."""
+    terms = terms_of(S)
+    if not can_recompute(S, v) or not can_offload(S, v, room_on_host(S)):
+        return can_recompute(S, v)
+    if terms.cost in (codes.COST_NONE, codes.COST_RANDOM):
+        cost = float(S.V[v, s.OWN])
+    elif terms.cost == codes.COST_PROJECTED:
+        project(S)
+        cost, _ = back_and_memory(S, v)
+    else:
+        cost = cost_of_recomputing(S, terms, S.V[v, s.BLOCK], v)
+    return cost <= float(price(S, v))
+
+
+@inlined
+def cost_of_recomputing(S: s.State, terms: Terms, block: int, v: int) -> float:
+    """What losing v would cost if it were dropped (types.Cost). Mostly the block knows."""
     known = S.P[block, s.COST_OF_LOSS]
     if terms.cost == codes.COST_CLASSES and known != s.UNKNOWN:
         listed = cost_of_listed(S, v)

@@ -5,9 +5,18 @@ import numpy as np
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
+from coopsim.replay.host import can_offload, can_recompute, offloads, room_on_host
 from coopsim.replay.loss.projection import project
 from coopsim.replay.preferred import has_preferred, note
 from coopsim.replay.score import cost_of_loss, divided, is_hopeless, score, terms_of
+
+
+@kernel
+def can_go(S: s.State, v: int) -> bool:
+    """Whether v, which is resident, can be lost now: no op needs it where it is, and there is a way to get it back."""
+    if S.P[S.V[v, s.BLOCK], s.LOCKED] != 0:
+        return False
+    return not offloads(S) or can_recompute(S, v) or can_offload(S, v, room_on_host(S))
 
 
 @kernel
@@ -65,6 +74,8 @@ def cheapest_window(S: s.State, need: int, thrifty: bool) -> tuple[int, int]:
             loss = cost_of_loss(S, terms, block, S.P[block, s.VALUE])
             this = divided(S, terms, block, S.P[block, s.VALUE], loss)
             barrier = not thrifty and first >= 0 and this >= least  # no window with this block is cheaper than the best
+            if terms.offloads and loss == np.inf:  # it cannot be lost now
+                barrier, loss = True, -1.0
         if notes:
             note(S, block, loss)
         if barrier:
@@ -119,7 +130,7 @@ def published_window(S: s.State, need: int) -> tuple[int, int]:
         visits += 1
         if nbytes < need:
             v = S.P[block, s.VALUE]
-            if S.P[block, s.LOCKED] > 0:
+            if S.P[block, s.LOCKED] > 0 or (terms.offloads and v >= 0 and not can_go(S, v)):
                 start = end = 0
                 nbytes, cost = 0, 0.0
                 block = S.P[block, s.NEXT]

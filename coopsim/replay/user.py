@@ -20,6 +20,7 @@ from coopsim.kernel.jit import CACHE, DISABLED, kernel
 from coopsim.policies import Policy
 from coopsim.renamed import warn
 from coopsim.replay.score import score, terms_of
+from coopsim.replay.search import can_go
 from coopsim.types import CoopsimError
 
 _SCORE = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * 4)
@@ -58,8 +59,7 @@ class Memory:
     def can_go(self, value: int) -> bool:
         """Whether the value is resident and may be evicted now."""
         S, block = self._state, self._state.V[value, s.BLOCK]
-        may = S.V[value, s.EVICTABLE] == 1 and S.V[value, s.PINS] == 0
-        return bool(may and block >= 0 and S.P[block, s.ADDRESS] < S.K[s.K_BORDER])
+        return bool(block >= 0 and _can_go(S, value) and S.P[block, s.ADDRESS] < S.K[s.K_BORDER])
 
     def pieces(self) -> list[Block]:
         """What `blocks` was called in the release before."""
@@ -74,6 +74,11 @@ class Memory:
         if not 0 <= value < len(S.V) or S.V[value, s.BLOCK] < 0:
             raise ValueError(f"value {value} is not in memory, and has no score")
         return float(_score(S, value))
+
+
+@kernel
+def _can_go(S: s.State, v: int) -> bool:
+    return can_go(S, v)
 
 
 @kernel

@@ -4,9 +4,10 @@ The script runs in processes of its own. Each of them loads site/sitecustomize.p
 that waits until the script imports torch, watches it (watch.py), and writes a report when the process ends.
 """
 
-from coopsim.script.report import Held, OutOfMemory, Report
+from coopsim.script.bounds import with_other_bound
+from coopsim.script.report import Bound, Held, OutOfMemory, Report
 from coopsim.script.run import guests, record, run
 from coopsim.script.script import Script
 from coopsim.script.smallest import fit
 
-__all__ = ["Held", "OutOfMemory", "Report", "Script", "fit", "guests", "record", "run"]
+__all__ = ["Bound", "Held", "OutOfMemory", "Report", "Script", "fit", "guests", "record", "run", "with_other_bound"]

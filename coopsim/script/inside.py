@@ -84,7 +84,7 @@ class _Process:
         if self._task.card:
             from coopsim.script.watch import Watch
 
-            self._watch = Watch(self._task)
+            self._watch = Watch(self._task, self._folder)
         if made is not None:
             made.begin(self._watch)
             self._guest = made  # only now: a guest that has not begun has no report

@@ -24,6 +24,7 @@ class PeakWatch:
 
     def __init__(self) -> None:
         self.run: Peaks = dict.fromkeys(_KINDS, 0)
+        self.allocated = 0  #: bytes, when the last step ended
         self.first: Peaks | None = None
         self.last: Peaks | None = None
         self._step: Peaks = dict.fromkeys(_KINDS, 0)
@@ -40,8 +41,9 @@ class PeakWatch:
 
     def step_ended(self) -> None:
         """End a step: what follows counts to the next."""
+        self.allocated = 0
         for device in _devices():
-            self._take(device)
+            self.allocated = max(self.allocated, self._take(device))
             self._reset(device)
         if self.first is None:
             self.first = self._step
@@ -54,7 +56,8 @@ class PeakWatch:
         for device in _devices():
             self._take(device)
 
-    def _take(self, device: int) -> None:
+    def _take(self, device: int) -> int:
+        """Note the peaks of a device. Returns what is allocated there now, in bytes."""
         stats = self._stats(device)
         for kind in _KINDS:
             peak = stats[f"{kind}_bytes"]["all"]["peak"]
@@ -63,6 +66,7 @@ class PeakWatch:
         for family, pool, value in _peaks(stats):
             key = device, family, pool
             self._hidden[key] = max(self._hidden.get(key, 0), value["peak"])
+        return int(stats["allocated_bytes"]["all"]["current"])
 
     def _told(self, device: int) -> Any:
         stats = self._stats(device)

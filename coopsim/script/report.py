@@ -62,23 +62,48 @@ class OutOfMemory:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """What a script takes if masks keep another share of their elements: `masks` as in Report.
+
+    `failure` says why the script failed; the other fields are None then.
+    """
+
+    masks: str
+    outcome: Outcome | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    peak_device_bytes: int | None = None
+    failure: str = ""
+
+    @classmethod
+    def of(cls, report: "Report") -> "Bound":
+        """Return the figures of a run."""
+        peaks = report.peak_allocated_bytes, report.peak_reserved_bytes, report.peak_device_bytes
+        return cls(report.masks, report.outcome, *peaks)
+
+
+@dataclass(frozen=True)
 class Report:
     """A run. Peaks are of the caching allocator, in bytes; `peak_device_bytes` is all memory taken of the card.
 
     `outcome` is "oom" if memory ran out and the script failed, or caught that and took no optimizer step afterwards.
-    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have. `graph_breaks`
-    are where torch.compile's graphs end. Peaks of the first step are those until its end, steady ones those of the last
-    step; None before there is one. `processes` is how many processes of the script used the GPU; the figures are those
-    of the one that reserved most. `smallest_memory_bytes` is the smallest card's memory, context included, found by
-    `fit_runs` runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per
-    machine of `cards_per_node` cards, `ranks` holds a report of each rank that was run, and the other fields are those
-    of one of them: of those that ran out of memory, or else of all, the one that reserved most. `nccl_bytes` is an
-    estimate of what NCCL allocated. `managed_bytes` is the peak of managed memory, which migrates between host and card
-    and is in no other figure. `memory_fraction` is the fraction of the card to which the script limits PyTorch's
-    allocator; None: all of it. `peak_by_kind` breaks down the peak of allocated memory (kinds.py). `pipeline` is the
-    number of ranks of the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run
-    because they are taken to be like this one, `between` the ranks that were not run and lie between this one and the
-    next that was, which differs.
+    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have: `masks` says
+    what share of the elements they keep ("all", "half", "none"), `other_masks` holds the figures with the other bound,
+    if it was run. `loops_ended` are loops that wait for a value of the device, and were ended. `graph_breaks` are where
+    torch.compile's graphs end. Peaks of the first step are those until its end, steady ones those of the last step;
+    None before there is one. `processes` is how many processes of the script used the GPU; the figures are those of the
+    one that reserved most. `smallest_memory_bytes` is the smallest card's memory, context included, found by `fit_runs`
+    runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per machine of
+    `cards_per_node` cards, `ranks` holds a report of each rank that was run, and the other fields are those of one of
+    them: of those that ran out of memory, or else of all, the one that reserved most. `nccl_bytes` is an estimate of
+    what NCCL allocated. `managed_bytes` is the peak of managed memory, which migrates between host and card and is in
+    no other figure. `memory_fraction` is the fraction of the card to which the script limits PyTorch's allocator; None:
+    all of it. `peak_by_kind` breaks down the peak of allocated memory (kinds.py). `pipeline` is the number of ranks of
+    the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run because they are
+    taken to be like this one, `between` the ranks that were not run and lie between this one and the next that was,
+    which differs.
+    `growth` is what the script keeps from step to step (growth.py); None if its memory does not grow, or there were too
+    few steps to tell. `ended_early`: coopsim ended the script after a step, as asked for or as it was `interrupted`.
     """
 
     command: list[str]
@@ -96,6 +121,9 @@ class Report:
     processes: int
     versions: dict[str, str]
     needs_data: list[dict[str, Any]] = field(default_factory=list)
+    masks: str = "all"
+    other_masks: Bound | None = None
+    loops_ended: list[dict[str, Any]] = field(default_factory=list)
     compiled_graphs: int = 0
     graph_breaks: list[dict[str, Any]] = field(default_factory=list)
     default_choices: bool = False  #: the script asked Inductor to choose by measured times, which do not exist here
@@ -117,8 +145,16 @@ class Report:
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
+    growth: dict[str, Any] | None = None
+    ended_early: bool = False
+    interrupted: bool = False
     ranks: tuple["Report", ...] = ()
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest reported (guest.py)
+
+    @property
+    def depends_on_masks(self) -> bool:
+        """Whether a size was taken from data of which nothing is known."""
+        return any(need["by"] == "masks" for need in self.needs_data)
 
     @property
     def needs_bytes(self) -> int:

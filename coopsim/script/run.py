@@ -5,18 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coopsim.observe.data.masks import LOWER
 from coopsim.observe.errors import CaptureError
 from coopsim.script import start
 from coopsim.script.ranks import launcher, world
 from coopsim.script.ranks.job import run as ranks_of
-from coopsim.script.report import OutOfMemory, Report
+from coopsim.script.report import Bound, OutOfMemory, Report
 from coopsim.script.running import Running
 from coopsim.script.script import Script
 from coopsim.script.task import Task
 
 _STATISTICS = (
-    *("retries", "ooms", "versions", "needs_data", "compiled_graphs", "graph_breaks", "default_choices"),
-    *("peak_by_kind", "watched_by_mode"),
+    *("retries", "ooms", "versions", "needs_data", "loops_ended", "compiled_graphs", "graph_breaks", "default_choices"),
+    *("peak_by_kind", "watched_by_mode", "growth", "ended_early"),
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 
@@ -27,35 +28,62 @@ def run(
     snapshot: Path | None = None,
     requests: Path | None = None,
     running: Running | None = None,
+    partial: bool = False,
 ) -> Report:
     """Run a script to its end, and return the report.
 
     `snapshot`: file for PyTorch's memory snapshot of the moment when memory ran out, or else of the end.
     `requests`: file for the requests to the allocator (history.py); not written if there were too many.
     `running`: receives the processes, so that another thread can end them.
+    `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then.
+    Unless `script.masks` says what masks keep, they keep all of their elements; if the script fails so, it is run again
+    with masks that keep nothing, and `other_masks` of the report says why.
     Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if the
     phantom GPU cannot be built here.
     """
+    running = running or Running()
+    try:
+        return _run(script, snapshot, requests, running, partial=partial)
+    except _DependsOnDataError as e:
+        if script.masks:
+            raise
+        try:
+            report = _run(replace(script, masks=LOWER), snapshot, requests, running, partial=partial)
+        except CaptureError:
+            raise e from None
+        start.say(script, f"with masks that keep all of their elements the script fails, and was run again: {e}")
+        return replace(report, other_masks=Bound("all", failure=str(e)))
+
+
+class _DependsOnDataError(CaptureError):
+    """The script failed after it had taken sizes from data of which nothing is known."""
+
+
+def _run(script: Script, snapshot: Path | None, requests: Path | None, running: Running, *, partial: bool) -> Report:
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
-    task = replace(task, guest=script.guest, told=script.told)
-    job, ran = _start(script, task, running or Running())
+    task = replace(task, guest=script.guest, told=script.told, masks=script.masks, ends_after=script.steps or 0)
+    job, ran = _start(script, task, running, partial=partial)
     if job is None:
         return _report(script, ran[0])
     about: dict[str, Any] = {"world_size": job.size, "ranks_per_node": job.per_node, "cards_per_node": job.cards}
     said, failed = [], []
+    kind: type[CaptureError] = CaptureError
     for one in ran:
         try:
             said.append(replace(_report(script, one), **about))
         except CaptureError as e:
             failed.append((one.rank, str(e)))
+            kind = type(e) if isinstance(e, _DependsOnDataError) else kind
     if failed and not any(report.outcome == "oom" for report in said):
-        raise CaptureError(_by_rank(failed))
+        raise kind(_by_rank(failed))
     most = max(said, key=lambda report: (report.outcome == "oom", report.peak_reserved_bytes))
     return replace(most, ranks=tuple(said))
 
 
-def _start(script: Script, task: Task, running: Running) -> tuple[world.World | None, list[start.Ran]]:
+def _start(
+    script: Script, task: Task, running: Running, *, partial: bool = False
+) -> tuple[world.World | None, list[start.Ran]]:
     """Run the command to its end, or, if it is a launcher, the ranks that it would start.
 
     Return the world, None for a program without ranks, and the ends of what was run.
@@ -63,7 +91,7 @@ def _start(script: Script, task: Task, running: Running) -> tuple[world.World | 
     if script.world_size is not None and script.is_python:
         job = world.of_size(script.world_size)
         return ranks_of(script, task, launcher.Launch.of(script.words(), job), job, running)
-    launch, ran = start.program(script, task, running)
+    launch, ran = start.program(script, task, running, partial=partial)
     if launch is not None:
         job = launch.world if script.world_size is None else launch.world.resized(script.world_size)
         return ranks_of(script, task, launch, job, running)
@@ -78,11 +106,12 @@ def _start(script: Script, task: Task, running: Running) -> tuple[world.World | 
 def guests(script: Script) -> list[dict[str, Any]]:
     """Run a script to its end, as one program, on the phantom GPU or this machine's own devices.
 
-    Return the guest's report of each process that it was in. Raises CaptureError if the script failed and no guest has
-    reported that (`failed`), and if it is a launcher, whose ranks are not started.
+    Return the guest's report of each process that it was in, with `needs_data` and `loops_ended` as in Report. Raises
+    CaptureError if the script failed and no guest has reported that (`failed`), and if it is a launcher, whose ranks
+    are not started.
     """
     task = Task(script.card, script.precision, traceback=script.traceback, guest=script.guest, told=script.told)
-    task = replace(task, explains=False)
+    task = replace(task, explains=False, masks=script.masks)
     launch, ran = start.program(script, task, Running())
     if launch is not None:
         n = launch.world.size
@@ -91,7 +120,10 @@ def guests(script: Script) -> list[dict[str, Any]]:
             f"{script.title} starts {ranks}: coopsim live runs programs of one process, and no FSDP; "
             "name the script itself"
         )
-    said = [report["guest"] for report in ran.reports if report.get("guest")]
+    data = ("needs_data", "loops_ended")
+    said = [
+        report["guest"] | {key: report.get(key, []) for key in data} for report in ran.reports if report.get("guest")
+    ]
     if not any(one.get("failed") for one in said):
         _explain(script, ran.code, ran.reports)
     if not said:
@@ -113,7 +145,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
     # A script that catches the error, or whose child process fails, may exit with 0 without having run as a whole.
     oom = any(r["gave_up"] or (r["ooms"] and (code or r["error"])) for r in used)
-    if not oom:
+    if not oom and not ran.interrupted:
         _explain(script, code or int(bool(most["error"])), reports)
     if most["compile_asked"] and not most["compiled_graphs"] and most["graph_breaks"]:
         lost = most["graph_breaks"][-1]
@@ -135,6 +167,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         memory_bytes=script.total_bytes,
         context_bytes=script.profile.context_mib << 20,
         outcome="oom" if oom else "ok",
+        interrupted=ran.interrupted,
         processes=len(used),
         rank=ran.rank,
         pipeline=ran.pipeline,
@@ -142,6 +175,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
         between=ran.between,
         out_of_memory=OutOfMemory.of(seen) if seen else None,
         guest=most.get("guest", {}),
+        masks={"": "all", LOWER: "none"}.get(script.masks, script.masks),
         **{key: most[key] for key in (*keys, *_STATISTICS)},
     )
 
@@ -158,14 +192,15 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
     there are too few steps or the script replays CUDA graphs.
     """
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
-    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title)
+    need = max(warmup, 1) + steps
+    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title, ends_after=need)
+    task = replace(task, masks=script.masks)
     _, ran = _start(script, task, Running())
     code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
         _explain(script, code, reports)
         if any(r.get("trace") == "graphs" for r in reports):
             raise CaptureError(f"{script.title} replays CUDA graphs, which show no ops; leave --trace out")
-        need = max(warmup, 1) + steps
         raise CaptureError(
             f"{script.title} is too short for a trace: that takes {need} calls of a torch optimizer's step"
         )
@@ -187,17 +222,19 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     if error is None:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise CaptureError(f"{script.title} {how}")
-    hint = ""
-    if report.get("needs_data"):
-        first = report["needs_data"][0]
-        hint = f"; {first['op']} at {first['place']} takes its sizes from data on the device, which is all zeros here"
+    hint, kind = "", CaptureError
+    unknown = [need for need in report.get("needs_data", ()) if need["by"] == "masks"]
+    if unknown:
+        kind = _DependsOnDataError
+        first = unknown[0]
+        hint = f"; {first['op']} at {first['place']} takes its sizes from data on the device, which is unknown here"
     elif report.get("last_value_read"):
         last = report["last_value_read"]
         hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"
     elif _NO_RANK.search(error["error"]):  # it lacks variables that torchrun sets
         hint = "; it is a rank of a job: start it by its launcher (torchrun), or with --world N"
     where = error["place"] or script.title
-    raise CaptureError(f"{where}: {error['error']}{hint}")
+    raise kind(f"{where}: {error['error']}{hint}")
 
 
 #: Errors of a script that needs the variables of a rank and is not started as one.

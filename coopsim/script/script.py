@@ -24,6 +24,8 @@ class Script:
     says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what a communicator
     of NCCL takes of the card (None: as was published, ranks/buffers.py). `variables` are set in its environment.
     `guest` is the module of a guest, which is given `told` (guest.py); "" for none.
+    `steps` is the number of optimizer steps after which the script is ended (None: it ends by itself). `masks` is what
+    masks keep (observe/data/masks.py).
     """
 
     command: tuple[str, ...]
@@ -39,6 +41,8 @@ class Script:
     variables: tuple[tuple[str, str], ...] = ()
     guest: str = ""
     told: str = ""
+    masks: str = ""
+    steps: int | None = None
 
     @property
     def profile(self) -> phantom.Profile:

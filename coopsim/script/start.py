@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,10 +14,13 @@ from typing import Any
 from coopsim import phantom
 from coopsim.observe.errors import CaptureError
 from coopsim.progress import note
+from coopsim.script import ending
 from coopsim.script.ranks import launcher
 from coopsim.script.running import Running
 from coopsim.script.script import Script, command_path
 from coopsim.script.task import Task
+
+_PATIENCE_S = 10
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Ran:
 
     `pipeline` is the number of ranks of its pipeline, if it was run as a stage of one, else 0; `alike` and `between`
     are as in Report.
+    `interrupted`: it was ended before its time, and the reports are of what it did until then.
     """
 
     rank: int
@@ -33,6 +38,7 @@ class Ran:
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
+    interrupted: bool = False
 
     @property
     def figures(self) -> str:
@@ -41,17 +47,37 @@ class Ran:
         return json.dumps([{key: report.get(key) for key in keys} for report in self.reports if report.get("used")])
 
 
-def program(script: Script, task: Task, running: Running) -> tuple[launcher.Launch | None, Ran]:
+def program(
+    script: Script, task: Task, running: Running, *, partial: bool = False
+) -> tuple[launcher.Launch | None, Ran]:
     """Run the command to its end, and return what it would start, if it is a launcher, else None; and its end.
 
+    partial: KeyboardInterrupt ends it with its next optimizer step and is raised again only if there is no report.
     Raises CaptureError for a launcher that is not supported, and if another Python than coopsim's ran the script.
     """
     launcher.check(script.command)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         environment = variables(script, task, folder, devices=launcher.devices(script.command))
         with _child(script, environment, running) as child:
-            code = child.wait()
+            try:
+                code = child.wait()
+            except KeyboardInterrupt:
+                if not (partial and _ended_early(child, folder)):
+                    raise
+                return None, Ran(0, child.returncode, reports(folder), interrupted=True)
         return launcher.read(folder, environment), Ran(0, code, reports(folder))
+
+
+def _ended_early(child: "subprocess.Popen[bytes]", folder: str) -> bool:
+    """Ask an interrupted program to end, first after its step, then at once. Whether it left a report of its use."""
+    ending.ask_to_end(folder)
+    note(f"interrupted: waiting {_PATIENCE_S} s for the end of the step; again to give up")
+    for _ in range(2):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_PATIENCE_S)
+            break
+        child.send_signal(signal.SIGINT)
+    return child.poll() is not None and any(report.get("used") for report in reports(folder))
 
 
 def say(script: Script, text: str) -> None:

@@ -18,7 +18,8 @@ class Task:
     which exchanges objects with the stages `present` in the folder `messages` (ranks/messages.py). `guest` is a module
     with a GUEST (guest.py), which is called with `told` once torch is imported; what the guest's `end` returns goes
     into the report. `explains` is off where running out of memory is expected: then what was alive at that moment is
-    not reported.
+    not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by itself.
+    `masks` is what masks keep (observe/data/masks.py).
     """
 
     card: str
@@ -39,6 +40,8 @@ class Task:
     guest: str = ""
     told: str = ""
     explains: bool = True
+    masks: str = ""
+    ends_after: int = 0
 
     def variables(self, folder: str) -> dict[str, str]:
         """Return the environment variables that pass the task on. Each process writes its report to `folder`."""

@@ -5,7 +5,6 @@ import pickle
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from functools import cache
 from types import CodeType
 from typing import Any
 
@@ -14,6 +13,9 @@ from torch.optim import optimizer as optimizers
 
 from coopsim.observe import inductor, roles
 from coopsim.observe.costs import CostModel
+from coopsim.observe.data import device_data
+from coopsim.observe.data.device_data import DeviceData
+from coopsim.observe.data.masks import Masks
 from coopsim.observe.device import Device, PhantomDevice
 from coopsim.observe.effects import tensors
 from coopsim.observe.native import NativeLedger
@@ -32,16 +34,15 @@ from coopsim.observe.torch_private import (
 )
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import allocator, checks, clock, history, kinds, native, places, positions, stacks
+from coopsim.script import allocator, clock, history, kinds, native, places, stacks
 from coopsim.script.compilation import Compilation
+from coopsim.script.ending import Ending
+from coopsim.script.growth import Growth
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
-from coopsim.script.positions import Positions
 from coopsim.script.task import Task
 from coopsim.types import Role
 
-#: What an op may need the device's data for, which the phantom does not have: sizes of its results, or values.
-_SIZES, _VALUES = "sizes", "values"
 Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
 _LARGEST = 8
 _VERSIONS = "torch", "transformers", "triton"
@@ -50,8 +51,9 @@ _VERSIONS = "torch", "transformers", "triton"
 class Watch:
     """Watches a process from the import of torch to its end, and makes its report."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, folder: str) -> None:
         self._task = task
+        self._ending = Ending(task.ends_after, folder)
         card = profiles.get(task.card)
         self._device = Control()
         self._steps = self._backwards = 0
@@ -63,14 +65,16 @@ class Watch:
         model = CostModel(card, task.precision)
         time = clock.Clock(self._device, model)
         self._recorder = _Watcher(PhantomDevice(card), model, time)
+        self._data = self._recorder.data = DeviceData(self._recorder.ledger, Masks.of(task.masks), places.here)
         where = self._recorder.where
         where.install()
         _watch_resizes(self._recorder)
         self._peaks = PeakWatch()
+        self._growth = None if task.trace else Growth(self._recorder)
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         ledger = self._recorder.ledger
         if isinstance(ledger, NativeLedger) and not task.trace:
-            for_python = kinds.OPS | checks.OPS | {positions.BEGINS}
+            for_python = kinds.OPS | device_data.OPS
             native.install(self._device, model, time, where, ledger.modules, for_python)
             self._recorder.native = True
         self._recorder.__enter__()
@@ -117,7 +121,7 @@ class Watch:
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
             "versions": {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules},
-            "unmet": allocator.unmet(),
+            "unmet": allocator.unmet() or self._data.decisions.endless,
         }
         if not found["used"]:
             return found
@@ -141,14 +145,21 @@ class Watch:
             "managed_bytes": self._device.managed_bytes,
             "memory_fraction": allocator.fraction(devices.index(stats)),
             "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
+            "growth": self._growth.report() if self._growth else None,
+            "ended_early": self._ending.early,
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
             "out_of_memory": self._ooms[-1] if self._ooms else None,
             "gave_up": self._failed_to_train and self._ooms[-1]["step"] > self._steps,
             "needs_data": [
-                {"op": op, "place": place, "calls": calls} for (op, place), calls in self._recorder.sizes.most_common()
+                {"op": op, "place": place, "calls": calls, "by": by}
+                for (op, place, by), calls in self._data.sizes.most_common()
             ],
-            "last_value_read": self._recorder.last_value,
+            "loops_ended": [
+                {"place": f"{file}:{line}", "iterations": iterations, "times": times}
+                for (file, line, iterations), times in self._data.decisions.ended.most_common()
+            ],
+            "last_value_read": self._data.last_value,
             "watched_by_mode": self._recorder.active,
             "trace": self._recording.outcome if self._recording else "",
             "graphs_off": self.compilation.graphs_off,
@@ -190,15 +201,21 @@ class Watch:
     def _step_ended(self) -> None:
         self._steps += 1
         self._backwards = self._recorder.where.backwards
+        self._data.decisions.step_ended()
         self._peaks.step_ended()
         if self._recording is not None:
             self._recording.step_ended()
         if self._recording is None or not self._recording.runs:
             self._recorder.where.forget()
+        if self._growth is not None:
+            self._growth.step_ended(self._peaks.allocated)
+        self._ending.step_ended(self._steps)
 
     def _out_of_memory(self, device: int, asked: int, _total: int, _free: int) -> None:
         """Note what memory held; called by the allocator when it has tried everything, before it raises."""
         recorder = self._recorder
+        if self._growth is not None:
+            self._growth.ran_out()
         self._failed_to_train = torch.is_grad_enabled() or recorder.where.backwards > 0
         stats = torch.cuda.memory_stats(device)
         roles.assign(roles.Objects.now(), recorder.ledger)
@@ -249,7 +266,7 @@ class Watch:
 
 
 class _Watcher(Recorder):  # type: ignore[no-untyped-call]
-    """A recorder that also notes the running op, the maker of each storage, and the ops that read the device's data."""
+    """A recorder that also notes the running op, and the maker of each storage."""
 
     supports_higher_order_operators = True  # such as DTensor's random ops
 
@@ -257,11 +274,7 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         super().__init__(device, model)
         self._time = clock_
         self._running = "", ""
-        self.sizes: Counter[tuple[str, str]] = Counter()
-        self.last_value: dict[str, str] | None = None
-        self.positions = Positions(self.ledger)
         self._seen: Seen | None = None
-        self._checks = checks.Checks()
         self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: called after every op
 
     @property
@@ -294,11 +307,9 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
         takes_time = not clock.is_view(func)
         if takes_time:
             self._time.begin()
-        with self._checks.passed(func, args):
-            out = super().__torch_dispatch__(func, types, args, checks.with_known_size(func, args, kwargs or {}))
+        out = super().__torch_dispatch__(func, types, args, kwargs)
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
-        self.positions.after(func, args, kwargs or {}, out, newest)
         if self.kinds is not None:
             self.kinds(func, args, kwargs or {})
         if self._seen is not None:
@@ -308,14 +319,6 @@ class _Watcher(Recorder):  # type: ignore[no-untyped-call]
                 storage: Storage | None = self.ledger.of(tensor)
                 if storage is not None and storage.serial > newest:
                     storage.maker = maker
-        wants = _wants(func)
-        if wants and any(True for value in args for _ in tensors(value)):
-            if wants == _SIZES:
-                if func is torch.ops.aten.index.Tensor and not _has_mask(args[1]):
-                    return out
-                self.sizes[maker[0], places.here()] += 1
-            elif not (isinstance(out, torch.Tensor) and out.is_cuda) and not self.positions.knows(args[0]):
-                self.last_value = {"op": maker[0], "place": places.here()}
         return out
 
 
@@ -335,17 +338,3 @@ def _is_fake(types: Any) -> bool:
     """Return whether it is an op of fake tensors, with which DTensor infers the shapes of its results."""
     mode = get_dispatch_mode(FAKE_MODE)
     return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
-
-
-def _has_mask(indices: Any) -> bool:
-    """Return whether an index is a mask, whose count of true elements is the size of the result."""
-    return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices)
-
-
-@cache
-def _wants(func: Any) -> str:
-    """Return what an op needs the device's data for: _SIZES of results, _VALUES that it gives to the host, or ""."""
-    if torch.Tag.dynamic_output_shape in func.tags:
-        return _SIZES
-    reads = torch.Tag.data_dependent_output in func.tags or func._schema.name in ("aten::_to_copy", "aten::copy_")
-    return _VALUES if reads else ""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from coopsim import allocators, options
+from coopsim import allocators, budget, options
 from coopsim.allocators import Allocator, CudaCaching, cuda_caching
 from coopsim.errors import unknown
 from coopsim.options import ReplayOptions
@@ -24,6 +24,10 @@ def products(given: Mapping[str, Any]) -> list[ReplayOptions]:
     for name in given:
         if name not in NAMES:
             raise unknown("option", name, NAMES)
+    given = dict(given)
+    if "host_memory" in given:
+        amounts = several(given["host_memory"])
+        given["host_memory"] = [budget.parse(n, None, "host_memory") if isinstance(n, str) else n for n in amounts]
     values = {name: _some(name, given[name]) for name in options.NAMES if name in given}
     return [ReplayOptions(**dict(zip(values, combination, strict=True))) for combination in product(*values.values())]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import policies
-from coopsim.metrics import SUMMARY_KEYS
+from coopsim.metrics import OF_COPIES, SUMMARY_KEYS
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import Row
 from coopsim.sweep.key import SWEEP_VERSION
@@ -19,6 +19,7 @@ _TYPES = dict.fromkeys(
 )
 _TYPES |= dict.fromkeys(("torch", "alloc_conf", "failure"), "string")
 _TYPES |= dict.fromkeys(("peak_reserved_bytes", "alloc_retries"), "Int64")
+_TYPES |= dict.fromkeys(OF_COPIES, "Int64") | {"link": "string"}
 _TYPES |= dict.fromkeys(("planned_steps", "planning_ns", "lost_cost_ns"), "Int64")
 _ASKED = ("trace_file", "trace_hash", "peak_without_eviction_bytes")
 

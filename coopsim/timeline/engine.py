@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.timeline.work import NOTHING, Tasks
+from coopsim.link import Link
+from coopsim.timeline.work import NOTHING, Kind, Tasks
 
 Ints = NDArray[np.int64]
 
@@ -26,10 +27,18 @@ class Run:
     total_ns: int
 
 
-def run(tasks: Tasks, work: list[int], then: list[int], waits: list[tuple[int, ...]], capacity: int) -> Run:
+def run(
+    tasks: Tasks,
+    work: list[int],
+    then: list[int],
+    waits: list[tuple[int, ...]],
+    capacity: int,
+    link: Link | None = None,
+) -> Run:
     """The host works for work[k], then launches task then[k], or waits for all that it has launched.
 
     A stream takes its tasks in order from a queue of `capacity`, waits for the others that it must wait for, and runs.
+    A copy to the host or back is given to its engine, in order, when what it waits for is done.
     """
     import simpy
 
@@ -66,9 +75,36 @@ def run(tasks: Tasks, work: list[int], then: list[int], waits: list[tuple[int, .
             if task in done:
                 done[task].succeed()
 
+    engine_of = {Kind.OFFLOAD: 0, Kind.FETCH: 1}
+    free_at = [0, 0]
+    transfers = [t for t, kind in enumerate(tasks.kind.tolist()) if kind in engine_of]
+    given = {t: env.event() for t in transfers}
+    before = dict(zip(transfers[1:], transfers, strict=False))
+
+    def transfer(task: int, mine: int) -> Generator[simpy.Event, Any, None]:
+        assert link is not None
+        for other in waits[task]:
+            yield done[other]
+        if task in before:
+            yield given[before[task]]
+        start[task] = max(int(env.now), free_at[mine])
+        end[task] = start[task] + link.shared_ns(costs[task], max(0, free_at[1 - mine] - int(start[task])))
+        free_at[mine] = int(end[task])
+        given[task].succeed()
+        yield env.timeout(free_at[mine] - env.now)
+        if task in done:
+            done[task].succeed()
+
+    def transfers_of(queue: Any, mine: int, n: int) -> Generator[simpy.Event, Any, None]:
+        for _ in range(n):
+            task = yield queue.get()
+            env.process(transfer(task, mine))
+
     finished = env.process(host())
+    engines = {streams[t]: engine_of[Kind(int(tasks.kind[t]))] for t in transfers}
     for s, queue in queues.items():
-        env.process(stream(queue, streams.count(s)))
+        n = streams.count(s)
+        env.process(transfers_of(queue, engines[s], n) if s in engines else stream(queue, n))
     host_end: Any = env.run(until=finished)
     env.run()  # what is still in the queues
     return Run(launched, start, end, begin, over, host_end, int(env.now))

@@ -9,8 +9,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from coopsim.schedule import GIVES_BACK, Schedule
-from coopsim.timeline.work import Kind, Tasks
+from coopsim.timeline.work import TRANSFERS, Kind, Tasks
 from coopsim.trace.table import Trace
 from coopsim.types import Action, CoopsimError, Role
 
@@ -23,7 +25,7 @@ def waits(tasks: Tasks, schedule: Schedule, trace: Trace) -> list[tuple[int, ...
 
     CoopsimError if there are several streams and the schedule has no addresses.
     """
-    if len(set(tasks.stream.tolist())) < 2:
+    if len(set(tasks.stream[~np.isin(tasks.kind, TRANSFERS)].tolist())) < 2:
         return [()] * len(tasks)
     memory = _Memory()
     found: list[tuple[int, ...]] = []
@@ -104,7 +106,9 @@ def _accesses(tasks: Tasks, schedule: Schedule, trace: Trace) -> Iterable[tuple[
             ins = [where[v] for v in read_by[op] if v in where]
             # A version that takes over its predecessor's place has none of its own yet.
             outs = [where.get(v, where.get((v[0], v[1] - 1))) for v in made_by[op]]
-            if kinds[task] == Kind.COPY_IN:
+            if kinds[task] in TRANSFERS:  # these wait for all, and timeline/copies.py has who waits for them
+                yield streams[task], [], []
+            elif kinds[task] == Kind.COPY_IN:
                 yield streams[task], [], [where[s, 0]] if (s, 0) in where else []
             elif kinds[task] == Kind.COPY_ON_WRITE:
                 new = next(v for v in made_by[op] if v[0] == s)

@@ -31,7 +31,16 @@ _CATEGORIES = {
     Kind.RECOMPUTE: "recompute",
     Kind.COPY_IN: "copy",
     Kind.COPY_ON_WRITE: "copy",
+    Kind.OFFLOAD: "copy",
+    Kind.FETCH: "copy",
 }
+_COPIES = {
+    Kind.COPY_IN: "copy from the host",
+    Kind.COPY_ON_WRITE: "copy on write",
+    Kind.OFFLOAD: "offload",
+    Kind.FETCH: "fetch",
+}
+_ENGINES = {Kind.OFFLOAD: "copies to the host", Kind.FETCH: "copies from the host"}
 #: Names of colours that chrome://tracing knows; Perfetto colours by name, so what runs again is called so.
 _COLOURS = {
     "compute": "thread_state_running",
@@ -98,7 +107,8 @@ def _names(timeline: Timeline, schedule: Schedule, trace: Trace) -> Iterator[dic
         what = (
             " (copies)" if (kinds[here] >= Kind.COPY_IN).all() else " (collectives)" if collective[here].all() else ""
         )
-        names.append((_GPU, _FIRST_STREAM + stream, f"stream {stream}{what}"))
+        engine = _ENGINES.get(Kind(int(kinds[here][0])))
+        names.append((_GPU, _FIRST_STREAM + stream, engine or f"stream {stream}{what}"))
     for pid, tid, name in names:
         kind = "process" if tid is None else "thread"
         where = {"pid": pid} if tid is None else {"pid": pid, "tid": tid}
@@ -122,14 +132,15 @@ def _gpu(timeline: Timeline, trace: Trace) -> Iterator[dict[str, Any]]:
     for task, (op, step, kind, stream, storage, start, end) in enumerate(zip(*columns, strict=True)):
         category = _CATEGORIES[kind]
         args = {"op": op, "step": step, "phase": trace.phase[op], "module": trace.module[op]}
+        args |= {"for op": args.pop("op")} if kind in _ENGINES else {}
         if peers[op] and kind == Kind.COMPUTE:
             category = "collective"
             args |= {"bytes": moved[op], "peers": peers[op]}
         name = trace.name[op]
         if kind == Kind.RECOMPUTE:
             name = f"again: {name}"
-        elif kind in (Kind.COPY_IN, Kind.COPY_ON_WRITE):
-            name = "copy from the host" if kind == Kind.COPY_IN else "copy on write"
+        elif kind in _COPIES:
+            name = _COPIES[kind]
             args["storage"] = storage
         more: dict[str, Any] = {"cname": _COLOURS[category], "args": args}
         if timeline.params.dispatch_ns:  # else there is nothing for the arrow to come from

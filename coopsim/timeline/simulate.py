@@ -1,16 +1,17 @@
 """From a schedule to a timeline: the simulation, and two more with less of the host's work, to tell what it costs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.schedule import Schedule
+from coopsim.timeline.copies import copy_waits, link_of
 from coopsim.timeline.engine import Run, run
 from coopsim.timeline.order import waits
 from coopsim.timeline.params import Params, load_params
 from coopsim.timeline.segments import DeviceCalls, device_calls
-from coopsim.timeline.work import NOTHING, WAIT_TO_FREE, Host, HostWork, Kind, Tasks, work
+from coopsim.timeline.work import NOTHING, TRANSFERS, WAIT_TO_FREE, Host, HostWork, Kind, Tasks, work
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError
 
@@ -43,7 +44,8 @@ class Timeline:
     side by side, time counts for the first of these. `host_work_ns` contains `search_ns`, and `device_calls_ns` for
     cudaMalloc and cudaFree; `host_blocked_ns` is what the host waited, for a place in the queue or for the GPU.
     `total_without_search_ns` is the total of the same run with searches that cost nothing, `total_without_calls_ns`
-    that of the same without calls of the device either.
+    that of the same without calls of the device either, `total_without_copies_ns` that of the same again with copies to
+    the host and back that take no time.
     """
 
     tasks: Tasks
@@ -64,6 +66,7 @@ class Timeline:
     device_calls_ns: int
     total_without_search_ns: int
     total_without_calls_ns: int
+    total_without_copies_ns: int
     params: Params
 
     @property
@@ -102,6 +105,11 @@ class Timeline:
         return self.total_without_search_ns - self.total_without_calls_ns
 
     @property
+    def stall_ns(self) -> int:
+        """What all, searches and calls of the device apart, would take less without copies to the host and back."""
+        return self.total_without_calls_ns - self.total_without_copies_ns
+
+    @property
     def hidden_fraction(self) -> float | None:
         """The part of the search time that the GPU hides: 1 - growth of the total / search time. None: no search."""
         return 1.0 - self.exposed_search_ns / self.search_ns if self.search_ns else None
@@ -117,18 +125,25 @@ def simulate(schedule: Schedule, trace: Trace, params: Params | None = None) -> 
         raise CoopsimError(f"the schedule was not made from this trace ({trace.label}): their content hashes differ")
     params = params or load_params()
     calls = device_calls(schedule)
-    tasks, host = work(schedule, trace, params, calls)
+    link = link_of(schedule)
+    tasks, host = work(schedule, trace, params, calls, link)
     before = waits(tasks, schedule, trace)
+    if link is not None:
+        copies = copy_waits(tasks, schedule, trace)
+        before = [tuple(sorted({*a, *b})) for a, b in zip(before, copies, strict=True)]
     total, searches, on_device = sum(host.sums()), _spent(host, Host.SEARCH), _spent(host, *_DEVICE)
 
-    def once(*without: Host) -> Run:
+    def once(*without: Host, copies: bool = True) -> Run:
+        todo = tasks if copies else replace(tasks, cost_ns=np.where(np.isin(tasks.kind, TRANSFERS), 0, tasks.cost_ns))
         called = np.isin(host.then, WAIT_TO_FREE) & bool(set(_DEVICE) <= set(without))
         then = np.where(called, NOTHING, host.then)
-        return run(tasks, host.sums(*without), then.tolist(), before, params.queue_capacity)
+        return run(todo, host.sums(*without), then.tolist(), before, params.queue_capacity, link)
 
     full = once()
     no_search = once(Host.SEARCH) if searches else full
     no_calls = once(Host.SEARCH, *_DEVICE) if calls else no_search
+    copied = bool(np.isin(tasks.kind, TRANSFERS).any())
+    no_copies = once(Host.SEARCH, *_DEVICE, copies=False) if copied else no_calls
     busy = _busy(tasks, full)
     return Timeline(
         tasks=tasks,
@@ -149,6 +164,7 @@ def simulate(schedule: Schedule, trace: Trace, params: Params | None = None) -> 
         device_calls_ns=on_device,
         total_without_search_ns=no_search.total_ns,
         total_without_calls_ns=no_calls.total_ns,
+        total_without_copies_ns=no_copies.total_ns,
         params=params,
     )
 
@@ -157,9 +173,11 @@ def summary(timeline: Timeline) -> dict[str, int | float | None]:
     """The figures of a timeline, for JSON: counts, ns, and ratios; None where there was no search or no step."""
     t = timeline
     return {
-        "ops": int((~np.isin(t.tasks.kind, _COPIES)).sum()),
+        "ops": int((~np.isin(t.tasks.kind, _COPIES + TRANSFERS)).sum()),
         "recomputes": int(t.recompute.sum()),
         "copies": int(np.isin(t.tasks.kind, _COPIES).sum()),
+        "offloads": int((t.tasks.kind == Kind.OFFLOAD).sum()),
+        "fetches": int((t.tasks.kind == Kind.FETCH).sum()),
         "streams": len(set(t.tasks.stream.tolist())),
         "device_allocs": sum(c.allocs for c in t.calls.values()),
         "device_failures": sum(c.failures for c in t.calls.values()),
@@ -171,6 +189,7 @@ def summary(timeline: Timeline) -> dict[str, int | float | None]:
         "compute_ns": t.compute_ns,
         "recompute_ns": t.recompute_ns,
         "copy_ns": t.copy_ns,
+        "stall_ns": t.stall_ns,
         "gpu_idle_ns": t.gpu_idle_ns,
         "gpu_waited_ns": t.gpu_waited_ns,
         "host_work_ns": t.host_work_ns,

@@ -7,6 +7,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.link import Link
 from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.timeline.params import Params
 from coopsim.timeline.segments import DeviceCalls
@@ -23,6 +24,11 @@ class Kind(IntEnum):
     RECOMPUTE = 1  #: an op run again
     COPY_IN = 2  #: an input of the step, from the host
     COPY_ON_WRITE = 3  #: the old version of a storage, to where the new one will be
+    OFFLOAD = 4  #: a value, to the host, on the engine for that direction
+    FETCH = 5  #: a value, from the host, on the engine for that direction
+
+
+TRANSFERS = (Kind.OFFLOAD, Kind.FETCH)
 
 
 class Host(IntEnum):
@@ -45,7 +51,8 @@ WAIT, WAIT_TO_FREE, NOTHING = -1, -2, -3
 class Tasks:
     """What the GPU does, a row per task in the order of launch.
 
-    `row` is the schedule's that runs the op which the task is, or is for; `storage` what a copy copies (else -1).
+    `row` is the schedule's that runs the op which the task is, or is for; `storage` what a copy copies (else -1). Each
+    of the two copy engines counts as a stream; `cost_ns` of a copy there is what it takes while the other is idle.
     """
 
     row: Ints
@@ -82,21 +89,31 @@ class HostWork:
         return sums
 
 
-def work(schedule: Schedule, trace: Trace, params: Params, calls: dict[int, DeviceCalls]) -> tuple[Tasks, HostWork]:
+def work(
+    schedule: Schedule, trace: Trace, params: Params, calls: dict[int, DeviceCalls], link: Link | None = None
+) -> tuple[Tasks, HostWork]:
     """The tasks of the GPU and the work of the host that launches them.
 
     Rows between two ops belong to the later one. What is placed before the first step is not part of any step.
     """
-    writer = _Writer(schedule, trace, params, calls)
+    writer = _Writer(schedule, trace, params, calls, link)
     writer.write()
     return writer.tasks(), writer.host()
 
 
 class _Writer:
-    def __init__(self, schedule: Schedule, trace: Trace, params: Params, calls: dict[int, DeviceCalls]) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        trace: Trace,
+        params: Params,
+        calls: dict[int, DeviceCalls],
+        link: Link | None,
+    ) -> None:
         self.rows, self.trace, self.params, self.calls = schedule.rows(), trace, params, calls
         self.streams = trace.stream.tolist()
         self.copies = max(self.streams, default=0) + 1 if params.copy_stream else None
+        self.link, self.engines = link, max(self.streams, default=0) + 2
         self.inputs = _inputs(trace) if params.copy_inputs else {}
         self.task_rows: list[tuple[int, ...]] = []
         self.stretches: list[tuple[int, int, int]] = []
@@ -107,7 +124,7 @@ class _Writer:
         searches = self._searches()
         copies: list[int] = []  # storages whose new version must start as a copy of the old one
         last_step, ends = -1, self._ends()
-        for row, (action, step, op, storage, version, *_) in enumerate(self.rows):
+        for row, (action, step, op, storage, version, _, nbytes, *_) in enumerate(self.rows):
             if row in searches:
                 self._spend(row, Host.SEARCH, searches[row])
             if action in (Action.COMPUTE, Action.RECOMPUTE):
@@ -121,6 +138,13 @@ class _Writer:
                 self._launch(row, kind, self.streams[op], costs[op], -1)
                 if p.sync_steps and row in ends:
                     self._event(WAIT)
+            elif action in (Action.OFFLOAD, Action.FETCH):
+                if self.link is not None:
+                    kind, stream = (Kind.OFFLOAD, 0) if action == Action.OFFLOAD else (Kind.FETCH, 1)
+                    self._launch(row, kind, self.engines + stream, self.link.alone_ns(nbytes), storage)
+                copies = [
+                    s for s in copies if action == Action.OFFLOAD or s != storage
+                ]  # what was there is copied back
             elif op >= 0 and action in (Action.ALLOC, Action.REFUSE):
                 self._call_device(row)
                 if action == Action.ALLOC:

@@ -28,9 +28,18 @@ class Reason(StrEnum):
         "not_evictable"  #: evicted though nothing makes it, it is a parameter or the like, or the next step needs it
     )
     TOO_EARLY = "too_early"  #: freed or released while the program still holds it
-    LEAK = "leak"  #: left in memory at the end of an iteration (of its op, for a temporary)
+    LEAK = "leak"  #: left in memory, or on the host, at the end of an iteration (of its op, for a temporary)
     NOT_HANDED_ON = "not_handed_on"  #: the next iteration does not find a value that this one leaves it
-    WRONG_TIME = "wrong_time"  #: the clock is not the cost of the ops run so far
+    COPIED_TWICE = "copied_twice"  #: a value is offloaded of which the host has a copy
+    NOT_ON_HOST = "not_on_host"  #: a value is fetched, or its copy discarded, but the host has none
+    STALE_COPY = "stale_copy"  #: a value is fetched, but the host's copy is of another version
+    HALF_COPIED = "half_copied"  #: a value is fetched before its copy to the host has ended
+    NOT_OFFLOADABLE = "not_offloadable"  #: a temporary is offloaded; or parameters and the like are, without the switch
+    OVER_HOST_MEMORY = "over_host_memory"  #: copies exceed the host's memory
+    ONLY_COPY = (
+        "only_copy"  #: the host's copy goes of a value that nothing makes again, and that the program still holds
+    )
+    WRONG_TIME = "wrong_time"  #: the clock is not the cost of the ops run so far and what they waited for copies
     UNFINISHED = "unfinished"  #: it says ok, but ops are missing
 
 

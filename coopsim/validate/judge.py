@@ -6,6 +6,7 @@ from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, Outcome
 from coopsim.validate.faults import Fault, Reason
+from coopsim.validate.host import Host
 from coopsim.validate.memory import Block, Content, Memory
 from coopsim.validate.program import Program, Value, name_of
 
@@ -26,6 +27,7 @@ class Judge:
         self.only_once_dropped = {Action.FREE} if unsaved else {Action.FREE, Action.RELEASE}
         allocator = header["allocator"]
         self.memory = Memory(header["budget_bytes"], GRANULE[allocator], allocator in SEGMENTED, self.fault)
+        self.host = Host(header, self.program, self.memory, self.fault)
         self.steps_per_iteration = trace.n_steps
         self.iterations = -(-header["steps"] // trace.n_steps)
         last = header["steps"] - (self.iterations - 1) * trace.n_steps
@@ -66,6 +68,7 @@ class Judge:
             if action != Action.MOVE or value not in self.in_place:  # a move in place is part of its op
                 self.clock += self.cost_of_op
                 self.cost_of_op = 0
+            self.clock = self.waited(action, op, value)
             if time_ns != self.clock:
                 self.fault(Reason.WRONG_TIME, f"at {time_ns} ns, but the ops run so far cost {self.clock} ns")
                 self.clock = time_ns
@@ -78,6 +81,8 @@ class Judge:
                 self.alloc(op, value, address, nbytes)
             elif action == Action.MOVE:
                 self.move(value, address, nbytes)
+            elif action in (Action.OFFLOAD, Action.FETCH, Action.DISCARD):
+                self.copy(action, value, address)
             elif action != Action.REFUSE:  # a refusal changes nothing that a judge sees
                 self.drop(Action(action), op, value, address, nbytes)
             if len(self.faults) >= LIMIT:
@@ -97,7 +102,7 @@ class Judge:
         self.check_order(op, step, first=first)
         if first and op == self.iteration == 0:
             for value in sorted(self.program.initial):
-                if self.program.until.get(value) != -1 and self.content(value) not in self.memory.where:
+                if self.program.until.get(value) != -1 and not self.host.has(self.content(value)):
                     self.fault(Reason.NO_ROOM, f"{name_of(value)} is alive at the start, but has no bytes")
         for name in self.temporaries.values():
             self.fault(Reason.LEAK, f"{name} outlives its op")
@@ -172,21 +177,23 @@ class Judge:
             self.fault(Reason.ALLOCATED_TWICE, f"{name} has bytes already")
             return
         initial = self.iteration == 0 and self.next_op == 0 and value in self.program.initial
+        initial = initial and content not in self.host.copies
         if self.memory.put(Block(address, nbytes, content, made=initial), name) and not initial:
             self.reserved[content] = name
 
     def drop(self, action: Action, op: int, value: Value, address: int, nbytes: int) -> None:
-        self.end_moves()
+        self.begin()
         name = name_of(value)
         content = self.content(value) if value[0] >= 0 else (-1, op, value[1])
         block = self.memory.find(address, content, name)
         if block is None:
             return
+        offloaded = action == Action.EVICT and content in self.host.copies
         if block.bytes != nbytes:
             self.fault(Reason.WRONG_SIZE, f"{name} has {block.bytes} bytes, not {nbytes}")
         if not block.made:
             self.fault(Reason.HALF_MADE, f"{name} goes before the op has run that makes it")
-        elif action != Action.FREE and (value[0] < 0 or value in self.program.non_evictable):
+        elif action != Action.FREE and (value[0] < 0 or value in self.program.non_evictable) and not offloaded:
             self.fault(Reason.NOT_EVICTABLE, f"{name} must stay until it is freed")
         elif action in self.only_once_dropped and value[0] >= 0 and self.held(value):
             self.fault(Reason.TOO_EARLY, f"the program still holds {name} after op {self.next_op - 1}")
@@ -218,6 +225,25 @@ class Judge:
             self.fault(Reason.WRONG_SIZE, f"{name} has {block.bytes} bytes, not {nbytes}")
         self.memory.rewrite(block, now)
 
+    def waited(self, action: int, op: int, value: Value) -> int:
+        """The time once an eviction has waited for the copy to the host, or an op for the fetches of its inputs."""
+        if action == Action.EVICT and value[0] >= 0:
+            return max(self.clock, self.host.whole_at(self.content(value)))
+        if action in (Action.COMPUTE, Action.RECOMPUTE) and 0 <= op < len(self.program.reads):
+            return max(self.clock, self.host.fetched_at(map(self.content, self.program.reads[op])))
+        return self.clock
+
+    def copy(self, action: int, value: Value, address: int) -> None:
+        self.begin()
+        content = self.content(value)
+        if action == Action.OFFLOAD:
+            self.host.offload(value, content, address, self.clock)
+        elif action == Action.FETCH:
+            is_new = self.reserved.pop(content, None) is not None
+            self.host.fetch(value, content, address, self.clock, is_new=is_new)
+        else:
+            self.host.discard(value, content, held=self.held(value))
+
     # Turns
 
     def end_moves(self) -> None:
@@ -225,6 +251,13 @@ class Judge:
         for value, op in self.in_place.items():
             self.fault(Reason.NO_ROOM, f"op {op} makes {name_of(value)}, which has no bytes")
         self.in_place.clear()
+
+    def begin(self) -> None:
+        """A row without an op of its own: of the next iteration if its step is."""
+        self.end_moves()
+        if self.next_op == self.n_ops and self.step >= (self.iteration + 1) * self.steps_per_iteration:
+            self.turn()
+        self.end_turn()
 
     def end_turn(self) -> None:
         """The moves at the turn of an iteration are over: every value must have its new name."""
@@ -242,8 +275,9 @@ class Judge:
             name = self.temporaries.get(content) or f"version {content[2]} of storage {content[1]}"
             self.fault(Reason.LEAK, f"{name} is left in memory")
         if whole:
+            self.host.turn(handed_on)
             for heir, content in heirs.items():
-                if content not in self.memory.where:
+                if not self.host.has(content):
                     self.fault(Reason.NOT_HANDED_ON, f"the next iteration needs {name_of(heir)}, not in memory")
             renamed = {heir for last, heir in program.heir.items() if last != heir}
             self.renamed = {

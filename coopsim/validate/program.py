@@ -45,6 +45,7 @@ class Program:
         self.values = {value for values in (self.initial, *self.writes) for value in values}
         self.non_evictable = self.initial | set(self.heir)
         self.non_evictable |= {value for value in self.values if trace.role[value[0]] in _KEPT}
+        self.stays = set(self.non_evictable)
         self.collectives = {op for op, ranks in enumerate(trace.peers.tolist()) if ranks}
         self.non_evictable |= {value for op in self.collectives for value in self.writes[op]}
 

@@ -44,10 +44,10 @@ Row = dict[str, Any]
 def recorded(model: str, path: str, arena: Any = None) -> Any:
     """Three steps without a budget, the first one included."""
     from coopsim.live import plan_file
-    from coopsim.live.session import Session
+    from coopsim.live.session import TrainingSession
     from experiments.live import train
 
-    session, step = Session(None, POLICY, arena=arena), train.build(model)
+    session, step = TrainingSession(None, POLICY, arena=arena), train.build(model)
     for _ in range(3):
         session.begin()
         step()
@@ -86,12 +86,13 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     import torch
 
     from coopsim.live.arena.library import Arena
-    from coopsim.live.budget import Budget, host_next
-    from coopsim.live.session import Session
+    from coopsim.live.budget import Budget
+    from coopsim.live.offered import OFFERED
+    from coopsim.live.session import TrainingSession
     from experiments.live import train
 
     if arena:
-        host_next(lambda: Session(None, POLICY, plan=path, arena=Arena()))
+        OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena()))
 
     gc.collect()
     torch.cuda.empty_cache()

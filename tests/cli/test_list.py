@@ -31,7 +31,7 @@ def test_all_of_it(coopsim: Any) -> None:
     for line in ("coop ", "arena ", "bert-large ", "a100-80gb "):
         assert f"\n{line}" in answer.out
     found = json.loads(coopsim("list", "--json").out)
-    assert list(found) == ["policies", "traces", "allocators", "models", "hardware"]
+    assert list(found) == ["policies", "traces", "allocators", "models", "hardware", "links"]
     assert found["allocators"] == json.loads(coopsim("list", "allocators", "--json").out)
 
 

@@ -70,3 +70,13 @@ def test_pages_named_in_code_are_there() -> None:
     found = [(str(f.relative_to(ROOT)), page) for f in files for page in named.findall(f.read_text(encoding="utf-8"))]
     assert len(found) > 50, "the pattern misses them"
     assert [(file, page) for file, page in found if not (ROOT / "docs" / page).exists()] == []
+
+
+def test_files_named_in_pages_are_there() -> None:
+    """What stands in backticks and begins with a folder of the repository."""
+    named = re.compile(r"`((?:benchmarks|coopsim|docs|examples|experiments|tests)/[\w./-]+)`")
+    text = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    found = [(page.name, path) for page in PAGES for path in named.findall(text[page])]
+    assert len(found) > 100, "the pattern misses them"
+    other = ("experiments/gpu/results", "benchmarks/llama3_h100_")  # made by a run; torchtitan's
+    assert [(page, path) for page, path in found if not path.startswith(other) and not (ROOT / path).exists()] == []

@@ -10,6 +10,7 @@ import pytest
 
 from coopsim.fit import batch, case, checkpointing, microbatches, names, runs, source, trials
 from coopsim.fit.changes import Changes
+from coopsim.fit.given import Given
 from coopsim.fit.survey import Block, Model
 from coopsim.script import Script
 from coopsim.types import CoopsimError
@@ -56,7 +57,7 @@ def test_a_mistyped_option_of_the_batch_is_said() -> None:
         raise CoopsimError(f"{script.command[-1]} is no option")
 
     tried = trials.Trials(Script(("a.py",), card="t4"), runs.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]
-    of = case.Case(tried, SimpleNamespace(trainer="", adds_up=False), Path())  # type: ignore[arg-type]
+    of = case.Case(tried, SimpleNamespace(trainer="", adds_up=False, given=Given()), Path())  # type: ignore[arg-type]
     assert not list(microbatches.find(of, batch.Batch(("a.py", "--bach={}"), 8)))
     assert tried.notes == ["micro-batches: the script fails with every batch that was tried: --bach=4 is no option"]
 

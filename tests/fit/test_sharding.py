@@ -31,7 +31,7 @@ def _call(file: Path, text: str, *, keeps: str = "FULL_SHARD", name: str = "Full
     [
         (Changes(reshard=True), _CALL.replace("SHARD_GRAD_OP", "FULL_SHARD")),
         (Changes(limit_gathers=True), _CALL.replace("False", "True")),
-        (Changes(no_prefetch=True), _CALL.replace("OP,\n)", "OP, backward_prefetch=None\n)")),
+        (Changes(no_prefetch=True), _CALL.replace("OP,\n)", "OP,\n    backward_prefetch=None,\n)")),
     ],
 )
 def test_a_call_with_another_argument(tmp_path: Path, changes: Changes, expected: str) -> None:

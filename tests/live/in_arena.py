@@ -10,10 +10,11 @@ from coopsim.live.arena import library, placed
 from coopsim.live.arena.place import Places
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
-from coopsim.live.budget import Budget, host_next
+from coopsim.live.budget import Budget
 from coopsim.live.errors import LiveError
+from coopsim.live.offered import OFFERED
 from coopsim.live.plan import Plan
-from coopsim.live.session import Session
+from coopsim.live.session import TrainingSession
 from coopsim.observe.extension import Extension
 from tests.live.compare import bits, plain
 from tests.live.programs import PROGRAMS
@@ -49,17 +50,17 @@ def serve_cpu(nbytes: int) -> library.Arena:
 def record(name: str, share: float, path: str) -> dict[str, Any]:
     """Two steps in an arena that is large enough, and a plan for a share of the peak, with addresses, into a file."""
     torch.set_num_threads(1)
-    session = Session(None, POLICY, "cpu", arena=serve_cpu(1 << 30))
+    session = TrainingSession(None, POLICY, "cpu", arena=serve_cpu(1 << 30))
     _, step = PROGRAMS[name]()
     for i in range(2):
         session.begin()
         step(i)
         session.end()
-    for kind in session.kinds:
+    for kind in session.known.kinds:
         kind.trace.cost_ns[:] = 1000 * (kind.trace.cost_ns > 0)  # measured, so never twice the same
     session.save(path, name)
     file = plan_file.load(path)
-    budget = int(share * max(kind.peak_bytes for kind in session.kinds))
+    budget = int(share * max(kind.peak_bytes for kind in session.known.kinds))
     made = [make.make(kind, POLICY, budget, 0, search=False, arena=True) for kind in file.kinds]
     plan_file.save(replace(file, header=replace(file.header, budget_bytes=budget), kinds=[m.kind for m in made]), path)
     return {"why": [m.kind.why for m in made], "budget": budget}
@@ -72,8 +73,8 @@ def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any
     arena = serve_cpu(int(slack * nbytes))
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
-    session = Session(None, POLICY, "cpu", path, arena)
-    host_next(lambda: session)
+    session = TrainingSession(None, POLICY, "cpu", path, arena)
+    OFFERED.offer(lambda: session)
     budget, found, got = Budget(plan=path), [], []
     for i in range(steps):
         before = int(arena.stats.planned), int(arena.stats.placed)
@@ -84,7 +85,8 @@ def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any
             return {"same": False, "error": str(error)}
         got.append((arena.stats.planned - before[0], arena.stats.placed - before[1]))
     stats = {key: int(getattr(arena.stats, key)) for key in ("reserved_peak", "size", "allocated_peak")}
-    report = {key: getattr(session, key) for key in ("planned_steps", "evictions", "recomputes", "deviations", "why")}
+    keys = "planned_steps", "evictions", "recomputes", "deviations", "deviated"
+    report = {key: getattr(session.totals, key) for key in keys}
     return report | stats | {"same": losses == found and wanted == bits(state), "placed": got, "budget": nbytes}
 
 

@@ -10,17 +10,17 @@ PLAN = """
 import torch
 from dataclasses import replace
 from coopsim.live import make, plan_file
-from coopsim.live.session import Session
+from coopsim.live.session import TrainingSession
 from tests.live.compare import compare
 from tests.live.programs import PROGRAMS
 def planned(name, path, share=0.75):
-    session = Session(None, "foresight-offline", "cpu")
+    session = TrainingSession(None, "foresight-offline", "cpu")
     _, step = PROGRAMS[name]()
     for i in range(3):
         session.begin(); step(i); session.end()
     session.save(path, name)
     file = plan_file.load(path)
-    budget = int(share * max(k.peak_bytes for k in session.kinds))
+    budget = int(share * max(k.peak_bytes for k in session.known.kinds))
     made = [make.make(kind, "foresight-offline", budget, 0).kind for kind in file.kinds]
     plan_file.save(replace(file, header=replace(file.header, budget_bytes=budget), kinds=made), path)
     return {"first": [k.first for k in file.kinds], "why": [k.why for k in made], "budget": budget}

@@ -138,3 +138,29 @@ def test_a_recorded_step_copies_of_the_hosts_data_what_goes_to_the_gpu(child: Ru
     """And not the data set each time that the program takes an example of it."""
     most, all_of_it, batch = child(HOST)
     assert most == batch < all_of_it
+
+
+GRADIENT_SUMS = """
+import coopsim.live, torch
+torch.manual_seed(0)
+layer = torch.nn.Linear(64, 64)
+x = torch.randn(32, 64)
+budget = coopsim.live.Budget("1GiB", device="cpu")
+for _ in range(4):
+    with budget.step():
+        h = layer(x)
+        (h.sigmoid() + h.tanh() + h.cos()).sum().backward()
+        layer.zero_grad()
+(kind,) = budget.session.known.kinds
+names = [str(entry.func) for entry in kind.tape]
+backward = next(i for i, name in enumerate(names) if "_backward" in name)
+answer([names[backward:], budget.report()])
+"""
+
+
+def test_gradients_are_added_in_place_as_without_a_budget(child: Runner) -> None:
+    """Autograd's sums are told from a program's own by the stack, on which a frame of ours would hide them."""
+    backward, report = child(GRADIENT_SUMS)
+    assert backward.count("aten.add_.Tensor") == 2
+    assert backward.count("aten.add.Tensor") == 0
+    assert (report["planned_steps"], report["deviations"]) == (3, 0)

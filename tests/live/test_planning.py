@@ -18,9 +18,10 @@ def mended(taken):
     planning.plan(kind)
     found = []
     for _ in range(12):
-        found.append({"less": kind.less / limit, "cost": kind.schedule.overhead, "schedule": id(kind.schedule)})
-        planning.prove(kind, int(taken(kind.less / limit) * limit), ran_out=False)
-    return found, kind.proven, kind.too_much / limit if kind.too_much else None
+        state, margin = kind.state, kind.state.margin / limit
+        found.append({"margin": margin, "cost": state.schedule.overhead, "schedule": id(state.schedule)})
+        planning.prove(kind, int(taken(margin) * limit), ran_out=False)
+    return found, state.proven, state.infeasible_margin / limit if state.infeasible_margin else None
 """
 
 
@@ -30,19 +31,19 @@ def costs(found: list[dict[str, Any]]) -> list[float]:
 
 def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Runner) -> None:
     """A step takes 6 % of the budget more than its plan."""
-    found, proven, too_much = child(MEND + "answer(mended(lambda less: 1.06 - less))")
+    found, proven, infeasible = child(MEND + "answer(mended(lambda margin: 1.06 - margin))")
     assert proven
-    assert found[0]["less"] == 0
-    assert found[-1]["less"] > 0.0599
-    assert too_much is None or found[-1]["less"] < too_much
+    assert found[0]["margin"] == 0
+    assert found[-1]["margin"] > 0.0599
+    assert infeasible is None or found[-1]["margin"] < infeasible
     assert costs(found) == sorted(costs(found))
 
 
 def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Runner) -> None:
     """A step takes a sixteenth more than the budget whatever is left; the margin after it is too large for a plan."""
-    found, proven, too_much = child(MEND + "answer(mended(lambda less: 17 / 16))")
+    found, proven, infeasible = child(MEND + "answer(mended(lambda margin: 17 / 16))")
     assert not proven
-    nearer = [plan["less"] for plan in found if 1 / 16 < plan["less"] < too_much]
+    nearer = [plan["margin"] for plan in found if 1 / 16 < plan["margin"] < infeasible]
     assert nearer
     assert found[-1] == found[0]
     assert costs(found)[0] == min(costs(found)) < max(costs(found))

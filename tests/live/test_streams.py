@@ -39,8 +39,8 @@ def train(on_side):
             optimizer.zero_grad()
         torch.cuda.Stream.wait_stream = wait_stream
         if not planned:
-            budget.session.kinds.clear()
-            budget.session._last = None
+            budget.session.known.kinds.clear()
+            budget.session.known.last = None
     return {
         "side": sum(s for s, _ in guarded),
         "bytes": min((n for _, n in guarded), default=0),

@@ -1,51 +1,17 @@
 """A program that is watched does what it does unwatched: the same peaks on the stand-in driver, to the byte."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coopsim import phantom
 from tests.conftest import ROOT
+from tests.observe.runs import HERE, KINDS, PLAIN, plain, watched
+from tests.script.leaks import HEAD, PAIRS
 
-HERE = Path(__file__).parent / "programs"
 SCRIPTS = ROOT / "tests/script/scripts"
-CARD = "a100-80gb"
-KINDS = "requested", "allocated", "reserved"
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
-
-#: Runs a script, and writes its peaks to the file that is named first.
-PLAIN = """
-import atexit, json, runpy, sys
-def end():
-    import torch
-    stats = torch.cuda.memory_stats()
-    with open(out, "w") as file:
-        json.dump([stats[f"{kind}_bytes.all.peak"] for kind in ("requested", "allocated", "reserved")], file)
-atexit.register(end)
-out, *sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
-def plain(*words: object) -> None:
-    """Run Python on the stand-in driver, with nobody who watches."""
-    environment = os.environ | phantom.environment(CARD)
-    done = subprocess.run([sys.executable, *map(str, words)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-def watched(*words: object, options: tuple[object, ...] = ()) -> dict[str, Any]:
-    """The same by way of `coopsim phantom run`; its report."""
-    command = [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", CARD, "--json", *options, "--", *words]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +30,7 @@ def test_backward_passes(
 ) -> None:
     if mode == "without the library":
         monkeypatch.setenv("CXX", str(tmp_path / "none"))
-    options = ("--trace", tmp_path / "steps.parquet") if mode == "trace" else ()
+    options = ("--masks", "none", *(("--trace", tmp_path / "steps.parquet") if mode == "trace" else ()))
     report = watched(HERE / "backward.py", tmp_path / "peaks.json", options=options)
     assert report["watched_by_mode"] == (mode == "without the library")
     runs = [json.loads(line) for line in (tmp_path / "peaks.json").read_text().splitlines()]
@@ -73,6 +39,18 @@ def test_backward_passes(
         assert {"gather", "max over a dimension", "selective_log_softmax", "cumprod"} < other[0]
     else:  # as it is watched without --trace, and once more, recorded
         assert other == [set(), set()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAIRS)
+def test_scripts_whose_memory_grows(name: str, tmp_path: Path) -> None:
+    """What is kept is looked for in the program's variables: nothing may be kept for that."""
+    script = tmp_path / "train.py"
+    script.write_text(HEAD + PAIRS[name].leaks)
+    plain("-c", PLAIN, tmp_path / "peaks.json", script)
+    report = watched(script)
+    assert report["growth"]
+    assert [report[f"peak_{kind}_bytes"] for kind in KINDS] == json.loads((tmp_path / "peaks.json").read_text())
 
 
 def slow(*words: str) -> Any:

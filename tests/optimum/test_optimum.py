@@ -25,6 +25,9 @@ from tests.strategies import budget, dice, traces
 
 pytest.importorskip("highspy")
 
+#: The optimum is that of schedules without copies to the host.
+RECOMPUTING = [name for name in policies.names() if not policies.find(name).offloads]
+
 
 def line(*, in_place: bool = False) -> Trace:
     """x ─► a ─► b ─► c, then an op that reads a and c; 100 B each, costs 1, 10, 100, 1000, 5."""
@@ -125,7 +128,7 @@ def test_brute_force_over_all_schedules_agrees(trace: Trace, roll) -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(traces(), dice(1), st.sampled_from(policies.names()))
+@given(traces(), dice(1), st.sampled_from(RECOMPUTING))
 def test_every_replay_is_a_schedule_and_none_beats_the_bound(trace: Trace, roll, policy: str) -> None:
     nbytes, problem = budget(trace, 1, roll), problem_of(trace)
     lowest = knapsacks(problem, nbytes)

@@ -65,6 +65,8 @@ def test_each_choice_is_a_switch(change: str) -> None:
     budget = int(ratio * peak_bytes(trace, 512))
     policy = "coop-oneflow" if change == "release=counted" else "coop"  # it matters where what ran again may stay
     same = f"{policy}:release=eager" if change == "release=counted" else policy
+    if change == "offload_state=yes":  # it needs another
+        policy, same, change = "coop", "coop:lose=offload", f"lose=offload,{change}"
     steps = max(2, trace.n_steps)
     with_it, without = (replay(trace, p, budget, steps=steps) for p in (f"{policy}:{change}", same))
     assert validate(with_it, trace) == []

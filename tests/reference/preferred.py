@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+from tests.reference.search import CanGo
 from tests.reference.values import Value
 
 CostClass = tuple[int, int, str]
@@ -34,14 +35,14 @@ class Preferred:
     def is_large(self, value: Value) -> bool:
         return 32 * value.bytes > self.budget
 
-    def pass_by(self, values: list[Value], cost_of_loss: dict[Value, float]) -> None:
+    def pass_by(self, values: list[Value], cost_of_loss: dict[Value, float], can_go: CanGo) -> None:
         for value in values:
             if value.non_evictable:
                 continue
             mine = self.cost_class(value)
             self.passed[mine] += value.bytes
             self.large += value.bytes * self.is_large(value)
-            if value.can_go:
+            if can_go(value):
                 self.losable[mine] += value.bytes
                 self.loss[mine] += cost_of_loss[value]
 

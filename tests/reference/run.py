@@ -1,9 +1,11 @@
 """The replay: op by op, iteration by iteration."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
+from coopsim.link import Link
 from coopsim.trace import Trace
 from coopsim.types import (
     Action,
@@ -11,6 +13,7 @@ from coopsim.types import (
     Dead,
     Divisor,
     InPlace,
+    Lose,
     Node,
     Outcome,
     Phase,
@@ -21,6 +24,7 @@ from coopsim.types import (
     Search,
 )
 from tests.reference.counting import References
+from tests.reference.host import Host, offloadable
 from tests.reference.memory import Arena, Counter
 from tests.reference.plan import Plan, plan
 from tests.reference.preferred import Preferred
@@ -49,42 +53,118 @@ class Replay:
         self.total = 0
         self.step = 0
         self.choices_for: Callable[[int], Any] = lambda _: policy  # of a step
-        self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
+        self.plan_for: Callable[[list[int], Host | None, int], Plan | None] | None = None  # at the start, at this time
         self.following: Plan | None = None  # that is being followed
         self.offline = False  # whether the first iteration has a plan, too
         self.known_preferred = Preferred(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
         self.serving = -1  # the op of the program that runs, or for which others run again
         self.missing: set[Value] = set()  # unsaved inputs that were, when the op that is served began
         self.references: References | None = None
+        self.host: Host | None = None  # where the policy offloads
 
     # Rows
 
     def log(self, action: Action, op: int, value: Value | None = None, at: Value | None = None) -> None:
         """`at`: whose address it is, if not the value's own."""
-        what = (-1, -1, -1, 0) if value is None else (*value.name, self.memory.address(at or value), value.bytes)
+        what = (-1, -1, -1, 0)
+        if value is not None:
+            where = at or value
+            what = (*value.name, self.memory.address(where) if where.resident else -1, value.bytes)
         self.rows.append((int(action), self.step, op, *what, self.total, 0))
 
     def drop(self, value: Value, action: Action, op: int) -> None:
+        self.discard(value, op)
         self.log(action, op, value)
         self.memory.free(value)
         value.resident = False
         if action in (Action.EVICT, Action.RELEASE):
             value.lost()
 
+    # The host
+
+    def wait(self, until: int) -> None:
+        self.total = max(self.total, until)
+
+    def discard(self, value: Value, op: int) -> None:
+        """The host's copy goes, if there is one."""
+        if self.host is None or not value.on_host:
+            return
+        self.log(Action.DISCARD, op, value)
+        del self.host.ended[value]
+        value.on_host = False
+        if not value.resident and not value.non_evictable:
+            value.lost()
+
+    def lose(self, value: Value, op: int) -> bool:
+        """One that a search has chosen. False if it cannot be lost by now."""
+        if self.host is None:
+            self.drop(value, Action.EVICT, op)
+            return True
+        if not self.host.can_go(value):
+            return False
+        if self.host.is_recomputed(value, self.scorer):
+            self.drop(value, Action.EVICT, op)
+            return True
+        if not value.on_host:
+            self.offload(value, op)
+        self.wait(self.host.ended[value])
+        self.evict_to_host(value, op)
+        return True
+
+    def offload(self, value: Value, op: int) -> None:
+        assert self.host
+        for u in self.host.in_the_way(value):
+            self.discard(u, op)
+        self.host.ended[value] = self.host.out.copy(value.bytes, self.total, self.host.back, self.host.link)
+        value.on_host = True
+        self.log(Action.OFFLOAD, op, value)
+
+    def evict_to_host(self, value: Value, op: int) -> None:
+        self.log(Action.EVICT, op, value)
+        self.memory.free(value)
+        value.resident = False
+
+    def fetch(self, value: Value, op: Op) -> None:
+        assert self.host
+        self.allocate(value, value.producer, op.number)
+        self.host.fetched[value] = self.host.back.copy(value.bytes, self.total, self.host.out, self.host.link)
+        self.log(Action.FETCH, op.number, value)
+
+    def copy_by_plan(self, plan: Plan, op: Op) -> None:
+        assert self.host
+        due = plan.copies_due(op.number)
+        for v in [v for back, v in due if not back]:
+            if v.resident and v.pins == 0 and not v.held and self.host.can_offload(v):
+                if not v.on_host:
+                    self.offload(v, op.number)
+                plan.begun.append(v)
+        while plan.begun:
+            v = plan.begun[0]
+            if v.resident and v.on_host:
+                if self.host.ended[v] > self.total:
+                    break
+                self.evict_to_host(v, op.number)
+            plan.begun.pop(0)
+        for v in [v for back, v in due if back]:
+            if v in plan.begun:
+                plan.begun.remove(v)
+            if v.on_host and not v.resident:
+                self.fetch(v, op)
+                if not self.following:
+                    return
+
     # Finding room
 
-    def allocate(self, value: Value, op: Op | None) -> None:
-        number = op.number if op else -1
+    def allocate(self, value: Value, op: Op | None, number: int) -> None:
+        """`op` makes it, or has made it; `number` is the one that runs."""
         workspace = value.storage < 0 and self.policy.placement != Placement.TWO_ENDED_OPS
         cheap = workspace or op is None or not op.expensive
         address = self.preferred.address(value) if self.preferred else None
         highest = self.preferred is not None and value.non_evictable and not self.preferred.few
         while not (self.as_planned(value) or self.memory.allocate(value, cheap, address, highest)):
-            victims = self.victims(value.bytes)
-            if not victims:
+            lost = [self.lose(victim, number) for victim in self.victims(value.bytes)]
+            if not any(lost):
                 raise Ended(Outcome.OOM)
-            for victim in victims:
-                self.drop(victim, Action.EVICT, number)
         value.resident = True
         self.log(Action.ALLOC, number, value)
 
@@ -105,13 +185,16 @@ class Replay:
         if isinstance(self.memory, Arena):
             if self.policy.search in (Search.WINDOW, Search.WINDOW_THRIFTY):
                 thrifty = self.policy.search == Search.WINDOW_THRIFTY
-                found = window(self.memory.searched(), nbytes, self.score, self.near_tie, thrifty=thrifty)
+                found = window(self.memory.searched(), nbytes, self.score, self.can_go, self.near_tie, thrifty=thrifty)
                 if self.preferred:
-                    self.preferred.pass_by(self.memory.in_order(), self.scorer.said)
+                    self.preferred.pass_by(self.memory.in_order(), self.scorer.said, self.can_go)
                 return found
             if self.policy.search == Search.WINDOW_PUBLISHED:
-                return window_published(self.memory.searched(), nbytes, self.score)
-        return least(self.memory.in_order(), self.score)
+                return window_published(self.memory.searched(), nbytes, self.score, self.can_go)
+        return least(self.memory.in_order(), self.score, self.can_go)
+
+    def can_go(self, value: Value) -> bool:
+        return self.host.can_go(value) if self.host else value.can_go
 
     def score(self, value: Value) -> float:
         return self.scorer.score(value, self.clock, self.serving, self.step_clock)
@@ -123,7 +206,7 @@ class Replay:
         plan = [op]
         for p in plan:
             for u in p.inputs:
-                if not u.resident:
+                if u.missing:
                     if u.producer is None:
                         raise Ended(Outcome.LOST)
                     if u.producer not in plan:
@@ -133,16 +216,20 @@ class Replay:
     def run(self, op: Op) -> None:
         self.serving = op.number
         self.missing = set()
+        if self.following and self.host:
+            self.copy_by_plan(self.following, op)
         for p in self.plan(op):
             for u in p.inputs:
                 u.pins += 1
-                if not u.resident and (not u.saved or u.updated):
+                if u.missing and (not u.saved or u.updated):
                     self.missing.add(u)
         self.run_after_inputs(op, Action.COMPUTE)
 
     def run_after_inputs(self, op: Op, action: Action) -> None:
         for u in op.inputs:
-            if not u.resident:
+            if not u.resident and u.on_host:
+                self.fetch(u, op)
+            elif not u.resident:
                 assert u.producer
                 self.run_after_inputs(u.producer, Action.RECOMPUTE)
         self.run_one(op, action)
@@ -157,7 +244,9 @@ class Replay:
             if w.before and w.in_place and not once and w.before.pins == 1 and not w.before.held:
                 takes_over[w] = w.before
             else:
-                self.allocate(w, op)
+                self.allocate(w, op, op.number)
+        if self.host:
+            self.wait(max([self.host.fetched.get(u, 0) for u in op.inputs], default=0))
         self.log(action, op.number)
         for w, u in takes_over.items():
             self.log(Action.MOVE, op.number, w, at=u)
@@ -193,6 +282,8 @@ class Replay:
 
     def take_over(self, w: Value, u: Value, action: Action) -> None:
         """w lies where u did, the version before it."""
+        if w.producer:
+            self.discard(u, w.producer.number)
         self.memory.replace({u: w})
         u.resident, w.resident = False, True
         if action == Action.COMPUTE:
@@ -263,6 +354,7 @@ class Replay:
                 self.nothing_needs(u, after)
 
     def nothing_needs(self, v: Value, after: int) -> None:
+        self.discard(v, after)
         if v.resident:
             self.drop(v, Action.FREE, after)
             if not v.non_evictable:
@@ -272,6 +364,7 @@ class Replay:
         v.gone = True
 
     def program_drops(self, v: Value, after: int) -> None:
+        self.discard(v, after)
         if v.resident and v.non_evictable:
             self.drop(v, Action.FREE, after)
         elif v.non_evictable:
@@ -291,7 +384,7 @@ class Replay:
     def start(self) -> None:
         for v in self.program.initial:
             v.live = True
-            self.allocate(v, None)
+            self.allocate(v, None, -1)
 
     def end_step(self) -> None:
         if self.preferred:
@@ -299,16 +392,23 @@ class Replay:
 
     def end_round(self) -> None:
         for v in self.program.values():
+            if not v.live:
+                self.discard(v, -1)
             if v.resident and not v.live:
                 self.drop(v, Action.FREE, -1)
         first = {v.storage: v for v in self.program.initial}
         heirs = {v: first[h] for v, h in self.program.handed_on.items()}
         self.memory.replace(heirs)
+        were = {v: (v.resident, v.on_host) for v in heirs}
         for v in heirs:
-            v.resident = v.live = False
+            v.resident = v.live = v.on_host = False
+        if self.host:
+            self.host.ended = {heirs[v]: end for v, end in self.host.ended.items()}
+            self.host.fetched = {}
         for v, heir in heirs.items():
-            heir.resident = heir.live = True
-            if heir is not v:
+            heir.resident, heir.on_host = were[v]
+            heir.live = True
+            if heir is not v and heir.resident:
                 self.log(Action.MOVE, -1, heir)
         for v in self.program.values():
             v.forget()
@@ -324,7 +424,9 @@ class Replay:
         for first_step in range(0, steps, steps_a_round):
             self.step = first_step
             if self.plan_for and (first_step > 0 or self.offline) and all(v.resident for v in self.program.initial):
-                self.following = self.plan_for([self.memory.address(v) for v in self.program.initial])
+                self.following = self.plan_for(
+                    [self.memory.address(v) for v in self.program.initial], self.host, self.total
+                )
             if self.policy.release == Release.COUNTED:
                 self.references = References(list(self.program.values()))
             self.free_due(-1)
@@ -358,6 +460,8 @@ def replay(
     cost_model: str = "cost",
     overhead_limit: float = 10.0,
     random: str = "recompute",
+    link: Link | None = None,
+    host_memory: float = math.inf,
     near_tie: Callable[[], None] = lambda: None,
 ) -> tuple[str, list[Row]]:
     """The outcome and rows of a schedule; visits are 0. `near_tie` is called where two windows cost nearly the same."""
@@ -370,10 +474,17 @@ def replay(
         program = Program(trace, first, granule, cost_model, random == "keep")
         memory = Counter(budget) if allocator == "counter" else Arena(budget, first.placement, first.small_area)
         state = Replay(program, first, memory, near_tie)
+        if policy.lose != Lose.RECOMPUTE:
+            assert link
+            for number, v in enumerate(program.values()):
+                v.number = number
+            state.host = state.scorer.host = Host(policy, link, host_memory, offloadable(program, policy))
         state.choices_for = lambda step, first=first: later_tries(first)[sum(0 < k <= step for k in anew) % 4]
         state.offline = policy.planning == Planning.OFFLINE
         if plans and (trace.n_steps == 1 or state.offline):
-            state.plan_for = lambda at, program=program: plan(trace, program, policy, budget, at, cost_model, random)
+            state.plan_for = lambda at, host, now, program=program: plan(
+                trace, program, policy, budget, at, host, now, cost_model, random
+            )
         try:
             state.go(steps, overhead_limit)
         except Ended as stop:

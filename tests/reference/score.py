@@ -15,6 +15,7 @@ class Scorer:
         self.policy, self.memory = policy, memory
         self.random = 20231210
         self.said: dict[Value, float] = {}
+        self.host: Any = None  # where the policy offloads
 
     def score(self, v: Value, clock: int, running: int, step_clock: int) -> float:
         """`running` is the op of the program that is served; `step_clock` the clock when the step began."""
@@ -23,6 +24,18 @@ class Scorer:
         return math.inf if recency == 0 else cost / recency / self.size(v)
 
     def cost_of_loss(self, v: Value) -> float:
+        """Of the cheaper way."""
+        if self.host is None or self.policy.cost in (Cost.NONE, Cost.RANDOM):
+            return self.cost_of_recomputing(v)
+        projected = self.policy.cost == Cost.PROJECTED
+        costs: list[float] = []
+        if self.host.can_recompute(v):
+            costs.append(back(v) if projected else self.cost_of_recomputing(v))
+        if self.host.can_offload(v):
+            costs.append(self.host.price(v))
+        return float(forward(v)) * float(min(costs)) * float(memory(v)) if projected else float(min(costs))
+
+    def cost_of_recomputing(self, v: Value) -> float:
         match self.policy.cost:
             case Cost.NONE:
                 return 1.0

@@ -7,29 +7,36 @@ from typing import Any
 from tests.reference.values import Value
 
 Score = Callable[[Value], float]
+CanGo = Callable[[Value], bool]
 
 
-def least(held: list[Value], score: Score) -> list[Value]:
+def least(held: list[Value], score: Score, can_go: CanGo) -> list[Value]:
     """The value of least score, if that is finite; of several the first."""
-    scores = [(score(v), i) for i, v in enumerate(held) if v.can_go]
+    scores = [(score(v), i) for i, v in enumerate(held) if can_go(v)]
     best, i = min(scores, default=(math.inf, -1))
     return [held[i]] if best < math.inf else []
 
 
 def window(
-    blocks: list[list[Any]], nbytes: int, score: Score, near_tie: Callable[[], None], *, thrifty: bool = False
+    blocks: list[list[Any]],
+    nbytes: int,
+    score: Score,
+    can_go: CanGo,
+    near_tie: Callable[[], None],
+    *,
+    thrifty: bool = False,
 ) -> list[Value]:
     """The values of the best run of neighbouring blocks, found by looking at all of them.
 
     Thrifty: the sum of scores is divided by the bytes, and no run is looked at that would do without its first block.
     """
-    score_of = {v: score(v) for _, _, v in blocks if v is not None and v.can_go}
+    score_of = {v: score(v) for _, _, v in blocks if v is not None and can_go(v)}
     runs = []
     for first in range(len(blocks)):
         values: list[Value] = []
         size = 0
         for last, (_, n, held) in enumerate(blocks[first:], first):
-            if held is not None and not held.can_go:
+            if held is not None and not can_go(held):
                 break
             size += n
             values = values if held is None else [*values, held]
@@ -46,7 +53,7 @@ def window(
     return best[3]
 
 
-def window_published(blocks: list[list[Any]], nbytes: int, score: Score) -> list[Value]:
+def window_published(blocks: list[list[Any]], nbytes: int, score: Score, can_go: CanGo) -> list[Value]:
     """The loop of OneFlow's EvictAndFindPieceOnce, in its order of additions and with its quirks."""
     start = end = size = 0
     cost, least_cost = 0.0, math.inf
@@ -55,7 +62,7 @@ def window_published(blocks: list[list[Any]], nbytes: int, score: Score) -> list
     while end < len(blocks):
         if size < nbytes:
             _, n, held = blocks[end]
-            if held is not None and not held.can_go:
+            if held is not None and not can_go(held):
                 scores.append(math.nan)  # never read: the window starts behind it
                 end += 1
                 start, size, cost = end, 0, 0.0

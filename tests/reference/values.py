@@ -55,8 +55,10 @@ class Value:
     non_evictable: bool = False
     in_place: bool = False  # it takes over the place of `before`
     saved: bool = False  # its storage is, for backward
+    number: int = -1  # in the order of all values
     made: bool = False  # in this iteration
     resident: bool = False
+    on_host: bool = False
     live: bool = False
     pins: int = 0
     banished: bool = False  # in this iteration
@@ -72,6 +74,10 @@ class Value:
         return self.storage, self.version
 
     @property
+    def missing(self) -> bool:
+        return not self.resident and not self.on_host
+
+    @property
     def own_cost(self) -> int:
         return self.producer.decision_cost if self.producer else 0
 
@@ -83,14 +89,14 @@ class Value:
     # Relatives
 
     def missing_relatives(self) -> "list[Value]":
-        """Of the inputs of the op that makes it, then its siblings, those that are not resident."""
+        """Of the inputs of the op that makes it, then its siblings, those that are missing."""
         op = self.producer
         relatives = [*op.inputs, *(w for w in op.outputs if w is not self)] if op else []
-        return [v for v in relatives if not v.resident and not v.gone]
+        return [v for v in relatives if v.missing and not v.gone]
 
     @property
     def evicted(self) -> bool:
-        return self.made and not self.non_evictable and not self.resident and not self.banished and not self.gone
+        return self.made and not self.non_evictable and self.missing and not self.banished and not self.gone
 
     def evicted_parents(self) -> "list[Value]":
         return [v for v in (self.producer.inputs if self.producer else []) if v.evicted]

@@ -15,18 +15,21 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from coopsim import policies as shipped
+from coopsim.link import Link
 from coopsim.policies import Policy
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
+from coopsim.timeline import Params, simulate
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import Action, Dead, Planning
+from coopsim.types import Action, Dead, Lose, Planning
 from coopsim.validate import validate
 from tests import reference
 from tests.reference import memory
 from tests.strategies import budget, dice, different_steps, long_steps, policies, repeatable, repeating, traces
 from tests.strict import make_strict
 
+NO_HOST = Params(dispatch_ns=0, alloc_ns=0, free_ns=0, search_ns_per_visit=0, evict_ns=0, queue_capacity=4)
 SWITCH = "NUMBA_DISABLE_JIT"
 CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
@@ -89,6 +92,16 @@ def options(draw: st.DrawFn, trace: Trace) -> dict[str, object]:
     }
 
 
+@st.composite
+def copies(draw: st.DrawFn, trace: Trace) -> dict[str, object]:
+    """A link on which copies take about as long as ops, and a host with room for all or for little."""
+    roll = draw(dice(4))
+    rate = roll.pick([50_000, 300_000, 1_000_000, 1_000_000])
+    of = roll.pick([10, 7, 3, 0])
+    room = sum(-(-int(n) // 512) * 512 for n in trace.bytes) * roll.pick([100, 100, 10, 3]) // 100
+    return {"link": Link("by hand", rate, rate * of // 10, roll.pick([0, 1, 9])), "host_memory": room}
+
+
 def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Callable[..., Schedule]) -> Counter[str]:
     """Replay in every way; what happened, in words, so that a test can see that enough did."""
     close: list[None] = []
@@ -113,7 +126,12 @@ def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Calla
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in scalar subtract")  # inf - inf in coop-oneflow's window
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE + BETWEEN else []) for n in shipped.names()]
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE + BETWEEN else [])
+        for n in shipped.names()
+        if not shipped.find(n).offloads
+    ],
 )
 def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> None:
     policy = shipped.find(name)
@@ -153,6 +171,89 @@ def test_plans(
     agree()
     assert seen["by plan"] > 0.5 * seen["examples"], seen
     assert seen["recomputed later"] > 0.5 * seen["examples"], seen
+
+
+@pytest.mark.parametrize("lose", [pytest.param("either", marks=pytest.mark.slow), "either,offload_state=yes"])
+@pytest.mark.parametrize(
+    ("name", "known", "examples"),
+    [
+        ("foresight-offline", repeating, EXAMPLES // 5),
+        pytest.param("foresight", repeating, EXAMPLES // 5, marks=pytest.mark.slow),
+        pytest.param("foresight-offline", different_steps, EXAMPLES // 5, marks=pytest.mark.slow),
+    ],
+)
+def test_plans_that_offload(
+    name: str,
+    known: Callable[[], st.SearchStrategy[Trace]],
+    examples: int,
+    lose: str,
+    interpreted: Callable[..., Schedule],
+) -> None:
+    """Most steps go by plan and offload by it; the timeline has the same stall."""
+    policy = shipped.find(f"{name}:lose={lose}")
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=examples)
+    @given(st.data(), known(), st.floats(0.5, 0.95), st.integers(2, 4))
+    def agree(data: st.DataObject, trace: Trace, ratio: float, steps: int) -> None:
+        how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}
+        how |= data.draw(copies(trace))
+        seen.update(compare(trace, policy, how, interpreted))
+        schedule = replay(trace, policy, **how)  # type: ignore[arg-type]
+        if schedule.header["outcome"] == "ok":
+            line = simulate(schedule, trace, NO_HOST)
+            assert line.total_ns == schedule.header["total_cost_ns"]
+            assert line.stall_ns == schedule.header["stall_ns"]
+
+    agree()
+    assert seen["by plan"] > 0.5 * seen["examples"], seen
+    assert seen["fetch"] > 0.3 * seen["examples"], seen
+
+
+def test_swap_lru(interpreted: Callable[..., Schedule]) -> None:
+    """What is offloaded on demand, with and without parameters and the like."""
+    for spec in ("swap-lru", "swap-lru:offload_state=yes"):
+        _offload(spec, interpreted)
+
+
+#: A window that may do either, and one value after the other without recomputation.
+QUICK = {("coop", "either,offload_state=yes"), ("dtr-oneflow", "offload")}
+
+
+@pytest.mark.parametrize(
+    ("name", "lose"),
+    [
+        pytest.param(p, lose, marks=[] if (p, lose) in QUICK else [pytest.mark.slow])
+        for p in shipped.names()
+        if not shipped.find(p).plans and not shipped.find(p).offloads
+        for lose in ("offload", "either", "either,offload_state=yes")
+    ],
+)
+def test_offload(name: str, lose: str, interpreted: Callable[..., Schedule]) -> None:
+    """Every policy that does not plan, in each form of `lose`; and the timeline has the same stall."""
+    _offload(f"{name}:lose={lose}", interpreted)
+
+
+def _offload(spec: str, interpreted: Callable[..., Schedule]) -> None:
+    policy = shipped.find(spec)
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=EXAMPLES // 4)
+    @given(st.data(), traces())
+    def agree(data: st.DataObject, trace: Trace) -> None:
+        how = data.draw(options(trace)) | data.draw(copies(trace)) | {"cost_model": "cost"}
+        seen.update(compare(trace, policy, how, interpreted))
+        schedule = replay(trace, policy, **how)  # type: ignore[arg-type]
+        if schedule.header["outcome"] == "ok":
+            line = simulate(schedule, trace, NO_HOST)
+            assert line.total_ns == schedule.header["total_cost_ns"]
+            assert line.stall_ns == schedule.header["stall_ns"]
+
+    agree()
+    wanted = {"ok": 0.4, "offload": 0.15, "fetch": 0.08, "discard": 0.08}
+    wanted |= {"recompute": 0.15} if policy.lose == Lose.EITHER else {}
+    for what, share in wanted.items():
+        assert seen[what] > share * seen["examples"], (what, seen)
 
 
 def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:

@@ -5,12 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+COMMAND = (sys.executable, "-m", "coopsim", "phantom", "run")
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def phantom_run(*options: object) -> tuple[int, str, str]:
     """Call the command as a user does, in a process of its own."""
-    command = [sys.executable, "-m", "coopsim", "phantom", "run", *map(str, options)]
+    command = [*COMMAND, *map(str, options)]
     done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -21,3 +22,9 @@ def report_of(*options: object) -> dict:
     report = json.loads(out)
     assert code == {"ok": 0, "oom": 3}[report["outcome"]], err
     return report
+
+
+def report_of_text(folder: Path, text: str, *options: object) -> dict:
+    """The same of the text of a script, on an RTX 3060; its file is train.py in `folder`."""
+    (folder / "train.py").write_text(text)
+    return report_of("--gpu", "rtx-3060", *options, "--", "python", folder / "train.py")

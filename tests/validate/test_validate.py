@@ -160,6 +160,8 @@ def test_planted(text: str, reason: Reason) -> None:
 
 def test_every_reason_is_planted() -> None:
     elsewhere = {Reason.OVER_BUDGET, Reason.STALE_VERSION, Reason.WRONG_TIME, Reason.BAD_HEADER}
+    elsewhere |= {Reason.COPIED_TWICE, Reason.NOT_ON_HOST, Reason.STALE_COPY, Reason.HALF_COPIED}  # test_copies.py
+    elsewhere |= {Reason.NOT_OFFLOADABLE, Reason.OVER_HOST_MEMORY, Reason.ONLY_COPY}
     assert {case[2] for case in PLANTED} | elsewhere == set(Reason)
 
 

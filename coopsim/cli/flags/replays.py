@@ -34,6 +34,7 @@ def replay(p: argparse.ArgumentParser) -> None:
         help="rules of the replay (default: general); simrd: exactly those of DTR's own simulator (docs/simrd.md)",
     )
     _common(p)
+    shared.copies(p)
     p.set_defaults(steps=None)  # 10, and 1 under the semantics of simrd
     p.add_argument("-o", "--output", metavar="S", help="schedule file to write")
     p.add_argument(

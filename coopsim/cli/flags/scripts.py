@@ -5,6 +5,17 @@ import argparse
 from coopsim.cli.values import duration, natural, positive, span, tolerance
 
 
+def _masks(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--masks",
+        choices=("all", "half", "none"),
+        default="",
+        help="what boolean masks, nonzero, unique and the like keep, whose data do not exist without a GPU (default: "
+        "all, an upper bound, with tokens routed evenly to experts; where there is one, `phantom run` and `fit` also "
+        "say what the script takes if masks keep nothing)",
+    )
+
+
 def capture(p: argparse.ArgumentParser) -> None:
     """Flags of `capture`."""
     p.add_argument("target", metavar="MODEL|FILE.py:FUNCTION", help="a reference model, or your own step function")
@@ -54,6 +65,7 @@ def capture(p: argparse.ArgumentParser) -> None:
         choices=("dropped", "zeroed"),
         help="what a reference model does with gradients after the optimizer (default: dropped)",
     )
+    _masks(p)
     p.add_argument("--steps", type=positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=natural, default=2, help="steps that run before the recorded ones (default: 2)")
 
@@ -73,6 +85,7 @@ def phantom(p: argparse.ArgumentParser) -> None:
         help="card to imitate, of `coopsim list hardware` (default: %(default)s)",
     )
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
+    _masks(p)
     p.add_argument("--fit", action="store_true", help="find the smallest memory in which it trains")
     p.add_argument(
         "--largest",
@@ -114,8 +127,9 @@ def phantom(p: argparse.ArgumentParser) -> None:
         "--snapshot", metavar="F", help="write PyTorch's memory snapshot: when memory runs out, or else at the end"
     )
     p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
-    p.add_argument("--steps", type=positive, default=1, help="steps in the trace (default: 1)")
+    p.add_argument("--trace-steps", type=positive, default=1, metavar="N", help="steps in the trace (default: 1)")
     p.add_argument("--warmup", type=positive, default=2, help="steps before those in the trace (default: 2)")
+    p.add_argument("--steps", type=positive, metavar="N", help="end the script after N optimizer steps")
     p.add_argument(
         "--precision",
         choices=("tf32", "fp32"),
@@ -134,6 +148,7 @@ def fit(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--gpu", required=True, metavar="CARD", help="card to fit, of `coopsim list hardware`")
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
+    _masks(p)
     p.add_argument("-j", "--jobs", type=positive, metavar="N", help="runs of the script at a time (default: 1)")
     p.add_argument(
         "--executor",
@@ -193,6 +208,7 @@ def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
     p.add_argument(
         "--gpu", metavar="CARD", help="imitate this card on the phantom GPU (default: use this machine's devices)"
     )
+    _masks(p)
     p.add_argument(
         "--arena",
         action=argparse.BooleanOptionalAction,

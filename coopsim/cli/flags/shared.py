@@ -12,6 +12,24 @@ def timeline_params(p: argparse.ArgumentParser) -> None:
     )
 
 
+def copies(p: argparse.ArgumentParser) -> None:
+    """The link and the host, for policies that offload."""
+    p.add_argument(
+        "--link",
+        metavar="L",
+        help="for policies that offload: link to the host, of `coopsim list links` (default: that of the trace's card)",
+    )
+    p.add_argument(
+        "--host-memory", metavar="BYTES", help="for policies that offload: host memory for copies (default: no limit)"
+    )
+    p.add_argument(
+        "--host-bandwidth",
+        type=float,
+        metavar="GB/S",
+        help="for policies that offload: what both directions of the link reach together (default: 1.7 times one)",
+    )
+
+
 def trace_of_schedule(p: argparse.ArgumentParser) -> None:
     """Add --trace, the trace of a schedule."""
     p.add_argument("--trace", metavar="T", help="the schedule's trace (default: searched for by its hash)")

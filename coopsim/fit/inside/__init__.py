@@ -3,7 +3,7 @@
 Loaded by coopsim.script.inside as a task's guest, once torch is imported. Only here does coopsim.fit import torch.
 """
 
-from coopsim.fit.inside.guest import Guest
+from coopsim.fit.inside.guest import ChangesGuest
 from coopsim.script.guest import MakesGuest
 
-GUEST: MakesGuest = Guest
+GUEST: MakesGuest = ChangesGuest

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import accumulate, autocast, checkpoint, chunks, optimizers, sharded
+from coopsim.fit.inside import accumulate, autocast, batches, checkpoint, chunks, optimizers, sharded, weights
 from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
@@ -12,7 +12,7 @@ from coopsim.fit.inside.partitioner import Partitioner
 from coopsim.script.watch import Watch
 
 
-class Guest:
+class ChangesGuest:
     """Makes changes in a script's process and surveys it. `told` is the message of the changes (Changes.message)."""
 
     def __init__(self, told: str) -> None:
@@ -37,6 +37,9 @@ class Guest:
             self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
         if changes.autocast:
             autocast.install(self._models, changes.models)
+        if changes.bf16_weights:
+            weights.install(self._models, changes.models)
+        self._batches = batches.Batches(changes)
         self._sharded = sharded.Sharded(changes)
         self._partitioner = Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
@@ -54,6 +57,7 @@ class Guest:
             "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(found)],
             "optimizers": self._optimizers.found(),
             "sharding": self._sharded.found(),
+            "batches": self._batches.found(),
             "trainer": "transformers.trainer" in sys.modules,
             "backwards": self._where.backwards,
             "own_memory_budgets": self._partitioner.own,

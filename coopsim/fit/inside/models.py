@@ -12,6 +12,8 @@ from torch.nn.modules import module as hooks
 from coopsim.observe.torch_private import current_graph_task_id
 from coopsim.script.places import is_own
 
+_FAMILIES = {"transformers", "peft", "diffusers"}
+
 
 class Models:
     """Follows calls of modules by global hooks. Models are numbered in the order of their first calls.
@@ -43,6 +45,9 @@ class Models:
                     call(len(self.models) - 1, module)
             for around in self.around:
                 around(module, True)
+        if self._depth == 1 and id(module) in self._known:
+            floats = any(isinstance(a, torch.Tensor) and a.is_floating_point() for a in args)
+            self._found[self._known[id(module)]]["floats"] |= floats
         if self._found and self._found[-1]["batch"] is None:
             tensor = next((a for a in args if isinstance(a, torch.Tensor) and a.dim() > 1), None)
             self._found[-1]["batch"] = tensor.size(0) if tensor is not None else None
@@ -80,6 +85,8 @@ def _describe(model: nn.Module) -> dict[str, Any]:
         "type": type(model).__name__,
         "parameters": sum(p.numel() for p in model.parameters()),
         "batch": None,
+        "floats": False,
+        "families": sorted({base.__module__.partition(".")[0] for base in type(model).__mro__} & _FAMILIES),
         "half": all(dtype in (torch.float16, torch.bfloat16) for dtype in dtypes),
         "autocast": torch.is_autocast_enabled("cuda"),
         "sharded": any(base.__name__ == "FSDPModule" for base in type(model).__mro__),

@@ -23,6 +23,7 @@ class Optimizers:
         self._clears: list[dict[str, Any]] = []
         self._skips = False
         hooks.register_optimizer_step_pre_hook(self._steps)
+        hooks.register_optimizer_step_post_hook(self._stepped)
         _around(torch.optim.Optimizer, "__init__", self._init)
         for owner in (torch.optim.Optimizer, nn.Module):
             _around(owner, "zero_grad", self._zero_grad)
@@ -49,10 +50,18 @@ class Optimizers:
             "torch": type(optimizer).__module__.startswith("torch.optim."),
             "file": file,
             "line": line,
+            "state_bytes": 0,
             "foreach": _foreach(group),
             "fused": group.get("fused"),
             "has_fused": "fused" in group and not group.get("differentiable") and not group.get("amsgrad"),
         }
+
+    def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        found = self._seen.get(id(optimizer))
+        if found is not None and found["state_bytes"] == 0:
+            state = getattr(optimizer, "state", {}).values()
+            tensors = [v for s in state if isinstance(s, dict) for v in s.values() if isinstance(v, torch.Tensor)]
+            found["state_bytes"] = sum(t.numel() * t.element_size() for t in tensors if t.is_cuda)
 
     def _zero_grad(self, original: Any, owner: Any, set_to_none: bool = True) -> None:
         if not set_to_none:

@@ -1,4 +1,4 @@
-"""The compiled arena, for the installed torch (ten seconds, once)."""
+"""Compiles the arena for the installed torch, once."""
 
 from coopsim.observe.extension import Extension
 

@@ -1,4 +1,4 @@
-"""The budget where the arena has all memory: nothing can be beyond it, but for ops that must not fail."""
+"""The budget where an arena serves all memory: only ops that must not fail can exceed it."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from coopsim.live.victims import Victims
 
 
 class ArenaCap:
-    """An AllocatorCap (live/cap.py) of an arena, which is as large as the budget anyway."""
+    """An AllocatorCap (live/cap.py) of an arena, whose size is the budget."""
 
-    fragments = False  #: what is free is brought side by side
+    fragments = False  #: blocks are moved until what is free is contiguous
     holds = True
 
     def __init__(self, arena: Arena) -> None:
@@ -25,11 +25,11 @@ class ArenaCap:
         self._grows = False
 
     def set(self) -> None:
-        """No more than was reserved, from now on."""
+        """Let the arena take no memory beyond its reservation, unless `higher` was called in this step."""
         self._arena.may_grow(yes=self._grows)
 
     def higher(self) -> bool:
-        """Let the rest of the step take from the GPU what finds no room. False: it does already."""
+        """Let the rest of the step take from the GPU what finds no room in the arena. False if it does so already."""
         if self._grows:
             return False
         self._grows = True
@@ -37,46 +37,52 @@ class ArenaCap:
         return True
 
     def lift(self) -> None:
-        """What finds no room is taken from the GPU, until `set`."""
+        """Take from the GPU what finds no room in the arena, until `set` is called."""
         self._arena.may_grow(yes=True)
 
     def end(self) -> None:
-        """A step is over."""
+        """Let the next step begin within the reservation again."""
         self._grows = False
         self.set()
 
     def exceeded(self, _limit: int) -> bool:
-        """Is there more than was reserved?"""
+        """Whether blocks lie outside the reservation."""
         return int(self._arena.stats.outside) > 0
 
     def hole(self, values: Values, victims: Victims, evict: Callable[[Cell], None]) -> Hole:
-        """What finds room for a request that got none."""
+        """The strategy that frees an address range for a request that failed."""
         return Hole(self, values, victims, evict)
 
     @property
     def missing(self) -> int:
-        """So many bytes more have to be free for the request that got no room last, wherever they are."""
+        """Bytes that have to be freed, anywhere in the arena, before the latest request that failed can succeed."""
         stats = self._arena.stats
         return int(stats.wanted + stats.allocated - stats.outside - stats.size)
 
     def offset(self, storage: torch.UntypedStorage) -> int:
-        """Of a storage that has memory, in the arena."""
+        """The offset in the arena of a storage that has memory, in bytes."""
         return storage.data_ptr() - int(self._arena.stats.base)
 
     def cheapest(self, price: Mapping[int, float]) -> list[int]:
-        """Offsets of what to evict for the request that got no room last. price: of what can be, by offset."""
+        """Offsets of the blocks whose eviction makes room for the latest failed request, at the least total price.
+
+        price: of each block that can be evicted, by offset.
+        """
         stats = self._arena.stats
         return window.cheapest(self._layout(), price, int(stats.wanted), int(stats.size))
 
     def moves(self, movable: Collection[int]) -> list[tuple[int, int]]:
-        """What to move for that request, and where to, by offset. movable: what can be, if it came in this step."""
+        """Moves that make room for the latest failed request, as (offset, new offset).
+
+        movable: offsets of blocks that can be moved; only those allocated in this step are.
+        """
         stats = self._arena.stats
         young = {at for at, _, born in self._arena.layout() if born >= self._begun and at in movable}
         return window.moves(self._layout(), young, int(stats.wanted), int(stats.size))
 
     @contextmanager
     def at(self, offset: int) -> Iterator[None]:
-        """Inside, the first request goes there."""
+        """Place the first request inside this context at `offset`."""
         self._arena.put_next(offset)
         try:
             yield

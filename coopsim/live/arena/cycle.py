@@ -1,7 +1,8 @@
-"""Steps as a cycle: when each request of a step is there, if step follows step. Knows no torch.
+"""Lifetimes of a step's requests in a cycle of equal steps. Knows no torch.
 
-What is there at the start of a step and goes was left by the step before. Both are one item, which has one place. The
-cycle is cut where that is easiest: at the start of the step, or where the last of that has gone.
+Blocks that exist when a step begins and are freed in it were allocated by the step before. Such a block is one item
+with one address, whose lifetime wraps around. The cycle is cut at the start of the step, or where the last of these
+blocks is freed, whichever has the lower bound on memory.
 """
 
 from collections import defaultdict
@@ -18,9 +19,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cycle:
-    """items: what needs a place; of each of them, `request` is its number, -1: it comes from before the step.
+    """The items of a cycle that need addresses.
 
-    left: numbers of the requests that the next step begins with, and until when it has them.
+    request: by item, the number of its request; -1 for a block from before the step that no request makes. left:
+    (request, until) of the blocks that the next step begins with; `until` is the number of the request of that step
+    before which they are freed.
     """
 
     items: Items
@@ -29,7 +32,7 @@ class Cycle:
 
 
 def cycle_of(asked: Requests) -> Cycle:
-    """Of a step. What is of the optimizer's state, and made in it, is left out: it stays for good."""
+    """The cycle of a step's requests, without optimizer state that is made in it and stays for good."""
     n = len(asked.nbytes)
     ends: dict[int, list[int]] = defaultdict(list)
     for i in range(n):

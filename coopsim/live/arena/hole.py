@@ -1,4 +1,4 @@
-"""A hole in the arena for a request that found none: evict until there are the bytes, and bring these side by side."""
+"""Frees an address range in the arena for a request that failed: evicts until enough is free, then joins that."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Hole:
-    """Of one step. evict: takes a cell's memory. planned: what is known of a step that goes by a plan."""
+    """Makes holes during one step. evict: evicts a cell. planned: the cells of a step that follows a plan."""
 
     def __init__(self, cap: "ArenaCap", values: Values, victims: Victims, evict: Callable[[Cell], None]) -> None:
         self._cap, self._values, self._victims, self._evict = cap, values, victims, evict
         self.planned: Callable[[], Iterable[Cell]] = tuple
 
     def made(self, leave: Collection[Cell]) -> bool:
-        """Evict or move something for the request, and leave these. False: there is nothing."""
+        """Evict or move blocks for the latest failed request, but evict none of `leave`. False if none can go."""
         cap = self._cap
         while cap.missing > 0 and (victim := self._victims.best(leave)) is not None:
             self._evict(victim)
@@ -37,7 +37,7 @@ class Hole:
         return False
 
     def _move(self) -> bool:
-        """Move what this step has made, so that the request that got no room gets it. False: that will not do."""
+        """Move blocks that this step has made, so that the request finds room. False if that is not enough."""
         cells = {}
         here = {torch.cuda.current_stream()} if self._values.streams is not None else set()
         for cell in (*self._victims.made, *self.planned()):
@@ -51,7 +51,7 @@ class Hole:
         return bool(moves)
 
     def _side_by_side(self, leave: Collection[Cell]) -> list[Cell]:
-        """Of the arena, what makes room for the request that got none, for the least cost."""
+        """The adjacent cells whose eviction makes room for the request, at the least cost."""
         prices = self._victims.prices(leave)
         cells = {self._cap.offset(storage): cell for cell in prices if (storage := cell.ref()) is not None}
         return [cells[at] for at in self._cap.cheapest({at: prices[cell] for at, cell in cells.items()})]

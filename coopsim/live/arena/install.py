@@ -1,4 +1,4 @@
-"""Make the arena PyTorch's allocator on GPUs. It has to come before anything is allocated there."""
+"""Makes the arena PyTorch's allocator on GPUs, before anything is allocated there."""
 
 import ctypes
 
@@ -10,7 +10,10 @@ from coopsim.observe.extension import NoExtensionError
 
 
 def install(nbytes: int) -> None:
-    """Of so many bytes on each device that is used; 0: of nearly all that is free. NoExtensionError if it cannot be."""
+    """Install an arena of `nbytes` on each device that is used; 0: of nearly all that is free.
+
+    Raises NoExtensionError without CUDA or a compiler, and once CUDA has been used.
+    """
     if torch.version.cuda is None:
         raise NoExtensionError("this torch has no CUDA")
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The compiled arena, as Python calls it."""
+"""The compiled arena (arena.cpp), as Python calls it."""
 
 import ctypes
 from collections.abc import Sequence
@@ -11,11 +11,15 @@ from coopsim.live.arena.build import ARENA
 from coopsim.observe.extension import NoExtensionError
 
 HOST = 64  #: the number of the arena that lies in the host's memory
-FIRST_FIT, BEST_FIT = 0, 1  #: from the low end, for what stays; from the high end
+FIRST_FIT, BEST_FIT = 0, 1  #: placement from the low end, for what stays; and from the high end
 
 
 class _Stats(ctypes.Structure):
-    """arena.cpp's Stats. placed: of `planned` requests, those that got the plan's place. wanted: by one without."""
+    """The counters of arena.cpp (Stats), in bytes or numbers.
+
+    planned: requests that a plan has addresses for; placed: those of them that got these. outside: bytes taken beyond
+    the reservation. wanted: bytes of the latest request that failed.
+    """
 
     _fields_ = [
         (name, ctypes.c_int64)
@@ -40,7 +44,7 @@ class _Stats(ctypes.Structure):
 
 @cache
 def load() -> Any:
-    """Compile it, if need be, and load it. NoExtensionError if it cannot be had."""
+    """Load the library, compiled if need be. Raises NoExtensionError if that is not possible."""
     try:
         lib = ctypes.CDLL(str(ARENA.file()))
     except OSError as why:
@@ -64,65 +68,66 @@ def load() -> Any:
 
 
 class Arena:
-    """The arena of one device; without a number, of the one that is current when a step begins.
+    """The arena of one device.
 
-    Offsets and sizes are in bytes, multiples of 512.
+    device: its number; None: of the device that is current when a step begins. Offsets and sizes are in bytes, and
+    multiples of 512.
     """
 
     def __init__(self, device: int | None = None) -> None:
         self._lib, self._device, self._given = load(), device or 0, device
-        self._told: Any = None  # what is followed: the library reads the number in it that says where the step is
+        self._followed: Any = None  # the number that is followed, kept alive while the library reads it
 
     @property
     def kind(self) -> str:
-        """Of the memory: of GPUs, `cuda`; the host's, `cpu`."""
+        """The kind of its memory: "cuda", or "cpu" for the host's."""
         return "cpu" if self._device == HOST else "cuda"
 
     def begin(self) -> None:
-        """A step begins: what it asks for is given back soon, in the main."""
+        """Begin a step: place requests from the high end, as most are freed soon."""
         if self._given is None:
             self._device = torch.cuda.current_device()
         self.zone(BEST_FIT)
         self.may_grow(yes=False)
 
     def end(self) -> None:
-        """It is over: what comes may stay."""
+        """End a step: place requests from the low end, as they may stay."""
         self.unfollow()
         self.zone(FIRST_FIT)
         self.may_grow(yes=False)
 
     @property
     def stats(self) -> Any:
-        """Its counters, as they are now."""
+        """The counters of the arena, which change with it."""
         return self._lib.coopsim_arena_stats(self._device).contents
 
     def reset_peaks(self) -> None:
-        """Peaks begin anew, with what there is now."""
+        """Reset the peaks to what is allocated and reserved now."""
         self._lib.coopsim_arena_reset_peaks(self._device)
 
     def zone(self, how: int) -> None:
-        """Where requests go from now on that no plan has: FIRST_FIT or BEST_FIT."""
+        """Set how requests are placed that no plan has: FIRST_FIT or BEST_FIT."""
         self._lib.coopsim_arena_zone(self._device, how)
 
     def may_grow(self, *, yes: bool) -> None:
-        """May it take more than was reserved, from now on?"""
+        """Allow or forbid memory beyond the reservation, for requests that find no room in it."""
         self._lib.coopsim_arena_may_grow(self._device, int(yes))
 
     def put_next(self, offset: int) -> None:
-        """The next request goes there, if it is free."""
+        """Place the next request at `offset`, if that range is free; -1 cancels this."""
         self._lib.coopsim_arena_next(self._device, offset)
 
     def log(self) -> None:
-        """Write down requests from here on."""
+        """Start a log of requests, in place of the one before."""
         self._lib.coopsim_arena_log(self._device)
 
     def logged(self) -> list[tuple[int, int]]:
-        """Those since `log`: offset and bytes of what was taken, (offset, 0) for what of it was given back."""
+        """The log since `log`: (offset, bytes) of each block allocated, (offset, 0) of each of them freed."""
         flat = self._read(self._lib.coopsim_arena_logged, 2)
         return list(zip(flat[::2], flat[1::2], strict=True))
 
     def layout(self) -> list[tuple[int, int, int]]:
-        """Offset, bytes and number of the request of each block that there is, from the lowest up."""
+        """(offset, bytes, number of the request) of each block that is allocated, by ascending offset."""
         flat = self._read(self._lib.coopsim_arena_layout, 3)
         return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
 
@@ -136,16 +141,17 @@ class Arena:
             room = n
 
     def follow(self, at: Any, start: Sequence[int], nbytes: Sequence[int], offsets: Sequence[int], height: int) -> None:
-        """Put requests where a plan has them, from now on.
+        """Place requests at a plan's addresses, until `unfollow`.
 
-        at: a number of ctypes that says which entry of the plan's tape runs; of entry r are the requests from start[r]
-        to start[r + 1]. offsets: -1 where there is no place. height: above that nothing is planned.
+        at: a ctypes number that is kept up to date with the entry of the tape that runs; the requests of entry r have
+        the numbers start[r] to start[r + 1] - 1. nbytes, offsets: by request; offset -1: it has no address. height: in
+        bytes; nothing is planned above it.
         """
         arrays = [(ctypes.c_int64 * max(len(values), 1))(*values) for values in (start, nbytes, offsets)]
-        self._told = at
+        self._followed = at
         self._lib.coopsim_arena_follow(self._device, ctypes.byref(at), len(start) - 1, *arrays, height)
 
     def unfollow(self) -> None:
-        """And no more."""
+        """Place requests without a plan."""
         self._lib.coopsim_arena_follow(self._device, None, 0, None, None, None, 0)
-        self._told = None
+        self._followed = None

@@ -1,4 +1,7 @@
-"""Addresses for the requests of a planned step, around what is there when it starts. Knows no torch."""
+"""Assigns addresses to the requests of a planned step, around the blocks that exist when it starts. Knows no torch.
+
+Offsets and sizes are in bytes, times are numbers of requests of the step.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,18 +18,19 @@ from coopsim.planner.orders import Keys
 from coopsim.planner.sections import sections
 from coopsim.trace import Trace
 
-_WORK = (1.25, 40)  #: placements that a search may try for each request: those that find something hardly turn back
+_WORK = (1.25, 40)  #: placements per request that a search may try; successful searches hardly turn back
 
-Resting = Sequence[tuple[int, int]]  #: offset and bytes of what stays
-Gone = tuple[int, int, int]  #: offset, bytes, and the number of the request before which it is given back
+Resting = Sequence[tuple[int, int]]  #: (offset, bytes) of blocks that stay
+Gone = tuple[int, int, int]  #: (offset, bytes, number of the request before which the block is freed)
 
 
 @dataclass(frozen=True)
 class Places:
-    """offset: of each request, -1 where it has no place below the limit. height: where the highest ends.
+    """Addresses of a step's requests.
 
-    needed: the height if all had places. bound: no plan of addresses is lower. left: what the next step begins with, if
-    it goes by the same places.
+    offset: of each request; -1 if it has none below the limit. height: the end of the highest block. needed: the height
+    if all requests had addresses. bound: a lower bound on it. left: the blocks that the next step begins with, if this
+    step's addresses were these.
     """
 
     offset: list[int]
@@ -36,15 +40,15 @@ class Places:
     left: list[Gone]
 
     def above(self, nbytes: int) -> "Places":
-        """The same, with so many bytes above all."""
+        """These addresses, with `nbytes` more needed above them."""
         return replace(self, needed=self.needed + nbytes, bound=self.bound + nbytes)
 
 
 def place(asked: Requests, resting: Resting, limit: int, coming: int = 0) -> Places:
-    """Places for steps that follow each other: in the largest hole between what is resting, or in all holes.
+    """Addresses for a cycle of equal steps: within the largest hole between `resting` blocks, or within all holes.
 
-    A step that makes state for good, as an optimizer's first, is followed by others: it has the state lowest. coming:
-    bytes below the limit that are left free, for what is not of the steps and stays, once it is there.
+    A step that makes permanent state, as an optimizer's first, is no cycle: its state gets the lowest addresses.
+    coming: bytes to leave free below the limit, for blocks of others that are still to be allocated and stay.
     """
     return _place(asked, resting, limit - coming).above(coming)
 
@@ -83,9 +87,9 @@ def _place_once(asked: Requests, state: Any, resting: Resting, low: int) -> Plac
 
 
 def around(asked: Requests, places: Places, others: Sequence[Gone], resting: Resting, limit: int, first: int) -> Places:
-    """The same places for one step, for its requests from number `first` on, but where `others` lie at its start.
+    """Change `places` for one step, as `others` lie elsewhere at its start than the cycle has them.
 
-    What they are in the way of goes where there is room.
+    Requests from number `first` on that these are in the way of go where there is room.
     """
     nbytes, until = np.array(asked.nbytes, np.int64), np.minimum(asked.until, len(asked.until))
     start = np.arange(len(nbytes))
@@ -109,24 +113,24 @@ def around(asked: Requests, places: Places, others: Sequence[Gone], resting: Res
 
 
 def _state(asked: Requests) -> Any:
-    """Which requests stay for good."""
+    """A mask of the requests that make permanent state."""
     return np.array(asked.state, bool) & (np.array(asked.until, np.int64) >= TO_THE_END)
 
 
 def at_start(asked: Requests, trace: Trace, others: int) -> Resting:
-    """What stays, before a step, as far as that can be known beforehand. others: bytes that are not the program's."""
+    """The resting blocks at the start of a step, predicted as one block. others: bytes that are not the program's."""
     top = stays(asked, trace, others)
     return [(0, top)] if top else []
 
 
 def stays(asked: Requests, trace: Trace, others: int) -> int:
-    """Bytes of what stays, before a step."""
+    """Bytes of the blocks that exist before a step and stay through it."""
     sizes = (-(-n // GRANULE) * GRANULE for n in trace.bytes[trace.alive_at_start].tolist())
     return int(-(-others // GRANULE) * GRANULE + sum(sizes) - sum(n for n, _ in asked.initial))
 
 
 def _hole(resting: Resting, limit: int) -> tuple[int, int]:
-    """The largest."""
+    """The largest hole between resting blocks, as (from, to)."""
     edges = [0, *(edge for at, nbytes in sorted(resting) for edge in (at, at + nbytes)), limit]
     return max(((low, max(low, high)) for low, high in zip(edges[::2], edges[1::2], strict=True)), key=_length)
 
@@ -147,7 +151,7 @@ def _search(items: Items, room: int) -> Ints | None:
 
 
 def _greedy(items: Items, taken: Ints) -> Ints:
-    """The lowest of some, around what is taken."""
+    """The lowest of several greedy plans around the rows `taken`."""
     keys, taken = Keys(items, sections(items)), _sorted(taken)
     tries = (fit(items, order, best=best, around=taken) for order in keys.greedy() for best in (False, True))
     return min(tries, key=_top(items))
@@ -162,12 +166,12 @@ def _largest(items: Items) -> Ints:
 
 
 def _rows(offset: Ints, nbytes: Ints, start: Ints, until: Ints, those: Any) -> Ints:
-    """As fit.fit has what is taken."""
+    """Rows (offset, end, until, from) of the requests in `those`, as planner.fit takes obstacles."""
     return np.stack([offset[those], (offset + nbytes)[those], until[those], start[those]], axis=1)
 
 
 def _taken(blocks: Resting) -> Ints:
-    """The same, of what is there for good."""
+    """Such rows for resting blocks."""
     return np.array([(at, at + n, TO_THE_END, -1) for at, n in blocks if n > 0], np.int64).reshape(-1, 4)
 
 

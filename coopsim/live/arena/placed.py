@@ -1,4 +1,4 @@
-"""Steps by plan, with their requests at planned places: found when such a step begins, from how memory lies then."""
+"""Places the requests of planned steps: when such a step begins, finds addresses around the blocks that exist then."""
 
 import ctypes
 from collections import defaultdict
@@ -12,17 +12,17 @@ from coopsim.live.arena.place import Gone, Places, around, place, stays
 from coopsim.live.arena.requests import Requests, requests_of
 from coopsim.live.plan import Plan
 
-_KEPT = 16  #: ways in which memory may lie at the start of a step, of which the places are kept
+_KEPT = 16  #: layouts of memory at the start of a step whose addresses are cached, per plan
 
-Block = tuple[int, int]  #: offset and bytes
+Block = tuple[int, int]  #: (offset, bytes)
 
 
 class Placed:
-    """Tells an arena where the requests of steps go."""
+    """Finds addresses for the requests of plans, and hands them to an arena."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self.others = 0  #: bytes of what stays and is not the program's, such as cuBLAS's workspaces
+        self.others = 0  #: bytes that stay and are not the program's, such as cuBLAS's workspaces
         self._asked: WeakKeyDictionary[Plan, Requests] = WeakKeyDictionary()
         self._places: WeakKeyDictionary[Plan, dict[tuple[Block, ...], Places]] = WeakKeyDictionary()
         self._around: WeakKeyDictionary[Plan, dict[tuple[Any, ...], Places]] = WeakKeyDictionary()
@@ -30,34 +30,40 @@ class Placed:
         self._begun = self._begun_before = 0  # when this step began, and the one before, in requests
 
     def begin(self) -> None:
-        """A step begins."""
+        """Note the beginning of a step, before its first request."""
         self._begun_before, self._begun = self._begun, int(self._arena.stats.requests)
 
     def follow(self, plan: Plan, state: Any, at: int) -> None:
-        """The step goes by this plan from entry `at` of its tape on. state: follow.Follow's, of ctypes."""
+        """Place the step's requests by this plan, from entry `at` of its tape on.
+
+        state: a ctypes array of numbers by observer.State, which the follower keeps up to date.
+        """
         asked, places = self.asked(plan), self.places(plan, at)
         number = ctypes.c_int64.from_buffer(state, ctypes.sizeof(ctypes.c_int64))
         self._arena.follow(number, asked.start, asked.nbytes, places.offset, places.height)
         self._last = plan, places
 
     def expect(self, plan: Plan) -> Any:
-        """The step may go by this plan: put its first requests so. Gives a state as `follow` takes one, to be kept."""
+        """Place the first requests by a plan that the step may turn out to follow.
+
+        Returns the state that the caller has to keep alive and up to date, as `follow` takes it.
+        """
         state = (ctypes.c_int64 * 2)()
         self.follow(plan, state, 0)
         return state
 
     def end(self) -> None:
-        """It goes by no plan any more."""
+        """Stop to place requests by a plan."""
         self._arena.unfollow()
 
     def asked(self, plan: Plan) -> Requests:
-        """What a step by the plan asks for."""
+        """The requests of a step by the plan."""
         if plan not in self._asked:
             self._asked[plan] = requests_of(plan)
         return self._asked[plan]
 
     def places(self, plan: Plan, at: int = 0) -> Places:
-        """Where that goes, as memory lies now, when entry `at` of its tape comes next."""
+        """Addresses for the rest of a step, from entry `at` of the tape on, around the blocks that exist now."""
         asked = self.asked(plan)
         now = asked.start[at]
         resting, others = self._lie(plan, now, self._begun_before)
@@ -69,7 +75,7 @@ class Placed:
         return _kept(self._around.setdefault(plan, {}), (resting, others, at), make)
 
     def next(self, plan: Plan) -> Places:
-        """Of steps by this plan, when this step is over."""
+        """Addresses for the following steps, if they go by this plan, around what the running step leaves."""
         resting, _ = self._lie(plan, 0, self._begun)
         return self._usual(plan, resting)
 
@@ -79,15 +85,16 @@ class Placed:
         return _kept(self._places.setdefault(plan, {}), resting, make)
 
     def _coming(self, plan: Plan, resting: tuple[Block, ...]) -> int:
-        """Bytes of others that are not there yet, as cuBLAS's workspaces in the first step."""
+        """Bytes of others that are still to be allocated, as cuBLAS's workspaces in a first step."""
         missing = stays(self.asked(plan), plan.trace, self.others) - sum(n for _, n in resting)
         return min(max(missing, 0), self.others)
 
     def _lie(self, plan: Plan, now: int, since: int) -> tuple[tuple[Block, ...], tuple[Gone, ...]]:
-        """How memory lies: what stays, and what goes. `now`: so many requests of the step are over.
+        """The blocks that exist: those that stay, and those that the step will free.
 
-        What was there before request `since` stays. Of what is younger, that goes which a step by this plan has left;
-        else so much of each size as the plan says, from the highest down: what stays lies low.
+        now: the number of the step's requests so far. A block from before request `since` stays. Of younger blocks,
+        those go that the latest step by this plan has left; beyond these, as many of each size as the plan frees, from
+        the highest address down, as what stays lies low.
         """
         asked = self.asked(plan)
         made = zip(asked.nbytes[:now], asked.until[:now], strict=True)
@@ -114,7 +121,7 @@ class Placed:
 
 
 def _kept(known: dict[Any, Places], key: Any, make: Callable[[], Places]) -> Places:
-    """What is known, or is made now."""
+    """The cached value of `key`, made if need be; the oldest entry makes way."""
     if key not in known:
         if len(known) == _KEPT:
             del known[next(iter(known))]
@@ -123,7 +130,7 @@ def _kept(known: dict[Any, Places], key: Any, make: Callable[[], Places]) -> Pla
 
 
 def _by_size(blocks: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    """Until when those of each size are there; the longest first."""
+    """The `until` of blocks by size, in ascending order: popping the last gives the longest."""
     found: dict[int, list[int]] = defaultdict(list)
     for nbytes, until in blocks:
         found[nbytes].append(until)

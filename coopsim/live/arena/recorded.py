@@ -1,4 +1,4 @@
-"""What a recorded op asked of the arena, as a trace has it."""
+"""The requests of a recorded op to the arena, in the form of a trace."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,11 @@ Log = Sequence[tuple[int, int]]  #: library.Arena.logged
 
 
 def of_op(log: Log, base: int, creates: Sequence[Storage]) -> tuple[list[int], list[int]]:
-    """Its temporaries, those that were there together when they took most; and its requests, in order.
+    """The temporaries of an op, and its requests in order, encoded as in trace.Trace.
 
-    base: the address of the arena. creates: storages that the op has made. What else it has taken and not given back,
-    as cuBLAS's workspaces, stays for good: the op does not ask for it when it runs again.
+    The temporaries are those alive together when they took most, in bytes. base: the address of the arena. creates: the
+    storages that the op has made. Blocks that it took besides and did not free, as cuBLAS's workspaces, are left out:
+    the op does not request them when it runs again.
     """
     made = {storage.address for storage in creates}
     asked = [(base + offset, nbytes) for offset, nbytes in log]

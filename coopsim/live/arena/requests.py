@@ -1,6 +1,7 @@
-"""What a planned step asks its allocator for: each request, in order, and how long it stays. Knows no torch.
+"""Predicts the requests of a planned step to its allocator, in order, with their lifetimes. Knows no torch.
 
-It is what live.follow and live.values do to memory, without tensors: blocks that the program or we refer to.
+It simulates what live.follow and live.values do to memory, without tensors: blocks, with the program's references and
+ours.
 """
 
 from collections.abc import Sequence
@@ -11,17 +12,18 @@ from coopsim.trace import Trace
 from coopsim.types import Role
 from coopsim.validate.program import Value
 
-GRANULE = 512
+GRANULE = 512  #: bytes; the arena pads requests to a multiple of this
 _STATE = {Role.OPTIMIZER_STATE, Role.PARAMETER, Role.BUFFER}
-TO_THE_END = 1 << 40  #: of what is there when the step is over
+TO_THE_END = 1 << 40  #: the `until` of what is still allocated when the step is over
 
 
 @dataclass
 class Requests:
-    """Requests by entry of the plan's tape: of entry r, those from start[r] to start[r + 1].
+    """The requests of a step, numbered in order. Entry r of the plan's tape makes start[r] to start[r + 1] - 1.
 
-    nbytes: rounded up, and never 0. until: the number of the first request after it is given back. initial: bytes and
-    `until` of what is there at the start, and goes. state: is it of the optimizer, a parameter, a buffer?
+    nbytes: rounded up, never 0. until: the number of the first request after the block is freed. initial: (bytes,
+    until) of the blocks that exist at the start and are freed in the step. state: whether a request is for optimizer
+    state, a parameter or a buffer.
     """
 
     start: list[int] = field(default_factory=lambda: [0])
@@ -32,13 +34,13 @@ class Requests:
 
 
 def requests_of(plan: Plan) -> Requests:
-    """Those of one step by the plan."""
+    """The requests of one step by the plan."""
     return _Simulation(plan, plan.trace).run()
 
 
 @dataclass(eq=False)
 class _Block:
-    """request: -1 for one that was there at the start. references: the program's, and ours."""
+    """An allocated block. request: -1 for one that existed at the start. references: the program's, and ours."""
 
     request: int
     nbytes: int
@@ -47,7 +49,7 @@ class _Block:
 
 @dataclass(eq=False)
 class _Cell:
-    """As live.cells.Cell. block: what is in the program's storage; None: it has none, or there is no such storage."""
+    """A simulated live.cells.Cell. block: that of the program's storage; None if it is evicted or gone."""
 
     nbytes: int
     block: _Block | None = None
@@ -108,7 +110,7 @@ class _Simulation:
             self._give(block)
 
     def _again(self, action: Recompute) -> None:
-        """As Values.run."""
+        """Recompute, as Values.run does."""
         program, op = self._plan.program, action.op
         after = dict(program.writes[op])
         made: dict[int, _Block] = {}
@@ -140,7 +142,7 @@ class _Simulation:
         return cell.held.get(v) or (cell.block if cell.version == v else None)
 
     def _ask(self, op: int) -> dict[int, _Block]:
-        """The requests of one run of an op: blocks of what it creates. What it takes besides, it gives back."""
+        """Make the requests of one run of an op; return the blocks of what it creates. It frees all others."""
         creates, temporaries = self._creates[op], self._temporaries[op]
         codes: Sequence[int] = self._codes[op] or [*(-1 - k for k in range(len(creates))), *temporaries]
         found: dict[int, _Block] = {}
@@ -180,7 +182,7 @@ class _Simulation:
             self._found.initial.append((block.nbytes, now))
 
     def _let_go(self, op: int) -> None:
-        """The program's references that go until this op has run."""
+        """Drop the program's references that it drops before op number `op` is over."""
         while self._freed < len(self._frees) and self._frees[self._freed][0] <= op:
             cell = self._cells[self._frees[self._freed][1]]
             self._freed += 1

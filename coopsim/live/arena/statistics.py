@@ -1,4 +1,7 @@
-"""What programs ask of their allocator, answered by the arena: PyTorch has no statistics of an allocator of others."""
+"""Answers what programs ask of their allocator, from the arena's counters.
+
+PyTorch keeps no statistics of a pluggable allocator.
+"""
 
 from typing import Any
 
@@ -14,7 +17,7 @@ _POOLS = ("all", "small_pool", "large_pool")
 
 
 def install() -> None:
-    """In place of PyTorch's own: memory_stats and what is made of it, the peaks' reset, mem_get_info, the fraction."""
+    """Replace PyTorch's functions for memory_stats and all that derives from it, resets, fractions and mem_get_info."""
     answers = {
         "_cuda_memoryStats": stats,
         "_cuda_resetPeakMemoryStats": lambda device: Arena(device).reset_peaks(),
@@ -32,7 +35,7 @@ def install() -> None:
 
 
 def stats(device: int) -> dict[str, Any]:
-    """As torch._C._cuda_memoryStats. Nothing is cached, so what is active is what is allocated."""
+    """The nested statistics of torch._C._cuda_memoryStats. Nothing is cached, so active equals allocated."""
     s = Arena(device).stats
     found: dict[str, Any] = {
         "num_alloc_retries": 0,
@@ -59,7 +62,7 @@ def stats(device: int) -> dict[str, Any]:
 
 
 def _family(current: int, peak: int) -> dict[str, dict[str, int]]:
-    """All of it is in one pool."""
+    """A statistic by pool. All of it is in the large pool."""
     return {pool: _of(current, peak) if pool != "small_pool" else _of(0, 0) for pool in _POOLS}
 
 
@@ -68,7 +71,7 @@ def _of(current: int, peak: int) -> dict[str, int]:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free bytes and all bytes of the arena: what the program can have, on a card that may have more."""
+    """Free bytes and size of the arena, in place of the card's."""
     index = device_index(device, optional=True)
     s = Arena(index).stats
     return s.size - (s.allocated - s.outside), s.size

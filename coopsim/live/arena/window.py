@@ -1,28 +1,28 @@
-"""What to evict or to move so that a request finds room: blocks side by side, as cheap as can be. Knows no torch."""
+"""Finds the cheapest adjacent blocks whose eviction or move makes room for a request. Knows no torch."""
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-_WINDOWS = 32  #: that are looked at, the cheapest first, for what lies in them to go elsewhere
+_WINDOWS = 32  #: ranges that are tried, the cheapest first, until the blocks of one fit elsewhere
 
-Layout = Sequence[tuple[int, int]]  #: offset and bytes of each block, from the lowest up
+Layout = Sequence[tuple[int, int]]  #: (offset, bytes) of each block, by ascending offset
 _Window = tuple[float, int, int]  # cost of what lies in it, and the numbers of those blocks: from, to
 
 
 def cheapest(layout: Layout, price: Mapping[int, float], nbytes: int, size: int) -> list[int]:
-    """Offsets of blocks between which and the gaps around them there are so many bytes, and that cost least together.
+    """Offsets of adjacent blocks that, with the gaps around them, span `nbytes`, at the least total price.
 
-    size: of the arena. price: by offset, of those that can be evicted. Empty: no blocks will do.
+    size: of the arena, in bytes. price: by offset, of the blocks that can be evicted. Empty: there are none.
     """
     _, start, end = min(_windows(layout, price, nbytes, size), default=(0.0, 0, 0))
     return [offset for offset, _ in layout[start:end]]
 
 
 def moves(layout: Layout, movable: Collection[int], nbytes: int, size: int) -> list[tuple[int, int]]:
-    """Offsets of blocks, and where they go, so that there are so many bytes side by side; as few bytes as can be.
+    """Moves (offset, new offset) that make a gap of `nbytes`, for few bytes moved.
 
-    movable: offsets of those that may be moved. Empty: it cannot be done.
+    movable: offsets of the blocks that may be moved. size: of the arena, in bytes. Empty if no such moves were found.
     """
     price = {offset: float(length) for offset, length in layout if offset in movable}
     gaps = list(_gaps(layout, size))
@@ -35,7 +35,7 @@ def moves(layout: Layout, movable: Collection[int], nbytes: int, size: int) -> l
 
 
 def _windows(layout: Layout, price: Mapping[int, float], nbytes: int, size: int) -> Iterator[_Window]:
-    """All that have room for a request once they are empty, and none of which has another inside it."""
+    """All minimal ranges of blocks with a price that span `nbytes` once they are empty."""
     start, low, cost = 0, 0, 0.0
     for k, (offset, length) in enumerate(layout):
         if offset not in price:
@@ -52,19 +52,22 @@ def _windows(layout: Layout, price: Mapping[int, float], nbytes: int, size: int)
 
 
 def _gaps(layout: Layout, size: int) -> Iterator[tuple[int, int]]:
-    """Offset and bytes of each."""
+    """(offset, bytes) of each gap."""
     for (at, length), (after, _) in pairwise([(0, 0), *layout, (size, 0)]):
         if after > at + length:
             yield at + length, after - at - length
 
 
 def _beside(at: int, nbytes: int, low: int, high: int, length: int) -> bool:
-    """Is a gap of the window from the block at `low` to the one at `high`, which has `length` bytes?"""
+    """Whether a gap touches the range from the block at `low` to the one at `high`, which has `length` bytes."""
     return at + nbytes >= low and at <= high + length
 
 
 def _fit(blocks: Layout, room: list[tuple[int, int]]) -> list[tuple[int, int]] | None:
-    """Each block into the gap that it fits best, the largest first. room: bytes and offset of gaps, sorted."""
+    """Move each block, the largest first, into the gap that it fits best; None if one fits nowhere.
+
+    room: (bytes, offset) of the gaps, sorted; it is used up.
+    """
     found = []
     for offset, length in sorted(blocks, key=lambda block: -block[1]):
         i = bisect_left(room, (length, 0))

@@ -1,4 +1,4 @@
-"""The observer: compiled code that follows a plan's tape, and calls Python only where something is not as planned."""
+"""The observer: compiled code that follows a plan, and calls Python only where a step differs from it."""
 
 from coopsim.live.observer.library import Kept, Observer, State, find, load, stored
 from coopsim.live.observer.table import Table

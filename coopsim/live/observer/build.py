@@ -1,4 +1,4 @@
-"""The compiled observer, for the installed torch (half a minute, once)."""
+"""Compiles the observer for the installed torch, once."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The compiled observer, as Python calls it. It follows a plan, and leaves to Python what is not as planned."""
+"""The compiled observer (observer.cpp), as Python calls it."""
 
 import ctypes
 import weakref
@@ -24,7 +24,7 @@ _NUMBER = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 @cache
 def load() -> Any:
-    """The library. NoExtensionError if there is none."""
+    """Load the library, compiled if need be. Raises NoExtensionError if that is not possible."""
     lib = ctypes.PyDLL(str(OBSERVER.file()))
     lib.coopsim_follower.restype = lib.coopsim_table.restype = ctypes.c_void_p
     lib.coopsim_state.restype = ctypes.POINTER(ctypes.c_int64 * len(State.FIELDS))
@@ -36,7 +36,7 @@ def load() -> Any:
 
 
 class State:
-    """Numbers that the library keeps, by their places (follower.h)."""
+    """Indices of the numbers that the library keeps of a followed step (follower.h)."""
 
     FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES = tuple(range(7))
 
@@ -44,8 +44,8 @@ class State:
 class Observer:
     """Stands between PyTorch and a dispatch mode from `enter` to `leave`; follows a plan from `engage` to `disengage`.
 
-    state: as State says where. account: bytes on the CPU, those that Python has counted, the most there were, and those
-    that the observer has counted.
+    state: numbers by State. account: three counts of bytes on the CPU: those that Python counts, the peak of both, and
+    those that the observer counts.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class Observer:
         self._kept: list[Any] = []  # as long as the library may call it
 
     def enter(self) -> bool:
-        """The mode that was entered last is called through this observer from now on. False: another one is watched."""
+        """Start to intercept the ops of the latest dispatch mode. False if an observer does so already."""
         return bool(self._lib.coopsim_enter(self._self))
 
     def leave(self) -> None:
-        """And no more."""
+        """Stop to intercept ops."""
         self._lib.coopsim_leave()
 
     def engage(
@@ -73,10 +73,11 @@ class Observer:
         roomy: Callable[[bool], None] | None,
         foreign: Callable[[torch.UntypedStorage], object],
     ) -> None:
-        """Follow a plan, from this entry of its tape on.
+        """Follow a plan from entry `at` of its tape on.
 
-        known: what is known already, as follower.h has it. again: runs a call that Python has kept. roomy: an op may go
-        over the budget from now on, or no more. foreign: counts a storage on the CPU that is not of PyTorch's memory.
+        known: the state of cells and calls, in the format of exchange.h. again: runs a call that Python keeps. roomy:
+        called with True before and with False after an op that may exceed the budget. foreign: called with a storage on
+        the CPU whose memory is not of PyTorch's allocator, to count it.
         """
 
         def run(op: int, operands: Any, n: int, results: Any) -> int:
@@ -103,46 +104,49 @@ class Observer:
         self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers)
 
     def disengage(self) -> None:
-        """Every op goes to the mode."""
+        """Stop to follow: every op goes to the dispatch mode."""
         self._lib.coopsim_disengage(self._self)
 
     def complete(self) -> bool:
-        """Has the program all its bytes?"""
+        """Whether everything that the program refers to has memory, so that nothing is left to restore."""
         return bool(self._lib.coopsim_complete(self._self))
 
     def known(self) -> Iterator[int]:
-        """All that it knows: the numbers that exchange.h writes."""
+        """The state of cells and calls, as numbers in the format of exchange.h."""
         numbers, i = self._lib.coopsim_known(self._self), 0
         while True:
             yield numbers[i]
             i += 1
 
     def has_emptied(self, storage: torch.UntypedStorage) -> bool:
-        """Is its memory gone?"""
+        """Whether the observer has evicted a storage."""
         return bool(self._lib.coopsim_gone(self._self, ctypes.c_void_p(storage._cdata)))
 
     def pin(self, storage: torch.UntypedStorage) -> None:
-        """It must not be emptied."""
+        """Keep the observer from evicting a storage."""
         self._lib.coopsim_pin(self._self, ctypes.c_void_p(storage._cdata))
 
     def count(self, storage: torch.UntypedStorage) -> bool:
-        """The observer counts a storage on the CPU from now on. False: it cannot."""
+        """Let the observer count a storage on the CPU. False if it cannot."""
         return bool(self._lib.coopsim_count(self._self, ctypes.c_void_p(storage._cdata)))
 
     def uncount(self, storage: torch.UntypedStorage) -> None:
-        """It does so no more."""
+        """Let the observer count a storage no more."""
         self._lib.coopsim_uncount(ctypes.c_void_p(storage._cdata))
 
 
 class Kept:
-    """A call that the library has kept, in place of its arguments."""
+    """A call whose arguments the library keeps."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
         weakref.finalize(self, load().coopsim_free_call, ctypes.c_void_p(handle)).atexit = False
 
     def run(self, operands: Sequence[torch.UntypedStorage | None], most: int) -> list[torch.UntypedStorage | None]:
-        """Run it again on storages by position; gives those of its results, of `most` at most."""
+        """Run the call again on the storages of its operands; return those of its results, at most `most`.
+
+        Raises what the op raises: OutOfMemoryError or RuntimeError.
+        """
         lib, n = load(), len(operands)
         given = (ctypes.c_int64 * n)(*(s._cdata if s is not None else 0 for s in operands))
         results, text = (ctypes.c_int64 * most)(), ctypes.create_string_buffer(_TEXT)
@@ -158,12 +162,12 @@ class Kept:
 
 
 def stored(address: int) -> torch.UntypedStorage | None:
-    """The storage at an address that the library gave; None if it is no more."""
+    """The storage at an address that the library returned; None if it is gone, or the address is 0."""
     return torch.UntypedStorage._new_with_weak_ptr(address) if address else None
 
 
 def find() -> tuple[Observer | None, str]:
-    """A new observer, or why there is none."""
+    """A new observer and ""; or None and why there is none."""
     try:
         return Observer(), ""
     except (NoExtensionError, OSError, AttributeError) as why:

@@ -1,4 +1,4 @@
-"""A plan's rows as one array of numbers, which table.h reads."""
+"""Encodes the rows of a plan as one array of numbers, which table.h reads."""
 
 import ctypes
 import weakref
@@ -10,7 +10,7 @@ from coopsim.live.plan import Drop, Evict, Plan, Recompute, Row
 
 
 class Table:
-    """A plan, as the library has it. lib: the library. kind: of the device."""
+    """A plan in the memory of the observer's library. kind: of the device, "cuda" or "cpu"."""
 
     def __init__(self, lib: Any, plan: Plan, kind: str) -> None:
         rows = plan.rows
@@ -31,7 +31,7 @@ class Table:
 
 
 def _made(plan: Plan, row: Row) -> list[int]:
-    """What an op reads and makes."""
+    """The numbers of what an op reads and makes."""
     op = row.entry.op
     return [
         *_counted(row.entry.inputs),

@@ -32,12 +32,20 @@ bool is_composite(const OperatorHandle& op, c10::DispatchKeySet keys) {
          !op.hasKernelForDispatchKey(keys.highestPriorityTypeId());
 }
 
-// Views are not passed to recorders: Python would make objects for views that have none.
+// For lift_fresh, the end of torch.tensor, of which recorders see nothing else: whether the tensor holds integers.
+bool lifts_integers(const Schema& schema, const Stack& stack) {
+  if (!schema.is(LIFTS)) return false;
+  const IValue& value = torch::jit::last(stack, schema.given)[0];
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().is_cuda() &&
+         c10::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true);
+}
+
+// Other views are not passed to recorders: Python would make objects for views that have none.
 void interpose(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY);
   const Schema& schema = schemas().of(op);
   const int left = recorders_left();
-  if (!left || schema.views || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
+  if (!left || (schema.views && !lifts_integers(schema, *stack)) || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
   if (is_composite(op, below)) return op.redispatchBoxed(below, stack);
   ask(left, schema, below, stack);
 }
@@ -71,7 +79,7 @@ int coopsim_exclude(int on) {
   return was;
 }
 // Makes the dispatch mode on top of this thread's stack a recorder. Returns 0 if there is no room for another.
-int coopsim_enter(int with_native) { return enter_mode_on_top(with_native ? &native() : nullptr); }
+int coopsim_enter(int with_native, int lifts) { return enter_mode_on_top(with_native ? &native() : nullptr, lifts); }
 void coopsim_leave() { leave(); }
 
 // Reports the allocator's frees to the ledger from now on. To be called with a mode on the stack.

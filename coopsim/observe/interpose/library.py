@@ -55,7 +55,7 @@ class Device(ctypes.Structure):
 _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "include": ([ctypes.c_int], None),
     "exclude": ([ctypes.c_int], ctypes.c_int),
-    "enter": ([ctypes.c_int], ctypes.c_int),
+    "enter": ([ctypes.c_int, ctypes.c_int], ctypes.c_int),
     "leave": ([], None),
     "tell": ([], None),
     "forget": ([], ctypes.c_int),

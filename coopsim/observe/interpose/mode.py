@@ -11,12 +11,14 @@ _EXTRACT = "torch._ops.key_extractor"  #: computes the dispatch keys of a call
 class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode that sees every op on the device except views, between `__enter__` and `__exit__`, and changes none.
 
-    With `native` it sees only the ops that the library does not watch itself. Where the library is not available, it is
-    `active`, an ordinary dispatch mode; then it sees views too, and autograd avoids in-place ops.
+    With `native` it sees only the ops that the library does not watch itself, with `lifts` also `lift_fresh`, the end
+    of torch.tensor. Where the library is not available, it is `active`, an ordinary dispatch mode; then it sees views
+    too, and autograd avoids in-place ops.
     """
 
     active = False
     native = False
+    lifts = False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -39,7 +41,7 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
             super().__enter__()  # type: ignore[no-untyped-call]
             return self
         push_mode(self)
-        library.enter(self.native)
+        library.enter(self.native, self.lifts)
         library.tell()
         pop_mode()
         _include(library)

@@ -50,8 +50,10 @@ class Watched {
   const IValue& arg(int64_t i) const { return args()[static_cast<size_t>(i)]; }
 
   bool for_python(int64_t* flops) const {
-    if (native_.all_to_python || schema_.is(FOR_PYTHON)) return true;
-    if (schema_.is(COPIES) && gives_to_host()) return true;
+    if (native_.all_to_python || schema_.is(FOR_PYTHON) || schema_.is(LIFTS)) return true;
+    if (schema_.is(COPIES) && (gives_to_host() || takes_integers_from_host())) return true;
+    if (schema_.is(CONSTANT) && makes_integers()) return true;
+    if (schema_.is(COUNTS) && is_of(arg(0), at::kBool)) return true;
     if (schema_.is(SELECTS) && selects_by_mask()) return true;
     if (native_.knows_values && works_on_known_values()) return true;
     if (!schema_.is(HAS_FLOPS)) return false;
@@ -69,6 +71,27 @@ class Watched {
     for (const IValue& value : args())
       if (value.isDevice()) return is_cuda(arg(0)) && !value.toDevice().is_cuda();
     return false;
+  }
+
+  static bool is_of(const IValue& value, c10::ScalarType type) {
+    return value.isTensor() && value.toTensor().defined() && value.toTensor().scalar_type() == type;
+  }
+
+  static bool is_integral(c10::ScalarType type) { return c10::isIntegralType(type, /*includeBool=*/true); }
+
+  // For copy_ and _to_copy: whether integers or truth values go from the host to the device.
+  bool takes_integers_from_host() const {
+    const IValue& from = schema_.tensors.size() > 1 ? arg(1) : arg(0);
+    return from.isTensor() && from.toTensor().defined() && from.toTensor().is_cpu() && is_integral(from.toTensor().scalar_type());
+  }
+
+  // For ops that make constants: whether these are integers or truth values.
+  bool makes_integers() const {
+    const IValue none;
+    const IValue& type = schema_.dtype < 0 ? none : arg(schema_.dtype);
+    if (type.isInt()) return is_integral(static_cast<c10::ScalarType>(type.toInt()));
+    if (arg(0).isTensor()) return is_integral(arg(0).toTensor().scalar_type());
+    return std::any_of(args().begin(), args().end(), [](const IValue& v) { return v.isBool() || v.isInt(); });
   }
 
   // For index: whether a mask selects, so that the size of the result depends on data.

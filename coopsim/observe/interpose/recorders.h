@@ -26,6 +26,7 @@ inline const auto above = (c10::DispatchKeySet(c10::DispatchKeySet::FULL) ^
 struct Recorder {
   Mode mode;
   Native* native = nullptr;  // null: every op is for Python
+  bool lifts = false;  // is it shown lift_fresh?
 };
 
 inline std::array<Recorder, 8> recorders;
@@ -35,10 +36,10 @@ inline thread_local int asked = -1;  // the number of the recorder that runs on 
 // Returns how many recorders are still to see an op that is called on this thread now.
 inline int recorders_left() { return asked < 0 ? n_recorders.load() : std::min(asked, n_recorders.load()); }
 
-inline int enter_mode_on_top(Native* native) {
+inline int enter_mode_on_top(Native* native, bool lifts) {
   const int n = n_recorders;
   if (n == static_cast<int>(recorders.size())) return 0;
-  recorders[static_cast<size_t>(n)] = {TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1), native};
+  recorders[static_cast<size_t>(n)] = {TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1), native, lifts};
   n_recorders = n + 1;
   return 1;
 }
@@ -86,6 +87,7 @@ inline void ask(int left, const Schema& schema, c10::DispatchKeySet below, Stack
   }
   const Recorder& recorder = recorders[static_cast<size_t>(left - 1)];
   const Asked one(left - 1);
+  if (schema.views && !recorder.lifts) return ask(left - 1, schema, below, stack);
   const auto to_python = [&] {
     const Mode mode = recorder.mode;
     const c10::impl::ForceDispatchKeyGuard inside(keys_for_python(left == 1));

@@ -18,7 +18,10 @@ using c10::IValue;
 using c10::OperatorHandle;
 
 // Bits of Description.flags.
-enum Flag : int64_t { FOR_PYTHON = 1, HAS_FLOPS = 2, NO_KERNEL = 4, OTHERS_TIME = 8, COPIES = 16, SELECTS = 32 };
+enum Flag : int64_t {
+  FOR_PYTHON = 1, HAS_FLOPS = 2, NO_KERNEL = 4, OTHERS_TIME = 8, COPIES = 16, SELECTS = 32, CONSTANT = 64, COUNTS = 128,
+  LIFTS = 256
+};
 
 // changes: the arguments whose data the op changes, one bit each. Of them, `if_given` are changed only if argument
 // number `given` is not None, `if_true` only if the flags among the arguments, `true_flags`, are all true.
@@ -29,15 +32,17 @@ using Describe = void (*)(const char* name, const char* overload, Description* f
 
 struct Schema {
   const OperatorHandle op;
+  const std::string name;  // as Python names it: aten.add.Tensor. Kept, as libraries take their ops back at exit
   int64_t number;
   size_t given, returned;
   bool views = false;  // whether a result is a view of an argument
   std::vector<uint16_t> tensors, positional;  // arguments that can hold tensors; of these the positional
+  int64_t dtype = -1;  // the number of the argument `dtype`
   std::vector<uint16_t> written;  // arguments that are written to and returned, in the order of the results
   Description said{};
   bool described = false;
 
-  Schema(const OperatorHandle& op_, int64_t number_) : op(op_), number(number_) {
+  Schema(const OperatorHandle& op_, int64_t number_) : op(op_), name(named(op_.operator_name())), number(number_) {
     const c10::FunctionSchema& schema = op.schema();
     given = schema.arguments().size();
     returned = schema.returns().size();
@@ -49,6 +54,7 @@ struct Schema {
       }
     for (size_t i = 0; i < given; i++) {
       const c10::Argument& one = schema.arguments()[i];
+      if (one.name() == "dtype") dtype = static_cast<int64_t>(i);
       if (!takes_tensors(one.type())) continue;
       tensors.push_back(static_cast<uint16_t>(i));
       if (!one.kwarg_only()) positional.push_back(static_cast<uint16_t>(i));
@@ -58,6 +64,13 @@ struct Schema {
   }
 
   bool is(Flag flag) const { return said.flags & flag; }
+
+  static std::string named(const c10::OperatorName& name) {
+    std::string found = name.name;
+    const size_t colons = found.find("::");
+    if (colons != std::string::npos) found.replace(colons, 2, ".");
+    return found + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+  }
 
   static bool takes_tensors(c10::TypePtr type) {
     while (type->kind() == c10::TypeKind::OptionalType || type->kind() == c10::TypeKind::ListType)
@@ -93,11 +106,7 @@ class Schemas {
   // Returns an op's name as Python has it: aten.add.Tensor.
   std::string name(int64_t number) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const c10::OperatorName& name = all_.at(static_cast<size_t>(number))->op.operator_name();
-    std::string found = name.name;
-    const size_t colons = found.find("::");
-    if (colons != std::string::npos) found.replace(colons, 2, ".");
-    return found + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+    return all_.at(static_cast<size_t>(number))->name;
   }
 
  private:

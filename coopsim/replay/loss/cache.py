@@ -12,8 +12,8 @@ from coopsim.kernel.jit import inlined, kernel
 
 @inlined
 def is_evicted(V: s.Array, v: int) -> bool:
-    """Whether v was made, is gone, and can be made again."""
-    return (V[v, s.BLOCK] < 0) & (V[v, s.MADE] == 1) & (V[v, s.EVICTABLE] == 1)
+    """Whether v was made, is missing, and can be made again."""
+    return (V[v, s.BLOCK] == s.NOWHERE) & (V[v, s.MADE] == 1) & (V[v, s.EVICTABLE] == 1)
 
 
 @inlined

@@ -9,7 +9,7 @@ _TOO_MANY = -2
 @inlined
 def in_class(V: s.Array, v: int) -> bool:
     """Whether v is evicted and in a class. (It keeps its class while its op runs again, but then it has its bytes.)"""
-    return (V[v, s.BLOCK] < 0) & (V[v, s.CLASS] >= 0)
+    return (V[v, s.BLOCK] == s.NOWHERE) & (V[v, s.CLASS] >= 0)
 
 
 @inlined

@@ -27,6 +27,8 @@ def back_and_memory(S: s.State, v: int) -> tuple[float, float]:
     """Cost to bring v back, and the memory for it: its own and, path-counted, those of evicted inputs."""
     back, memory = float(S.V[v, s.OWN]), float(S.V[v, s.BYTES])
     op = S.V[v, s.PRODUCER]
+    if op < 0:
+        return back, memory
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
         if is_evicted(S.V, S.ins[k]):
             back += S.W[S.ins[k], s.W_BACK]

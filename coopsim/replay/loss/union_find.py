@@ -29,9 +29,9 @@ def _cost_of(S: s.State, v: int, edge: int) -> int:
 
 @inlined
 def _is_missing_sibling(S: s.State, v: int) -> bool:
-    """Whether v is not resident, and not gone for good."""
+    """Whether v is missing, and not gone for good."""
     gone = S.choice[s.C_RELEASE] == codes.RELEASE_COUNTED and S.V[v, s.MADE] == 0
-    return S.V[v, s.BLOCK] < 0 and not gone
+    return S.V[v, s.BLOCK] == s.NOWHERE and not gone
 
 
 @inlined
@@ -40,7 +40,7 @@ def cost_with_sets(S: s.State, v: int) -> int:
     V, n_ins = S.V, S.ins.shape[0]
     op, cost = V[v, s.PRODUCER], V[v, s.OWN]
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
-        if V[S.ins[k], s.BLOCK] < 0:
+        if V[S.ins[k], s.BLOCK] == s.NOWHERE:
             cost += _cost_of(S, S.ins[k], k)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         if _is_missing_sibling(S, S.outs[k]):
@@ -85,7 +85,7 @@ def join_set(S: s.State, v: int) -> None:
     """v has gone: its set takes in those of missing inputs and siblings (tensor_storage.cpp)."""
     op = S.V[v, s.PRODUCER]
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
-        if S.V[S.ins[k], s.BLOCK] < 0:
+        if S.V[S.ins[k], s.BLOCK] == s.NOWHERE:
             _merge(S, S.ins[k], v)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         if _is_missing_sibling(S, S.outs[k]):

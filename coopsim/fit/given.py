@@ -1,0 +1,113 @@
+"""The batch size as the script's own calls set it, for commands without a placeholder."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from coopsim.fit.edits import Edit
+
+_ADDS_UP = "gradient_accumulation_steps"
+_OF_LOADERS = 1  #: the place of batch_size among DataLoader's arguments
+
+
+@dataclass(frozen=True)
+class Made:
+    """An object that the script makes, and the user's line that does.
+
+    by: "lines" if that line calls it, "options" if Hugging Face's parser makes it from the command's options, "" if
+    neither. batch: its batch size. times: the number of batches whose gradients it adds up, set by `argument`.
+    """
+
+    type: str
+    file: str
+    line: int
+    by: str
+    batch: int = 0
+    times: int = 1
+    argument: str = ""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The calls of a script that set the batch size.
+
+    arguments: Hugging Face's TrainingArguments, or a subclass. loaders: the data loaders of training steps. adds_up:
+    a Lightning Trainer, or an Accelerator whose `accumulate` is used.
+    """
+
+    arguments: Made | None = None
+    loaders: tuple[Made, ...] = ()
+    adds_up: Made | None = None
+
+    @classmethod
+    def read(cls, found: dict[str, Any], *, trainer: bool) -> "Given":
+        """Read them from the guest's report. trainer: whether the script imports transformers' Trainer."""
+        arguments, adds_up = found["arguments"], found["adds_up"]
+        return cls(
+            arguments=Made(**arguments) if arguments and trainer else None,
+            loaders=tuple(Made(**loader) for loader in found["loaders"]),
+            adds_up=Made(**adds_up) if adds_up else None,
+        )
+
+    @property
+    def wanted(self) -> int | None:
+        """The batch size; None if not known."""
+        if self.arguments is not None:
+            return self.arguments.batch if self.arguments.by else None
+        batches = {loader.batch for loader in self.loaders}
+        return next(iter(batches)) if len(batches) == 1 else None
+
+    @property
+    def by_options(self) -> bool:
+        """Does the command set it, by options of Hugging Face's parser?"""
+        return self.arguments is not None and self.arguments.by == "options"
+
+    def edits(self, times: int) -> tuple[Edit, ...]:
+        """Return edits for batches `times` times smaller, and as many more of them per step."""
+        made = self.arguments
+        if made is not None:
+            batch = (("per_device_train_batch_size", -1, str(made.batch // times)),)
+            return tuple(replace(one, arguments=batch + one.arguments) for one in self.adding_up(times))
+        smaller = (("batch_size", _OF_LOADERS, f"{{}} // {times}"),)
+        loaders = (Edit(loader.file, loader.line, loader.type, smaller) for loader in self.loaders)
+        return (*loaders, *self.adding_up(times))
+
+    def adding_up(self, times: int) -> tuple[Edit, ...]:
+        """Return edits for `times` times more batches per step."""
+        if self.arguments is not None:
+            arguments, name = self.arguments, _ADDS_UP
+        elif self.adds_up is not None:
+            arguments, name = self.adds_up, self.adds_up.argument
+        else:
+            return tuple(Edit(one.file, times=times) for one in self.loaders[:1])
+        value = (name, -1, str(arguments.times * times))
+        return (Edit(arguments.file, arguments.line, arguments.type, (value,)),) if arguments.by == "lines" else ()
+
+    def command(self, command: tuple[str, ...], times: int, part: int = 0) -> tuple[str, ...]:
+        """Return the command with options for `times` times more batches of `part` samples (0: as before) per step.
+
+        Unchanged unless the command's options set them.
+
+        >>> made = Made("TrainingArguments", "", 0, "options", batch=8)
+        >>> Given(made).command(("a.py", "--per_device_train_batch_size", "8"), 4, 2)
+        ('a.py', '--per_device_train_batch_size', '2', '--gradient_accumulation_steps', '4')
+        """
+        made = self.arguments
+        if made is None or not self.by_options:
+            return command
+        if part:
+            command = with_option(command, "--per_device_train_batch_size", str(part))
+        return with_option(command, f"--{_ADDS_UP}", str(made.times * times))
+
+
+def with_option(command: tuple[str, ...], option: str, value: str) -> tuple[str, ...]:
+    """Return a command with another value of an option, which it may not have yet."""
+    words = list(command)
+    for i, word in enumerate(words):
+        if word.replace("-", "_").lstrip("_").partition("=")[0] != option.lstrip("-"):
+            continue
+        if "=" in word:
+            words[i] = f"{option}={value}"
+        elif i + 1 < len(words):
+            words[i + 1] = value
+        return tuple(words)
+    return (*words, option, value)

@@ -1,0 +1,23 @@
+"""Turn weights to bfloat16."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from coopsim.fit.inside.models import Models
+
+
+def install(models: Models, numbers: tuple[int, ...]) -> None:
+    """At the first call of the numbered models, or of all: convert weights, and from then on inputs."""
+
+    def first(number: int, model: nn.Module) -> None:
+        if not numbers or number in numbers:
+            model.to(torch.bfloat16)
+            model.register_forward_pre_hook(lambda _, args: tuple(map(_half, args)))
+
+    models.on_first_call.append(first)
+
+
+def _half(value: Any) -> Any:
+    return value.bfloat16() if isinstance(value, torch.Tensor) and value.is_floating_point() else value

@@ -1,0 +1,33 @@
+"""LoRA, named as what it is: another method, which trains other parameters. No remedy, but a note."""
+
+from collections.abc import Iterator
+from importlib import util
+
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+from coopsim.text import human
+
+
+def advise(case: Case) -> Iterator[Remedy]:
+    """Add a note with the peak of a run with LoRA, if it fits; of scripts that train one model of transformers."""
+    yield from ()
+    survey = case.survey
+    trained = [model for model in survey.models if model.trained]
+    one = trained[0] if len(trained) == 1 else None
+    if one is None or "transformers" not in one.families or "peft" in one.families or not one.name:
+        return
+    if util.find_spec("peft") is None or survey.report.ranks:
+        return
+    lines = (
+        "from peft import LoraConfig, get_peft_model",
+        f'{one.name} = get_peft_model({one.name}, LoraConfig(r=16, target_modules="all-linear"))',
+    )
+    changes = Changes(printed=("lora",))
+    wanted = case.proposal("another method", "LoRA of rank 16", lines, changes, same=False, after_model=True)
+    done = case.measure(wanted)
+    if done is not None:
+        case.trials.notes.append(
+            f"another method, which trains other parameters: LoRA of rank 16 takes {human(done.peak_device_bytes)}, "
+            "run with these lines:" + "".join(f"\n     {line}" for line in lines)
+        )

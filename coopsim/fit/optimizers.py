@@ -1,0 +1,119 @@
+"""Optimizers with less state than Adam: Adam with 8-bit state, and Adafactor."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import util
+
+from coopsim.fit import source
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.edits import Edit, calls, lines
+from coopsim.fit.given import with_option
+from coopsim.fit.remedy import Remedy
+from coopsim.types import CoopsimError
+
+#: Arguments of torch.optim's Adam that the others do not take.
+_OF_TORCH = ("foreach", "fused", "capturable", "differentiable", "amsgrad", "maximize", "decoupled_weight_decay")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A replacement for Adam and AdamW. name: Hugging Face's. saves: the most it may save, as a share of the state."""
+
+    text: str
+    name: str
+    saves: float
+    package: str
+    functions: dict[str, str]
+    dropped: tuple[str, ...]
+
+
+_KINDS = (
+    _Kind(
+        text="Adam with its state in 8 bits (bitsandbytes; numbers change)",
+        name="adamw_8bit",
+        saves=0.75,
+        package="bitsandbytes",
+        functions={"Adam": "bitsandbytes.optim.Adam8bit", "AdamW": "bitsandbytes.optim.AdamW8bit"},
+        dropped=_OF_TORCH,
+    ),
+    _Kind(
+        text="Adafactor, which keeps sums of rows and columns (numbers change)",
+        name="adafactor",
+        saves=1.0,
+        package="torch",
+        functions={"Adam": "torch.optim.Adafactor", "AdamW": "torch.optim.Adafactor"},
+        dropped=("betas", "eps", *_OF_TORCH),
+    ),
+)
+
+
+def find(case: Case) -> Iterator[Remedy]:
+    """Find the first that suffices."""
+    for proposal in _proposals(case, case.over_bytes):
+        done = case.verify(proposal)
+        if done is not None:
+            yield done
+            return
+
+
+def least(case: Case) -> Remedy | None:
+    """Propose the one with the least state, for combinations; None if none can replace the script's."""
+    if case.survey.given.by_options:  # another remedy's options would replace its own
+        return None
+    return next(iter(reversed(list(_proposals(case, 0)))), None)
+
+
+def _proposals(case: Case, over_bytes: int) -> Iterator[Remedy]:
+    """Propose those that may save `over_bytes`, in a script of one process whose optimizers are all Adam."""
+    survey = case.survey
+    made = survey.optimizers
+    if survey.report.ranks or not made or not all(o.torch and o.type in ("Adam", "AdamW") for o in made):
+        return
+    state = sum(o.state_bytes for o in made)
+    for kind in _KINDS:
+        if state * kind.saves < max(over_bytes, 1) or util.find_spec(kind.package) is None:
+            continue
+        found = _by_arguments(case, kind) if survey.trainer else _by_calls(case, kind)
+        if found is not None:
+            yield found
+
+
+def _by_arguments(case: Case, kind: _Kind) -> Remedy | None:
+    """Propose one for Hugging Face's Trainer, which makes the optimizer."""
+    made = case.survey.given.arguments
+    if made is None or not made.by:
+        return None
+    if made.by == "options":
+        command = with_option(case.trials.script.command, "--optim", kind.name)
+        line = (shlex.join(("python", *command) if command[0].endswith(".py") else command),)
+        changes = Changes(printed=(kind.name,))
+        return case.proposal("optimizer", kind.text, line, changes, same=False, command=command)
+    edit = Edit(made.file, made.line, made.type, (("optim", -1, f'"{kind.name}"'),))
+    return _proposal(case, kind, (edit,))
+
+
+def _by_calls(case: Case, kind: _Kind) -> Remedy | None:
+    """Propose one for a script that makes its optimizers itself."""
+    edits = tuple(
+        Edit(
+            made.file,
+            made.line,
+            made.type,
+            dropped=kind.dropped,
+            function=kind.functions[made.type],
+            imports="" if source.imports(made.file, kind.package) else f"import {kind.package}",
+        )
+        for made in case.survey.optimizers
+    )
+    return _proposal(case, kind, edits)
+
+
+def _proposal(case: Case, kind: _Kind, edits: tuple[Edit, ...]) -> Remedy | None:
+    """Return a remedy of edits; None where their places are not certain."""
+    try:
+        said = calls(edits) if edits[0].function else lines(edits)
+    except CoopsimError:
+        return None
+    return case.proposal("optimizer", kind.text, said, Changes(printed=(kind.name,)), same=False, edits=edits)

@@ -1,0 +1,97 @@
+"""What copies between a card and its host take: links, as data with sources (links.toml).
+
+docs/replay-copies.md has the model.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from coopsim.errors import unknown
+from coopsim.trace.table import Trace
+from coopsim.types import CoopsimError
+
+#: From the request of a copy to its first byte. ASSUMPTION: the time of a small pinned copy on the cards we know of.
+LATENCY_NS = 10_000
+#: Both directions together, as a multiple of one. ASSUMPTION: the middle of the 1.6 to 1.8 that is reported.
+DUPLEX = 1.7
+#: The part of a link's nominal speed that copies reach, for cards whose profile has only that (as in phantom.profiles).
+_REACHED = 0.8
+_DEFAULT = "pcie4-x16"
+_LEAST, _MOST = 0.001, 1000.0  # GB/s: whole MB/s, and times that stay in 64 bits
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link and its host, as a replay knows them. CoopsimError for rates that cannot be.
+
+    rate_mb_s: of a copy alone; shared_rate_mb_s: of one while the other direction is busy; both in whole 10^6 bytes a
+    second. latency_ns: of each copy.
+    """
+
+    name: str
+    rate_mb_s: int
+    shared_rate_mb_s: int
+    latency_ns: int = LATENCY_NS
+
+    def __post_init__(self) -> None:
+        most = round(1000 * _MOST)
+        if not (0 < self.rate_mb_s <= most and 0 <= self.shared_rate_mb_s <= self.rate_mb_s and self.latency_ns >= 0):
+            raise CoopsimError(f"link {self.name}: rates are from 1 to {most} MB/s, the shared one no more than alone")
+
+    def alone_ns(self, nbytes: int) -> int:
+        """How long a copy takes while the other direction is idle."""
+        return self.latency_ns - -nbytes * 1000 // self.rate_mb_s
+
+    def shared_ns(self, alone_ns: int, shared_ns: int) -> int:
+        """How long a copy that takes so long alone takes if the other direction is busy for the first `shared_ns`."""
+        if self.shared_rate_mb_s > 0:
+            slow = -(-alone_ns * self.rate_mb_s // self.shared_rate_mb_s)
+            if slow <= shared_ns:
+                return slow
+        return alone_ns + shared_ns - shared_ns * self.shared_rate_mb_s // self.rate_mb_s
+
+
+@cache
+def _all() -> dict[str, tuple[float, str]]:
+    text = resources.files("coopsim").joinpath("links.toml").read_text(encoding="utf-8")
+    return {name: (entry["gb_s"], entry["source"]) for name, entry in tomllib.loads(text).items()}
+
+
+def names() -> dict[str, str]:
+    """Names for `--link`, each with its speed and where that is from."""
+    return {name: f"{gb_s:g} GB/s each way; {source}" for name, (gb_s, source) in _all().items()}
+
+
+def check(name: str | Link, host_gb_s: float | None) -> None:
+    """CoopsimError for a link that is not known, or a bandwidth that makes no sense."""
+    if isinstance(name, Link):
+        if host_gb_s is not None:
+            raise CoopsimError("host_bandwidth: a link of your own has its shared rate")
+        return
+    if name and name not in _all():
+        raise unknown("link", str(name), _all())
+    if host_gb_s is not None and not _LEAST <= host_gb_s <= _MOST:
+        raise CoopsimError(f"host_bandwidth: {host_gb_s!r} is not a number of GB/s from {_LEAST} to {_MOST:g}")
+
+
+def find(name: str | Link, host_gb_s: float | None, trace: Trace) -> Link:
+    """The link `name`; without a name that of the card that the trace names, else of PCIe 4 with 16 lanes.
+
+    host_gb_s: what the host's memory gives both directions together, in GB/s; 1.7 times the link's speed if left out.
+    """
+    from coopsim.phantom import profiles
+
+    check(name, host_gb_s)
+    if isinstance(name, Link):
+        return name
+    card = trace.header.get("card")
+    if not name and card in profiles.names():
+        name, gb_s = f"{card}'s", _REACHED * profiles.get(card).pcie_gbs
+    else:
+        name = name or _DEFAULT
+        gb_s = _all()[name][0]
+    host = DUPLEX * gb_s if host_gb_s is None else host_gb_s
+    rate = round(1000 * min(gb_s, host))
+    return Link(name, rate, min(rate, max(0, round(1000 * host) - rate)))

@@ -1,0 +1,66 @@
+"""The kinds of step that a program has shown so far, and which of them the next step is expected to be."""
+
+from collections.abc import Sequence
+
+from coopsim.live.kinds import Kind
+from coopsim.live.plan import Entry
+
+_STABLE = 2  #: successive steps of one kind after which the next one is assumed to be of it from its start
+_RECORDED = 4  #: steps that are recorded from their start after one that left its plan
+_MOST = 32  #: kinds that are kept, the latest ones
+
+
+class KnownKinds:
+    """Kinds of step in the order in which they were learned, with the history that predicts the next step's."""
+
+    def __init__(self) -> None:
+        self.kinds: list[Kind] = []
+        self.last: Kind | None = None  #: of the latest step that was recorded or followed
+        self.recurred = False  #: whether there was a step of a kind that was known already
+        self._in_a_row = 0  # steps of `last`, one after the other, that were followed to their end
+        self._to_record = 0
+        self._grows = False  # a step had larger data than its plan
+
+    @property
+    def expected(self) -> Kind | None:
+        """The kind that the next step is assumed to be of; None if its first ops have to tell."""
+        return self.last if self._in_a_row >= _STABLE and not self._grows else None
+
+    def candidates(self, *, first_step: bool) -> list[Kind]:
+        """The kinds that the next step may turn out to be of, the likeliest first; empty if it has to be recorded."""
+        if self._to_record:
+            return []
+        found = [kind for kind in self.kinds if not kind.first or first_step]
+        return sorted(found, key=lambda kind: (not kind.first, kind is not self.last))
+
+    def recognise(self, tape: Sequence[Entry]) -> bool:
+        """Take a recorded step for one of a known kind. False if it is of a new one."""
+        known = next((k for k in self.kinds if len(k.tape) == len(tape) and k.has(tape)), None)
+        self._in_a_row = 0
+        self._to_record = max(self._to_record - 1, 0) if known is not None else 0
+        if known is None:
+            return False
+        self.last, self.recurred = known, True
+        return True
+
+    def add(self, kind: Kind) -> None:
+        """Enter a new kind."""
+        self.kinds.append(kind)
+
+    def forget_oldest(self) -> None:
+        """Keep the latest 32 kinds only: steps of the others will be recorded again."""
+        del self.kinds[:-_MOST]
+
+    def followed(self, kind: Kind) -> None:
+        """A step was of this kind to its end, by plan or, where the kind has none, on demand."""
+        self._in_a_row = self._in_a_row + 1 if kind is self.last else 0
+        self.last, self.recurred = kind, True
+
+    def deviated(self, *, outgrown: bool) -> None:
+        """A step left its plan; outgrown: because its data were larger. The next steps are recorded."""
+        self._grows |= outgrown
+        self._in_a_row, self._to_record = 0, _RECORDED
+
+    def failed(self) -> None:
+        """A step ended with an error, so the next one is not assumed to be of any kind."""
+        self._in_a_row = 0

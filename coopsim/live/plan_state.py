@@ -1,0 +1,101 @@
+"""The plan of one kind of step, and what its steps have shown about it. Knows no torch."""
+
+from dataclasses import dataclass, field
+
+from coopsim.live.plan import Plan
+from coopsim.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule that leaves `margin` bytes of the budget unused."""
+
+    margin: int
+    schedule: Schedule
+
+    @property
+    def cost(self) -> float:
+        """Cost of a step by the schedule, as a multiple of a step without recomputation."""
+        return self.schedule.overhead or 0.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A plan by which a step took `excess` bytes more than the budget, or ran out of memory (`ran_out`)."""
+
+    ran_out: bool
+    excess: int
+    candidate: Candidate
+
+
+@dataclass(eq=False)
+class PlanState:
+    """A kind is *unplanned* until `adopt` puts a schedule on trial; `refuse` makes it unplanned again.
+
+    On trial, `keep` counts the steps that kept to the budget until `prove` makes the plan *proven*; `fail` records a
+    step that did not, after which another schedule is adopted; `finish` ends that, and the plan stays as it is.
+    """
+
+    schedule: Schedule | None = None
+    plan: Plan | None = None  #: the schedule as steps follow it; set by `follow`, after each `adopt`
+    margin: int = 0  #: bytes of the budget that the plan leaves unused
+    why: str = ""  #: why there is no plan; "" if there is one
+    proven: bool = False
+    kept: int = 0  #: steps by this plan that kept to the budget
+    looked_ahead: bool = False  #: whether places for the following steps were checked once (arena only)
+    repairs: int = 0  #: how often a step called for another plan
+    finished: bool = False  #: whether the search for a better plan is over
+    infeasible_margin: int | None = None  #: the least margin so far for which no schedule was found
+    failures: list[Failure] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)  #: schedules found and not tried yet
+
+    @property
+    def candidate(self) -> Candidate:
+        """The schedule that is followed, with its margin. There has to be one."""
+        assert self.schedule is not None
+        return Candidate(self.margin, self.schedule)
+
+    def adopt(self, candidate: Candidate) -> None:
+        """Put a schedule on trial."""
+        self.schedule, self.margin = candidate.schedule, candidate.margin
+        self.proven, self.kept, self.why = False, 0, ""
+
+    def follow(self, plan: Plan) -> None:
+        """Let steps go by this plan, which was made from the schedule."""
+        self.plan = plan
+
+    def clear(self) -> None:
+        """Drop the plan and the results of its trials, before planning anew; the margin stays."""
+        self.plan = self.schedule = self.infeasible_margin = None
+        self.failures, self.candidates = [], []
+
+    def refuse(self, why: str) -> None:
+        """There is no plan, for this reason."""
+        self.why = why
+
+    def keep(self) -> None:
+        """A step by the plan kept to the budget."""
+        self.kept += 1
+
+    def prove(self) -> None:
+        """The plan keeps to the budget; what else was tried, or waits to be, is no longer of use."""
+        self.proven = True
+        self.failures, self.candidates = [], []
+
+    def fail(self, excess: int, *, ran_out: bool) -> None:
+        """A step by the plan took `excess` bytes more than the budget, or ran out of memory.
+
+        If it ran out, by how much is unknown, and candidates with smaller margins are not worth a step.
+        """
+        self.failures.append(Failure(ran_out, excess, self.candidate))
+        if ran_out:
+            self.candidates = [other for other in self.candidates if other.margin > self.margin]
+
+    def finish(self) -> None:
+        """No other plan is tried from now on."""
+        self.finished = True
+
+    def restore(self, candidate: Candidate) -> None:
+        """Go back to a schedule that was followed before, as no other was found. What it has proven still counts."""
+        self.schedule, self.margin, self.why = candidate.schedule, candidate.margin, ""
+        self.finish()

@@ -1,0 +1,108 @@
+"""Truth values that a script reads from the device to branch on, though nobody has computed them.
+
+They read as zeros, but where more is known of what they stand for:
+
+- Of what would raise an error, or fail an assertion, nothing does: a run that goes well is looked at.
+- Whether anything in a mask is true is answered so that the script goes on, and does what it does for some: `if
+  mask.any():` holds, `if (token == end).any(): break` does not.
+- A loop that waits for the value (`while not done.all():`) would never end. After SHORT iterations without a step of an
+  optimizer it gets the other answer; after LONG, if something else may end it. Of a number nobody knows which would
+  end the loop, so the script is stopped.
+"""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+from coopsim.observe.data import syntax
+
+SHORT, LONG = 500, 50_000
+_OURS = str(Path(__file__).parents[2]) + "/"
+_TORCH = "/torch/"
+
+
+class NeverEndsError(SystemExit):
+    """Raised where a loop waits for a number that nobody computes; ends the script with exit code 2."""
+
+
+class Decisions:
+    """`ended` counts the loops that got the other answer, by their line. `endless` says why the script was stopped."""
+
+    def __init__(self) -> None:
+        self._iterations: Counter[tuple[str, int]] = Counter()
+        self.ended: Counter[tuple[str, int, int]] = Counter()
+        self.endless = ""
+
+    def step_ended(self) -> None:
+        """Forget the iterations so far: an optimizer has stepped."""
+        self._iterations.clear()
+
+    def truth(self, there: bool, *, maybe: bool, assumed: bool) -> bool:
+        """Return the answer to a script that reads `there`, a truth value of which nothing is known.
+
+        `maybe`: it says whether anything in a mask is true. `assumed`: it follows from what is assumed of masks.
+        """
+        frame = _reader()
+        use = syntax.use(frame) if frame is not None else None
+        if frame is not None and use is None:
+            return self._by_caller(frame, there)
+        if frame is None or use is None:
+            return there
+        answer = there
+        if use.kind == "raise":
+            answer = use.negated
+        elif use.kind == "assert":
+            answer = not use.negated
+        elif (use.kind == "break" and (maybe or assumed)) or (use.kind == "exit" and maybe):
+            answer = use.negated
+        elif use.kind == "while" and maybe:
+            answer = not use.negated
+        elif use.kind == "guard" and maybe:
+            answer = True
+        return answer ^ self._is_over(frame, use)
+
+    def number(self) -> None:
+        """Note that an unknown number is read. Raises NeverEndsError if a loop has waited for it for too long."""
+        frame = _reader()
+        use = syntax.use(frame) if frame is not None else None
+        if frame is None or use is None or not self._is_over(frame, use):
+            return
+        place, line, iterations = next(reversed(self.ended))
+        self.ended.clear()
+        self.endless = (
+            f"{place}:{line}: this loop waits for a number that only a card computes: it has read it {iterations} "
+            "times without a step of an optimizer, and would never end"
+        )
+        raise NeverEndsError(2)
+
+    def _by_caller(self, frame: FrameType, there: bool) -> bool:
+        """Return the answer where a function reads a value for a loop of its caller."""
+        caller = frame
+        while not syntax.in_loop(caller) and caller.f_back is not None:
+            caller = caller.f_back
+            use = syntax.use(caller)
+            if use is not None and use.line:
+                return there ^ self._is_over(caller, use, alone=False)
+        return there
+
+    def _is_over(self, frame: FrameType, use: syntax.Use, *, alone: bool = True) -> bool:
+        """Count an iteration, and return whether the loop has waited for long enough."""
+        if not use.line:
+            return False
+        key = frame.f_code.co_filename, use.line
+        limit = SHORT if use.alone and alone else LONG
+        self._iterations[key] += 1
+        if self._iterations[key] <= limit:
+            return False
+        del self._iterations[key]
+        self.ended[Path(key[0]).name, use.line, limit] += 1
+        return True
+
+
+def _reader() -> FrameType | None:
+    """Return the frame that reads: the innermost that is neither coopsim's nor PyTorch's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _TORCH in frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,126 @@
+"""The device's data as a recorder goes through a program's ops: what is known, what is assumed, what is read."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from coopsim.observe.data.decisions import Decisions
+from coopsim.observe.data.known import ASSUMED, Known
+from coopsim.observe.data.masks import Masks
+from coopsim.observe.data.shares import BEGIN, Shares
+from coopsim.observe.data.sizes import UNTAGGED, Sizes
+from coopsim.observe.effects import tensors
+from coopsim.observe.native import NativeLedger
+from coopsim.observe.storages import Ledger
+from coopsim.phantom.control import COUNT, Control
+
+#: PyTorch's own checks inside an op: the first truth value that they read is the answer, and they are to pass.
+_CHECKS = frozenset({"aten::repeat_interleave", "aten::linalg_eig", "aten::linalg_eigvals", "aten::_linalg_eigvals"})
+#: Of complex matrices it asks only whether the library failed, and the answer is to be false.
+_EIGENVALUES = "aten::_linalg_eigvals"
+_REPEAT = torch.ops.aten.repeat_interleave.Tensor
+_READ = "aten::_local_scalar_dense"
+_COPIES = ("aten::_to_copy", "aten::copy_")
+
+#: Names of ops that have to come here, beside those that look at data by their tags.
+OPS = _CHECKS | BEGIN | UNTAGGED | {"aten::arange"}
+
+
+class DeviceData:
+    """`sizes`: ops whose sizes were taken from data that nobody knows, as (op, place, by what: Size.by).
+
+    place: says where the script is. by_host: whether values that the host gives are known on the device. `last_value`
+    is the last value that the host read, and nobody knows.
+    """
+
+    def __init__(
+        self, ledger: Ledger | NativeLedger, masks: Masks, place: Callable[[], str], *, by_host: bool = True
+    ) -> None:
+        self._control, self._place = Control(), place
+        self.known = Known(ledger, by_host=by_host)
+        self._shares = Shares(ledger, self.known, masks)
+        self._sizes = Sizes(self.known, self._shares, masks)
+        self.decisions = Decisions()
+        self.sizes: Counter[tuple[str, str, str]] = Counter()
+        self.last_value: dict[str, str] | None = None
+
+    @contextmanager
+    def asked(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Answer the reads of an op that is called within the context, with the keyword arguments that this gives."""
+        name = func._schema.name
+        if name in _CHECKS:
+            with self._passed(func, args, kwargs) as given:
+                yield given
+            return
+        size = self._sizes.counted(func, args, kwargs)
+        if size is not None and size.by:
+            self.sizes[str(func), self._place(), size.by] += 1
+        if name in _COPIES and _gives_to_host(name, args):
+            self._shares.spread(args[0] if name == "aten::_to_copy" else args[1])
+        if size is None or not size.counted:
+            yield kwargs
+            return
+        with self._control.answering(COUNT, size.counted, size.times):
+            yield kwargs
+
+    @contextmanager
+    def _passed(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if func._schema.name == _EIGENVALUES and args[0].is_complex():
+            yield kwargs
+            return
+        if func is _REPEAT and kwargs.get("output_size") is None and args[0].is_cuda:
+            size = self._sizes.total(args[0])
+            if size.by:
+                self.sizes[str(func), self._place(), size.by] += 1
+            kwargs = kwargs | ({"output_size": size.counted} if size.counted else {})
+        with self._control.answering(1, 1):
+            yield kwargs
+
+    def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> Any:
+        """Follow an op that has run and made the storages with serials above `newest`; return what the program gets."""
+        self.known.after(func, args, kwargs, out, newest)
+        self._shares.after(func, args, kwargs, out)
+        if func._schema.name == _READ and args[0].is_cuda:
+            return self._read(func, args[0], out)
+        if _looks(func) and args and not (isinstance(out, torch.Tensor) and out.is_cuda):
+            self._copied(func, args, out)
+        return out
+
+    def _read(self, func: Any, tensor: torch.Tensor, out: Any) -> Any:
+        """Return the value of the device that the host gets."""
+        known = self.known.has(tensor)
+        assumed = known and bool(self.known.rests_on(tensor) & ASSUMED)
+        if known and not assumed:
+            return out
+        self._note(func)
+        if tensor.dtype is torch.bool:
+            return self.decisions.truth(bool(out), maybe=self._shares.maybe(tensor), assumed=assumed)
+        if not assumed:
+            self.decisions.number()
+        return out
+
+    def _copied(self, func: Any, args: Any, out: Any) -> None:
+        source = args[1] if func._schema.name == "aten::copy_" else args[0]
+        if not any(True for _ in tensors(source)) or self.known.has(source):
+            return
+        self._note(func)
+        if isinstance(out, torch.Tensor) and out.dtype is torch.bool and out.numel() == 1 and not out.is_pinned():
+            out.fill_(self.decisions.truth(bool(out), maybe=self._shares.maybe(source), assumed=False))
+
+    def _note(self, func: Any) -> None:
+        self._sizes.has_read = True
+        self.last_value = {"op": str(func), "place": self._place()}
+
+
+def _gives_to_host(name: str, args: Any) -> bool:
+    if name == "aten::_to_copy":
+        return isinstance(args[0], torch.Tensor) and args[0].is_cuda
+    return isinstance(args[1], torch.Tensor) and args[1].is_cuda and not args[0].is_cuda
+
+
+def _looks(func: Any) -> bool:
+    """Return whether an op may give data to the host."""
+    return torch.Tag.data_dependent_output in func.tags or func._schema.name in _COPIES

@@ -1,0 +1,62 @@
+"""What a report says of sizes and loops that depend on data, which the phantom GPU does not have."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from coopsim.script.report import Bound, Report
+from coopsim.text import human
+
+_KEPT = {"all": "all of their elements", "half": "half of their elements", "none": "nothing"}
+
+
+def kept(report: Report) -> str:
+    """Return what masks keep in a run, in words."""
+    return _KEPT[report.masks] + (", an upper bound" if report.masks == "all" else "")
+
+
+def rows(report: Report) -> list[tuple[str, str]]:
+    """Return the lines of a report that say what masks keep, and what the script takes with the other bound."""
+    if not report.depends_on_masks and report.other_masks is None:
+        return []
+    found = [("masks", f"keep {kept(report)} (--masks)")]
+    if report.other_masks is not None:
+        found.append(("", other(report.other_masks)))
+    return found
+
+
+def other(bound: Bound) -> str:
+    """Return what a script takes if masks keep another share."""
+    if bound.failure:
+        return f"if they keep {_KEPT[bound.masks]}, the script fails: {bound.failure}"
+    assert bound.peak_allocated_bytes is not None
+    assert bound.peak_reserved_bytes is not None
+    peaks = f"{human(bound.peak_allocated_bytes)} allocated, {human(bound.peak_reserved_bytes)} reserved"
+    ends = "it trains" if bound.outcome == "ok" else "memory runs out, too"
+    return f"if they keep {_KEPT[bound.masks]}: {peaks} at the peaks, and {ends}"
+
+
+def cautions(report: Report) -> list[str]:
+    """Return a line for each op that takes a size from data, and for each loop that was ended."""
+    return about_sizes(report.needs_data, report.masks) + about_loops(report.loops_ended)
+
+
+def about_sizes(needs_data: Sequence[dict[str, Any]], masks: str) -> list[str]:
+    """Return a line for each op that takes a size from data."""
+    says = {
+        "masks": f"which are unknown here: masks keep {_KEPT[masks]}",
+        "even": "which are assumed to be even: each expert or class gets its share",
+    }
+    return [
+        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
+        f"{says[need['by']]}"
+        for need in needs_data
+    ]
+
+
+def about_loops(loops: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a line for each loop that was ended."""
+    return [
+        f"caution: the loop at {loop['place']} waits for a value that only a card computes; it was ended after "
+        f"{loop['iterations']} iterations" + (f", {loop['times']} times" if loop["times"] > 1 else "")
+        for loop in loops
+    ]

@@ -1,0 +1,177 @@
+"""What a script keeps from step to step: does its memory grow, by how much per step, and what holds it?
+
+A storage that outlives the step after its own is *kept*. A program whose memory is stationary keeps what it makes in
+its first step (optimizer state, gradients), and later no more than it drops. Memory grows if nearly every step adds to
+what is allocated at its end. What it grows by is told apart by the op and the module that made it; the line comes from
+one step whose ops are looked at one by one, once memory has been seen to grow.
+"""
+
+import itertools
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from coopsim.observe.effects import tensors
+from coopsim.observe.storages import Storage
+from coopsim.script import holders, places
+
+_FIRST = 3  #: the step with whose end later ones are compared: lazily made state is there by then
+_LEAST = 6  #: steps before there is a verdict; when memory runs out, two fewer
+_MOSTLY = 0.8  #: the part of the steps that must have added memory
+_LOOKS = 3  #: steps whose ops are looked at, at most
+_NAMED = 4  #: groups that are named
+
+_Maker = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Storages of one maker, of which every step leaves more: by how many bytes per step, and the line that makes them.
+
+    `op` and `module` made them; `place` is file:line of the user's, "" if it is not known.
+    """
+
+    op: str
+    module: str
+    place: str
+    bytes_per_step: int
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Memory that grew from the end of step `first` to that of step `last`, by `bytes_per_step` in the mean.
+
+    0 bytes: it is an autograd graph that grew, in the memory of the host.
+    `held` is what it consists of, the largest part first. `kept_in` are the variables that refer to it.
+    """
+
+    first: int
+    last: int
+    bytes_per_step: int
+    held: tuple[Held, ...]
+    kept_in: tuple[holders.Holder, ...]
+
+
+class Growth:
+    """Follows the ends of steps. `recorder` sees the program's ops and has the account of its storages."""
+
+    def __init__(self, recorder: Any) -> None:
+        self._recorder, self._ledger = recorder, recorder.ledger
+        self._ends: list[int] = []  # the newest serial at the end of each step
+        self._allocated: list[int] = []  # bytes, at the end of each step
+        self._first: Counter[_Maker] = Counter()  # bytes by maker at the end of step _FIRST
+        self._places: dict[int, str] = {}
+        self._makers: dict[_Maker, Counter[str]] = {}  # of the steps that were looked at: bytes by line
+        self._looks = 0
+        self._next_census = 0
+        self._found: Grown | None = None
+        self._holders = holders.Holders()
+        self._graphs: dict[str, holders.Holder] = {}  # that were longer at the last look than at the one before
+        self._longer: tuple[holders.Holder, ...] = ()  # and at that one, too
+
+    def step_ended(self, allocated: int) -> None:
+        """Take note of the end of a step, with so many bytes allocated."""
+        self._look_no_more()
+        self._ends.append(self._ledger.newest)
+        self._allocated.append(allocated)
+        n = len(self._ends)
+        if n == _FIRST:
+            self._first = _by_maker(self._ledger.alive())
+        if n <= _FIRST:
+            return
+        if not self._grows(n):
+            if n & (n - 1) == 0:  # ever more rarely: all that the program refers to is visited
+                self._look_at_graphs()
+        elif n >= self._next_census:
+            self._next_census = n + max(1, n // 4)
+            self._found = self._census(n)
+            self._look()
+
+    def ran_out(self) -> None:
+        """Take note of what there is when memory runs out, in the step after the last that ended."""
+        n = len(self._ends)
+        if n > _FIRST and self._grows(n, least=_LEAST - 2):
+            self._found = self._census(n)
+
+    def report(self) -> dict[str, Any] | None:
+        """What grew, as JSON can hold it; None if memory does not grow, or there were too few steps to tell."""
+        n = len(self._ends)
+        self._look_no_more()
+        found = self._found
+        if found is None or n < _LEAST - 2 or not self._grows(n, least=_LEAST - 2):
+            return asdict(Grown(_FIRST, n, 0, (), self._longer)) if self._longer else None
+        per_step = self._per_step(n)
+        return asdict(found) | {"last": n, "bytes_per_step": per_step}
+
+    def _look_at_graphs(self) -> None:
+        """Autograd graphs can grow on the host alone: nodes that have given back what they saved."""
+        before = set(self._graphs)
+        self._graphs = {holder.name: holder for holder in self._holders.look(self._is_kept(set())) if holder.nodes}
+        self._longer = tuple(holder for name, holder in self._graphs.items() if name in before)
+
+    def _grows(self, n: int, *, least: int = _FIRST) -> bool:
+        """Whether nearly every step from _FIRST to n ended with more than the one before."""
+        ends = self._allocated[_FIRST - 1 : n]
+        more = sum(later > earlier for earlier, later in itertools.pairwise(ends))
+        return n >= least and ends[-1] > ends[0] and more >= _MOSTLY * (len(ends) - 1)
+
+    def _per_step(self, n: int) -> int:
+        return (self._allocated[n - 1] - self._allocated[_FIRST - 1]) // max(n - _FIRST, 1)
+
+    def _census(self, n: int) -> Grown:
+        """What is there now that was not at the end of step _FIRST, by maker."""
+        steps = max(n - _FIRST, 1)
+        there = self._ledger.alive()
+        more = _by_maker(there)
+        more.subtract(self._first)
+        kept = {s.serial for s in there if self._ends[1] < s.serial <= self._ends[-2]}
+        lines: dict[_Maker, Counter[str]] = {}
+        for storage in there:
+            if storage.serial in self._places and storage.serial in kept:
+                lines.setdefault(_maker(storage), Counter())[self._places[storage.serial]] += storage.nbytes
+        held = []
+        for maker, nbytes in sorted(more.items(), key=lambda item: (-item[1], item[0]))[:_NAMED]:
+            if nbytes // steps:
+                seen = lines.get(maker) or self._makers.get(maker) or Counter({"": 0})
+                held.append(Held(*maker, seen.most_common(1)[0][0], nbytes // steps))
+        return Grown(_FIRST, n, self._per_step(n), tuple(held), self._holders.look(self._is_kept(kept)))
+
+    def _is_kept(self, kept: set[int]) -> "holders.IsKept":
+        def is_kept(tensor: torch.Tensor) -> bool:
+            storage = self._ledger.of(tensor) if tensor.is_cuda else None
+            return storage is not None and storage.serial in kept
+
+        return is_kept
+
+    # -- the lines of one step's ops ---------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if self._looks < _LOOKS and self._recorder.seen is None:
+            self._looks += 1
+            self._recorder.seen = self._op
+
+    def _look_no_more(self) -> None:
+        if self._recorder.seen == self._op:
+            self._recorder.seen = None
+
+    def _op(self, _func: Any, _args: Any, _kwargs: Any, out: Any, made: bool) -> None:
+        if not made:
+            return
+        for tensor in tensors(out):
+            storage = self._ledger.of(tensor) if tensor.is_cuda else None
+            if storage is not None and storage.serial > self._ends[-1]:
+                place = self._places[storage.serial] = places.here()
+                self._makers.setdefault(self._recorder.running, Counter())[place] += storage.nbytes
+
+
+def _maker(storage: Storage) -> _Maker:
+    return storage.maker or ("", "")
+
+
+def _by_maker(storages: list[Storage]) -> Counter[_Maker]:
+    found: Counter[_Maker] = Counter()
+    for storage in storages:
+        found[_maker(storage)] += storage.nbytes
+    return found

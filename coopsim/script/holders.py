@@ -1,0 +1,265 @@
+"""Which variables of the user's refer to tensors that should be gone: found from the frames and modules downwards.
+
+Looked at are the variables of all functions of the user's that are under way and of the user's modules, and what they
+refer to: containers, attributes of objects, closures, hooks, the frames of kept exceptions. What only C++ refers to is
+not found; what a tensor's autograd graph keeps is counted by the graph's nodes.
+"""
+
+import ast
+import contextlib
+import functools
+import inspect
+import sys
+import threading
+import types
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from coopsim.observe.native import memory
+from coopsim.script.places import is_own
+
+_OBJECTS = 200_000  #: at most, that are visited
+_NODES = 20_000  #: of a graph, that are counted
+_NAMED = 3
+_CHANGES = ("append", "extend", "add", "insert", "update", "appendleft", "setdefault")
+
+IsKept = Callable[[torch.Tensor], bool]
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A variable that refers to tensors of earlier steps: `tensors` of them, with `bytes` in all.
+
+    `nodes` is the length of the autograd graph that it holds, counted to 20 000; 0 if that does not grow. `place` is
+    the line that changes the variable, "" if it is not found.
+    """
+
+    name: str
+    kind: str
+    place: str
+    tensors: int
+    bytes: int
+    nodes: int
+
+
+@dataclass
+class _Count:
+    kind: str
+    file: str
+    tensors: int = 0
+    bytes: int = 0
+    own_bytes: int = 0
+    nodes: int = 0
+
+
+class Holders:
+    """Looks for holders again and again: a tensor or a graph that is larger than at the last look is one, too."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, _Count] = {}
+
+    def look(self, is_kept: IsKept) -> tuple[Holder, ...]:
+        """Those that hold most, now. `is_kept` tells tensors of earlier steps."""
+        now = _count(is_kept)
+        found = [holder for name, count in now.items() if (holder := self._holder(name, count)) is not None]
+        self._before = now
+        found.sort(key=lambda h: (-h.bytes, -h.nodes, h.name))
+        return tuple(found[:_NAMED])
+
+    def _holder(self, name: str, count: _Count) -> Holder | None:
+        before = self._before.get(name)
+        nodes = count.nodes if before is not None and count.nodes > before.nodes else 0
+        larger = before is not None and count.own_bytes > before.own_bytes
+        if not (count.tensors or nodes or larger):
+            return None
+        nbytes = count.bytes if count.tensors else count.own_bytes if larger else 0
+        return Holder(name, count.kind, _changed_at(count.file, name), count.tensors, nbytes, nodes)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """How an object was reached: by a variable or an attribute of one, of this type, in this file.
+
+    `inside`: through a container, whose name stands for all that it holds.
+    """
+
+    name: str
+    kind: str
+    file: str
+    inside: bool = False
+
+    def into(self) -> "_Path":
+        """The path to what a container holds."""
+        return replace(self, inside=True)
+
+    def to(self, attribute: str, value: Any) -> "_Path":
+        """The path to an attribute."""
+        return self if self.inside else _Path(f"{self.name}.{attribute}", type(value).__name__, self.file)
+
+
+def _count(is_kept: IsKept) -> dict[str, _Count]:
+    """Of each variable's or attribute's tensors: kept ones and their bytes, all bytes, nodes of their graphs."""
+    counts: dict[str, _Count] = {}
+    seen: set[int] = set()
+    todo: deque[tuple[Any, _Path]] = deque()
+    for file, variables in _roots():
+        named = {name: value for name, value in variables.items() if not name.startswith("__")}
+        todo.extend((value, _Path(name, type(value).__name__, file)) for name, value in named.items())
+    while todo and len(seen) < _OBJECTS:
+        value, path = todo.popleft()
+        if id(value) in seen or isinstance(value, _LEAVES):
+            continue
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            _add(counts.setdefault(path.name, _Count(path.kind, path.file)), value, is_kept)
+        else:
+            todo.extend(_below(value, path))
+    return counts
+
+
+def _add(count: _Count, tensor: torch.Tensor, is_kept: IsKept) -> None:
+    if tensor.layout is torch.strided and tensor.is_cuda:
+        _, nbytes = memory(tensor)
+        count.own_bytes += nbytes
+        if is_kept(tensor):
+            count.tensors += 1
+            count.bytes += nbytes
+    if tensor.grad_fn is not None and count.nodes < _NODES:
+        count.nodes += _graph(tensor)
+
+
+_LEAVES = (
+    *(str, bytes, int, float, complex, bool, type(None), type, types.ModuleType, types.BuiltinFunctionType),
+    *(torch.dtype, torch.device, torch.Size, types.CodeType),
+)
+
+
+def _roots() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The variables of the user's functions that are under way, innermost first, then those of the user's modules."""
+    frames = [sys._getframe(1)]
+    if threading.current_thread() is not threading.main_thread():
+        main = sys._current_frames().get(threading.main_thread().ident or 0)
+        frames += [main] if main is not None else []
+    for start in frames:
+        frame: types.FrameType | None = start
+        while frame is not None:
+            if is_own(frame.f_code.co_filename):
+                yield frame.f_code.co_filename, _variables(frame)
+            frame = frame.f_back
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and is_own(file):
+            yield file, dict(vars(module))
+
+
+def _variables(frame: types.FrameType) -> dict[str, Any]:
+    """The variables of a frame, of which nothing is kept in it.
+
+    Until Python 3.12 a function's frame keeps the dictionary that f_locals returns, and so the values that it had: the
+    dictionary is emptied, unless the program has it, too, from locals().
+    """
+    there = frame.f_locals
+    found = dict(there)
+    if (
+        isinstance(there, dict)
+        and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+        and sys.getrefcount(there) <= _OWN_REFERENCES
+    ):
+        there.clear()
+    return found
+
+
+#: To the dictionary of a frame: the frame's, ours, that of the call which counts.
+_OWN_REFERENCES = 3
+
+
+def _below(value: Any, path: _Path) -> Iterator[tuple[Any, _Path]]:
+    """What an object refers to: a container's items, attributes, what a function's closure has, frames of errors."""
+    if isinstance(value, Mapping):
+        try:
+            yield from [(below, path.into()) for below in list(value.values())]
+        except Exception:  # a mapping of the user's
+            return
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
+        yield from [(below, path.into()) for below in list(value)]
+    elif isinstance(value, types.FunctionType):
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # empty
+                yield cell.cell_contents, _Path(name, type(cell.cell_contents).__name__, value.__code__.co_filename)
+        return
+    elif isinstance(value, types.MethodType):
+        yield value.__self__, path
+    elif isinstance(value, functools.partial):
+        yield from [(below, path.into()) for below in (value.func, *value.args, *value.keywords.values())]
+    elif isinstance(value, BaseException):
+        trace = value.__traceback__
+        while trace is not None:
+            yield from [(below, path.into()) for below in _variables(trace.tb_frame).values()]
+            trace = trace.tb_next
+    own = getattr(value, "__dict__", None)
+    for attribute, below in list(own.items()) if isinstance(own, dict) else ():
+        if isinstance(value, torch.nn.Module) and attribute in ("_modules", "_parameters", "_buffers"):
+            yield from [(part, path.to(name, part)) for name, part in list((below or {}).items())]
+        else:
+            yield below, path.to(attribute, below)
+
+
+def _graph(tensor: torch.Tensor) -> int:
+    """How many nodes the tensor's autograd graph has, counted to _NODES."""
+    seen = {tensor.grad_fn}
+    todo = [tensor.grad_fn]
+    while todo and len(seen) < _NODES:
+        node = todo.pop()
+        for following, _ in node.next_functions if node is not None else ():
+            if following is not None and following not in seen:
+                seen.add(following)
+                todo.append(following)
+    return len(seen)
+
+
+def _changed_at(file: str, name: str) -> str:
+    """file:line of the first statement that adds to a variable or attribute with the last part of this name."""
+    last = name.rpartition(".")[2]
+    try:
+        tree = _parsed(file)
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    lines = sorted(node.lineno for node in ast.walk(tree) if isinstance(node, _ADDS) and _changes(node, last))
+    return f"{Path(file).name}:{lines[0]}" if lines else ""
+
+
+@functools.cache
+def _parsed(file: str) -> ast.Module:
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
+
+
+_ADDS = (ast.Call, ast.AugAssign, ast.Assign)
+
+
+def _changes(node: ast.Call | ast.AugAssign | ast.Assign, name: str) -> bool:
+    """Does a statement add to what has this name: `x.append(…)`, `x += …`, `x[…] = …`, `x = f(… x …)`?"""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in _CHANGES and _named(node.func.value) == name
+    if isinstance(node, ast.AugAssign):
+        return _named(node.target) == name
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Subscript) and _named(target.value) == name:
+                return True
+            if _named(target) == name and any(_named(part) == name for part in ast.walk(node.value)):
+                return True
+    return False
+
+
+def _named(node: ast.AST) -> str:
+    """The last part of the name of a variable or attribute; "" for anything else."""
+    if isinstance(node, ast.Subscript):
+        return _named(node.value)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,149 @@
+"""When offload on demand pays: overhead with and without it, by card and link.
+
+    python experiments/offload.py [-j JOBS]    writes expected/offload.csv, tables of docs/offload.md and its figure
+
+The eight models with the costs of two cards: an op's time is the roofline that the traces were recorded with, its
+FLOPs and bytes moved at the card's rates. Five budgets within 2.5 % of the peak around 0.7, 0.5 and 0.3 of it, ten
+steps, one arena, host memory without a limit. It goes on where it was interrupted.
+"""
+
+import os
+from dataclasses import replace
+
+import arguments
+import numpy as np
+import pandas as pd
+from experiment import EXPECTED, ROOT
+from pages import DOCS, write_section
+from pictures import MODELS
+from results import table
+
+from coopsim.figures import dots, save, style
+from coopsim.observe.efficiency import EFFICIENCY
+from coopsim.phantom import profiles
+from coopsim.progress import watch
+from coopsim.replay import warm_up
+from coopsim.sweep import Grid, Processes, sweep
+from coopsim.trace import Trace, load
+
+CARDS = ("a100-80gb", "rtx-3060")
+LINKS = ("pcie3-x16", "pcie4-x16", "pcie5-x16", "nvlink-c2c")
+RATIOS = ("70%", "50%", "30%")
+RECOMPUTE = ("coop", "foresight-offline")
+OFFLOAD = ("coop:lose=either", "coop:lose=either,offload_state=yes", "swap-lru")
+LOOKS = {
+    "coop": "Coop",
+    "coop:lose=either": "Coop, recompute or offload",
+    "coop:lose=either,offload_state=yes": "the same, state too",
+    "swap-lru": "LRU, offload only",
+    "foresight-offline": "Foresight, recompute only",
+}
+LIMIT = 80.0  # % of overhead, the end of the scale
+
+
+def on_card(trace: Trace, card: str) -> Trace:
+    """The trace as it would have been recorded for another card."""
+    profile = profiles.get(card)
+    tflops = {"tf32": profile.tf32_tflops * EFFICIENCY.tensor, "fp32": profile.fp32_tflops * EFFICIENCY.vector}
+    moving = np.maximum(
+        np.round(trace.bytes_moved / (profile.bandwidth_gbs * EFFICIENCY.bandwidth)), EFFICIENCY.launch_ns
+    )
+    cost = np.maximum(np.round(trace.flops / (1000 * tflops[trace.header["precision"]])), moving).astype(np.int64)
+    cost[trace.cost_ns == 0] = 0  # no kernel
+    header = dict(trace.header) | {"card": card, "model": f"{trace.label}, {card}"}
+    return replace(trace, cost_ns=cost, header=header)
+
+
+def main() -> None:
+    parser = arguments.parser(__doc__)
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1)
+    jobs = parser.parse_args().jobs
+    warm_up()
+    traces = [on_card(load(ROOT / "traces" / f"{model}.parquet"), card) for model in MODELS for card in CARDS]
+    out = ROOT / "out"
+    out.mkdir(parents=True, exist_ok=True)
+    found = []
+    for name, policies, options in (("recompute", RECOMPUTE, {}), ("offload", OFFLOAD, {"link": list(LINKS)})):
+        grid = Grid(traces, policies, budgets=RATIOS, band=5, options=options)
+        with watch(f"offload: {name}") as report:
+            found.append(sweep(grid, out / f"offload-{name}.parquet", Processes(jobs), report))
+    bands = summary(pd.concat(found))
+    bands.to_csv(EXPECTED / "offload.csv", index=False, float_format="%.5f")
+    write_section("offload", by_card(bands), DOCS / "offload.md")
+    write_section("links", by_link(bands), DOCS / "offload.md")
+    save(figure(bands), DOCS / "images" / "offload.png", dpi=140)
+
+
+def summary(df: pd.DataFrame) -> pd.DataFrame:
+    """A row for each model, card, policy, link and nominal budget: percent over the budgets that fit."""
+    names = df.trace.str.split(", ", expand=True)
+    df = df.assign(model=names[0], card=names[1], fits=df.outcome == "ok", link=df.link.fillna("").astype(str))
+    df["percent"] = 100 * (df.overhead - 1)
+    df["stall"] = 100 * df.stall_ns.astype("float64") / df.base_cost_ns
+    df["host_gib"] = df.host_peak_bytes.astype("float64") / 2**30
+    keys = ["card", "model", "policy", "link", "budget"]
+    grouped = df.groupby(keys, sort=False, observed=True)
+    rows = grouped.agg(fits=("fits", "sum"), budgets=("fits", "size")).reset_index()
+    for column, how in (
+        ("percent", "mean"),
+        ("percent", "min"),
+        ("percent", "max"),
+        ("stall", "mean"),
+        ("host_gib", "max"),
+    ):
+        values = df.where(df.fits)[column].groupby([df[k] for k in keys], sort=False, observed=True).agg(how)
+        rows[column if how == "mean" else f"{column}_{how}"] = values.to_numpy()
+    return rows
+
+
+def at(bands: pd.DataFrame, card: str, policy: str, budget: str, link: str = "pcie4-x16") -> pd.DataFrame:
+    """The rows of the models."""
+    link = "" if policy in RECOMPUTE else link
+    chosen = (bands.card == card) & (bands.policy == policy) & (bands.budget == budget) & (bands.link == link)
+    return bands[chosen].set_index("model")
+
+
+def median(rows: pd.DataFrame) -> str:
+    """Over the models that fit at all budgets of the band, and how many these are."""
+    whole = rows[rows.fits == rows.budgets]
+    return f"{whole.percent.median():.1f} ({len(whole)})" if len(whole) else "- (0)"
+
+
+def by_card(bands: pd.DataFrame) -> str:
+    """Median overhead of each policy by card and budget, over PCIe 4."""
+    rows = [[LOOKS[p], *(median(at(bands, c, p, b)) for c in CARDS for b in RATIOS)] for p in LOOKS]
+    return table(["overhead, %", *(f"{c}, {b}" for c in CARDS for b in RATIOS)], rows)
+
+
+def by_link(bands: pd.DataFrame) -> str:
+    """Median of the change against Coop in points, over the models where both fit, at half memory."""
+    rows = []
+    for policy in ("coop:lose=either", "swap-lru"):
+        for card in CARDS:
+            cells = []
+            for link in LINKS:
+                mine, coop = at(bands, card, policy, "50%", link), at(bands, card, "coop", "50%")
+                change = (mine.percent - coop.percent)[(mine.fits == mine.budgets) & (coop.fits == coop.budgets)]
+                cells.append(f"{change.median():+.1f}" if len(change) else "-")
+            rows.append([LOOKS[policy], card, *cells])
+    return table(["points against Coop, half memory", "card", *LINKS], rows)
+
+
+def figure(bands: pd.DataFrame) -> "object":
+    """A panel for each card and budget, a row for each model."""
+    looks = {name: replace(look, label=LOOKS[name]) for name, look in style.policies(LOOKS).items()}
+    shown = []
+    for budget in ("50%", "30%"):
+        for card in CARDS:
+            for model in MODELS:
+                for policy in LOOKS:
+                    r = at(bands, card, policy, budget).loc[model]
+                    part = 0 < r.fits < r.budgets
+                    panel = f"{profiles.get(card).title.removeprefix('NVIDIA ')}, {budget} of the peak"
+                    shown.append(dots.Dot(panel, model, policy, r.percent, r.percent_min, r.percent_max, part=part))
+    ordered = {name: looks[name] for name in LOOKS}
+    return dots.draw(shown, "overhead (%), PCIe 4", ordered, columns=2, one_scale=True, limit=LIMIT, size="page")
+
+
+if __name__ == "__main__":
+    main()

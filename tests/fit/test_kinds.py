@@ -1,0 +1,150 @@
+"""Remedies beyond checkpointing: each is found, its printed lines are what ran, and it fits when applied."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+from coopsim.fit import Search, apply, liger, lora, microbatches, optimizers, weights
+from coopsim.fit.batch import Batch
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.patch import with_patch
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.runs import Runs
+from coopsim.fit.trials import Trials
+from coopsim.script import Script
+
+SCRIPTS = Path(__file__).parent / "scripts"
+MIB = 1 << 20
+pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
+
+
+def too_large(memory_mib: int, folder: Path, *words: str) -> Case:
+    """A copy of a script, surveyed, that needs more than its card has."""
+    shutil.copy(SCRIPTS / words[0], folder)
+    script = Script((str(folder / words[0]), *words[1:]), card="rtx-3060", memory_bytes=memory_mib * MIB, quiet=True)
+    trials = Trials(script, Runs(lambda _: None))
+    case = Case(trials, trials.survey(folder / "requests.npy"), folder / "requests.npy")
+    assert case.survey.needs_bytes > script.total_bytes
+    return case
+
+
+def of_batches(case: Case) -> Iterator[Remedy]:
+    """Micro-batches of a script whose own calls set the batch size."""
+    given = case.survey.given
+    assert given.wanted is not None
+    return microbatches.find(case, Batch((), given.wanted, given))
+
+
+def needs(*packages: str) -> None:
+    for package in packages:
+        if util.find_spec(package) is None:
+            pytest.skip(f"needs {package}")
+
+
+TRAINER = ("--output_dir", "out", "--max_steps", "3", "--report_to", "none", "--save_strategy", "no")
+
+
+@pytest.mark.parametrize(
+    ("find", "memory_mib", "words", "packages", "lines"),
+    [
+        (
+            of_batches,
+            900,
+            ("trainer.py",),
+            ("transformers",),
+            ("per_device_train_batch_size=16,", "gradient_accumulation_steps=2,"),
+        ),
+        (
+            of_batches,
+            500,
+            ("loader.py",),
+            (),
+            (
+                "loader = DataLoader(data, batch_size=args.bs // 2, shuffle=True)",
+                "for i, (x, y) in enumerate(loader):",
+                "    (loss / 2).backward()",
+                "    if (i + 1) % 2 == 0:",
+                "        optimizer.step()",
+                "        optimizer.zero_grad()",
+            ),
+        ),
+        (of_batches, 500, ("lightning_loop.py",), ("lightning",), ("accumulate_grad_batches=2", "batch_size=2048")),
+        (
+            of_batches,
+            600,
+            ("sft.py",),
+            ("trl", "datasets"),
+            ("per_device_train_batch_size=8,", "gradient_accumulation_steps=2,"),
+        ),
+        (optimizers.find, 430, ("wide.py", "64"), (), ("model.parameters()",)),
+        (optimizers.find, 1150, ("trainer.py",), ("transformers",), ('optim="ada',)),
+        (weights.find, 500, ("loader.py",), (), ("model.to(torch.bfloat16)", "half = ", "model.register_forward_pre")),
+        (weights.find, 900, ("trainer.py",), ("transformers",), ("model.to(torch.bfloat16)",)),
+        (liger.find, 1400, ("causal.py",), ("liger_kernel",), ("_apply_liger_kernel_to_instance(model=model)",)),
+    ],
+)
+def test_a_remedy_is_found_and_its_lines_are_what_ran(
+    find: Callable[[Case], Iterator[Remedy]],
+    memory_mib: int,
+    words: tuple[str, ...],
+    packages: tuple[str, ...],
+    lines: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    needs(*packages)
+    case = too_large(memory_mib, tmp_path, *words)
+    [remedy] = find(case)
+    assert remedy.verified
+    assert not remedy.stand_in
+    assert not remedy.same_numbers
+    assert "numbers change" in remedy.text
+    assert remedy.peak_device_bytes <= case.trials.limit_bytes
+    said = "\n".join(remedy.lines)
+    assert all(line in said for line in lines), said
+    done = with_patch(remedy, case.survey)
+    assert apply(case.trials.script, done).outcome == "ok"
+    script = tmp_path / words[0]
+    subprocess.run(["patch", str(script)], input=done.patch, text=True, check=True, capture_output=True)
+    patched = replace(done, changes=Changes(), texts=())
+    assert apply(case.trials.script, patched).peak_device_bytes <= case.trials.script.total_bytes
+
+
+def test_options_of_the_command_set_the_batch(tmp_path: Path) -> None:
+    """What Hugging Face's parser reads."""
+    words = ("trainer.py", *TRAINER, "--per_device_train_batch_size", "32")
+    case = too_large(900, tmp_path, *words)
+    [remedy] = of_batches(case)
+    assert remedy.command[-4:] == ("--per_device_train_batch_size", "16", "--gradient_accumulation_steps", "2")
+    assert not remedy.stand_in
+    assert apply(case.trials.script, remedy).steps == 3
+
+
+def test_a_loop_that_ends_too_early_for_a_step_is_tried_by_a_stand_in(tmp_path: Path) -> None:
+    [remedy] = of_batches(too_large(500, tmp_path, "loader.py", "--few"))
+    assert remedy.stand_in == "the script ends before it has added up so many batches"
+
+
+def test_lora_is_no_remedy_but_a_note(tmp_path: Path) -> None:
+    needs("peft", "transformers")
+    case = too_large(1150, tmp_path, "trainer.py")
+    assert not list(lora.advise(case))
+    assert not case.trials.found
+    [note] = case.trials.notes
+    assert note.startswith("another method, which trains other parameters: LoRA of rank 16 takes 1.04")
+    assert 'model = get_peft_model(model, LoraConfig(r=16, target_modules="all-linear"))' in note
+
+
+def test_a_trainer_gets_micro_batches_among_its_first_rows() -> None:
+    said: list[str] = []
+    script = Script((str(SCRIPTS / "trainer.py"),), card="rtx-3060", memory_bytes=900 * MIB)
+    found = Search(script, say=said.append, seconds=300).run()
+    kinds = [remedy.kind for remedy in found.remedies]
+    assert "micro-batches" in kinds[:4]
+    began = [row for row in said if row.endswith("…")]
+    assert any("batches of 16" in row for row in began[:6])  # within the first runs

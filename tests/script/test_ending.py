@@ -1,0 +1,40 @@
+"""A run that ends before the script does: after as many steps as were asked for, or when it is interrupted."""
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.script.command import COMMAND, report_of_text
+from tests.script.leaks import HEAD
+
+pytestmark = pytest.mark.usefixtures("phantom_gpu")
+ENDLESS = HEAD + "while True:\n    train(model(data()).square().mean())\n    print('stepped', flush=True)\n"
+THREE = HEAD + "for _ in range(3):\n    train(model(data()).square().mean())\n"
+
+
+def test_after_as_many_steps_as_were_asked_for(tmp_path: Path) -> None:
+    found, whole = report_of_text(tmp_path, ENDLESS, "--steps", 3), report_of_text(tmp_path, THREE, "--steps", 4)
+    assert (found["steps"], found["ended_early"]) == (3, True)
+    assert (whole["steps"], whole["ended_early"]) == (3, False)
+    peaks = [key for key in found if key.startswith("peak_")]
+    assert {key: found[key] for key in peaks} == {key: whole[key] for key in peaks}
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_interrupted(how: signal.Signals, tmp_path: Path) -> None:
+    """The report is of what ran; the exit code tells that it was not all."""
+    (tmp_path / "train.py").write_text(ENDLESS)
+    command = [*COMMAND, "--gpu", "rtx-3060", "--", "python", str(tmp_path / "train.py")]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    while "stepped" not in child.stdout.readline():
+        assert child.poll() is None
+    child.send_signal(how)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert re.search(r"^outcome +interrupted after \d+ optimizer steps?; the figures are of what ran$", out, re.M), out
+    assert "peak reserved" in out
+    assert err.splitlines()[-1] == "coopsim: interrupted"

@@ -1,0 +1,65 @@
+"""Scripts whose memory grows from step to step, and others that look alike: the verdict, the variable, its line."""
+
+from pathlib import Path
+
+import pytest
+
+from coopsim.cli.phantom_growth import rows
+from coopsim.script import Report
+from tests.script.command import report_of_text
+from tests.script.leaks import HEAD, PAIRS
+
+QUICK = {"outputs in a list", "loss in a total"}
+pytestmark = pytest.mark.usefixtures("phantom_gpu")
+NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PAIRS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_leak_is_named_with_its_line(name: str, tmp_path: Path) -> None:
+    text = HEAD + PAIRS[name].leaks
+    line = 1 + next(i for i, line in enumerate(text.splitlines()) if "# here" in line)
+    found = report_of_text(tmp_path, text)["growth"]
+    first = found["kept_in"][0]
+    assert (first["name"], first["place"]) == (PAIRS[name].name, f"train.py:{line}")
+    assert first["tensors"] or first["bytes"] or first["nodes"]
+    assert bool(found["bytes_per_step"]) == (name != "loss in a total")  # whose graph is the host's, and saves nothing
+    if found["bytes_per_step"]:
+        assert found["held"][0]["place"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_looks_like_a_leak_is_none(name: str, tmp_path: Path) -> None:
+    assert report_of_text(tmp_path, HEAD + PAIRS[name].clean)["growth"] is None
+
+
+@pytest.mark.slow
+def test_growth_until_memory_runs_out(tmp_path: Path) -> None:
+    """A tensor of 200 MiB per step: seen when there is no room for another."""
+    text = HEAD + (
+        "kept = []\nwhile True:\n    train(model(data()).square().mean())\n"
+        "    kept.append(torch.empty(200 << 20, dtype=torch.uint8, device='cuda'))\n"
+    )
+    found = report_of_text(tmp_path, text, "--memory", "1500MiB")
+    assert found["outcome"] == "oom"
+    assert found["growth"]["bytes_per_step"] == 200 << 20
+    assert found["growth"]["kept_in"][0]["name"] == "kept"
+
+
+def test_what_is_printed() -> None:
+    grown = {
+        "first": 3, "last": 13, "bytes_per_step": 1 << 20,
+        "held": [{"op": "aten.mm.default", "module": "net.0", "place": "train.py:9", "bytes_per_step": 1 << 20}],
+        "kept_in": [
+            {"name": "outs", "kind": "list", "place": "train.py:12", "tensors": 9, "bytes": 9 << 20, "nodes": 0},
+        ],
+    }  # fmt: skip
+    numbers = dict.fromkeys(("peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes"), 1)
+    report = Report(
+        ["python", "train.py"], "rtx-3060", 1 << 30, 0, "ok", 13, **numbers, peak_device_bytes=1 << 29,
+        retries=0, ooms=0, processes=1, versions={}, growth=grown,
+    )  # fmt: skip
+    assert rows(report) == [
+        ("grows", "1 MiB per step from step 3 to 13; at that rate the card is full after some 525 steps"),
+        ("", "     1 MiB  by aten.mm.default in net.0 at train.py:9"),
+        ("kept by", "outs (list) at train.py:12: 9 tensors of earlier steps, 9 MiB"),
+    ]
