@@ -35,6 +35,8 @@ CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
 #: One choice less than others, all of which test_any_policy draws, too; the first two are in test_plans.
 SIMPLE = ("foresight", "foresight-offline", "dtr-local", "largest", "lru", "msps", "random", "static-dtr")
+#: Scores that test_any_policy draws, too, with the search of dtr-oneflow.
+BETWEEN = ("dtr", "dtr-eq", "dte-oneflow")
 TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
@@ -126,7 +128,7 @@ def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Calla
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE else [])
+        pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE + BETWEEN else [])
         for n in shipped.names()
         if not shipped.find(n).offloads
     ],
@@ -171,7 +173,7 @@ def test_plans(
     assert seen["recomputed later"] > 0.5 * seen["examples"], seen
 
 
-@pytest.mark.parametrize("lose", ["either", "either,offload_state=yes"])
+@pytest.mark.parametrize("lose", [pytest.param("either", marks=pytest.mark.slow), "either,offload_state=yes"])
 @pytest.mark.parametrize(
     ("name", "known", "examples"),
     [
@@ -214,13 +216,17 @@ def test_swap_lru(interpreted: Callable[..., Schedule]) -> None:
         _offload(spec, interpreted)
 
 
-@pytest.mark.parametrize("lose", ["offload", "either", "either,offload_state=yes"])
+#: A window that may do either, and one value after the other without recomputation.
+QUICK = {("coop", "either,offload_state=yes"), ("dtr-oneflow", "offload")}
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "lose"),
     [
-        pytest.param(p, marks=[] if p in ("coop", "dtr-oneflow") else [pytest.mark.slow])
+        pytest.param(p, lose, marks=[] if (p, lose) in QUICK else [pytest.mark.slow])
         for p in shipped.names()
         if not shipped.find(p).plans and not shipped.find(p).offloads
+        for lose in ("offload", "either", "either,offload_state=yes")
     ],
 )
 def test_offload(name: str, lose: str, interpreted: Callable[..., Schedule]) -> None:
@@ -271,7 +277,9 @@ def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:
         assert seen[what] > share * seen["examples"], (what, seen)
 
 
-@pytest.mark.parametrize("policy", ["coop-oneflow", "dtr-oneflow", "coop"])
+@pytest.mark.parametrize(
+    "policy", ["coop-oneflow", *(pytest.param(p, marks=pytest.mark.slow) for p in ("dtr-oneflow", "coop"))]
+)
 def test_small_area(policy: str, interpreted: Callable[..., Schedule]) -> None:
     """Sizes from 4 B to 8 MiB, half of them small; the area has 10 MiB, and what lies across its border."""
     seen: Counter[str] = Counter()
