@@ -63,7 +63,20 @@ def predict(row: Row) -> dict[str, Any]:
         command.append(row.created)
     try:
         done = subprocess.run(  # noqa: S603 our own script
-            [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", rows.CARD, "--json", "--", *command],
+            [
+                sys.executable,
+                "-m",
+                "coopsim",
+                "phantom",
+                "run",
+                "--gpu",
+                rows.CARD,
+                "--masks",
+                "all",
+                "--json",
+                "--",
+                *command,
+            ],
             capture_output=True,
             text=True,
             timeout=SECONDS,
