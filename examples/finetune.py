@@ -47,23 +47,45 @@ class LoRA(nn.Module):
 
 
 def quantized(layer):
-    """The layer in 4 bits (nf4)."""
+    """A layer in 4 bits (nf4), whose weights come from the host."""
     import bitsandbytes as bnb
 
-    new = bnb.nn.Linear4bit(layer.in_features, layer.out_features, bias=False, quant_type="nf4", device="cuda")
-    new.weight = bnb.nn.Params4bit(layer.weight.data, requires_grad=False, quant_type="nf4").to("cuda")
+    new = bnb.nn.Linear4bit(layer.in_features, layer.out_features, bias=False, quant_type="nf4", device="meta")
+    weights = torch.empty(layer.weight.shape, dtype=torch.bfloat16)
+    new.weight = bnb.nn.Params4bit(weights, requires_grad=False, quant_type="nf4").to("cuda")
     return new
 
 
-def adapt(model, names, rank, four_bits):
+def linear_layers(model):
+    """Those of the blocks: parent, name, layer."""
+    for name, layer in list(model.model.layers.named_modules()):
+        if isinstance(layer, nn.Linear):
+            parent, _, child = name.rpartition(".")
+            yield model.model.layers.get_submodule(parent), child, layer
+
+
+def load(shapes, four_bits):
+    """The model on the card, in bf16."""
+    with torch.device("meta"):
+        model = LlamaForCausalLM(shapes).to(torch.bfloat16)
+    if four_bits:
+        for parent, name, layer in linear_layers(model):
+            setattr(parent, name, quantized(layer))
+    for module in model.modules():
+        for name, p in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
+            if p.is_meta:
+                empty = torch.empty_like(p, device="cuda")
+                setattr(module, name, nn.Parameter(empty) if isinstance(p, nn.Parameter) else empty)
+    model.tie_weights()
+    return model
+
+
+def adapt(model, names, rank):
     """Freeze the model and put an adapter at each layer of these names."""
     model.requires_grad_(False)
-    for name, layer in list(model.named_modules()):
-        if not isinstance(layer, nn.Linear) or name == "lm_head":
-            continue
-        parent, _, child = name.rpartition(".")
-        layer = quantized(layer) if four_bits else layer
-        setattr(model.get_submodule(parent), child, LoRA(layer, rank) if child in names else layer)
+    for parent, name, layer in linear_layers(model):
+        if name in names:
+            setattr(parent, name, LoRA(layer, rank))
 
 
 @contextmanager
@@ -130,12 +152,9 @@ if __name__ == "__main__":
     parser.add_argument("--checkpointing", action="store_true")
     args = parser.parse_args()
 
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
-        model = LlamaForCausalLM(SHAPES[args.model])
-    torch.set_default_dtype(torch.float32)
+    model = load(SHAPES[args.model], args.method == "qlora")
     if args.method != "full":
-        adapt(model, ("q_proj", "v_proj"), args.rank, args.method == "qlora")
+        adapt(model, ("q_proj", "v_proj"), args.rank)
     if args.checkpointing:
         model.gradient_checkpointing_enable()
         model.enable_input_require_grads()

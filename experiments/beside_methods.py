@@ -35,12 +35,16 @@ def draw(table: Any) -> "Figure":
                 start += width
             end = row.peak_reserved_bytes / _GIB
             ax.plot([end, end], [y - 0.36, y + 0.36], color="black", linewidth=1.2, label=None if y else "reserved")
-            ax.text(end + 0.4, y, f"{end:.1f} GiB", va="center")
+            ax.text(end + 0.4, y, f"{end:.1f} GiB", va="center", fontsize=s["font_pt"])
         ax.set_yticks(range(len(table)), table.title)
         ax.set(ylim=(len(table) - 0.4, -0.6), xlabel="memory at the peak (GiB)")
         ax.set_xlim(0, 1.12 * table.peak_reserved_bytes.max() / _GIB)
         ax.tick_params(axis="y", length=0)
         ax.grid(visible=True, axis="x")
         ax.set_axisbelow(True)
-        figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=6, columnspacing=1.2)
+        handles, labels = ax.get_legend_handles_labels()
+        last = labels.index("reserved")
+        for found in (handles, labels):
+            found.append(found.pop(last))
+        figure.legend(handles, labels, loc="outside upper center", ncols=6, columnspacing=1.2)
     return figure

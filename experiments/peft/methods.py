@@ -38,7 +38,7 @@ def methods(scratch: Path) -> list[tuple[str, str, list[str]]]:
         str(HERE / "images.py"),
         str(FLUX / "lora" / "flux2-klein-default"),
         str(scratch / "result.json"),
-        "2026-06-09",
+        "2026-08-14",
     ]
     return [
         ("full", "full", [*tune, "full"]),

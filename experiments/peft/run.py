@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import page
 import pandas as pd
 import rows
-from beside_methods import KINDS
 from experiment import EXPECTED, ROOT
 from rows import Row
 
@@ -42,8 +41,7 @@ PACKAGES = ("torch", "transformers", "peft", "diffusers")
 SECONDS = 900  # after which a row is given up
 COLUMNS = (
     *("task", "experiment", "measured_bytes", "predicted_bytes", "error_percent"),
-    *("measured_allocated_bytes", "predicted_allocated_bytes", "trainable", "predicted_trainable"),
-    *(f"peak_{kind}" for kind in KINDS),
+    *("trainable", "predicted_trainable"),
 )
 
 
@@ -58,40 +56,18 @@ def predict(row: Row) -> dict[str, Any]:
     path.parent.mkdir(parents=True, exist_ok=True)
     result = path.with_suffix(".part")
     began = time.monotonic()
-    command = [sys.executable, str(HERE / SCRIPTS[row.task][0]), str(row.folder), str(result)]
+    command = [sys.executable, "-m", "coopsim", "phantom", "run", "--gpu", rows.CARD, "--masks", "all", "--"]
+    command += [sys.executable, str(HERE / SCRIPTS[row.task][0]), str(row.folder), str(result)]
     if row.task == "image-gen":
         command.append(row.created)
     try:
-        done = subprocess.run(  # noqa: S603 our own script
-            [
-                sys.executable,
-                "-m",
-                "coopsim",
-                "phantom",
-                "run",
-                "--gpu",
-                rows.CARD,
-                "--masks",
-                "all",
-                "--json",
-                "--",
-                *command,
-            ],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)  # noqa: S603 our own script
     except subprocess.TimeoutExpired:
         raise CoopsimError(f"not done after {SECONDS} s") from None
     if done.returncode:
         raise CoopsimError((done.stderr.strip().splitlines() or ["no message"])[-1])
     found = json.loads(result.read_text(encoding="utf-8"))
-    report = json.loads(done.stdout)
-    found |= {
-        "inputs": inputs,
-        "seconds": round(time.monotonic() - began, 1),
-        "peak_by_kind": report["peak_by_kind"],
-    }
+    found |= {"inputs": inputs, "seconds": round(time.monotonic() - began, 1)}
     with replacing(path) as part:
         Path(part).write_text(json.dumps(found), encoding="utf-8")
     result.unlink()
@@ -107,19 +83,15 @@ def _inputs(row: Row) -> str:
 
 def line(row: Row, found: dict[str, Any]) -> dict[str, Any]:
     """Of the table."""
-    allocated = [a for a, _ in found["steps"]]
-    kinds = found["peak_by_kind"]
     return {
         "task": row.task,
         "experiment": row.experiment,
         "measured_bytes": row.reserved,
         "predicted_bytes": found["max_reserved_bytes"],
         "error_percent": round(100 * (found["max_reserved_bytes"] / row.reserved - 1), 3),
-        "measured_allocated_bytes": row.allocated,
-        "predicted_allocated_bytes": round(sum(allocated) / len(allocated)),
         "trainable": row.trainable,
         "predicted_trainable": found["trainable"],
-    } | {f"peak_{kind}": kinds.get(kind, 0) for kind in KINDS}
+    }
 
 
 def main() -> int:
