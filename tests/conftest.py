@@ -1,5 +1,8 @@
 """Shared by all tests: the repository, its real trace, a command line to call, and programs on the phantom GPU."""
 
+import fcntl
+import hashlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,14 +71,32 @@ def on_phantom(phantom_gpu: None) -> Iterator[Runner]:
 
 
 @pytest.fixture(scope="session")
-def record(phantom_gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
-    """Capture `step` of a program given as text; give the trace's file."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this session's, whichever of pytest-xdist's processes asks."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def record(phantom_gpu: None, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
+    """Capture `step` of a program given as text; give the trace's file, which is shared: not to be written to.
+
+    The same text with the same options is captured once in a session, unless `again`.
+    """
     from coopsim.capture import Job, capture
 
-    def run(text: str, **options: Any) -> Path:
-        folder = tmp_path_factory.mktemp("program")
-        (folder / "program.py").write_text(text)
-        capture(Job(f"{folder / 'program.py'}:step", folder / "out.parquet", **options))
-        return folder / "out.parquet"
+    def run(text: str, *, again: bool = False, **options: Any) -> Path:
+        name = hashlib.sha256(repr((text, sorted(options.items()))).encode()).hexdigest()[:16]
+        folder = tmp_path_factory.mktemp("program") if again else shared / f"program-{name}"
+        folder.mkdir(exist_ok=True)
+        out = folder / "out.parquet"
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not out.exists():
+                (folder / "program.py").write_text(text)
+                capture(Job(f"{folder / 'program.py'}:step", out, **options))
+        return out
 
     return run

@@ -1,13 +1,15 @@
 """Machine code of kernels: kept in files, loaded without the compiler, called from Python."""
 
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
 import re
 import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,22 +63,44 @@ class MachineCode:
 
 
 def find(function: Any, kinds: tuple[Any, ...], folder: Path, make: Callable[[], tuple[str, bytes]]) -> MachineCode:
-    """The version of a kernel for arguments of these types: from the folder, or compiled and put there."""
+    """The version of a kernel for arguments of these types: from the folder, or compiled and put there.
+
+    Processes that need the same one at once compile it once: the others wait for it.
+    """
     name = f"{function.__module__.removeprefix('coopsim.')}.{function.__qualname__}"
     text = f"{kinds} {_processor()} {_foreign(function.__code__.co_filename)}"
     path = folder / f"{re.sub('[^a-z0-9_.]', '_', name)}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.o"
+    found = _kept(path)
+    if found is None:
+        with _alone(path):
+            found = _kept(path)
+            if found is None:
+                results, code = found = make()
+                about = {"kernel": name, "results": results, "sha256": hashlib.sha256(code).hexdigest()}
+                _keep(path, json.dumps(about).encode() + b"\n" + code)
+    return MachineCode(name, kinds, *found)
+
+
+def _kept(path: Path) -> tuple[str, bytes] | None:
+    """Results and code, if they are there, whole."""
     try:
         header, code = path.read_bytes().split(b"\n", 1)
         about = json.loads(header)
-        results = about["results"]
-        whole = about["sha256"] == hashlib.sha256(code).hexdigest()
+        results: str = about["results"]
+        return (results, code) if about["sha256"] == hashlib.sha256(code).hexdigest() else None
     except (OSError, ValueError, KeyError, TypeError):
-        whole = False
-    if not whole:
-        results, code = make()
-        header = json.dumps({"kernel": name, "results": results, "sha256": hashlib.sha256(code).hexdigest()}).encode()
-        _keep(path, header + b"\n" + code)
-    return MachineCode(name, kinds, results, code)
+        return None
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Nobody else is in here for the same file meanwhile, if its folder can be written to and locked."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(path.with_suffix(".lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _keep(path: Path, content: bytes) -> None:

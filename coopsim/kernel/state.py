@@ -27,9 +27,10 @@ V_STATIC, V_COLUMNS = 11, 24
 NOWHERE, ON_HOST = -1, -2  # BLOCK of a value that is not resident: missing; offloaded
 
 # copies: a row per value where the policy offloads, else none. OFFLOADABLE: it may be. COPY_NS: how long a copy takes
-# alone. HOST_AT: when the host's copy is (or will be) whole, or NO_COPY. FETCHED_AT: when the last fetch ends.
-OFFLOADABLE, COPY_NS, HOST_AT, FETCHED_AT = range(4)
-COPIES_COLUMNS = 4
+# alone. HOST_AT: when the host's copy is (or will be) whole, or NO_COPY. FETCHED_AT: when the last fetch ends. LEAVES:
+# by plan, it is evicted when the copy is whole.
+OFFLOADABLE, COPY_NS, HOST_AT, FETCHED_AT, LEAVES = range(5)
+COPIES_COLUMNS = 5
 NO_COPY = -1
 
 # EXPENSIVE of a value: a cheap op makes it, an expensive one does, or it is the workspace of an expensive one.
@@ -40,6 +41,11 @@ CHEAP, COSTLY, WORKSPACE = range(3)
 CC_BYTES, CC_LOSABLE, CC_LOSS, CC_ADDRESS = range(4)
 CC_COLUMNS = 4
 NO_ADDRESS = -1
+
+# away: the copies of a plan, in order. A_OP: the op of the program before which; A_BACK: whether from the host;
+# A_VALUE; A_START, A_END: when, by the dry run.
+A_OP, A_BACK, A_VALUE, A_START, A_END = range(5)
+A_COLUMNS = 5
 
 # O: a row per op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
 # outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
@@ -153,8 +159,10 @@ C_SIZE = 11
     K_HOST_USED,
     K_HOST_SPARE,  # of it, copies of values that are resident
     K_HOST_PEAK,
+    K_AWAY,  # the next copy of the plan
+    K_LEFT,  # the next of those before it whose value may leave when it is copied
     K_SIZE,
-) = range(58)
+) = range(60)
 NO_BORDER = 1 << 62
 
 # F: sums of samples, and the bytes that searches have passed of values too large for one.
@@ -200,6 +208,7 @@ class State(Bundle):
     decisions: Array  # (uses + values,), int8: of a plan (replay/plan.py), what leaves when
     until: Array  # (values,): the op until which each value stays for others
     requests: Array  # (requests, 2): and the values and addresses of its requests
+    away: Array  # (copies of a plan, A_COLUMNS)
     copies: Array  # (values, COPIES_COLUMNS), or no rows
     K: Array  # (K_SIZE,)
     F: NDArray[np.float64]  # (4,)
@@ -273,6 +282,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         decisions=np.zeros(0, np.int8),
         until=np.zeros(0, np.int64),
         requests=np.zeros((0, 2), np.int64),
+        away=np.zeros((0, A_COLUMNS), np.int64),
         copies=np.zeros((0, COPIES_COLUMNS), np.int64),
         K=K,
         F=np.zeros(4),

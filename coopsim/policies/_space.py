@@ -62,8 +62,8 @@ class Policy:
             if value not in list(kind):
                 raise CoopsimError(f"policy {self.name}: {field} is {value!r:.40}; it is {' or '.join(kind)}")
             object.__setattr__(self, field, kind(value))
-        if self.plans and self.offloads:
-            raise CoopsimError(f"policy {self.name}: a policy that plans only recomputes, it has no lose={self.lose}")
+        if self.plans and self.lose == Lose.OFFLOAD:
+            raise CoopsimError(f"policy {self.name}: a plan that offloads also recomputes; write lose=either")
         if self.offload_state == OffloadState.YES and not self.offloads:
             raise CoopsimError(f"policy {self.name}: offload_state=yes needs lose=offload or lose=either")
         for field in ("score", "choose"):

@@ -45,12 +45,18 @@ def lose(S: s.State, v: int) -> bool:
     if S.copies[v, s.HOST_AT] == s.NO_COPY:
         offload(S, v)
     wait(S, S.copies[v, s.HOST_AT])
+    evict_to_host(S, v)
+    return True
+
+
+@kernel
+def evict_to_host(S: s.State, v: int) -> None:
+    """v, of which the host has a whole copy, loses its bytes on the device."""
     log(S, codes.EVICT, v, 0)
     uncarve(S, S.V[v, s.BLOCK])
     S.V[v, s.BLOCK] = s.ON_HOST
     S.K[s.K_HOST_SPARE] -= S.V[v, s.BYTES]
     S.K[s.K_EVICTIONS] += 1
-    return True
 
 
 @inlined

@@ -44,17 +44,20 @@ def price(S: s.State, v: int) -> int:
 
 
 @inlined
+def copy_ns(alone: int, shared: int, rate: int, shared_rate: int) -> int:
+    """How long a copy takes that takes `alone` by itself, if the other engine is busy for the first `shared` ns."""
+    if shared_rate > 0 and -(-alone * rate // shared_rate) <= shared:
+        return -(-alone * rate // shared_rate)
+    return alone + shared - shared * shared_rate // rate
+
+
+@inlined
 def _copy_end(S: s.State, v: int, mine: int, other: int) -> int:
     """Give a copy of v to the engine `mine` (K_OUT_FREE, K_IN_FREE). When it ends."""
     start = max(S.K[s.K_TOTAL], S.K[mine])
-    ns, shared = S.copies[v, s.COPY_NS], max(0, S.K[other] - start)
-    rate, shared_rate = S.K[s.K_RATE], S.K[s.K_SHARED_RATE]
-    if shared_rate > 0 and -(-ns * rate // shared_rate) <= shared:
-        ns = -(-ns * rate // shared_rate)
-    else:
-        ns += shared - shared * shared_rate // rate
-    S.K[mine] = start + ns
-    return start + ns
+    shared = max(0, S.K[other] - start)
+    S.K[mine] = start + copy_ns(S.copies[v, s.COPY_NS], shared, S.K[s.K_RATE], S.K[s.K_SHARED_RATE])
+    return S.K[mine]
 
 
 @inlined

@@ -3,6 +3,7 @@
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.replay.copies_by_plan import copy_by_plan
 from coopsim.replay.evict import allocate, drop
 from coopsim.replay.host import discard, fetch, is_back, offloads, wait_for_inputs
 from coopsim.replay.loss.cache import invalidate
@@ -18,6 +19,10 @@ from coopsim.replay.release import try_banish
 def run_op(S: s.State, op: int) -> bool:
     """Run op of the program, and first, depth first, those that make its missing inputs. False: the replay is over."""
     S.K[s.K_NOW] = op
+    if offloads(S) and follows_plan(S):
+        S.K[s.K_OP] = op
+        if not copy_by_plan(S, op):
+            return False
     if not _pin_inputs(S, op):
         return False
     stack, depth = S.stack, 1

@@ -85,7 +85,7 @@ def test_costs_from_a_table(record, tmp_path: Path) -> None:
 
 
 def test_a_trace_is_a_table(record, tmp_path: Path) -> None:
-    file = record(STEP, card="t4")
+    file = record(STEP, card="h100-80gb")
     priced = trace.load(record(STEP, cost_from=file))
     assert priced.cost_ns.tolist() == trace.load(file).cost_ns.tolist()
 

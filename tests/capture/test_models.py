@@ -184,11 +184,13 @@ def test_choices_are_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("phantom_gpu")
 def test_gradients_are_dropped_or_zeroed(tmp_path: Path) -> None:
-    """Dropped, each step makes them; zeroed, they are there at the start and updated: added to, then zeroed."""
+    """Dropped, as in the committed trace, each step makes them; zeroed, they are there at the start and updated: added
+    to, then zeroed.
+    """
     made, updated = {}, {}
-    for how in ("dropped", "zeroed"):
-        capture(Job("bilstm", tmp_path / how, batch=2, gradients=how))  # type: ignore[arg-type]
-        trace = load(tmp_path / how)
+    capture(Job("bilstm", tmp_path / "t.parquet", batch=2, gradients="zeroed"))
+    for how, path in (("dropped", ROOT / "traces" / "bilstm.parquet"), ("zeroed", tmp_path / "t.parquet")):
+        trace = load(path)
         assert trace.header.get("gradients", "dropped") == how
         gradients = {s for s, role in enumerate(trace.role) if role == "gradient"}
         made[how] = len(gradients & {s for row in trace.creates for s in row})

@@ -149,7 +149,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (
         ("sweep", "good.parquet", "--torch", "2.15.0", "-o", "r.parquet"),
         2,
-        "of the allocator cuda-caching, not of arena",
+        "for the allocator cuda-caching, not for arena",
     ),
     (("sweep", "good.parquet", "--allocator", "cuda-caching", "--torch", "1.13", "-o", "r"), 2, "not simulated"),
     (("sweep", "good.parquet", "--allocator", "cuda-caching", "--alloc-conf", "x:1", "-o", "r"), 2, "unknown setting"),
@@ -159,7 +159,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("sweep", "absent.toml", "-o", "r"), 2, "absent.toml: no such file"),
     (("sweep", "torn.toml", "-o", "r"), 2, "torn.toml: not TOML"),
     (("sweep", "unknown.toml", "-o", "r"), 2, "unknown key 'policy'; did you mean policies"),
-    (("sweep", "unknown.toml", "good.parquet", "-o", "r"), 2, "nothing else can stand beside it"),
+    (("sweep", "unknown.toml", "good.parquet", "-o", "r"), 2, "give no other traces"),
     (("sweep", "untraced.toml", "-o", "r"), 2, "names no traces"),
     (("sweep", "absent-trace.toml", "-o", "r"), 2, "absent.parquet: no such file"),
     (("sweep", "number.toml", "-o", "r"), 2, "budgets: a list of texts is needed, not [0.5]"),
@@ -169,7 +169,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("sweep", "steps.toml", "-o", "r"), 2, "steps: 'many' is not a whole number"),
     (("sweep", "decide.toml", "-o", "r"), 2, "unknown cost_model 'costs'; did you mean cost"),
     (("sweep", "limit.toml", "-o", "r"), 2, "overhead_limit: 0.5 is not a number from 1"),
-    (("sweep", "torch.toml", "-o", "r"), 2, "of the allocator cuda-caching, not of arena"),
+    (("sweep", "torch.toml", "-o", "r"), 2, "for the allocator cuda-caching, not for arena"),
     (("sweep", "version.toml", "-o", "r"), 2, "torch: 2.15 is not text"),
     # maps
     (("map", "good.parquet", "--step", "0.5", "-o", "m"), 2, "'0.5' is not a percentage"),

@@ -197,10 +197,9 @@ def surveyed(text: str, folder: Path, *, missing_mib: int) -> Case:
     return Case(trials, survey, folder / "requests.npy")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom_gpu")
-@pytest.mark.parametrize(
-    "name", [name if name == "twin" else pytest.param(name, marks=pytest.mark.slow) for name in SCRIPTS]
-)
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_the_models_are_those_that_the_optimizers_train(name: str, tmp_path: Path) -> None:
     """And what is printed is what runs: recomputed, they take less, and so they do in bfloat16."""
     text, recomputes, halves = SCRIPTS[name]

@@ -48,16 +48,19 @@ def test_plain():
 """
 
 
-@pytest.mark.usefixtures("phantom_gpu")
+pytestmark = pytest.mark.usefixtures("phantom_gpu")
+
+
+def run(folder: Path, *options: str) -> tuple[int, str]:
+    """Exit code and output of pytest in a folder."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--gpu-peaks", "peaks.json", *options]
+    found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return found.returncode, found.stdout
+
+
 def test_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_peaks.py").write_text(TESTS)
-
-    def run(*options: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        return found.returncode, found.stdout
-
-    code, out = run("--gpu-peaks", "peaks.json", "--gpu-peaks-update")
+    code, out = run(tmp_path, "--gpu-peaks-update")
     assert code == 1
     assert "2 passed, 3 failed" in out or "3 failed, 2 passed" in out
     assert "more than 200 MiB" in out
@@ -66,8 +69,15 @@ def test_the_plugin(tmp_path: Path) -> None:
     assert "unknown" in out
     runs = json.loads((tmp_path / "peaks.json").read_text())["runs"]
     assert sorted(runs) == ["test_peaks.py::test_large", "test_peaks.py::test_small"]
-    assert run("--gpu-peaks", "peaks.json", "-k", "small or plain")[0] == 0
+
+
+@pytest.mark.slow
+def test_a_baseline_of_tests(tmp_path: Path) -> None:
+    """How peaks are compared with one, test_check.py tests."""
+    (tmp_path / "test_peaks.py").write_text(TESTS)
+    assert run(tmp_path, "--gpu-peaks-update", "-k", "small")[0] == 0
+    assert run(tmp_path, "-k", "small or plain")[0] == 0
     (tmp_path / "test_peaks.py").write_text(TESTS.replace("return 256", "return 260"))
-    code, out = run("--gpu-peaks", "peaks.json", "-k", "small")
+    code, out = run(tmp_path, "-k", "small")
     assert code == 1
     assert "of the baseline" in out

@@ -98,6 +98,16 @@ def test_a_damaged_cache_and_an_edited_kernel_are_noticed(tmp_path: Path) -> Non
     assert answer(MINE.replace("2 * x", "3 * x")) == "63"
 
 
+def test_processes_that_need_a_kernel_at_once_compile_it_once(tmp_path: Path) -> None:
+    """Who imports Numba compiles."""
+    file = tmp_path / "mine.py"
+    file.write_text(MINE.replace("print(double(21))", "import sys; print(double(21), 'numba' in sys.modules)"))
+    own = os.environ | {"COOPSIM_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(file)]
+    both = [subprocess.Popen(command, env=own, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert sorted(process.communicate()[0] for process in both) == ["42 False\n", "42 True\n"]
+
+
 def test_help_and_replay_import_nothing_heavy() -> None:
     """What start-up time is made of, without a stopwatch: the modules that are loaded."""
 

@@ -24,7 +24,7 @@ def unwatched(phantom_gpu: None, tmp_path_factory: pytest.TempPathFactory) -> di
     return found
 
 
-@pytest.mark.parametrize("mode", ["native", "trace", "without the library"])
+@pytest.mark.parametrize("mode", ["trace", "without the library"])
 def test_backward_passes(
     mode: str, unwatched: dict[str, list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,12 +33,12 @@ def test_backward_passes(
     options = ("--masks", "none", *(("--trace", tmp_path / "steps.parquet") if mode == "trace" else ()))
     report = watched(HERE / "backward.py", tmp_path / "peaks.json", options=options)
     assert report["watched_by_mode"] == (mode == "without the library")
-    found = json.loads((tmp_path / "peaks.json").read_text())
-    other = {name for name, peaks in unwatched.items() if found[name] != peaks}
+    runs = [json.loads(line) for line in (tmp_path / "peaks.json").read_text().splitlines()]
+    other = [{name for name, peaks in unwatched.items() if found[name] != peaks} for found in runs]
     if mode == "without the library":  # a dispatch mode is active: what the library is for
-        assert {"gather", "max over a dimension", "selective_log_softmax", "cumprod"} < other
-    else:
-        assert not other
+        assert {"gather", "max over a dimension", "selective_log_softmax", "cumprod"} < other[0]
+    else:  # as it is watched without --trace, and once more, recorded
+        assert other == [set(), set()]
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def slow(*words: str) -> Any:
 @pytest.mark.parametrize(
     "words",
     [
-        ("custom.py",),
+        slow("custom.py"),
         ("vision.py",),
         slow("finetune.py"),
         slow("compiled.py", "aot_eager"),

@@ -94,7 +94,7 @@ def test_detection_with_hard_examples_and_masked_losses(tmp_path) -> None:
     """As Faster R-CNN's matcher and sampler, OHEM and masked losses look at data: they got billions of rows."""
     (tmp_path / "detect.py").write_text(DETECTION)
     report = report_of("--gpu", "t4", "--", tmp_path / "detect.py")
-    assert (report["outcome"], report["steps"], report["ooms"]) == ("ok", 3, 0)
+    assert (report["outcome"], report["steps"], report["ooms"], report["managed_bytes"]) == ("ok", 3, 0, 0)
     assert report["peak_allocated_bytes"] < 64 * MIB
 
 
@@ -183,9 +183,6 @@ assert lib.cudaFree(second) == 0 and lib.cudaFree(state) == 0 and lib.cudaFree(s
 def test_managed_memory_is_told_apart(tmp_path) -> None:
     """As paged optimizers of bitsandbytes keep their state: the card's figures are those without it."""
     (tmp_path / "paged.py").write_text(MANAGED)
-    (tmp_path / "plain.py").write_text(
-        "import torch\nx = torch.zeros(1 << 20, device='cuda')\ny = torch.arange(9.0).cuda()\n"
-    )
-    paged, plain = (report_of("--", tmp_path / f"{name}.py") for name in ("paged", "plain"))
-    assert (paged["managed_bytes"], plain["managed_bytes"]) == (40 * MIB, 0)
-    assert paged["peak_device_bytes"] == plain["peak_device_bytes"] == paged["context_bytes"] + 22 * MIB
+    paged = report_of("--", tmp_path / "paged.py")
+    assert paged["managed_bytes"] == 40 * MIB
+    assert paged["peak_device_bytes"] == paged["context_bytes"] + 22 * MIB  # one segment of 20 MiB, one of 2 MiB

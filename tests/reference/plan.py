@@ -1,13 +1,18 @@
 """A plan as specified: a decision for each gap, the requests of an iteration. Only following it is written anew."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from coopsim.kernel.state import HOST_AT, OFFLOADABLE
+from coopsim.replay.foresight.dry_run import Copying
 from coopsim.replay.foresight.make import make
 from coopsim.replay.lower import lower
+from coopsim.replay.offloadable import copies, offloadable
 from coopsim.trace import Trace
-from coopsim.types import InPlace, Release
+from coopsim.types import InPlace, OffloadState, Release
+from tests.reference.host import Host
 from tests.reference.program import Program
 from tests.reference.values import Value
 
@@ -17,8 +22,17 @@ STAY, LEAVE, LEAVE_ONCE = range(3)
 class Plan:
     """Who leaves, and who goes where; made by the product for these addresses of the start."""
 
-    def __init__(self, program: Program, gaps: list[int], until: list[int], requests: list[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        gaps: list[int],
+        until: list[int],
+        requests: list[tuple[int, int]],
+        copies: list[tuple[int, int, int]],
+    ) -> None:
         values = list(program.values())
+        self.copies = [(op, bool(back), values[v]) for op, back, v in copies]
+        self.begun: list[Value] = []  # to the host, as planned, and to leave when they are whole
         self.requests = [(values[v], address) for v, address in requests]
         self.asked = 0
         self.until = dict(zip(values, until, strict=True))
@@ -38,6 +52,12 @@ class Plan:
         """Whether v, for which the program has no more use, is to stay for others."""
         return self.until[v] > serving
 
+    def copies_due(self, serving: int) -> list[tuple[bool, Value]]:
+        """Those that begin before this op: whether from the host, and of what. They are not due again."""
+        due = [(back, v) for op, back, v in self.copies if op <= serving]
+        self.copies = self.copies[len(due) :]
+        return due
+
     def next_request(self) -> tuple[Value | None, int]:
         """The next value to be asked for, and its address."""
         self.asked += 1
@@ -45,7 +65,15 @@ class Plan:
 
 
 def plan(
-    trace: Trace, program: Program, policy: Any, budget: int, addresses: list[int], cost_model: Any, random: str
+    trace: Trace,
+    program: Program,
+    policy: Any,
+    budget: int,
+    addresses: list[int],
+    host: Host | None,
+    now: int,
+    cost_model: Any,
+    random: str,
 ) -> Plan | None:
     """What the product plans for the iteration."""
     lowered = lower(
@@ -58,7 +86,17 @@ def plan(
         counted=policy.release == Release.COUNTED,
     )
     first_run = policy.in_place == InPlace.FIRST_RUN
-    made = make(lowered, budget, np.array(addresses, np.int64), first_run=first_run)
+    copying = None
+    if host is not None:
+        rows = copies(lowered, trace, host.link, state_too=policy.offload_state == OffloadState.YES)
+        rows[:, HOST_AT] = [0 if v.on_host else -1 for v in program.values()]
+        room = (1 << 61) if host.budget == math.inf else int(host.budget)
+        busy = [max(engine.free_at - now, 0) for engine in (host.out, host.back)]
+        first = rows[:, OFFLOADABLE] * offloadable(lowered, trace, state_too=False)
+        copying = Copying(rows, first, host.link.rate_mb_s, host.link.shared_rate_mb_s, room, *busy)
+    made = make(lowered, budget, np.array(addresses, np.int64), first_run=first_run, copying=copying)
     if made is None:
         return None
-    return Plan(program, made.decisions.tolist(), made.until.tolist(), [tuple(row) for row in made.requests.tolist()])
+    requests = [tuple(row) for row in made.requests.tolist()]
+    away = [tuple(row[:3]) for row in made.away.tolist()]
+    return Plan(program, made.decisions.tolist(), made.until.tolist(), requests, away)

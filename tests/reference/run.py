@@ -53,7 +53,7 @@ class Replay:
         self.total = 0
         self.step = 0
         self.choices_for: Callable[[int], Any] = lambda _: policy  # of a step
-        self.plan_for: Callable[[list[int]], Plan | None] | None = None  # given the addresses of the start
+        self.plan_for: Callable[[list[int], Host | None, int], Plan | None] | None = None  # at the start, at this time
         self.following: Plan | None = None  # that is being followed
         self.offline = False  # whether the first iteration has a plan, too
         self.known_preferred = Preferred(memory.budget, program.trace.name) if isinstance(memory, Arena) else None
@@ -106,22 +106,52 @@ class Replay:
             self.drop(value, Action.EVICT, op)
             return True
         if not value.on_host:
-            for u in self.host.in_the_way(value):
-                self.discard(u, op)
-            self.host.ended[value] = self.host.out.copy(value.bytes, self.total, self.host.back, self.host.link)
-            value.on_host = True
-            self.log(Action.OFFLOAD, op, value)
+            self.offload(value, op)
         self.wait(self.host.ended[value])
+        self.evict_to_host(value, op)
+        return True
+
+    def offload(self, value: Value, op: int) -> None:
+        assert self.host
+        for u in self.host.in_the_way(value):
+            self.discard(u, op)
+        self.host.ended[value] = self.host.out.copy(value.bytes, self.total, self.host.back, self.host.link)
+        value.on_host = True
+        self.log(Action.OFFLOAD, op, value)
+
+    def evict_to_host(self, value: Value, op: int) -> None:
         self.log(Action.EVICT, op, value)
         self.memory.free(value)
         value.resident = False
-        return True
 
     def fetch(self, value: Value, op: Op) -> None:
         assert self.host
         self.allocate(value, value.producer, op.number)
         self.host.fetched[value] = self.host.back.copy(value.bytes, self.total, self.host.out, self.host.link)
         self.log(Action.FETCH, op.number, value)
+
+    def copy_by_plan(self, plan: Plan, op: Op) -> None:
+        assert self.host
+        due = plan.copies_due(op.number)
+        for v in [v for back, v in due if not back]:
+            if v.resident and v.pins == 0 and not v.held and self.host.can_offload(v):
+                if not v.on_host:
+                    self.offload(v, op.number)
+                plan.begun.append(v)
+        while plan.begun:
+            v = plan.begun[0]
+            if v.resident and v.on_host:
+                if self.host.ended[v] > self.total:
+                    break
+                self.evict_to_host(v, op.number)
+            plan.begun.pop(0)
+        for v in [v for back, v in due if back]:
+            if v in plan.begun:
+                plan.begun.remove(v)
+            if v.on_host and not v.resident:
+                self.fetch(v, op)
+                if not self.following:
+                    return
 
     # Finding room
 
@@ -186,6 +216,8 @@ class Replay:
     def run(self, op: Op) -> None:
         self.serving = op.number
         self.missing = set()
+        if self.following and self.host:
+            self.copy_by_plan(self.following, op)
         for p in self.plan(op):
             for u in p.inputs:
                 u.pins += 1
@@ -392,7 +424,9 @@ class Replay:
         for first_step in range(0, steps, steps_a_round):
             self.step = first_step
             if self.plan_for and (first_step > 0 or self.offline) and all(v.resident for v in self.program.initial):
-                self.following = self.plan_for([self.memory.address(v) for v in self.program.initial])
+                self.following = self.plan_for(
+                    [self.memory.address(v) for v in self.program.initial], self.host, self.total
+                )
             if self.policy.release == Release.COUNTED:
                 self.references = References(list(self.program.values()))
             self.free_due(-1)
@@ -448,7 +482,9 @@ def replay(
         state.choices_for = lambda step, first=first: later_tries(first)[sum(0 < k <= step for k in anew) % 4]
         state.offline = policy.planning == Planning.OFFLINE
         if plans and (trace.n_steps == 1 or state.offline):
-            state.plan_for = lambda at, program=program: plan(trace, program, policy, budget, at, cost_model, random)
+            state.plan_for = lambda at, host, now, program=program: plan(
+                trace, program, policy, budget, at, host, now, cost_model, random
+            )
         try:
             state.go(steps, overhead_limit)
         except Ended as stop:

@@ -188,7 +188,7 @@ def test_without_offload_nothing_is_said_of_it() -> None:
 @pytest.mark.parametrize(
     ("spec", "how", "says"),
     [
-        ("foresight:lose=either", {}, "a policy that plans only recomputes"),
+        ("foresight:lose=offload", {}, "a plan that offloads also recomputes"),
         ("coop:offload_state=yes", {}, "offload_state=yes needs lose=offload or lose=either"),
         ("coop:lose=either", {"cost_model": "unit"}, "lose=either compares times"),
         ("coop:lose=either", {"link": "pcie4"}, "unknown link 'pcie4'"),

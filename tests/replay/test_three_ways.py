@@ -35,6 +35,8 @@ CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
 #: One choice less than others, all of which test_any_policy draws, too; the first two are in test_plans.
 SIMPLE = ("foresight", "foresight-offline", "dtr-local", "largest", "lru", "msps", "random", "static-dtr")
+#: Scores that test_any_policy draws, too, with the search of dtr-oneflow.
+BETWEEN = ("dtr", "dtr-eq", "dte-oneflow")
 TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
@@ -126,7 +128,7 @@ def compare(trace: Trace, policy: Policy, how: dict[str, object], *others: Calla
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE else [])
+        pytest.param(n, marks=[pytest.mark.slow] if n in SIMPLE + BETWEEN else [])
         for n in shipped.names()
         if not shipped.find(n).offloads
     ],
@@ -171,19 +173,60 @@ def test_plans(
     assert seen["recomputed later"] > 0.5 * seen["examples"], seen
 
 
+@pytest.mark.parametrize("lose", [pytest.param("either", marks=pytest.mark.slow), "either,offload_state=yes"])
+@pytest.mark.parametrize(
+    ("name", "known", "examples"),
+    [
+        ("foresight-offline", repeating, EXAMPLES // 5),
+        pytest.param("foresight", repeating, EXAMPLES // 5, marks=pytest.mark.slow),
+        pytest.param("foresight-offline", different_steps, EXAMPLES // 5, marks=pytest.mark.slow),
+    ],
+)
+def test_plans_that_offload(
+    name: str,
+    known: Callable[[], st.SearchStrategy[Trace]],
+    examples: int,
+    lose: str,
+    interpreted: Callable[..., Schedule],
+) -> None:
+    """Most steps go by plan and offload by it; the timeline has the same stall."""
+    policy = shipped.find(f"{name}:lose={lose}")
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=examples)
+    @given(st.data(), known(), st.floats(0.5, 0.95), st.integers(2, 4))
+    def agree(data: st.DataObject, trace: Trace, ratio: float, steps: int) -> None:
+        how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": steps}
+        how |= data.draw(copies(trace))
+        seen.update(compare(trace, policy, how, interpreted))
+        schedule = replay(trace, policy, **how)  # type: ignore[arg-type]
+        if schedule.header["outcome"] == "ok":
+            line = simulate(schedule, trace, NO_HOST)
+            assert line.total_ns == schedule.header["total_cost_ns"]
+            assert line.stall_ns == schedule.header["stall_ns"]
+
+    agree()
+    assert seen["by plan"] > 0.5 * seen["examples"], seen
+    assert seen["fetch"] > 0.3 * seen["examples"], seen
+
+
 def test_swap_lru(interpreted: Callable[..., Schedule]) -> None:
     """What is offloaded on demand, with and without parameters and the like."""
     for spec in ("swap-lru", "swap-lru:offload_state=yes"):
         _offload(spec, interpreted)
 
 
-@pytest.mark.parametrize("lose", ["offload", "either", "either,offload_state=yes"])
+#: A window that may do either, and one value after the other without recomputation.
+QUICK = {("coop", "either,offload_state=yes"), ("dtr-oneflow", "offload")}
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "lose"),
     [
-        pytest.param(p, marks=[] if p in ("coop", "dtr-oneflow") else [pytest.mark.slow])
+        pytest.param(p, lose, marks=[] if (p, lose) in QUICK else [pytest.mark.slow])
         for p in shipped.names()
         if not shipped.find(p).plans and not shipped.find(p).offloads
+        for lose in ("offload", "either", "either,offload_state=yes")
     ],
 )
 def test_offload(name: str, lose: str, interpreted: Callable[..., Schedule]) -> None:
@@ -234,7 +277,9 @@ def test_preferred_addresses(interpreted: Callable[..., Schedule]) -> None:
         assert seen[what] > share * seen["examples"], (what, seen)
 
 
-@pytest.mark.parametrize("policy", ["coop-oneflow", "dtr-oneflow", "coop"])
+@pytest.mark.parametrize(
+    "policy", ["coop-oneflow", *(pytest.param(p, marks=pytest.mark.slow) for p in ("dtr-oneflow", "coop"))]
+)
 def test_small_area(policy: str, interpreted: Callable[..., Schedule]) -> None:
     """Sizes from 4 B to 8 MiB, half of them small; the area has 10 MiB, and what lies across its border."""
     seen: Counter[str] = Counter()

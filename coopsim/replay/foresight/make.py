@@ -10,8 +10,10 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.replay.foresight import segments
+from coopsim.replay.foresight.away import Away, Taken, restore, taken
 from coopsim.replay.foresight.cut import Cut, decide_at, new_cut
 from coopsim.replay.foresight.dry_run import (
+    D_AWAYS,
     D_COST,
     D_COUNT,
     D_RESIDENCIES,
@@ -20,13 +22,14 @@ from coopsim.replay.foresight.dry_run import (
     Q_COLUMNS,
     Q_UNTIL,
     Q_VALUE,
+    Copying,
     DryRun,
     dry_run,
     new_dry_run,
 )
 from coopsim.replay.foresight.place import place
 from coopsim.replay.foresight.prune import prune
-from coopsim.replay.foresight.select import Selection, exceeds, keep_all, select, selection
+from coopsim.replay.foresight.select import I_OPEN, Selection, exceeds, is_open, keep_all, select, selection
 from coopsim.replay.lower import NEVER, Program
 
 _TRIES = 8
@@ -45,6 +48,7 @@ class Plan:
     decisions: Any
     until: s.Array
     requests: s.Array
+    away: s.Array  # its copies, in order (kernel/state.py)
     cost: int  # decision cost of the recomputations of the iteration
     peak: int  # most bytes in memory
     height: int  # the end of the highest of them
@@ -58,21 +62,37 @@ def make(
     first_run: bool = False,
     most: int | None = None,
     segmented: bool = False,
+    copying: Copying | None = None,
 ) -> Plan | None:
     """A plan that fits into `budget` bytes with what is there at the start at the addresses `placed`, or None.
 
     first_run: only an op's first run is in place. most: bytes that it may have in memory at once, if fewer than the
-    budget. segmented: in the shape of checkpointing.
+    budget. segmented: in the shape of checkpointing. copying: it may offload, too.
     """
-    D, chosen, graph = new_dry_run(program, first_run=first_run), selection(program), new_cut(program)
-    target = peak = budget if most is None else most
+    D = new_dry_run(program, first_run=first_run, copying=copying)
+    chosen, graph = selection(program), new_cut(program)
+    target = budget if most is None else most
     choose = _choose_segments if segmented else _choose
     for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):
+        if copying is not None:
+            for offloadable in (copying.first, copying.rows[:, s.OFFLOADABLE]):
+                D.copies[:, s.OFFLOADABLE] = offloadable
+                choices = _choices_with_copies(D, chosen, graph, target, dry_runs)
+                plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
+                if plan is not None:
+                    return plan
+            continue
         begin = choose(D, chosen, graph, target, dry_runs)
         if begin is not None:
-            break
-    else:
-        return None
+            return _placed(D, chosen, begin, target, budget, placed, dry_runs)
+    return None
+
+
+def _placed(
+    D: DryRun, chosen: Selection, begin: Begin, target: int, budget: int, placed: s.Array, dry_runs: int
+) -> Plan | None:
+    """The decisions with addresses; others for fewer bytes, from what `begin` begins with, if none are found."""
+    peak = target
     for k in range(_TRIES):
         if k > 0:
             target = min(target, peak) - max(int(_GIVEN_AWAY * budget), 1) * 2 ** (k - 1)
@@ -90,8 +110,29 @@ def make(
             n = len(placed)
             requests = np.stack([residencies[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + residencies[:, Q_BYTES]).max(initial=0))
-            return Plan(D.decisions, exact.until, requests, int(exact.K[D_COST]), peak, height)
+            away = D.away[: D.K[D_AWAYS]].copy()
+            return Plan(D.decisions.copy(), exact.until, requests, away, int(exact.K[D_COST]), peak, height)
     return None
+
+
+def _cheapest(
+    D: DryRun,
+    chosen: Selection,
+    choices: list[tuple[int, Taken, Begin]],
+    target: int,
+    budget: int,
+    placed: s.Array,
+    dry_runs: int,
+) -> Plan | None:
+    """Of several choices, the cheapest first, the one that is cheapest once it has addresses."""
+    best: Plan | None = None
+    for cost, decisions, begin in choices:
+        if best is None or cost < best.cost:
+            restore(D, chosen, decisions)
+            plan = _placed(D, chosen, begin, target, budget, placed, dry_runs)
+            if plan is not None and (best is None or plan.cost < best.cost):
+                best = plan
+    return best
 
 
 def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) -> Begin | None:
@@ -114,6 +155,48 @@ def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) ->
     D.decisions[:] = decisions
     dry_run(D)
     return with_cut if fits else None
+
+
+def _choices_with_copies(
+    D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int
+) -> list[tuple[int, Taken, Begin]]:
+    """Decisions that fit, with what they cost and what they began with, the cheapest first.
+
+    As in _choose, and from what is offloaded first. That ops wait for copies is accepted only if nothing else fits.
+    """
+    begins: list[Begin] = [
+        partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=True)),
+        partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=False)),
+        partial(_begin_offload, D, chosen, may_stall=False),
+    ]
+    stalling: Begin = partial(_begin_offload, D, chosen, may_stall=True)
+    found: list[tuple[int, Taken, Begin]] = []
+    for begin in [*begins, stalling]:
+        if begin is stalling and found:
+            break
+        if begin(budget) >= 0 and _make_fit(D, chosen, budget, most):
+            found.append((int(D.K[D_COST]), taken(D, chosen), begin))
+    return sorted(found, key=lambda one: one[0])
+
+
+def _begin_with_copies(D: DryRun, chosen: Selection, begin: Begin, budget: int) -> float:
+    """As `begin`, with no copy yet."""
+    _forget_copies(D, chosen)
+    return begin(budget)
+
+
+def _begin_offload(D: DryRun, chosen: Selection, budget: int, *, may_stall: bool) -> float:
+    """All values stay, but for what is offloaded because more would be in memory than fits."""
+    _forget_copies(D, chosen)
+    keep_all(D)
+    Away(D, chosen, budget).first(may_stall=may_stall)
+    return 0.0
+
+
+def _forget_copies(D: DryRun, chosen: Selection) -> None:
+    D.K[D_AWAYS] = 0
+    chosen.away[:] = -1
+    chosen.idle[:, I_OPEN] = is_open(D.V, chosen.idle)
 
 
 def _choose_segments(D: DryRun, chosen: Selection, _graph: Cut, budget: int, most: int) -> Begin | None:
@@ -169,5 +252,7 @@ def _make_fit(D: DryRun, chosen: Selection, budget: int, most: int) -> bool:
     if select(D, chosen, budget, int(D.K[D_COUNT]) + most) > 0:
         return False
     prune(D, chosen, budget)
+    if len(D.copies):
+        Away(D, chosen, budget).replace()
     dry_run(D)
     return True

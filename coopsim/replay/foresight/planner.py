@@ -5,13 +5,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
+from coopsim.replay.foresight.dry_run import Copying
 from coopsim.replay.foresight.make import Plan, make
 from coopsim.replay.foresight.tries import for_first_step, for_later_steps
 from coopsim.replay.loop import run
 from coopsim.replay.lower import Program
+from coopsim.replay.offloadable import offloadable
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Phase, Planning
 
@@ -62,7 +66,11 @@ class Planner:
         """The state, with the plan for the iteration that begins, if there is one."""
         plan = self._plan_for(state) if self._is_known(step) else None
         state.K[s.K_REQUEST] = 0 if plan else -1
-        return replace(state, decisions=plan.decisions, until=plan.until, requests=plan.requests) if plan else state
+        if plan is None:
+            return state
+        state.K[s.K_AWAY] = state.K[s.K_LEFT] = 0
+        state.copies[:, s.LEAVES] = 0
+        return replace(state, decisions=plan.decisions, until=plan.until, requests=plan.requests, away=plan.away)
 
     def _is_known(self, step: int) -> bool:
         """Whether the steps of the iteration that begins are known: from the trace, or from the one before."""
@@ -95,15 +103,34 @@ class Planner:
         if (blocks < 0).any():
             return None
         placed = state.P[blocks, s.ADDRESS]
+        copying = self._copying(state)
         key = placed.tobytes()
+        if copying is not None:
+            key += copying.rows[:, s.HOST_AT].tobytes() + bytes(f"{copying.out_busy} {copying.in_busy}", "ascii")
         if key not in self.plans:
             first_run = self.policy.in_place == InPlace.FIRST_RUN
             started = time.perf_counter()
             self.plans[key] = make(
-                self.program, self.budget, placed, first_run=first_run, most=self.most, segmented=self.segmented
+                self.program,
+                self.budget,
+                placed,
+                first_run=first_run,
+                most=self.most,
+                segmented=self.segmented,
+                copying=copying,
             )
             self.seconds += time.perf_counter() - started
         return self.plans[key]
+
+    def _copying(self, state: s.State) -> Copying | None:
+        """What copies take from here on, and what there is of them."""
+        if not len(state.copies):
+            return None
+        K, rows = state.K, state.copies.copy()
+        rows[:, s.HOST_AT] = np.where(rows[:, s.HOST_AT] == s.NO_COPY, s.NO_COPY, 0)
+        busy = (int(max(K[engine] - K[s.K_TOTAL], 0)) for engine in (s.K_OUT_FREE, s.K_IN_FREE))
+        first = rows[:, s.OFFLOADABLE] * offloadable(self.program, self.trace, state_too=False)
+        return Copying(rows, first, int(K[s.K_RATE]), int(K[s.K_SHARED_RATE]), int(K[s.K_HOST_BUDGET]), *busy)
 
     def header(self, state: s.State) -> dict[str, Any]:
         """Steps that went by plan to their end, the last plan's figures, the cost of steps that began anew.

@@ -39,6 +39,7 @@ class Selection(Bundle):
     peak: s.Array  # as there, of each op
     waiting: s.Array  # of each op, the bytes that stay for others until then
     made: s.Array  # of each value, how often it is made again for others
+    away: s.Array  # the op before which the copy back begins if the value is offloaded in it; -1: it is not
     kept: s.Array  # of each value that stays for others, whether to the end: an update in place may take its place
 
 
@@ -54,7 +55,7 @@ def selection(program: Any) -> Selection:
     idle[:, I_VALUE] = value
     idle[:, I_AFTER] = np.where(at == V[value, s.USES], V[value, s.PRODUCER], uses[at - 1])
     idle[:, I_BEFORE] = np.where(last, idle[:, I_AFTER], uses[at])
-    idle[:, I_OPEN] = (V[value, s.EVICTABLE] == 1) & (last | (idle[:, I_BEFORE] - idle[:, I_AFTER] > 1))
+    idle[:, I_OPEN] = is_open(V, idle)
     return Selection(
         idle=idle,
         estimate=np.zeros(len(value)),
@@ -70,8 +71,16 @@ def selection(program: Any) -> Selection:
         peak=np.zeros(n_ops, np.int64),
         waiting=np.zeros(n_ops, np.int64),
         made=np.zeros(len(V), np.int64),
+        away=np.full(len(value), -1, np.int64),
         kept=np.zeros(len(V), np.int64),
     )
+
+
+def is_open(V: s.Array, idle: s.Array) -> Any:
+    """Of each interval, whether its value may leave in it to be made again."""
+    value = idle[:, I_VALUE]
+    last = np.arange(len(idle)) - value == V[value, s.USES_END]
+    return (V[value, s.EVICTABLE] == 1) & (last | (idle[:, I_BEFORE] - idle[:, I_AFTER] > 1))
 
 
 @kernel

@@ -4,7 +4,13 @@ import torch
 from transformers import GemmaConfig, GemmaForCausalLM
 
 config = GemmaConfig(
-    vocab_size=400, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, head_dim=16
+    vocab_size=400,
+    hidden_size=64,
+    intermediate_size=128,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=16,
 )
 model = GemmaForCausalLM(config).cuda()
 optimizer = torch.optim.AdamW(model.parameters())

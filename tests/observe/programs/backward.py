@@ -1,4 +1,4 @@
-"""Backward passes of many ops, each with its peaks, as JSON to the file that is named."""
+"""Backward passes of many ops, each with its peaks: a line of JSON at the end of the file that is named."""
 
 import json
 import sys
@@ -268,5 +268,5 @@ if __name__ == "__main__":
         weight.gather(1, ids(ROWS, 1)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    with open(sys.argv[1], "w") as file:
-        json.dump(found, file)
+    with open(sys.argv[1], "a") as file:
+        file.write(json.dumps(found) + "\n")

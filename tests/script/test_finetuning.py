@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-from .test_scripts import report_of
+from .command import report_of
 
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
 TUNE = ROOT / "examples" / "finetune.py"

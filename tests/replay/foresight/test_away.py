@@ -1,0 +1,85 @@
+"""Plans that offload: what is hidden is free, what cannot be is made again, and none is worse than without."""
+
+from collections import Counter
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coopsim.link import Link
+from coopsim.replay import replay
+from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
+from coopsim.trace.synth import make
+from coopsim.types import Action
+from coopsim.validate import validate
+from tests.strategies import repeating
+
+PLAIN, BOTH = "foresight-offline", "foresight-offline:lose=either"
+FAST = Link("fast", 1_000_000, 700_000, 10)
+
+
+def chain() -> tuple[Trace, int]:
+    """A step of 32 layers forward and back, and 40 % of its peak."""
+    trace = make("synth:chain:32")
+    return trace, int(0.4 * peak_bytes(trace, 512))
+
+
+def test_copies_that_are_hidden_cost_nothing() -> None:
+    """Each op takes longer than a copy of what it makes: all that leaves goes to the host, and no op waits for it."""
+    trace, budget = chain()
+    without = replay(trace, PLAIN, budget, steps=2)
+    schedule = replay(trace, BOTH, budget, steps=2, link=FAST)
+    h = schedule.header
+    assert without.overhead is not None
+    assert without.overhead > 1.1
+    assert (schedule.overhead, h["recomputes"], h["stall_ns"], h["planned_steps"]) == (1.0, 0, 0, 2)
+    assert h["fetches"] > 10
+    assert h["host_peak_bytes"] <= peak_bytes(trace, 512)
+    assert validate(schedule, trace) == []
+
+
+def test_a_link_that_is_too_slow_is_left_alone() -> None:
+    trace, budget = chain()
+    without = replay(trace, PLAIN, budget, steps=2)
+    schedule = replay(trace, BOTH, budget, steps=2, link=Link("slow", 1, 1, 10))
+    assert schedule.header["offloads"] == 0
+    assert schedule.rows() == without.rows()
+
+
+def test_a_plan_keeps_to_the_hosts_memory() -> None:
+    """With room for three values there are never more on the host; with room for none nothing is offloaded."""
+    trace, budget = chain()
+    largest = int(trace.bytes.max())
+    costs = []
+    for room in (0, 3 * largest, 1 << 40):
+        schedule = replay(trace, BOTH, budget, steps=2, link=FAST, host_memory=room)
+        assert schedule.header["host_peak_bytes"] <= room
+        assert schedule.header["planned_steps"] == 2
+        assert validate(schedule, trace) == []
+        costs.append(schedule.header["total_cost_ns"])
+    assert costs[0] > costs[1] > costs[2]
+
+
+def test_parameters_go_only_where_nothing_else_fits() -> None:
+    """With `offload_state` a plan that fits without moving parameters is the same."""
+    trace, budget = chain()
+    one, other = (replay(trace, p, budget, steps=2, link=FAST) for p in (BOTH, f"{BOTH},offload_state=yes"))
+    assert one.rows() == other.rows()
+    assert (one.action == Action.OFFLOAD).any()
+
+
+def test_none_is_worse_than_without() -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(repeating(), st.floats(0.4, 0.95), st.sampled_from([50_000, 300_000, 1_000_000]), st.integers(0, 10))
+    def compare(trace: Trace, ratio: float, rate: int, of: int) -> None:
+        budget = int(ratio * peak_bytes(trace, 512))
+        without = replay(trace, PLAIN, budget, steps=2).overhead
+        overhead = replay(trace, BOTH, budget, steps=2, link=Link("any", rate, rate * of // 10, 1)).overhead
+        assert without is None or (overhead is not None and overhead <= without)
+        seen["better"] += without is not None and overhead is not None and overhead < without
+        seen["fits"] += overhead is not None
+
+    compare()
+    assert seen["better"] > 0.25 * seen["fits"]
