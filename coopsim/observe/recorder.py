@@ -170,6 +170,9 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Call the op, which PyTorch dispatches here, and record it if a recording is under way."""
         kwargs = kwargs or {}
+        # `adds_up` looks at the stack: no other frame of ours may be between it and this one
+        if self.active and func is accumulation.ADD and accumulation.adds_up(args, self._born_in(args[0])):
+            func = accumulation.ADD_IN_PLACE
         if self.data is None or not hasattr(func, "_schema"):
             return self._see(func, args, kwargs)
         newest = self.ledger.newest
@@ -178,8 +181,6 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         return self.data.after(func, args, kwargs, out, newest)
 
     def _see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.active and func is accumulation.ADD and accumulation.adds_up(args, self._born_in(args[0])):
-            func = accumulation.ADD_IN_PLACE
         if self._recording is None or not hasattr(func, "_schema"):
             newest = self.ledger.newest
             out = self._call(func, args, kwargs)

@@ -87,7 +87,7 @@ class Batches:
 
     def _see_accelerate(self, module: ModuleType) -> None:
         def accumulate(original: Any, _: Any, accelerator: Any, *models: Any) -> Any:
-            found = getattr(accelerator, "_coopsim_place", None)
+            found = getattr(accelerator, "coopsim_place", None)
             self._adds_up = found or self._adds_up
             return original(accelerator, *models)
 
@@ -104,7 +104,7 @@ class Batches:
             if used and place["by"] and isinstance(place["times"], int):
                 self._adds_up = place
             elif not used:
-                made._coopsim_place = place
+                made.coopsim_place = place
             if self._divide > 1 and not self._of_arguments:
                 bound.arguments[argument] = place["times"] * self._divide
             original(*bound.args, **bound.kwargs)

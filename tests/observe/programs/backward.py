@@ -262,11 +262,11 @@ if __name__ == "__main__":
     found = {}
     for name, case in CASES.items():
         found[name] = peaks(case)
+    with open(sys.argv[1], "a") as file:
+        file.write(json.dumps(found) + "\n")
     weight = torch.ones(ROWS, COLUMNS, device="cuda", requires_grad=True)
     optimizer = torch.optim.Adam([weight])
-    for _ in range(4):  # for a trace
+    for _ in range(4):  # for a trace, with which the script ends
         weight.gather(1, ids(ROWS, 1)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    with open(sys.argv[1], "a") as file:
-        file.write(json.dumps(found) + "\n")
