@@ -43,6 +43,10 @@ def test_guards_and_exits() -> None:
         if v.times > 5 or v:
             raise ValueError
 
+    def fails_by_call(v: Value) -> None:
+        if v:
+            v._assert(False, "degenerate boxes")  # as torchvision says it, by torch._assert
+
     def asserts(v: Value) -> None:
         assert not v or v.times, "no"
 
@@ -54,6 +58,7 @@ def test_guards_and_exits() -> None:
         (one_line, ("guard", True, 0, False)),
         (leaves, ("exit", True, 0, False)),
         (fails, ("raise", False, 0, False)),
+        (fails_by_call, ("raise", False, 0, False)),
         (asserts, ("assert", True, 0, False)),
         (keeps, None),
     ]

@@ -67,7 +67,7 @@ def _use(code: CodeType, line: int, columns: tuple[int, int] | None) -> Use | No
         return Use("while", _negated(statement.test, line, columns), statement.lineno, _alone(statement, None))
     if isinstance(statement, ast.If) and _covers(statement.test, line):
         negated, leaves = _negated(statement.test, line, columns), statement.body[-1]
-        if isinstance(leaves, ast.Raise):
+        if _raises(leaves):
             return Use("raise", negated)
         kind: Kind = "guard"
         if isinstance(leaves, ast.Break | ast.Return | ast.Continue):
@@ -140,6 +140,16 @@ def _negated(test: ast.expr, line: int, columns: tuple[int, int] | None) -> bool
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         odd, test = not odd, test.operand
     return odd
+
+
+def _raises(statement: ast.stmt) -> bool:
+    """Return whether a statement ends in an error: `raise`, `assert False`, `torch._assert(False, …)`."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
+        called, test = ast.unparse(statement.value.func), statement.value.args[0]
+        return called.endswith("_assert") and isinstance(test, ast.Constant) and test.value is False
+    if isinstance(statement, ast.Assert):
+        return isinstance(statement.test, ast.Constant) and statement.test.value is False
+    return isinstance(statement, ast.Raise)
 
 
 def _may_be_endless(loop: _Loop) -> bool:
