@@ -1,6 +1,7 @@
 """Histories that the real allocator wrote, given to the simulated one: every request must be served as recorded."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,20 +54,25 @@ answer(True)
 PLENTY, SCARCE = 20 << 30, 3 << 30
 
 
+def slow(*values: object) -> Any:
+    """Less of what another has more of."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("conf", "streams", "before", "empties", "total"),
     [
-        ("", 1, 0, False, PLENTY),
-        ("", 1, 0, True, PLENTY),
-        ("", 3, 0, False, PLENTY),
+        slow("", 1, 0, False, PLENTY),
+        slow("", 1, 0, True, PLENTY),
+        slow("", 3, 0, False, PLENTY),
         ("", 3, 0, True, PLENTY),
-        ("", 1, 0, False, SCARCE),
+        slow("", 1, 0, False, SCARCE),
         ("", 3, 0, False, SCARCE),
         ("", 1, 800, False, PLENTY),
         ("roundup_power2_divisions:8", 1, 0, True, PLENTY),
         ("max_split_size_mb:64", 2, 0, False, PLENTY),
         ("garbage_collection_threshold:0.5", 1, 0, False, SCARCE),
-        ("expandable_segments:True", 1, 0, False, PLENTY),
+        slow("expandable_segments:True", 1, 0, False, PLENTY),
         ("expandable_segments:True", 3, 0, True, PLENTY),
         ("expandable_segments:True", 2, 0, False, SCARCE),
     ],

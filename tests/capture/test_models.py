@@ -165,6 +165,7 @@ def test_batches_are_the_authors() -> None:
     assert {name: models.get(name).batch for name in BATCHES} == BATCHES
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom_gpu")
 def test_choices_are_recorded(tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"

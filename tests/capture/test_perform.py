@@ -37,6 +37,8 @@ def check(path: Path, on_phantom) -> None:
 @pytest.mark.usefixtures("phantom_gpu")
 def test_two_small_runs(model: str, options: dict[str, object], tmp_path: Path, on_phantom) -> None:
     capture(Job(model, tmp_path / "t.parquet", **options))
+    header = load(tmp_path / "t.parquet").header
+    assert {key: header.get(key) for key in ("amp", "attention")} == {k: options.get(k) for k in ("amp", "attention")}
     check(tmp_path / "t.parquet", on_phantom)
 
 

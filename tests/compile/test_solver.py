@@ -51,7 +51,7 @@ def test_peaks_are_below_the_bytes_and_as_expected(on_phantom: Callable[..., Any
         'BACKEND = "aot_eager"\n'
         + TRAIN
         + """
-budgets = ["1GiB", "100MiB", "75MiB"]
+budgets = ["1GiB", "75MiB"]
 found = [train(budget) for budget in budgets]
 try:
     train("40MiB")
@@ -66,7 +66,7 @@ ids.append(str(uuids(config)[1]))
 answer([found, said, ids])
 """
     )
-    for budget, (peak, requested, chosen) in zip((1024, 100, 75), found, strict=True):
+    for budget, (peak, requested, chosen) in zip((1024, 75), found, strict=True):
         assert peak <= budget * MIB
         # Kernels take temporaries; and the graph's result counts as kept, which this script drops.
         assert 0.97 < requested / chosen["expected_bytes"] < 1.005

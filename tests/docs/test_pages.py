@@ -22,6 +22,10 @@ LANGUAGES = {"python", "sh", "json", "toml", "text", "csv", "sql"}
 OPTIONS = {"python": {"not-run"}, "sh": {"parsed"}}
 
 
+#: Whose step, and whose blocks, are run by a test of their own.
+OWN = ("docs/tour.md", "docs/add-a-policy.md")
+
+
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -35,7 +39,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p) and name(p) != OWN[1]], ids=name)
 def test_blocks_do_what_they_say(page: Path, room: Path, coopsim: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {"__name__": page.stem}
     for block in blocks(page):
@@ -114,7 +118,7 @@ def test_a_wrong_option_would_be_found(capsys: pytest.CaptureFixture[str]) -> No
 STEPS = list({block.text: block for block in ALL if block.is_step}.values())  # the tour's is the README's
 
 
-@pytest.mark.parametrize("block", STEPS, ids=lambda b: b.where)
+@pytest.mark.parametrize("block", [b for b in STEPS if name(b.page) != OWN[0]], ids=lambda b: b.where)
 @pytest.mark.usefixtures("phantom_gpu")
 def test_steps_can_be_recorded(block: Block, room: Path, coopsim: Caller) -> None:
     Path("train.py").write_text(block.text, encoding="utf-8")
@@ -125,7 +129,7 @@ def test_steps_can_be_recorded(block: Block, room: Path, coopsim: Caller) -> Non
 
 @pytest.mark.usefixtures("phantom_gpu")
 def test_the_tour_says_what_its_step_costs(room: Path, coopsim: Caller) -> None:
-    page = ROOT / "docs" / "tour.md"
+    page = ROOT / OWN[0]
     text = " ".join(page.read_text("utf-8").split())  # wrapped anywhere
     said = re.search(r"costs ([\d.]+) % more time under Coop and ([\d.]+) % under Foresight", text)
     assert said is not None
@@ -147,7 +151,7 @@ def test_all_kinds_occur() -> None:
 
 
 def test_add_a_policy_ends_where_it_says(room: Path, coopsim: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = ROOT / "docs" / "add-a-policy.md"
+    page = ROOT / OWN[1]
     test_blocks_do_what_they_say(page, room, coopsim, monkeypatch)
     monkeypatch.setenv("COOPSIM_POLICIES", ".")
     assert "tightest" in coopsim("list", "policies").out

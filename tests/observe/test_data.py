@@ -61,12 +61,14 @@ NONE = ALL | {
 }
 
 
-def test_sizes_are_those_that_masks_keep(tmp_path: Path) -> None:
-    for masks, want in (("all", ALL), ("half", HALF), ("none", NONE)):
-        report = watched(HERE / "sizes.py", tmp_path / masks, options=("--masks", masks))
-        assert json.loads((tmp_path / masks).read_text()) == want
-        assert (report["masks"], report["other_masks"]) == (masks, None)
-        assert {need["by"] for need in report["needs_data"]} == {"masks"}
+@pytest.mark.parametrize("masks", [*(pytest.param(m, marks=pytest.mark.slow) for m in ("all", "none")), "half"])
+def test_sizes_are_those_that_masks_keep(masks: str, tmp_path: Path) -> None:
+    report = watched(HERE / "sizes.py", tmp_path / masks, options=("--masks", masks))
+    assert json.loads((tmp_path / masks).read_text()) == {"all": ALL, "half": HALF, "none": NONE}[masks]
+    assert (report["masks"], report["other_masks"]) == (masks, None)
+    assert {need["by"] for need in report["needs_data"]} == {"masks"}
+    if masks != "none":
+        return
     # Where masks keep nothing, what is watched takes what the plain script does.
     plain("-c", PLAIN, tmp_path / "peaks.json", HERE / "sizes.py", tmp_path / "plain")
     assert json.loads((tmp_path / "plain").read_text()) == NONE
@@ -171,17 +173,17 @@ def test_a_script_that_fails_with_the_upper_bound_is_run_with_the_lower(tmp_path
     assert report["other_masks"]["failure"].startswith("short.py:4: ValueError: too many")
 
 
-def test_a_captured_step_says_what_masks_keep(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("masks", "want"), [pytest.param("all", 1000, marks=pytest.mark.slow), ("half", 500)])
+def test_a_captured_step_says_what_masks_keep(masks: str, want: int, tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(
         "import torch\nx = torch.rand(1000, 100, device='cuda')\ndef step():\n    return x[x[:, 0] > 0.5].exp().sum()\n"
     )
-    for options, want in (((), 1000), (("--masks", "half"), 500)):
-        file = tmp_path / "t.parquet"
-        command = [sys.executable, "-m", "coopsim", "capture", "steps.py:step", "-o", str(file), *options]
-        subprocess.run(command, check=True, cwd=tmp_path)
-        recorded = trace.load(file)
-        assert recorded.header["masks"] == (options or ("", "all"))[1]
-        assert recorded.header["peak_requested_bytes"] == pytest.approx(400_000 + 2 * 400 * want, rel=0.2)
+    file = tmp_path / "t.parquet"
+    command = [sys.executable, "-m", "coopsim", "capture", "steps.py:step", "-o", str(file), "--masks", masks]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    recorded = trace.load(file)
+    assert recorded.header["masks"] == masks
+    assert recorded.header["peak_requested_bytes"] == pytest.approx(400_000 + 2 * 400 * want, rel=0.2)
 
 
 GENERATE = """

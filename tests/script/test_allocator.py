@@ -53,6 +53,7 @@ def test_text_names_the_limit(tmp_path: Path) -> None:
     assert "; the limit of 0.02 of the card left " in rows["asked for"]
 
 
+@pytest.mark.slow
 def test_without_a_limit_there_is_none(tmp_path: Path) -> None:
     script = tmp_path / "all.py"
     script.write_text("import torch\ntorch.cuda.set_per_process_memory_fraction(1.0)\ntorch.ones(3, device='cuda')\n")

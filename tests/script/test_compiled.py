@@ -141,6 +141,7 @@ def test_steps_are_counted_where_compilation_is_switched_off() -> None:
     assert (report["compiled_graphs"], report["steps"], len(said)) == (0, 4, 4)
 
 
+@pytest.mark.slow
 def test_a_break_is_said_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "breaks.py").write_text(
         "import torch\ndef f(x):\n    y = x * 2\n    print('here')\n    return y + 1\n"
@@ -156,6 +157,7 @@ def test_a_break_is_said_with_its_line(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_max_autotune_is_not_predicted(tmp_path: Path) -> None:
     """Where Triton is missing that is said first."""
     script = tmp_path / "tuned.py"

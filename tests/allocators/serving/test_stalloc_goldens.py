@@ -8,7 +8,7 @@ import pytest
 from tests.allocators.serving.stalloc_goldens import DIFFERENT, GOLDENS, RELEASED, TRACES, released_rows, rows
 
 
-@pytest.mark.parametrize("names", [("bert-large", "moe"), pytest.param(TRACES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("names", [("bert-large",), pytest.param(TRACES, marks=pytest.mark.slow)])
 def test_as_on_that_day_and_no_worse_for_knowing_more(names: tuple[str, ...]) -> None:
     with GOLDENS.open(newline="") as file:
         golden = [row for row in csv.DictReader(file) if row["trace"] in names]
