@@ -11,7 +11,9 @@ import torch
 from coopsim.live import hollow
 from coopsim.live.arena.placed import Placed
 from coopsim.live.cells import Call, Cell, Spec, Value, can_start_again, change, on_device
+from coopsim.live.copies import Copies
 from coopsim.live.errors import LiveError
+from coopsim.live.host_area import HostArea
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams, guard
 from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
@@ -19,7 +21,7 @@ from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch,
 Room = Callable[[int, Collection[Cell]], None]  #: makes room for so many bytes, without evicting these cells
 
 
-_CLONE = torch.ops.aten.clone.default
+_CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_format
 
 
 def _no_room(_nbytes: int, _leave: Collection[Cell]) -> None:
@@ -29,13 +31,14 @@ def _no_room(_nbytes: int, _leave: Collection[Cell]) -> None:
 class Values:
     """The values of one step on devices of one kind, "cuda" or "cpu"."""
 
-    def __init__(self, kind: str, ledger: LiveLedger) -> None:
+    def __init__(self, kind: str, ledger: LiveLedger, area: HostArea | None = None) -> None:
         self.kind, self.ledger = kind, ledger
         self.gone: dict[int, Cell] = {}  #: evicted cells, by key, in order of eviction
         self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: makes room; False if it cannot
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: in it, an op may exceed the budget
         self.streams = Streams() if kind == "cuda" else None  #: None on the CPU
         self.placed: Placed | None = None  #: places requests at their planned addresses; None without an arena
+        self.copies = Copies(area or HostArea(kind), self._used)
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
@@ -47,8 +50,10 @@ class Values:
         return cell.ref() if cell.version == version and not cell.gone else None
 
     def must_stay(self, cell: Cell) -> bool:
-        """Whether a cell must not be evicted, as its address is in use."""
-        return cell.pinned or (self.streams is not None and self.streams.needs(cell))
+        """Whether a cell must not be evicted or moved, as its address is in use."""
+        storage = cell.ref()
+        copied = storage is not None and self.copies.reads(storage)
+        return cell.pinned or copied or (self.streams is not None and self.streams.needs(cell))
 
     def evict(self, value: Value) -> None:
         """Free the memory of a value, unless it is gone already or must stay."""
@@ -73,7 +78,7 @@ class Values:
         value cannot be recomputed.
         """
         wanted = list(wanted)
-        calls = self._to_run(wanted)
+        calls = self._to_run(wanted, room, leave)
         if not calls:
             return
         uses = Counter(value for call in calls for value in call.reads if self.memory_of(value) is None)
@@ -97,10 +102,13 @@ class Values:
         for cell, version in ours:
             cell.held.pop(version, None)
 
-    def _to_run(self, wanted: Iterable[Value]) -> list[Call]:
-        """The calls that make those of these values that have no memory, in an order in which they can run."""
+    def _to_run(self, wanted: Iterable[Value], room: Room, leave: Collection[Cell]) -> list[Call]:
+        """The calls that make those of these values that have no memory, in an order in which they can run.
+
+        Values that are on the host are fetched; these need no call.
+        """
         found: dict[Call, None] = {}
-        stack = [(value, False) for value in wanted if self.memory_of(value) is None]
+        stack = [(value, False) for value in wanted if self._is_missing(value, room, leave)]
         while stack:
             value, ready = stack.pop()
             call = self._maker(value)
@@ -108,8 +116,20 @@ class Values:
                 found[call] = None
             elif call not in found:
                 stack.append((value, True))
-                stack += [(read, False) for read in call.reads if self.memory_of(read) is None]
+                stack += [(read, False) for read in call.reads if self._is_missing(read, room, leave)]
         return list(found)
+
+    def _is_missing(self, value: Value, room: Room, leave: Collection[Cell]) -> bool:
+        """Whether a value has no memory, and is not on the host: from there it is fetched at once."""
+        cell, version = value
+        if self.memory_of(value) is not None:
+            return False
+        if not self.copies.has((cell.number, version)):
+            return True
+        room(cell.nbytes, {*leave, cell})
+        self.fetch(value, leave)
+        self.arrive(value)
+        return False
 
     def _maker(self, value: Value) -> Call:
         cell, version = value
@@ -239,6 +259,50 @@ class Values:
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
 
+    # -- copies ------------------------------------------------------------------------------------------------------
+
+    def offload(self, value: Value, at: int) -> None:
+        """Begin to copy a value to the host's area, if the program has it."""
+        cell, version = value
+        storage = cell.ref()
+        if storage is not None and cell.version == version and not (cell.gone or self.must_stay(cell)):
+            self.copies.offload((cell.number, version), storage, at)
+
+    def leave(self, value: Value) -> None:
+        """Free the memory of a value once it is on the host; it stays if it is not copied, or its address is known."""
+        cell, version = value
+        if not cell.gone and not cell.pinned and self.copies.leave((cell.number, version)):
+            self.evict(value)
+
+    def fetch(self, value: Value, leave: Collection[Cell] = ()) -> None:
+        """Begin to fetch a value that is on the host only. leave: cells that must not be evicted for that."""
+        cell, version = value
+        if cell.gone and cell.ref() is not None:
+            storage = self.copies.fetch((cell.number, version), partial(self.allocate, leave={*leave, cell}))
+            if storage is not None:
+                self._enter(storage)
+
+    def arrive(self, value: Value) -> None:
+        """Wait for a value that is on its way, and hand its memory to the program's storage."""
+        cell, version = value
+        storage = self.copies.arrive((cell.number, version))
+        if storage is None:
+            return
+        if self.streams is not None:
+            self.streams.after_again(())
+        self.ledger.ours(storage)
+        self._assign(value, storage)
+
+    def allocate(self, nbytes: int, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
+        """Memory of so many bytes on the device. leave: cells that must not be evicted for that."""
+        with DisableTorchDispatch():
+            make = partial(torch.empty, nbytes, dtype=torch.uint8, device=self.kind)
+            found: torch.UntypedStorage = self.attempt(_EMPTY, make, leave).untyped_storage()
+        return found
+
+    def _used(self) -> Iterable[torch.cuda.Stream]:
+        return self.streams.seen if self.streams is not None else ()
+
     def finish(self, cells: Iterable[Cell]) -> None:
         """At the end of the step, restore what the program still refers to. cells: all that the step has used."""
         try:
@@ -247,6 +311,7 @@ class Values:
             for cell in cells:  # cells and calls refer to each other
                 cell.makers.clear()
                 cell.held.clear()
+            self.copies.end()
             if self.streams is not None:
                 self.streams.end()
 
