@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopsim import allocators, metrics, policies
+from coopsim.live.hosting import Hosting, copying
 from coopsim.optimum.problem import problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
@@ -29,15 +30,23 @@ _OPTIONS = ReplayOptions(steps=1)
 _ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 
-def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
+def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | None = None) -> Schedule:
     """The schedule of a step under a policy, in `budget` bytes.
 
+    With `hosting` it offloads if the policy makes plans and that is predicted to cost less than recomputing alone.
     It is the policy's own in an arena, if its overhead is at most 1.1; else the cheapest of that, a plan without
     addresses, one in the shape of checkpointing and, if all of these are expensive, a replay that only counts bytes.
     If none runs to its end, or all cost more than 1.75 times the step, the header of the one returned says so
     (`explain`).
     """
     policy = recomputing(policy)
+    found = _recomputing(trace, policy, budget)
+    if hosting is None or not policy.plans or _cost(found) == 1.0:
+        return found
+    return _cheapest([found, _without_addresses(trace, copying(policy), budget, options=hosting.options)])
+
+
+def _recomputing(trace: Trace, policy: Policy, budget: int) -> Schedule:
     first = _schedule(trace, policy, budget, "arena")
     planned = not policy.plans or first.header["planned_steps"]
     if planned and _cost(first) <= CHEAP:
@@ -58,7 +67,9 @@ def recomputing(policy: Policy | str) -> Policy:
     return policy
 
 
-def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Schedule | None:
+def padded(
+    trace: Trace, policy: Policy | str, budget: int, spare: int, hosting: Hosting | None = None
+) -> Schedule | None:
     """A schedule that leaves `spare` bytes of the budget unused, or, at ops that leave less, half of what they leave.
 
     It is the cheaper of a plan and one in the shape of checkpointing; None for a policy that makes no plans. If neither
@@ -69,6 +80,8 @@ def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Sched
         return None
     wider = _padded(trace, budget, spare)
     plans = [_without_addresses(wider, policy, budget, segmented=segmented) for segmented in (False, True)]
+    if hosting is not None:
+        plans.append(_without_addresses(wider, copying(policy), budget, options=hosting.options))
     return _cheapest([_without_padding(plan, trace) for plan in plans])
 
 
@@ -149,9 +162,11 @@ def _schedule(trace: Trace, policy: Policy, budget: int, allocator: str) -> Sche
     return schedule_of(replay, replay.run(record=True))
 
 
-def _without_addresses(trace: Trace, policy: Policy, budget: int, *, segmented: bool) -> Schedule:
+def _without_addresses(
+    trace: Trace, policy: Policy, budget: int, *, segmented: bool = False, options: ReplayOptions = _OPTIONS
+) -> Schedule:
     """A plan that keeps to `budget` bytes, wherever they lie; if none is found, its outcome is out of memory."""
-    replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, _OPTIONS)
+    replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, options)
     assert replay.planner is not None
     replay.planner.most, replay.planner.segmented = budget, segmented
     schedule = schedule_of(replay, replay.run(record=True))

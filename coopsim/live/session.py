@@ -6,10 +6,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from coopsim import budget as amounts
-from coopsim.live import device, hollow, observer, refused, stored
+from coopsim.live import device, hollow, hosting, observer, refused, stored
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit, LiveError
+from coopsim.live.host_area import HostArea
+from coopsim.live.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.ledger import LiveLedger
@@ -32,7 +34,7 @@ class TrainingSession:
     steps are planned. device_kind: "cuda" or "cpu"; None: where most bytes of parameters are when the first step
     begins. plan: a file of plans that steps follow from the first one on. With neither memory nor plan, each step is
     recorded and none is planned. arena: serves all of the device's memory, and is as large as the budget; None:
-    PyTorch's own allocator does.
+    PyTorch's own allocator does. offload: plans may copy values to the host; None: only if the file's do.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -44,6 +46,7 @@ class TrainingSession:
         device_kind: str | None = None,
         plan: str | None = None,
         arena: Arena | None = None,
+        offload: Hosting | None = None,
     ) -> None:
         self._memory = memory or "100%"
         self.share = memory is not None and memory.strip().endswith("%")
@@ -54,10 +57,14 @@ class TrainingSession:
         if self._planned is not None:
             limit = self._planned.limit(limit, share=self.share)
             policy = self._planned.policy(policy)
+            offload = offload or self._planned.hosting
+        if offload is not None:
+            hosting.check(policy)
         self._device_kind = device_kind
         self._arena = arena
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
+        self.planning.hosting = offload
         self._records_all = memory is None and plan is None
         self.stepped: Callable[[], None] = lambda: None  #: called after each step that ended without an error
         self._observer, self.no_observer = observer.find()
@@ -79,6 +86,7 @@ class TrainingSession:
         if self._device_kind is None:
             self._device_kind = device.here()
         self.planning.on_gpu = self._device_kind == "cuda"
+        self.planning.area = self.planning.area or HostArea(self._device_kind)
         self._take_planned()
         if self._arena is not None and self._arena.kind != self._device_kind:
             self._arena = self.planning.placed = None
@@ -233,7 +241,8 @@ class TrainingSession:
         command: the title of the program. If writing fails, a file that was there before is left as it was.
         """
         known = self.limit, self.policy, self.planning.others, self._device_kind or "", command
-        stored.save(self.known.kinds, path, stored.header(*known, arena=self._arena is not None))
+        head = stored.header(*known, arena=self._arena is not None, hosting=self.planning.hosting)
+        stored.save(self.known.kinds, path, head)
 
     @property
     def all_proven(self) -> bool:
@@ -256,6 +265,11 @@ class TrainingSession:
     def replans(self) -> int:
         """The number of plans that were replaced because a step took more than the budget."""
         return self.planning.replans
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of the host's area for copies."""
+        return self.planning.area.nbytes if self.planning.area is not None else 0
 
     @property
     def unplanned(self) -> str:
