@@ -74,7 +74,8 @@ class Budget:
         Peaks are in bytes, of steps that had a budget. predicted_overhead: the cost of a step by the last plan over
         that without recomputation. unplanned: why the last kind of step has no plan; deviated: why a step left its
         plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked for;
-        no_offload: why the last plan does not offload although it may. host_bytes: of the host's area. The reasons are "" where they do not apply.
+        no_offload: why the last plan does not offload although it may. These are "" where they do not apply.
+        host_bytes: of the host's area for copies.
         """
         return report(self.session)
 

@@ -17,6 +17,7 @@ from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.hosting import Hosting
 from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
@@ -34,7 +35,8 @@ class Request:
 
     memory, policy, plan: as Budget takes them. save: a file to write all known kinds of step to; the script is then
     ended after `steps` steps, or, if that is 0, once a kind has come again and all plans are proven. command: the title
-    of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena.
+    of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload: whether plans
+    may offload; None: if the file's do. hosting: fields of a live.hosting.Hosting, if they may.
     """
 
     memory: str | None = None
@@ -44,6 +46,8 @@ class Request:
     steps: int = 0
     command: str = ""
     arena_bytes: int | None = None
+    offload: bool | None = None
+    hosting: dict[str, Any] | None = None
 
 
 class BudgetGuest:
@@ -66,7 +70,14 @@ class BudgetGuest:
     def begin(self, _watch: object) -> None:
         """Wait for the first call of a module, with which the first step begins."""
         request = self._request
-        self._session = TrainingSession(request.memory, request.policy, plan=request.plan, arena=self._arena)
+        self._session = TrainingSession(
+            request.memory,
+            request.policy,
+            plan=request.plan,
+            arena=self._arena,
+            offload=Hosting(**request.hosting) if request.hosting else None,
+            no_offload="--no-offload" if request.offload is False else "",
+        )
         self._session.no_arena = self._no_arena
         self._session.stepped = self._step_over
         self._clock: int | None = None  # id of the optimizer that stepped first, whose steps count

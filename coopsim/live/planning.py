@@ -97,7 +97,7 @@ class Planning:
             evict = needed + state.margin > limit
             plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict)
             plan.overhead = metrics.summary(state.schedule)["overhead"]
-            if plan.host_bytes and (why := self._no_room_on_host(plan.host_bytes)):
+            if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
                 self._recompute_only(kind, why)
                 return
             if self.hosting is not None:
@@ -105,10 +105,12 @@ class Planning:
                 self.no_offload = "" if plan.host_bytes else dearer
             state.follow(plan)
 
-    def _no_room_on_host(self, nbytes: int) -> str:
-        """Why the host's area cannot be so large; "" if it is."""
+    def _cannot_offload(self, nbytes: int) -> str:
+        """Why copies that take so much of the host cannot be made; "" if they can."""
         assert self.area is not None
-        most = self.hosting.memory_bytes if self.hosting is not None else None
+        if self.hosting is None:
+            return self.no_offload
+        most = self.hosting.memory_bytes
         if most is not None and nbytes > most:
             return f"the copies take {human(nbytes)} as they lie on the host, of {human(most)}"
         return self.area.reserve(nbytes)

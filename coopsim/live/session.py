@@ -35,6 +35,7 @@ class TrainingSession:
     begins. plan: a file of plans that steps follow from the first one on. With neither memory nor plan, each step is
     recorded and none is planned. arena: serves all of the device's memory, and is as large as the budget; None:
     PyTorch's own allocator does. offload: plans may copy values to the host; None: only if the file's do.
+    no_offload: why none may, the file's included.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -47,6 +48,7 @@ class TrainingSession:
         plan: str | None = None,
         arena: Arena | None = None,
         offload: Hosting | None = None,
+        no_offload: str = "",
     ) -> None:
         self._memory = memory or "100%"
         self.share = memory is not None and memory.strip().endswith("%")
@@ -64,7 +66,7 @@ class TrainingSession:
         self._arena = arena
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
-        self.planning.hosting = offload
+        self.planning.hosting, self.planning.no_offload = None if no_offload else offload, no_offload
         self._records_all = memory is None and plan is None
         self.stepped: Callable[[], None] = lambda: None  #: called after each step that ended without an error
         self._observer, self.no_observer = observer.find()
