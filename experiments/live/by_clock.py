@@ -15,13 +15,14 @@ def timed() -> Iterator[Callable[[], int]]:
 
     from coopsim.live.follow import Follow
     from coopsim.live.plan import Row
+    from coopsim.live.step import Step
     from coopsim.live.values import Values
     from coopsim.observe.torch_private import raw_stream
     from coopsim.phantom.control import Control
 
     control = Control()
     costs: list[int] = []  # of the op that runs, at most one
-    run, act, attempt = Follow.run, Follow._act, Values.attempt
+    run, act, attempt = Step._run_planned, Follow._act, Values.attempt
 
     def around(self: Follow, op: int, execute: Callable[[], Any]) -> Any:
         costs.append(int(self.plan.trace.cost_ns[op]) if op >= 0 else 0)
@@ -30,8 +31,8 @@ def timed() -> Iterator[Callable[[], int]]:
         finally:
             costs.pop()
 
-    def running(self: Follow, row: Row, args: Any, kwargs: Any) -> Any:
-        return around(self, row.entry.op, lambda: run(self, row, args, kwargs))
+    def running(self: Step, follow: Follow, row: Row, *rest: Any) -> Any:
+        return around(follow, row.entry.op, lambda: run(self, follow, row, *rest))
 
     def acting(self: Follow, action: Any) -> None:
         around(self, getattr(action, "op", -1), lambda: act(self, action))
@@ -46,8 +47,8 @@ def timed() -> Iterator[Callable[[], int]]:
         torch.cuda.synchronize()
         return control.now_ns
 
-    Follow.run, Follow._act, Values.attempt = running, acting, attempting  # type: ignore[method-assign]
+    Step._run_planned, Follow._act, Values.attempt = running, acting, attempting  # type: ignore[method-assign]
     try:
         yield now
     finally:
-        Follow.run, Follow._act, Values.attempt = run, act, attempt  # type: ignore[method-assign]
+        Step._run_planned, Follow._act, Values.attempt = run, act, attempt  # type: ignore[method-assign]
