@@ -79,6 +79,7 @@ class BudgetGuest:
             no_offload="--no-offload" if request.offload is False else "",
         )
         self._session.no_arena = self._no_arena
+        self._session.tries = bool(request.save)
         self._session.stepped = self._step_over
         self._clock: int | None = None  # id of the optimizer that stepped first, whose steps count
         self._depth = 0

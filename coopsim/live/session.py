@@ -64,6 +64,7 @@ class TrainingSession:
             hosting.check(policy)
         self._device_kind = device_kind
         self._arena = arena
+        self.tries = False  #: whether steps may exceed a budget in bytes, to find out by how much
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
         self.planning.hosting, self.planning.no_offload = None if no_offload else offload, no_offload
@@ -104,7 +105,7 @@ class TrainingSession:
             self.known,
             [] if self._records_all else self.known.candidates(first_step=not self.totals.steps),
             watcher,
-            hard=not self.share,
+            hard=not self.share and not self.tries,
         )
         self._exits.enter_context(running)
         self._running = running

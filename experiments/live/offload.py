@@ -68,6 +68,7 @@ def tried(model: str, path: str) -> Row:
     gc.collect()
     torch.cuda.empty_cache()
     budget, step = Budget(plan=path), train.build(model)
+    budget.session.tries = True
     why, times = "", []
     with timed() as now:
         try:
