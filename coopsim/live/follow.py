@@ -242,13 +242,13 @@ class Follow:
             case Drop():
                 cell.held.pop(v, None)
             case Offload(at=at):
-                self.values.offload((cell, v), at)
+                self.values.offloaded.offload((cell, v), at)
             case Leave():
-                self.values.leave((cell, v))
+                self.values.offloaded.leave((cell, v))
             case Fetch():
-                self.values.fetch((cell, v))
+                self.values.offloaded.fetch((cell, v))
             case Arrive():
-                self.values.arrive((cell, v))
+                self.values.offloaded.arrive((cell, v))
 
     def _bind(self, watched: list[tuple[int, int]], found: list[torch.Tensor]) -> None:
         """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.

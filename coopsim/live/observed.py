@@ -44,7 +44,7 @@ class Observed:
         known.append(len(self._calls))
         for op, call in self._calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
-        for coming in values.copies.coming():
+        for coming in values.offloaded.copies.coming():
             self._give(coming)
         roomy = _Switch(values.roomy) if values.roomy is not nullcontext else None
         self._observer.engage(self._plan.table, at, known, self._again, self._copy, roomy, values.ledger.of_storage)
@@ -124,7 +124,7 @@ class Observed:
 
     def _copy(self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None) -> Any:
         """Do what an action of a plan says to copies, for the observer (observer.Copy)."""
-        copies, key = self._values.copies, (s, v)
+        copies, key = self._values.offloaded.copies, (s, v)
         if kind == LEAVE:
             self._give(storage)
             return copies.leave(key)

@@ -153,7 +153,7 @@ class OnDemand:
         return True
 
     def _higher(self, most: int | None = None) -> bool:
-        """Raise the cap, to `most` bytes at most, so that the allocator may exceed the budget. False if it cannot be."""
+        """Raise the cap, to `most` bytes at most, above the budget. False if that is not possible."""
         if self._cap is None or not self._cap.higher(most):
             return False
         self.over_cap = True

@@ -214,9 +214,9 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Switch to the plan of a kind whose tape is the same so far, and has `func` next. False if there is none."""
         assert self.follow is not None
         assert self.kind is not None
-        if self.values.copies.away():  # where they lie on the host is the present plan's
+        if self.values.offloaded.copies.away():  # where they lie on the host is the present plan's
             return False
-        self.values.copies.settle()
+        self.values.offloaded.copies.settle()
         at = self.follow.at
         for other in self._others:
             if other is self.kind or other.plan is None or not other.has_op(at, func) or self.kind.common(other) < at:
@@ -233,7 +233,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert self.follow is not None
         self.deviated = self.deviated or why
         self.follow.end()
-        self.values.copies.settle()
+        self.values.offloaded.copies.settle()
         self.on_demand.adopt(self.follow.cells.values())
         self.follow, self.planned, self.on_demand.by_plan = None, False, False
 

@@ -28,8 +28,8 @@ class Totals:
         """Count what was evicted, recomputed and offloaded in a step that is over."""
         self.evictions += step.values.evictions
         self.recomputes += step.values.recomputes
-        self.offloads += step.values.copies.offloads
-        self.offloaded_bytes += step.values.copies.offloaded_bytes
+        self.offloads += step.values.offloaded.copies.offloads
+        self.offloaded_bytes += step.values.offloaded.copies.offloaded_bytes
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
         """Take the peaks of a step that had a budget into account."""

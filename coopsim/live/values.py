@@ -11,10 +11,10 @@ import torch
 from coopsim.live import hollow
 from coopsim.live.arena.placed import Placed
 from coopsim.live.cells import Call, Cell, Spec, Value, can_start_again, change, on_device
-from coopsim.live.copies import Copies
 from coopsim.live.errors import LiveError
 from coopsim.live.host_area import HostArea
 from coopsim.live.ledger import LiveLedger
+from coopsim.live.offloaded import Offloaded
 from coopsim.live.streams import Streams, guard
 from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
@@ -38,7 +38,7 @@ class Values:
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: in it, an op may exceed the budget
         self.streams = Streams() if kind == "cuda" else None  #: None on the CPU
         self.placed: Placed | None = None  #: places requests at their planned addresses; None without an arena
-        self.copies = Copies(area or HostArea(kind), self._used)
+        self.offloaded = Offloaded(self, area or HostArea(kind))
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
@@ -52,7 +52,7 @@ class Values:
     def must_stay(self, cell: Cell) -> bool:
         """Whether a cell must not be evicted or moved, as its address is in use."""
         storage = cell.ref()
-        copied = storage is not None and self.copies.reads(storage)
+        copied = storage is not None and self.offloaded.reads(storage)
         return cell.pinned or copied or (self.streams is not None and self.streams.needs(cell))
 
     def evict(self, value: Value) -> None:
@@ -121,14 +121,13 @@ class Values:
 
     def _is_missing(self, value: Value, room: Room, leave: Collection[Cell]) -> bool:
         """Whether a value has no memory, and is not on the host: from there it is fetched at once."""
-        cell, version = value
         if self.memory_of(value) is not None:
             return False
-        if not self.copies.has((cell.number, version)):
+        if not self.offloaded.has(value):
             return True
-        room(cell.nbytes, {*leave, cell})
-        self.fetch(value, leave)
-        self.arrive(value)
+        room(value[0].nbytes, {*leave, value[0]})
+        self.offloaded.fetch(value, leave)
+        self.offloaded.arrive(value)
         return False
 
     def _maker(self, value: Value) -> Call:
@@ -163,7 +162,7 @@ class Values:
         if self.streams is not None:
             self.streams.after_again(where.values())
         for value in (*targets, *(t for t in takeovers if t not in targets)):
-            self._assign(value, made[value[0]])
+            self.assign(value, made[value[0]])
         self.recomputes += 1
 
     def execute(
@@ -177,7 +176,7 @@ class Values:
         for cell, storage in zip(call.results, results, strict=True):
             if cell is not None and cell not in where and storage is not None:
                 found[cell] = storage
-                self._enter(storage)
+                self.enter(storage)
         return found
 
     def _execute_kept(
@@ -234,7 +233,7 @@ class Values:
         """Copy a storage. leave: cells that must not be evicted for that."""
         with DisableTorchDispatch():
             copied: torch.UntypedStorage = self.attempt(_CLONE, storage.clone, leave)
-        self._enter(copied)
+        self.enter(copied)
         return copied
 
     def move(self, storage: torch.UntypedStorage) -> None:
@@ -243,10 +242,11 @@ class Values:
             copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
             hollow.fill(storage, copied)
 
-    def _enter(self, storage: torch.UntypedStorage) -> None:
+    def enter(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage of ours."""
         self.ledger.of(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
 
-    def _assign(self, value: Value, storage: torch.UntypedStorage) -> None:
+    def assign(self, value: Value, storage: torch.UntypedStorage) -> None:
         """Give a recomputed value to the program's storage if that is empty and has this version; else hold it."""
         cell, version = value
         theirs = cell.ref() if cell.version == version else None
@@ -259,49 +259,12 @@ class Values:
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
 
-    # -- copies ------------------------------------------------------------------------------------------------------
-
-    def offload(self, value: Value, at: int) -> None:
-        """Begin to copy a value to the host's area, if the program has it."""
-        cell, version = value
-        storage = cell.ref()
-        if storage is not None and cell.version == version and not (cell.gone or self.must_stay(cell)):
-            self.copies.offload((cell.number, version), storage, at)
-
-    def leave(self, value: Value) -> None:
-        """Free the memory of a value once it is on the host; it stays if it is not copied, or its address is known."""
-        cell, version = value
-        if not cell.gone and not cell.pinned and self.copies.leave((cell.number, version)):
-            self.evict(value)
-
-    def fetch(self, value: Value, leave: Collection[Cell] = ()) -> None:
-        """Begin to fetch a value that is on the host only. leave: cells that must not be evicted for that."""
-        cell, version = value
-        if cell.gone and cell.ref() is not None:
-            storage = self.copies.fetch((cell.number, version), partial(self.allocate, leave={*leave, cell}))
-            if storage is not None:
-                self._enter(storage)
-
-    def arrive(self, value: Value) -> None:
-        """Wait for a value that is on its way, and hand its memory to the program's storage."""
-        cell, version = value
-        storage = self.copies.arrive((cell.number, version))
-        if storage is None:
-            return
-        if self.streams is not None:
-            self.streams.after_again(())
-        self.ledger.ours(storage)
-        self._assign(value, storage)
-
     def allocate(self, nbytes: int, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
         """Memory of so many bytes on the device. leave: cells that must not be evicted for that."""
         with DisableTorchDispatch():
             make = partial(torch.empty, nbytes, dtype=torch.uint8, device=self.kind)
             found: torch.UntypedStorage = self.attempt(_EMPTY, make, leave).untyped_storage()
         return found
-
-    def _used(self) -> Iterable[torch.cuda.Stream]:
-        return self.streams.seen if self.streams is not None else ()
 
     def finish(self, cells: Iterable[Cell]) -> None:
         """At the end of the step, restore what the program still refers to. cells: all that the step has used."""
@@ -311,7 +274,7 @@ class Values:
             for cell in cells:  # cells and calls refer to each other
                 cell.makers.clear()
                 cell.held.clear()
-            self.copies.end()
+            self.offloaded.copies.end()
             if self.streams is not None:
                 self.streams.end()
 

@@ -2,17 +2,27 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass
+class Clock:
+    """now: the time by which all so far is done, in ns. stall_ns: how long ops have waited for copies so far."""
+
+    now: Callable[[], int]
+    stall_ns: int = 0
+
+
 @contextmanager
-def timed() -> Iterator[Callable[[], int]]:
-    """Inside, planned ops take time, and what is yielded gives the time by which all so far is done, in ns.
+def timed() -> Iterator[Clock]:
+    """Inside, planned ops take time on the clock that is yielded.
 
     Without the observer (CXX=/nowhere), as Python sees every op.
     """
     import torch
 
+    from coopsim.live.engines import CudaEngines
     from coopsim.live.follow import Follow
     from coopsim.live.plan import Row
     from coopsim.live.step import Step
@@ -22,7 +32,7 @@ def timed() -> Iterator[Callable[[], int]]:
 
     control = Control()
     costs: list[int] = []  # of the op that runs, at most one
-    run, act, attempt = Step._run_planned, Follow._act, Values.attempt
+    run, act, attempt, wait = Step._run_planned, Follow._act, Values.attempt, CudaEngines.wait
 
     def around(self: Follow, op: int, execute: Callable[[], Any]) -> Any:
         costs.append(int(self.plan.trace.cost_ns[op]) if op >= 0 else 0)
@@ -47,8 +57,17 @@ def timed() -> Iterator[Callable[[], int]]:
         torch.cuda.synchronize()
         return control.now_ns
 
+    clock = Clock(now)
+
+    def waiting(self: CudaEngines, way: int, end: Any) -> None:
+        before = max(control.stream_end_ns(raw_stream(0)), control.now_ns)
+        wait(self, way, end)
+        clock.stall_ns += max(control.stream_end_ns(raw_stream(0)) - before, 0)
+
     Step._run_planned, Follow._act, Values.attempt = running, acting, attempting  # type: ignore[method-assign]
+    CudaEngines.wait = waiting  # type: ignore[method-assign]
     try:
-        yield now
+        yield clock
     finally:
         Step._run_planned, Follow._act, Values.attempt = run, act, attempt  # type: ignore[method-assign]
+        CudaEngines.wait = wait  # type: ignore[method-assign]

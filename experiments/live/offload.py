@@ -2,7 +2,9 @@
 
 A process per model and card, on PyTorch's caching allocator with expandable segments. Plans are made, tried and mended
 as by `coopsim live plan`; peaks are those of six planned steps. Overheads are predicted by a roofline of the card;
-`clock` is the time of the last two steps by the phantom's clock, over that of steps that keep everything.
+`clock_overhead` is the time of the last two steps by the phantom's clock, over that of steps that keep everything;
+`stall_ms`: how long ops waited for copies in one of them; `retries`: how often the allocator gave memory back in both
+and took it again, for which the clock stops the card, too.
 
     python experiments/live/offload.py [CARD:MODEL:SHARE...]
 """
@@ -30,7 +32,16 @@ RUNS = [f"{card}:{model}:{share}" for card in ("rtx-3060", "a100-80gb") for mode
 ENOUGH = 200 << 30  #: bytes of the phantom card, so that steps can be recorded on any
 COLUMNS = (
     *("card", "model", "share", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes"),
-    *("predicted_overhead", "clock_overhead", "recomputes", "offloads", "offloaded_bytes", "host_bytes"),
+    *(
+        "predicted_overhead",
+        "clock_overhead",
+        "stall_ms",
+        "retries",
+        "recomputes",
+        "offloads",
+        "offloaded_bytes",
+        "host_bytes",
+    ),
     *("no_offload", "tries", "planning_s", "why"),
 )
 Row = dict[str, Any]
@@ -69,21 +80,24 @@ def tried(model: str, path: str) -> Row:
     torch.cuda.empty_cache()
     budget, step = Budget(plan=path), train.build(model)
     budget.session.tries = True
-    why, times = "", []
-    with timed() as now:
+    why = ""
+    found: list[tuple[int, int, int]] = [(0, 0, 0)]
+    with timed() as clock:
         try:
             for _ in range(train.STEPS):
                 with budget.step():
                     step()
-                times.append(now())
+                retries = torch.cuda.memory_stats()["num_alloc_retries"]
+                found.append((clock.now(), clock.stall_ns, retries))
         except (torch.OutOfMemoryError, RuntimeError) as error:
             why = str(error).splitlines()[0]
     budget.session.save(path, model)
-    found = budget.report()
+    report = budget.report()
     keys = ("predicted_overhead", "recomputes", "offloads", "offloaded_bytes", "host_bytes", "no_offload", "replans")
-    peaks = {f"{k}_bytes": found[f"peak_{k}_bytes"] for k in ("allocated", "reserved")}
-    clock = (times[-1] - times[-3]) // 2 if len(times) > 2 else 0
-    return {key: found[key] for key in keys} | peaks | {"clock_ns": clock, "why": why}
+    peaks = {f"{k}_bytes": report[f"peak_{k}_bytes"] for k in ("allocated", "reserved")}
+    ns, stall, retries = (b - a for a, b in zip(found[max(len(found) - 3, 0)], found[-1], strict=True))
+    times = {"clock_ns": ns / 2, "stall_ms": round(stall / 2e6, 3), "retries": retries}
+    return {key: report[key] for key in keys} | peaks | times | {"why": why}
 
 
 def measure(card: str, model: str, share: int) -> None:
