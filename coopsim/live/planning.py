@@ -6,7 +6,7 @@ In this module a *margin* is a number of bytes that a plan leaves of the budget.
 import numpy as np
 
 from coopsim import metrics
-from coopsim.live import schedules
+from coopsim.live import hosting, schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host_area import HostArea
@@ -44,6 +44,12 @@ class Planning:
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were mended, over all kinds
+
+    def let_offload(self, offload: Hosting | None, no_offload: str) -> None:
+        """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans."""
+        if offload is not None:
+            hosting.check(self.policy)
+        self.hosting, self.no_offload = None if no_offload else offload, no_offload
 
     def learn(self, kind: Kind) -> None:
         """Make the first plan of a kind of step. DoesNotFit if one of its ops needs more than the budget."""

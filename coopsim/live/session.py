@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from coopsim import budget as amounts
-from coopsim.live import device, hollow, hosting, observer, refused, stored
+from coopsim.live import device, hollow, observer, refused, stored
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit, LiveError
@@ -60,14 +60,12 @@ class TrainingSession:
             limit = self._planned.limit(limit, share=self.share)
             policy = self._planned.policy(policy)
             offload = offload or self._planned.hosting
-        if offload is not None:
-            hosting.check(policy)
         self._device_kind = device_kind
         self._arena = arena
         self.tries = False  #: whether steps may exceed a budget in bytes, to find out by how much
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
-        self.planning.hosting, self.planning.no_offload = None if no_offload else offload, no_offload
+        self.planning.let_offload(offload, no_offload)
         self._records_all = memory is None and plan is None
         self.stepped: Callable[[], None] = lambda: None  #: called after each step that ended without an error
         self._observer, self.no_observer = observer.find()

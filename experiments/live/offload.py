@@ -32,17 +32,8 @@ RUNS = [f"{card}:{model}:{share}" for card in ("rtx-3060", "a100-80gb") for mode
 ENOUGH = 200 << 30  #: bytes of the phantom card, so that steps can be recorded on any
 COLUMNS = (
     *("card", "model", "share", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes"),
-    *(
-        "predicted_overhead",
-        "clock_overhead",
-        "stall_ms",
-        "retries",
-        "recomputes",
-        "offloads",
-        "offloaded_bytes",
-        "host_bytes",
-    ),
-    *("no_offload", "tries", "planning_s", "why"),
+    *("predicted_overhead", "clock_overhead", "stall_ms", "retries", "recomputes"),
+    *("offloads", "offloaded_bytes", "host_bytes", "no_offload", "tries", "planning_s", "why"),
 )
 Row = dict[str, Any]
 
