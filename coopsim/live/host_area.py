@@ -1,5 +1,6 @@
 """The area of the host's memory where offloaded values lie: one piece, page-locked where the device is a GPU."""
 
+import mmap
 import weakref
 from pathlib import Path
 
@@ -44,11 +45,12 @@ class HostArea:
         free = _available() if self._kind == "cuda" and not _is_phantom() else nbytes
         if nbytes > free:
             return f"{human(nbytes)} of the host's memory are needed, and {human(free)} are free"
-        try:
-            with DisableTorchDispatch():
-                found = torch.empty(nbytes, dtype=torch.uint8).untyped_storage()
-        except (RuntimeError, MemoryError):
+        try:  # whole pages, of no allocator that anybody counts
+            memory = mmap.mmap(-1, nbytes)
+        except (OSError, OverflowError):
             return f"the host gives no {human(nbytes)}"
+        with DisableTorchDispatch():
+            found = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
         if self._kind == "cuda" and not _locked(found):
             return f"{human(nbytes)} of the host's memory cannot be page-locked"
         self._bytes = found
