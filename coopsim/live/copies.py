@@ -87,7 +87,7 @@ class Copies:
         self._host[key].left = False
         return storage
 
-    def settle(self) -> None:
+    def wait_for_all(self) -> None:
         """Let what follows wait for all copies out, and forget those of values that did not leave."""
         for key, copy in list(self._host.items()):
             self._area.engines.wait(OUT, copy.end)
@@ -97,7 +97,7 @@ class Copies:
 
     def end(self) -> None:
         """The step is over."""
-        self.settle()
+        self.wait_for_all()
         for _, end in self._coming.values():
             self._area.engines.wait(BACK, end)
         self._coming.clear()

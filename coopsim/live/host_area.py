@@ -1,4 +1,4 @@
-"""The area of the host's memory where offloaded values lie: one piece, page-locked where the device is a GPU."""
+"""The area of the host's memory where offloaded values lie: one allocation, page-locked where the device is a GPU."""
 
 import mmap
 import weakref
@@ -65,7 +65,7 @@ class HostArea:
 
 
 def _locked(memory: torch.UntypedStorage) -> bool:
-    """Page-lock memory as it is: PyTorch's own pinned allocator would round its size up to a power of two."""
+    """Page-lock memory as it is: PyTorch's own pinned allocator takes powers of two."""
     runtime, address = torch.cuda.cudart(), memory.data_ptr()  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
     if int(runtime.cudaHostRegister(address, memory.nbytes(), 0)) != 0:

@@ -216,7 +216,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert self.kind is not None
         if self.values.offloaded.copies.away():  # where they lie on the host is the present plan's
             return False
-        self.values.offloaded.copies.settle()
+        self.values.offloaded.copies.wait_for_all()
         at = self.follow.at
         for other in self._others:
             if other is self.kind or other.plan is None or not other.has_op(at, func) or self.kind.common(other) < at:
@@ -233,7 +233,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert self.follow is not None
         self.deviated = self.deviated or why
         self.follow.end()
-        self.values.offloaded.copies.settle()
+        self.values.offloaded.copies.wait_for_all()
         self.on_demand.adopt(self.follow.cells.values())
         self.follow, self.planned, self.on_demand.by_plan = None, False, False
 
