@@ -1,7 +1,7 @@
 """Carries out a plan op by op, on the tensors of a running step."""
 
 import ctypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -35,7 +35,8 @@ class Follow:
     and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
     """
 
-    def __init__(self, plan: Plan, values: Values) -> None:
+    def __init__(self, plan: Plan, values: Values, stays: Mapping[int, Any] | None = None) -> None:
+        """stays: weak references to storages that the step finds, by number of the trace (Kind.stays)."""
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
         self._observed: Observed | None = None  # the same, while Python follows
@@ -47,6 +48,10 @@ class Follow:
         self._by_key: dict[int, Cell] = {}
         self._calls: dict[int, Call] = {}
         self._several_streams = plan.several_streams
+        for s in plan.early:
+            storage = stays[s]() if stays is not None and s in stays else None
+            if storage is not None:
+                self._know(s, storage)
 
     @property
     def at(self) -> int:
@@ -112,9 +117,8 @@ class Follow:
         """
         cells: dict[int, Cell] = {}
         versions: dict[int, int] = {}
-        skipped = Skipped()
+        skipped, watched = Skipped(), self.plan.watched
         late, wanted = skipped.late, skipped.wanted
-        watched = self.plan.watched
         for row, (inputs, results, call) in zip(self.rows, before, strict=False):
             for numbers, found in ((row.entry.inputs, inputs), (row.entry.results, results)):
                 for storage, cell in zip(numbers, found, strict=True):
@@ -130,7 +134,8 @@ class Follow:
             self.at += 1
         if any(cells[s].version != version for s, version in versions.items()):
             return False
-        self.cells, self._by_key = cells, {cell.key: cell for cell in cells.values()}
+        self.cells |= cells
+        self._by_key = {cell.key: cell for cell in self.cells.values()}
         for s, cell in cells.items():
             cell.number = s
         for s, version in late:
@@ -140,7 +145,7 @@ class Follow:
         for copied in skipped.left:
             self._act(Leave(copied))
         for s, cell in cells.items() if held else ():
-            for version in [v for v in cell.held if (s, v) not in wanted]:
+            for version in {v for v in cell.held if (s, v) not in wanted}:
                 del cell.held[version]
         return True
 
@@ -262,10 +267,13 @@ class Follow:
             storage = found[i].untyped_storage()
             cell = cells.get(s)
             if cell is None:
-                cell = cells[s] = Cell(storage, number=s)
-                self._by_key[cell.key] = cell
+                self._know(s, storage)
             elif cell.ref() is not storage:
                 raise Deviation("works on other tensors")
+
+    def _know(self, s: int, storage: torch.UntypedStorage) -> None:
+        cell = self.cells[s] = Cell(storage, number=s)
+        self._by_key[cell.key] = cell
 
     def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         cells, kind = self.cells, self.values.kind

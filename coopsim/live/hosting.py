@@ -6,7 +6,7 @@ from coopsim import link as links
 from coopsim import policies
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
-from coopsim.types import CoopsimError, Lose
+from coopsim.types import CoopsimError, Lose, OffloadState
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,12 @@ class Hosting:
     """Values may be copied to the host and fetched. CoopsimError for a link that is not known.
 
     link: a name of `coopsim list links`; "": that of the card for which steps are recorded. memory_bytes: for all
-    copies together; None: no limit.
+    copies together; None: no limit. state: parameters, optimizer state and buffers may go between their uses, too.
     """
 
     link: str = ""
     memory_bytes: int | None = None
+    state: bool = False
 
     def __post_init__(self) -> None:
         links.check(self.link, None)
@@ -29,9 +30,9 @@ class Hosting:
         return ReplayOptions(steps=1, link=self.link, host_memory=self.memory_bytes)
 
 
-def copying(policy: Policy) -> Policy:
-    """The policy, as one that may offload as well as recompute."""
-    return replace(policy, lose=Lose.EITHER)
+def copying(policy: Policy, *, state: bool = False) -> Policy:
+    """The policy, as one that may offload as well as recompute. state: parameters and the like, too."""
+    return replace(policy, lose=Lose.EITHER, offload_state=OffloadState.YES if state else OffloadState.NO)
 
 
 def check(policy: Policy | str) -> None:

@@ -1,6 +1,7 @@
 """The kinds of step that a program has shown so far, and which of them the next step is expected to be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from coopsim.live.kinds import Kind
 from coopsim.live.plan import Entry
@@ -24,22 +25,24 @@ class KnownKinds:
     @property
     def expected(self) -> Kind | None:
         """The kind that the next step is assumed to be of; None if its first ops have to tell."""
-        return self.last if self._in_a_row >= _STABLE and not self._grows else None
+        sure = self.last is not None and self.last.ready and self._in_a_row >= _STABLE and not self._grows
+        return self.last if sure else None
 
     def candidates(self, *, first_step: bool) -> list[Kind]:
         """The kinds that the next step may turn out to be of, the likeliest first; empty if it has to be recorded."""
         if self._to_record:
             return []
-        found = [kind for kind in self.kinds if not kind.first or first_step]
+        found = [kind for kind in self.kinds if kind.ready and (not kind.first or first_step)]
         return sorted(found, key=lambda kind: (not kind.first, kind is not self.last))
 
-    def recognise(self, tape: Sequence[Entry]) -> bool:
-        """Take a recorded step for one of a known kind. False if it is of a new one."""
+    def recognise(self, tape: Sequence[Entry], stays: Mapping[int, Callable[[], Any]]) -> bool:
+        """Take a recorded step for one of a known kind, whose `stays` is what it found. False if it is of a new one."""
         known = next((k for k in self.kinds if len(k.tape) == len(tape) and k.has(tape)), None)
         self._in_a_row = 0
         self._to_record = max(self._to_record - 1, 0) if known is not None else 0
         if known is None:
             return False
+        known.stays = stays
         self.last, self.recurred = known, True
         return True
 

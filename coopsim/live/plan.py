@@ -78,6 +78,7 @@ class Plan:
         self._keep: dict[int, list[Value]] = defaultdict(list)
         self._evicted: set[Value] = set()
         self._offloaded: set[Value] = set()
+        self.early: set[int] = set()  #: storages that are offloaded before an op of the step has used them
         self.host_bytes = 0  #: of the host's area, for what is offloaded
         self._again: set[int] = set()
         if evict:
@@ -166,8 +167,12 @@ class Plan:
         for op in self._calls:
             watch |= {s for s, _ in (*reads[op], *writes[op])} | self.mutates[op]
         rows, outside = [], self._outside()
+        seen: set[int] = set()
         for entry in tape:
             op = entry.op
+            gone = (a.value[0] for a in self._before.get(op, ()) if op >= 0 and isinstance(a, Offload))
+            self.early |= {s for s in gone if s not in seen}
+            seen.update(entry.inputs, entry.results)
             rows.append(
                 Row(
                     entry,

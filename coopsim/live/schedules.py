@@ -27,6 +27,8 @@ CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
 _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
+#: What a step finds where the step before has left it, so that it can be offloaded before an op has used it.
+_STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
 _ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 
@@ -43,7 +45,17 @@ def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | Non
     found = _recomputing(trace, policy, budget)
     if hosting is None or not policy.plans or _cost(found) == 1.0:
         return found
-    return _cheapest([found, _without_addresses(trace, copying(policy), budget, options=hosting.options)])
+    return _cheapest([found, *_offloading(trace, policy, budget, hosting)])
+
+
+def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> list[Schedule]:
+    """Plans with copies: of what ops make, and of what stays from step to step, too, where that is allowed."""
+    options = hosting.options
+    found = [_without_addresses(trace, copying(policy), budget, options=options)]
+    if hosting.state:
+        both = copying(policy, state=True)
+        found.append(_without_addresses(trace, both, budget, options=options, from_start=_STAYS))
+    return found
 
 
 def _recomputing(trace: Trace, policy: Policy, budget: int) -> Schedule:
@@ -81,7 +93,7 @@ def padded(
     wider = _padded(trace, budget, spare)
     plans = [_without_addresses(wider, policy, budget, segmented=segmented) for segmented in (False, True)]
     if hosting is not None:
-        plans.append(_without_addresses(wider, copying(policy), budget, options=hosting.options))
+        plans += _offloading(wider, policy, budget, hosting)
     return _cheapest([_without_padding(plan, trace) for plan in plans])
 
 
@@ -163,12 +175,18 @@ def _schedule(trace: Trace, policy: Policy, budget: int, allocator: str) -> Sche
 
 
 def _without_addresses(
-    trace: Trace, policy: Policy, budget: int, *, segmented: bool = False, options: ReplayOptions = _OPTIONS
+    trace: Trace,
+    policy: Policy,
+    budget: int,
+    *,
+    segmented: bool = False,
+    options: ReplayOptions = _OPTIONS,
+    from_start: frozenset[Role] | None = None,
 ) -> Schedule:
     """A plan that keeps to `budget` bytes, wherever they lie; if none is found, its outcome is out of memory."""
     replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, options)
     assert replay.planner is not None
-    replay.planner.most, replay.planner.segmented = budget, segmented
+    replay.planner.most, replay.planner.segmented, replay.planner.from_start = budget, segmented, from_start
     schedule = schedule_of(replay, replay.run(record=True))
     if schedule.header["peak_bytes"] <= budget and schedule.header["planned_steps"]:
         return schedule

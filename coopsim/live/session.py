@@ -199,12 +199,12 @@ class TrainingSession:
 
     def _learn(self, running: RunningStep, recorder: TapeRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new kind. DoesNotFit if the budget is below its largest op."""
-        if self.known.recognise(recorder.tape):
+        if self.known.recognise(recorder.tape, recorder.stays):
             return
         if running.meter is not None:
             self.planning.others = running.meter.others(self.ledger)
         kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, device.GRANULE))
-        kind.first = _first(trace)
+        kind.first, kind.stays = _first(trace), recorder.stays
         self.known.last = kind
         if self._records_all:
             self.known.add(kind)

@@ -52,7 +52,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values, self.on_demand, self.recorder = values, on_demand, recorder
         self.kind, self._undecided, self._others = kind, undecided, others
         self._observer = observer
-        self.follow = Follow(kind.plan, values) if kind and kind.plan else None
+        self.follow = Follow(kind.plan, values, kind.stays) if kind and kind.plan else None
         self.deviated = ""
         self.outgrown = False  #: whether it left its plan because its data are larger
         self.ran_out = False  #: whether it left its plan because the device had no room
@@ -198,7 +198,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known is None:
             return
         self._undecided = []
-        follow = Follow(known.plan, self.values) if known.plan else None
+        follow = Follow(known.plan, self.values, known.stays) if known.plan else None
         if follow is not None:
             if not follow.take_over(taped.cells for taped in tape):
                 recorder.commit()
@@ -219,9 +219,11 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values.offloaded.copies.wait_for_all()
         at = self.follow.at
         for other in self._others:
-            if other is self.kind or other.plan is None or not other.has_op(at, func) or self.kind.common(other) < at:
+            if other is self.kind or other.plan is None or not (other.ready and other.has_op(at, func)):
                 continue
-            follow = Follow(other.plan, self.values)
+            if self.kind.common(other) < at:
+                continue
+            follow = Follow(other.plan, self.values, other.stays)
             if follow.take_over(self.follow.taken(), held=True):
                 follow.begin(self._observer)
                 self.kind, self.follow = other, follow

@@ -29,6 +29,7 @@ from coopsim.replay.foresight.select import (
 )
 from coopsim.replay.plan import STAY
 
+USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value
 _ROUNDS = 3  # of replacing, as what is replaced makes room and time for more
 _LEAST = 4096  # a value of less than this part of the budget is not worth the latency of two copies
 
@@ -67,7 +68,9 @@ class Away:
         last = np.arange(len(value)) - value == uses_end[value]
         gap = chosen.idle[:, I_BEFORE] - chosen.idle[:, I_AFTER] > 1
         large = D.V[value, s.BYTES] * _LEAST >= budget
-        self.possible = (D.copies[value, s.OFFLOADABLE] == 1) & ~last & gap & large
+        can = D.copies[value, s.OFFLOADABLE]
+        can = (can == 1) | ((can == USED_FIRST) & (chosen.idle[:, I_AFTER] >= 0))
+        self.possible = can & ~last & gap & large
 
     def install(self) -> None:
         """Write the copies into the dry run, in order."""
