@@ -41,7 +41,10 @@ class _Replaced:
 
 
 class Where:
-    """Follows a program by global hooks of modules and optimizers, between `install` and `remove`."""
+    """Follows a program by global hooks of modules and optimizers, between `install` and `remove`.
+
+    `phase` and `module` are to be asked while an op is dispatched, on the thread that runs it.
+    """
 
     def __init__(self) -> None:
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
@@ -94,13 +97,16 @@ class Where:
             self._stepped = self._in_optimizer == 0
 
     def next_step(self) -> None:
-        """Note that another step begins, or another forward pass of the same step."""
+        """Note that another step begins, or another forward pass of the same step: the phase is forward again."""
         self._backward_done = self._stepped = False
         if self.native is not None:
             self.native.backward_done(reset=True)
 
     def phase(self, *, mutates_gradient: bool) -> Phase:
-        """Return the phase of the op that is being dispatched."""
+        """Return the phase of the op that is being dispatched, by the rules of this module.
+
+        `mutates_gradient`: whether the op changes a gradient's data.
+        """
         if current_graph_task_id() != -1:
             self._backward_done = True
             return Phase.BACKWARD
@@ -129,7 +135,11 @@ class Where:
         return found
 
     def know(self, modules: list[nn.Module]) -> None:
-        """Name all modules of the program by their paths within their roots; earlier names are kept."""
+        """Name all modules of the program by their paths within their roots; earlier names are kept.
+
+        A root's class name comes first ("Linear", "Net.layers.0"), but is left out for the modules within the only root
+        that has children.
+        """
         children = {id(child) for module in modules for child in module.children()}
         roots = [module for module in modules if id(module) not in children]
         families = sum(any(True for _ in root.children()) for root in roots)

@@ -23,7 +23,10 @@ from coopsim.phantom.control import Control
 
 @dataclass(frozen=True)
 class Choice:
-    """Each value is one of `of` from `low` on. by_router: chosen by topk, as routers do."""
+    """The tag of indices: each value is one of the `of` integers from `low` on, and each of these occurs equally often.
+
+    by_router: chosen by topk, as routers of mixtures of experts do.
+    """
 
     of: int
     low: int = 0
@@ -32,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Truth:
-    """That share of the values is true, or not zero."""
+    """The tag of masks: `share` (0 to 1) of the values is true, or not zero."""
 
     share: float
 
@@ -63,7 +66,10 @@ BEGIN = frozenset(f"aten::{name}" for name in (*_ALONG, *_NEVER, "multinomial", 
 
 
 class Shares:
-    """Follows a program's ops, and knows the storages of which something is known, until another op changes them."""
+    """Follows a program's ops, and keeps a tag (Choice or Truth) of each storage of which one is known.
+
+    A storage keeps it until an op changes the storage in a way that is not understood.
+    """
 
     def __init__(self, ledger: Ledger | NativeLedger, known: Known, masks: Masks) -> None:
         self._ledger, self._known, self._masks = ledger, known, masks
@@ -72,19 +78,19 @@ class Shares:
         self._control = Control()
 
     def of(self, value: Any) -> Tag | None:
-        """Return what is known of how often a tensor's values occur; None: nothing."""
+        """Return the tag of a tensor's storage; None if it has none, or if `value` is no tensor of the device."""
         if not self._tags or not isinstance(value, torch.Tensor) or not value.is_cuda:
             return None
         storage = self._ledger.of(value)
         return self._tags.get(storage) if storage is not None else None
 
     def maybe(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor says if anything in a mask is true, of which nothing is known."""
+        """Return whether a tensor is the single truth value that `any` made of a mask of which nothing is known."""
         storage = self._ledger.of(tensor) if self._maybe else None
         return storage is not None and storage in self._maybe
 
     def share(self, tensor: torch.Tensor) -> float | None:
-        """Return the share of elements that are not zero; None: it is not known."""
+        """Return the share (0 to 1) of a tensor's elements that are not zero, by its tag; None if it has no tag."""
         match self.of(tensor):
             case Truth(share):
                 return share
@@ -93,13 +99,16 @@ class Shares:
         return None
 
     def spread(self, tensor: torch.Tensor) -> None:
-        """Write even values to a router's choices, which the host is about to read."""
+        """Write even values to a tensor that the host is about to read, if it is a router's choices (by_router).
+
+        Does nothing for any other tensor, and where the values are known already.
+        """
         tag = self.of(tensor)
         if isinstance(tag, Choice) and tag.by_router and not self._known.has(tensor):
             self._known.write(tensor, torch.arange(tensor.numel()) % tag.of + tag.low, ASSUMED)
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
-        """Follow an op that has run."""
+        """Follow an op that has run and returned `out`: tag its results and what it mutated, and write known counts."""
         name = func._schema.name.removeprefix("aten::")
         base = name.removesuffix("_")
         operands = list(tensors([*args, *kwargs.values()]))
