@@ -43,7 +43,7 @@ class Budget:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Enclose one step of training: forward pass, backward pass and the optimizer's step.
+        """A context that encloses one step of training: forward pass, backward pass and the optimizer's step.
 
         Raises LiveError if the step cannot be followed, and DoesNotFit if an op finds no room in the budget.
         """

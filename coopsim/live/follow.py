@@ -56,7 +56,10 @@ class Follow:
         self.state[State.AT] = at
 
     def begin(self, observer: Observer | None) -> None:
-        """Start to follow the plan. The observer does it if there is one and the step has a single stream."""
+        """Start to follow the plan, from entry `at` on: by the observer, if there is one and the step has one stream.
+
+        In an arena, requests are placed by the plan from now on.
+        """
         if observer is not None and not self._several_streams:
             self._observed = Observed(observer, self.plan, self.values, self.cells, self._calls)
             observer.state[State.AT] = self.at
@@ -83,7 +86,7 @@ class Follow:
                 self._by_key[cell.key] = cell
 
     def end(self) -> None:
-        """Stop to follow the plan, as the step is over or leaves the plan."""
+        """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
         if self.values.placed is not None:
             self.values.placed.end()
         if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
@@ -93,7 +96,7 @@ class Follow:
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
     def pin(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor's memory in place until the step is over."""
+        """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
         storage = tensor.untyped_storage()
         if self.observed is not None:
             self.observed.pin(storage)
@@ -103,7 +106,9 @@ class Follow:
                 cell.pinned = True
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
-        """Follow the plan from the middle of a step whose first ops have run without it. False if they differ.
+        """Follow the plan from the middle of a step whose first ops have run without it.
+
+        True if that is done; False, with nothing evicted, if they worked on other tensors than the plan has.
 
         before: those ops, in order. What the plan would have evicted by now is evicted. held: they ran by another plan,
         whose held values are dropped unless this plan wants them, too.
@@ -137,7 +142,7 @@ class Follow:
         return True
 
     def taken(self) -> Iterator[RanOp]:
-        """The ops so far, as `take_over` of another plan takes them."""
+        """The ops that have run by the plan so far, in order, in the form in which another's `take_over` takes them."""
         for row in self.rows[: self.at]:
             inputs, results = (
                 [self.cells.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)

@@ -1,5 +1,7 @@
 """Keeps the steps of a script to a budget, from inside the script's process (`coopsim live run`, `live plan`).
 
+It is a guest (script/guest.py): code that a task loads into the processes of a script.
+
 A step is what lies between two calls of Optimizer.step. Hooks of modules and optimizers cannot tell where that is: a
 step installs some of its own, which is not allowed while hooks run. If the script makes a Budget, a step is instead
 what the script says it is, in the session of the command.

@@ -37,10 +37,10 @@ class Made:
 
 
 def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool = True, arena: bool = False) -> Made:
-    """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's.
+    """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's (workspaces and such).
 
     search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
-    If there is no plan, the kind's `why` says why.
+    If there is no plan, the result's `kind` has no schedule, and its `why` says why.
     """
     least, room = schedules.least(kind.trace), budget - others - kind.margin
     if least.nbytes > room:
@@ -84,7 +84,10 @@ def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
 
 
 def more_to_leave(places: Places, budget: int, k: int) -> int:
-    """Bytes by which the next plan's margin is larger, after the k-th plan, whose requests found no places."""
+    """Bytes by which to enlarge the margin of the next plan, after the requests of plan number `k` found no places.
+
+    They are what the lower bound exceeds the budget by, and a part of the budget that doubles with `k`, from 0.
+    """
     return max(places.bound - budget, 0) + (budget << k) // _FINE
 
 

@@ -1,4 +1,4 @@
-"""Hands the state of a followed step over to the compiled observer, and back to Python."""
+"""Hands the state of a followed step over to the observer, compiled code that follows plans, and back to Python."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -87,11 +87,11 @@ class Observed:
         return True
 
     def has_emptied(self, storage: torch.UntypedStorage) -> bool:
-        """Whether the observer has evicted a storage."""
+        """Whether the observer has evicted a storage, which is without memory now."""
         return bool(self.state[State.GONE]) and self._observer.has_emptied(storage)
 
     def pin(self, storage: torch.UntypedStorage) -> None:
-        """Keep the observer from evicting a storage."""
+        """Keep the observer from evicting a storage until the step is over."""
         self._observer.pin(storage)
 
     def _give(self, storage: torch.UntypedStorage | None) -> None:

@@ -40,7 +40,10 @@ class Planning:
         self.replans = 0  #: plans that were mended, over all kinds
 
     def learn(self, kind: Kind) -> None:
-        """Make the first plan of a kind of step. DoesNotFit if one of its ops needs more than the budget."""
+        """Make the first plan of a kind of step, kept in its `state`, with the reason (`why`) if none is found.
+
+        Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
+        """
         assert self.limit is not None
         least = schedules.least(kind.trace)
         if least.nbytes + self.others > self.limit:
@@ -56,7 +59,7 @@ class Planning:
             self.plan(kind)
 
     def plan(self, kind: Kind) -> None:
-        """Plan a kind of step anew with the margin that it has; if no plan is found, `why` of its state says why."""
+        """Plan a kind of step anew with the margin that its state has; if no plan is found, `why` there says why."""
         assert self.limit is not None
         state, budget = kind.state, self.limit - self.others
         state.clear()

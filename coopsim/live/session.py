@@ -72,7 +72,7 @@ class TrainingSession:
     # -- a step ------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin a step. LiveError if one is running, or if the program is one that cannot be followed."""
+        """Begin a step, which `end` has to end. LiveError if one is running, or the program cannot be followed."""
         if self._running is not None:
             raise LiveError("a step is inside another: end `with budget.step()` before the next begins")
         refused.start()
@@ -105,7 +105,11 @@ class TrainingSession:
             raise
 
     def end(self, error: BaseException | None = None) -> None:
-        """End the running step. error: what was raised in it; then nothing is learned from it."""
+        """End the running step, which there must be, and plan its kind if that is new.
+
+        error: what was raised in it; then nothing is learned from it. Raises DoesNotFit if one of its ops needs more
+        than the budget.
+        """
         self._end(error)
         if error is None:
             self.stepped()
@@ -143,12 +147,12 @@ class TrainingSession:
                 self._prove(step.kind, running)
 
     def abandon(self) -> None:
-        """End what was begun as a step and turns out to be none."""
+        """End what was begun as a step and turns out to be none: it is not counted, and nothing is learned from it."""
         self.end(LiveError("no step"))
         self._failure = None
 
     def forget(self) -> None:
-        """Stop to follow the running step: this process is a fork of the one that trains."""
+        """Leave the running step, if any, as it is: this process is a fork of the one that trains."""
         running, self._running = self._running, None
         self._exits = ExitStack()  # what it would undo is the parent's
         if running is not None:
@@ -237,7 +241,7 @@ class TrainingSession:
 
     @property
     def all_proven(self) -> bool:
-        """Whether each plan was followed by steps that kept to the budget."""
+        """Whether each kind's plan was followed by enough steps that kept to the budget; True for kinds without one."""
         return all(kind.state.proven or kind.plan is None for kind in self.known.kinds)
 
     # -- figures -----------------------------------------------------------------------------------------------------

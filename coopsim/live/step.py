@@ -90,7 +90,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
 
     def forget(self) -> None:
-        """Leave the step in a forked process, without touching the device."""
+        """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
         if self._observer is not None:
             self._observer.leave()
         while dispatch_modes():  # none, if another thread has forked

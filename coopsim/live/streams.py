@@ -35,7 +35,7 @@ class Streams:
         self._wait(stream)
 
     def made(self, cells: Iterable[Cell]) -> None:
-        """Note that the latest op has made these cells."""
+        """Note that the program's latest op, on the current stream, has made these cells."""
         node = current_autograd_node() if len(self._seen) > 1 else None
         if node is not self._node:
             self._node = node

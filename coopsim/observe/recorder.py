@@ -81,10 +81,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         self._streams: dict[int, int] = {0: 0}
 
     def start(self) -> Recording:
-        """Start to record, and return the recording, to which ops are appended until `stop`.
-
-        The ledger's peak starts anew, from the bytes that are alive.
-        """
+        """Start to record, and return the recording, which grows until `stop`; the ledger's peak is of it alone."""
         found = Recording(start=self.ledger.alive(), segments=self.device.layout())
         for storage in found.start:
             storage.pending = False

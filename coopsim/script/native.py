@@ -47,7 +47,10 @@ def _describer(for_python: frozenset[str]) -> Callable[[bytes, bytes, Any], None
 
 
 def all_to_python(on: bool) -> None:
-    """Set whether Python watches every op from now on, or only those that the library does not watch itself."""
+    """Set whether Python watches every op from now on, or only those that the library does not watch itself.
+
+    Does nothing where the library cannot be loaded: Python watches every op then.
+    """
     library: Any = load()
     if library is not None:
         library.all_to_python(on)

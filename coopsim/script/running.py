@@ -25,7 +25,7 @@ class Running:
                 _kill(child, group=leads_group)
 
     def end(self, child: "subprocess.Popen[bytes]") -> None:
-        """Kill a process that was added, if it still runs, and wait for it."""
+        """Kill a process that was added, if it still runs, wait for its end, and forget it."""
         with self._lock:
             _kill(child, group=self._leaders.pop(child))
         child.wait()

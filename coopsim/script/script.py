@@ -91,5 +91,8 @@ class Script:
 
 
 def command_path() -> str:
-    """Return the PATH that commands are searched in: beside coopsim's Python first, where `accelerate` is installed."""
+    """Return the PATH by which commands are found: the folder of coopsim's Python, then the environment's PATH.
+
+    `accelerate` and `torchrun` are installed in that folder.
+    """
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -21,7 +21,10 @@ class Hole:
         self.planned: Callable[[], Iterable[Cell]] = tuple
 
     def made(self, leave: Collection[Cell]) -> bool:
-        """Evict or move blocks for the latest failed request, but evict none of `leave`. False if none can go."""
+        """Evict or move blocks so that the latest failed request can be tried again. False if nothing can be done.
+
+        It may fail again. leave: cells that must not be evicted.
+        """
         cap = self._cap
         while cap.missing > 0 and (victim := self._victims.best(leave)) is not None:
             self._evict(victim)

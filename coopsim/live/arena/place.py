@@ -40,7 +40,7 @@ class Places:
     left: list[Gone]
 
     def above(self, nbytes: int) -> "Places":
-        """These addresses, with `nbytes` more needed above them."""
+        """These addresses, with `needed` and `bound` larger by `nbytes`, which must stay free above them."""
         return replace(self, needed=self.needed + nbytes, bound=self.bound + nbytes)
 
 
@@ -87,9 +87,10 @@ def _place_once(asked: Requests, state: Any, resting: Resting, low: int) -> Plac
 
 
 def around(asked: Requests, places: Places, others: Sequence[Gone], resting: Resting, limit: int, first: int) -> Places:
-    """Change `places` for one step, as `others` lie elsewhere at its start than the cycle has them.
+    """`places`, changed for one step at whose start the blocks `others` lie elsewhere than the cycle has them.
 
-    Requests from number `first` on that these are in the way of go where there is room.
+    Of the requests from number `first` on, those whose addresses these blocks occupy get others, or -1 where there is
+    no room. resting: blocks that stay. limit: the end of the arena.
     """
     nbytes, until = np.array(asked.nbytes, np.int64), np.minimum(asked.until, len(asked.until))
     start = np.arange(len(nbytes))

@@ -1,7 +1,7 @@
 """Choose which stages of a pipeline to run: of a long one those that differ, and equal ones once.
 
-Stages are numbered along the pipeline. Those between two stages with the same figures are assumed to be like them;
-where the figures of two stages differ, the one halfway between is run next.
+Stages are numbered along the pipeline, from 0. Their figures are peaks and the like (start.Ran.figures). Those between
+two stages with the same figures are assumed to be like them; where two differ, the one halfway between is run next.
 """
 
 from collections.abc import Hashable, Mapping
@@ -30,6 +30,9 @@ def more(figures: Mapping[int, Hashable]) -> list[int]:
 
 
 def left_out(figures: Mapping[int, Hashable], stage: int) -> tuple[range, bool]:
-    """Return the stages between `stage`, which was run, and the next that was; and whether they count as like it."""
+    """Return the stages between `stage`, which was run, and the next that was; and whether they count as like it.
+
+    `figures` are those of the stages that were run. No stages if `stage` is the last of them.
+    """
     after = min((n for n in figures if n > stage), default=stage + 1)
     return range(stage + 1, after), after in figures and figures[stage] == figures[after]
