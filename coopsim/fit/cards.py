@@ -17,7 +17,7 @@ _PER_NODE = re.compile(r"(--nproc[-_]per[-_]node|--num_processes)(=?)\w*")
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the remedy with the smallest number of ranks that suffices, if any, found by runs of the script.
+    """Yield the remedy with the smallest number of ranks on which the job fits, if any, found by runs of the script.
 
     Assumes that all larger numbers suffice, too. Yields nothing for a script that is no job of several ranks.
     """

@@ -1,4 +1,4 @@
-"""The input of the search for every kind of remedy."""
+"""The input of the search for every kind of remedy: of changes to a script so that it fits a card (remedy.py)."""
 
 from dataclasses import dataclass
 from pathlib import Path

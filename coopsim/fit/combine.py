@@ -1,4 +1,4 @@
-"""Combine remedies, where no single one suffices, or few kinds do."""
+"""Combine remedies, where no single one suffices for the script to fit the card, or few kinds do."""
 
 import functools
 import itertools

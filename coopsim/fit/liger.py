@@ -20,7 +20,7 @@ _OWN_LOSS = (
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the remedy if a run shows that it suffices; it is only tried where `proposal` gives one."""
+    """Yield the remedy if a run shows that the script fits with it; it is tried only where `proposal` gives one."""
     wanted = proposal(case)
     if wanted is not None and (done := case.verify(wanted)):
         yield done

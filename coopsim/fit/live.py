@@ -50,5 +50,5 @@ def proposal(case: Case, budget_mib: int) -> Remedy:
 
 
 def text(memory: str) -> str:
-    """Describe the remedy in one line; `memory` is the budget as the user types it, "8GiB"."""
+    """Return the remedy's text, one line, in which `memory` is the budget as the user types it, "8GiB"."""
     return f"train in a budget of {memory} (host overhead not counted)"

@@ -28,7 +28,9 @@ def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
 
 
 def load(script: Script) -> tuple[Remedy, ...] | None:
-    """Return the remedies saved for the same command, card and memory, and unchanged files and versions; None without.
+    """Return the remedies that were saved for this script; None if there are none, or if they are out of date.
+
+    They are for the same command, card, memory, masks, folder and `versions`, and for files that have not changed.
 
     Raises CoopsimError if the file is damaged.
     """

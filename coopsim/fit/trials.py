@@ -1,4 +1,4 @@
-"""Run the script with changes, in the card's memory less a margin."""
+"""Run the script with changes, in the card's memory less a margin (MARGIN), to see whether it fits."""
 
 import json
 import shlex

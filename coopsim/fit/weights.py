@@ -14,7 +14,10 @@ _INPUTS = (
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the remedy if a run shows that it suffices; not tried where saving half of the memory would not suffice."""
+    """Yield the remedy if a run shows that the script fits with it.
+
+    Not tried where `proposal` gives none, or where half of the memory beside the context would not be enough to save.
+    """
     survey = case.survey
     context = survey.report.context_bytes
     if case.over_bytes > (survey.needs_bytes - context) / 2:

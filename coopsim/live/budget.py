@@ -60,10 +60,10 @@ class Budget:
     def report(self) -> dict[str, Any]:
         """The figures of all steps so far, under the keys of `coopsim live run --json` (docs/live.md, Figures).
 
-        Peaks are in bytes, of steps that had a budget. predicted_overhead: the cost of a step by the last plan over
-        that without recomputation. unplanned: why the last kind of step has no plan; deviated: why a step left its
-        plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked for.
-        These are "" where they do not apply.
+        Peaks are in bytes, of steps that had a budget. predicted_overhead: the cost of a step by the last plan ÷ that
+        without recomputation (1.1: 10 % more). unplanned: why the last kind of step has no plan; deviated: why a step
+        left its plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked
+        for. These are "" where they do not apply.
         """
         return report(self.session)
 

@@ -1,4 +1,8 @@
-"""Carries out a plan op by op, on the tensors of a running step."""
+"""Carries out a plan op by op, on the tensors of a running step.
+
+The plan's tape has an entry for each op, and a row says what to do there (plan.py). A cell is a storage of the running
+step, and a call an op that can be run again (cells.py). The observer is compiled code that follows plans, faster.
+"""
 
 import ctypes
 from collections.abc import Iterable, Iterator
@@ -205,12 +209,15 @@ class Follow:
         return out
 
     def check_elements(self, row: Row, given: list[torch.Tensor]) -> None:
-        """Raise Outgrown if an operand has more elements than in the step that the plan was made for."""
+        """Raise Outgrown if an operand in `given` has more elements than in the step that the plan was made for."""
         if any(tensor.numel() > n for tensor, n in zip(given, row.elements, strict=False)):
             raise Outgrown("works on larger tensors")
 
     def check_changed(self, row: Row, given: list[torch.Tensor]) -> None:
-        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged."""
+        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged.
+
+        given: the op's operands. row: what the plan has in its place.
+        """
         expected = {self.cells[s] for _, s in row.look}
         for tensor in given:
             storage = tensor.untyped_storage()

@@ -66,7 +66,10 @@ class BudgetGuest:
                 self._no_arena = str(why)
 
     def begin(self, _watch: object) -> None:
-        """Wait for the first call of a module, with which the first step begins."""
+        """Prepare to follow the script, and return at once: the first step begins with the first call of a module.
+
+        A Budget that the script makes joins this session, and says from then on what a step is.
+        """
         request = self._request
         self._session = TrainingSession(request.memory, request.policy, plan=request.plan, arena=self._arena)
         self._session.no_arena = self._no_arena

@@ -1,4 +1,7 @@
-"""The kinds of step that a program has shown so far, and which of them the next step is expected to be."""
+"""The kinds of step that a program has shown so far, and which of them the next step is expected to be.
+
+Steps that dispatch the same ops on the same sizes are of one kind; a tape is the list of a recorded step's ops.
+"""
 
 from collections.abc import Sequence
 
@@ -27,7 +30,10 @@ class KnownKinds:
         return self.last if self._in_a_row >= _STABLE and not self._grows else None
 
     def candidates(self, *, first_step: bool) -> list[Kind]:
-        """The kinds that the next step may turn out to be of, the likeliest first; empty if it has to be recorded."""
+        """The kinds that the next step may turn out to be of, the likeliest first; [] if it has to be recorded.
+
+        first_step: whether it is the program's first, which alone may make the optimizer's state.
+        """
         if self._to_record:
             return []
         found = [kind for kind in self.kinds if not kind.first or first_step]

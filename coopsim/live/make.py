@@ -1,4 +1,8 @@
-"""Makes plans for recorded steps without a GPU: whether they fit, at what cost, and in how little. Knows no torch."""
+"""Makes plans for recorded steps without a GPU: whether they fit, at what cost, and in how little. Knows no torch.
+
+Steps that dispatch the same ops on the same sizes are of one kind, of which one was recorded. A margin is a number of
+bytes that a plan leaves of the budget, for what the allocator cannot use.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -32,7 +36,7 @@ class Made:
 
     @property
     def predicted_overhead(self) -> float | None:
-        """The cost of a step by the plan over that without recomputation; None if there is no plan."""
+        """The cost of a step by the plan, divided by that without recomputation; None if there is no plan."""
         return self.kind.schedule.overhead if self.kind.schedule is not None else None
 
 

@@ -75,7 +75,9 @@ class Observed:
         self._observer.disengage()
 
     def end(self, *, over: bool) -> bool:
-        """Stop at the end of the step. False if Python has to `fetch` first, as something is left to do.
+        """Stop following at the end of the step; True. False, and nothing is stopped, if Python has to `fetch` first.
+
+        It has to if something is left to restore, or if the step has left the plan.
 
         over: whether all entries of the plan have run.
         """

@@ -1,4 +1,7 @@
-"""Evicts values when memory runs short in steps without a plan: greedily, by least cost per byte and staleness."""
+"""Evicts values when memory runs short in steps without a plan: greedily, by least cost per byte and staleness.
+
+A value is a version of a storage's bytes, and a cell a storage of the step with its versions (cells.py).
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager

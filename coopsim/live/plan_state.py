@@ -1,4 +1,8 @@
-"""The plan of one kind of step, and what its steps have shown about it. Knows no torch."""
+"""The plan of one kind of step, and what its steps have shown about it. Knows no torch.
+
+A kind is all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan leaves of
+the budget.
+"""
 
 from dataclasses import dataclass, field
 
@@ -30,7 +34,7 @@ class Failure:
 
 @dataclass(eq=False)
 class PlanState:
-    """A kind is *unplanned* until `adopt` puts a schedule on trial; `refuse` makes it unplanned again.
+    """A kind is *unplanned* until `adopt` puts a schedule on trial; `clear` makes it so again, and `refuse` says why.
 
     On trial, `keep` counts the steps that kept to the budget until `prove` makes the plan *proven*; `fail` records a
     step that did not, after which another schedule is adopted; `finish` ends that, and the plan stays as it is.

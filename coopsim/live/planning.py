@@ -1,6 +1,8 @@
 """Plans for the kinds of step of a session: made for the budget, and mended where steps took more than it.
 
-In this module a *margin* is a number of bytes that a plan leaves of the budget.
+In this module a *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the
+same sizes are of one kind (kinds.py), whose `state` has its plan. To mend a plan is to put one in its place that takes
+less.
 """
 
 import numpy as np
@@ -80,7 +82,7 @@ class Planning:
         self.follow(kind)
 
     def follow(self, kind: Kind) -> None:
-        """Make the plan that steps follow from the kind's schedule; without a schedule, do nothing.
+        """Make the plan that steps follow from the schedule in the kind's `state`; without a schedule, make none.
 
         Until it is proven, a step on a GPU may run out of memory and leave it, so it keeps the call of every op.
         """

@@ -1,4 +1,7 @@
-"""The life cycle of one step: what is put in place before it, and taken away after it."""
+"""The life cycle of one step: what is put in place before it, and taken away after it.
+
+Steps that dispatch the same ops on the same sizes are of one kind (kinds.py): it is expected, or the first ops tell it.
+"""
 
 from contextlib import ExitStack
 from types import TracebackType

@@ -34,10 +34,11 @@ def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
     """The cheapest schedule found for a step under a policy, a policy or its name, in `budget` bytes.
 
     The first is the policy's own, replayed in a simulated memory with addresses. It is returned if its overhead (total
-    cost ÷ cost without recomputation) is at most 1.1. Otherwise, for a policy that plans, two more are made, a plan
-    without addresses and one in the shape of checkpointing; and if all have an overhead above 1.75, a replay that only
-    counts bytes. A schedule is always returned: `explain` says why it is none to follow, if none runs to its end, or
-    all have an overhead above 1.75. Raises CoopsimError as `recomputing` does.
+    cost ÷ cost without recomputation) is at most 1.1, and if it was planned where the policy plans. Otherwise, for a
+    policy that plans, two more are made, a plan without addresses and one in the shape of checkpointing; and if all
+    have an overhead above 1.75, a replay that only counts bytes. A schedule is always returned: `explain` says why it
+    is none to follow, if none runs to its end, or all have an overhead above 1.75. Raises CoopsimError as `recomputing`
+    does.
     """
     policy = recomputing(policy)
     first = _schedule(trace, policy, budget, "arena")
@@ -67,7 +68,7 @@ def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Sched
     """A schedule that leaves `spare` bytes of `budget` unused, or, at ops that leave less than that, half of the rest.
 
     It is the cheaper of a plan and one in the shape of checkpointing; None for a policy that makes no plans. If neither
-    fits, or both cost more than 1.75 times the step, its header says so (`explain`).
+    fits, or both have an overhead above 1.75, one is returned nevertheless, and `explain` says so.
     """
     policy = recomputing(policy)
     if not policy.plans:
@@ -138,7 +139,7 @@ def least(trace: Trace) -> Least:
 
 
 def too_much(least: Least, others: int, budget: int) -> str:
-    """Say in one line that an op needs more than the budget. others: bytes that are not the program's."""
+    """Return one line which says that an op needs more than the budget, in bytes. others: bytes not the program's."""
     beside = f", {human(others)} of them for others than the program" if others else ""
     return f"{least.op} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
 

@@ -1,4 +1,7 @@
-"""A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes."""
+"""A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes.
+
+Steps that dispatch the same ops on the same sizes are of one kind (kinds.py), and go by one plan.
+"""
 
 import os
 import weakref
@@ -165,7 +168,7 @@ class TrainingSession:
 
     @property
     def failure(self) -> LiveError | None:
-        """The error of ours that was raised in the running or the latest step; None if none was."""
+        """The LiveError that was raised in the running step or, without one, in the latest; None if none was."""
         return self._running.step.failure if self._running is not None else self._failure
 
     # -- kinds of step and their plans -------------------------------------------------------------------------------
@@ -263,11 +266,11 @@ class TrainingSession:
 
     @property
     def unplanned(self) -> str:
-        """Why the last kind of step has no plan; "" if it has one."""
+        """Why the kind of the latest step has no plan, in one line; "" if it has one."""
         return self.known.last.state.why if self.known.last else "no step has run"
 
     def overhead(self) -> float | None:
-        """The predicted cost of a step by the last kind's plan, over that without recomputation; None: no plan."""
+        """The predicted cost of a step by the last kind's plan ÷ that without recomputation; None if it has no plan."""
         plan = self.known.last.plan if self.known.last else None
         return plan.overhead if plan else None
 

@@ -1,4 +1,7 @@
-"""Writes the kinds of step of this process to plan files, and reads them. Files name ops and types."""
+"""Writes the kinds of step of this process to plan files, and reads them. Files name ops and types.
+
+A kind is a recorded step that stands for all that dispatch the same ops on the same sizes (kinds.py).
+"""
 
 from collections.abc import Sequence
 from typing import Any

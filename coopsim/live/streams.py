@@ -1,7 +1,8 @@
 """Orders recomputations among the program's CUDA streams.
 
 The program synchronises its own ops only. An op that is run again, on the stream that is current where its result is
-missing, waits for all streams of the step, and every other stream waits for it before its next op.
+missing, waits for all streams of the step, and every other stream waits for it before its next op. A cell is a storage
+of the step (cells.py).
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,8 @@
-"""Evicts the values of a step, and recomputes them. A value is a version of a storage's bytes."""
+"""Evicts the values of a step, and recomputes them. A value is a version of a storage's bytes.
+
+A cell is a storage of the step, with what is known of its versions; a call is an op that ran, with its arguments, so
+that it can run again (cells.py). To evict is to free the memory of a value that can be made again.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -138,7 +138,10 @@ class NativeLedger:
 
 
 class NativeModules:
-    """Tells the library which module is running, as where.py follows it. `names` is the list that modules number."""
+    """Tells the library which module is running, as where.py follows it.
+
+    `names`: the list to which names of modules are added; a module's number is its index there.
+    """
 
     def __init__(self, library: Any, names: list[str]) -> None:
         self._library, self._names = library, names

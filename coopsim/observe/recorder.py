@@ -52,7 +52,7 @@ class NextStep:
 
 @dataclass
 class Recording:
-    """What happened between the start and the end of the recorded steps; `dispatched` counts ops, recorded or not."""
+    """What happened in the recorded steps: `events`, in order; `dispatched` counts all ops, also those left out."""
 
     start: list[Storage] = field(default_factory=list)  #: alive at the start, in order of appearance
     events: list[Op | Free | NextStep] = field(default_factory=list)

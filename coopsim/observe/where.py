@@ -60,7 +60,7 @@ class Where:
         self.native: NativeModules | None = None  #: the library's side, which is kept up to date
 
     def install(self) -> None:
-        """Install the hooks."""
+        """Install the hooks, on the thread whose modules are to be followed; to be called once, until `remove`."""
         self._thread = threading.get_ident()
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter),
@@ -82,13 +82,16 @@ class Where:
             self.native.forget()
 
     def enter(self) -> None:
-        """Note a call that begins a forward pass, unless a module is running or the backward pass makes the call."""
+        """Note that a module or a compiled function is called.
+
+        A forward pass begins with it (`next_step`), unless a module is running already, or the backward pass calls it.
+        """
         if not self._stack() and current_graph_task_id() == -1:
             self.next_step()
 
     @contextlib.contextmanager
     def in_step(self) -> Iterator[None]:
-        """Within the context, treat ops as the optimizer's; for optimizers that call no hooks."""
+        """Within the context, treat all ops as an optimizer's, and after it its step as over; for want of hooks."""
         self._in_optimizer += 1
         try:
             yield

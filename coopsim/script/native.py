@@ -19,9 +19,10 @@ _kept: list[Any] = []  # callbacks of the library, which must stay alive
 def install(
     control: Control, model: CostModel, clock: Clock, where: Where, modules: list[str], for_python: frozenset[str]
 ) -> None:
-    """Configure the library for this process.
+    """Configure the library for this process, so that it can watch ops by itself, at the card's rates (`model`).
 
-    `modules` is the list in which modules get their numbers; `for_python` are the names of ops that Python watches.
+    Each op's time goes to the phantom's `clock`. The caller makes sure that the library can be loaded. `modules` is the
+    list in which modules get their numbers; `for_python` are the names of ops that Python watches.
     """
     library: Any = load()
     *rates, bandwidth = model.rates

@@ -18,7 +18,10 @@ class Running:
         self._ended = False
 
     def add(self, child: "subprocess.Popen[bytes]", *, leads_group: bool = False) -> None:
-        """Add a process that was started. `leads_group`: it leads a process group, which is killed as a whole."""
+        """Add a process that was started; after `end_all` it is killed at once.
+
+        `leads_group`: it leads a process group, which is killed as a whole.
+        """
         with self._lock:
             self._leaders[child] = leads_group
             if self._ended:

@@ -1,4 +1,7 @@
-"""Frees an address range in the arena for a request that failed: evicts until enough is free, then joins that."""
+"""Frees an address range in the arena for a request that failed: evicts until enough is free, then joins that.
+
+A cell is a storage of the running step (cells.py), and its memory a block of the arena.
+"""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING

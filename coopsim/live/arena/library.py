@@ -84,21 +84,21 @@ class Arena:
         return "cpu" if self._device == HOST else "cuda"
 
     def begin(self) -> None:
-        """Begin a step: place requests from the high end, as most are freed soon."""
+        """Begin a step: from now on place requests from the high end, as most are freed soon, and do not grow."""
         if self._given is None:
             self._device = torch.cuda.current_device()
         self.zone(BEST_FIT)
         self.may_grow(yes=False)
 
     def end(self) -> None:
-        """End a step: place requests from the low end, as they may stay."""
+        """End a step: from now on place requests from the low end, as they may stay, by no plan, and do not grow."""
         self.unfollow()
         self.zone(FIRST_FIT)
         self.may_grow(yes=False)
 
     @property
     def stats(self) -> Any:
-        """The counters of the arena, which change with it."""
+        """The counters of the arena (Stats in arena.cpp), in bytes or numbers; they change while it is used."""
         return self._lib.coopsim_arena_stats(self._device).contents
 
     def reset_peaks(self) -> None:

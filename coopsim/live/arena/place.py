@@ -1,6 +1,7 @@
 """Assigns addresses to the requests of a planned step, around the blocks that exist when it starts. Knows no torch.
 
-Offsets and sizes are in bytes, times are numbers of requests of the step.
+Offsets and sizes are in bytes, offsets from the arena's start; times are numbers of requests of the step. Blocks that
+exist before the step and stay through it are resting.
 """
 
 from collections.abc import Callable, Sequence
@@ -125,7 +126,10 @@ def at_start(asked: Requests, trace: Trace, others: int) -> Resting:
 
 
 def stays(asked: Requests, trace: Trace, others: int) -> int:
-    """Bytes of the blocks that exist before a step and stay through it."""
+    """Bytes of the blocks that exist before a step and stay through it, each rounded up to a multiple of 512.
+
+    others: bytes that are not the program's, such as cuBLAS's workspaces.
+    """
     sizes = (-(-n // GRANULE) * GRANULE for n in trace.bytes[trace.alive_at_start].tolist())
     return int(-(-others // GRANULE) * GRANULE + sum(sizes) - sum(n for n, _ in asked.initial))
 

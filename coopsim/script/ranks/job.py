@@ -1,4 +1,7 @@
-"""Launch the ranks of a job on the phantom GPU, or those of them that are to run, and collect their reports."""
+"""Launch the ranks of a job on the phantom GPU, or those of them that are to run, and collect their reports.
+
+A rank is one process of the job, on a card of its own; a job (world.World) may be a pipeline, each rank with a stage.
+"""
 
 import socket
 import tempfile

@@ -70,7 +70,7 @@ def is_one(command: Sequence[str]) -> bool:
 
 
 def devices(command: Sequence[str]) -> int:
-    """Return the number of cards that a command is to find on its machine, 1 or PER_NODE.
+    """Return the number of cards that a command is to find on its machine: 1 or PER_NODE (8), by its words.
 
     `torchrun --nproc-per-node gpu` takes all cards that it finds. accelerate must find several before it starts several
     processes, but starts one per card that it finds unless it is told how many.

@@ -14,14 +14,17 @@ _MOST = 16
 
 
 def first(stages: int) -> list[int]:
-    """Return the stages to run first: all if there are few, else both ends, their neighbours and the middle."""
+    """Return the stages to run first, of a pipeline of `stages`: all if there are at most 8.
+
+    Else both ends, their neighbours and the one in the middle.
+    """
     return list(range(stages)) if stages <= FEW else sorted({0, 1, stages // 2, stages - 2, stages - 1})
 
 
 def more(figures: Mapping[int, Hashable]) -> list[int]:
     """Return the stages to run next, given the figures of those that were run; [] if no more are to be run.
 
-    They are the middles of the widest gaps between stages whose figures differ.
+    They are the middles of the widest gaps between stages whose figures differ; at most 16 stages are run in all.
     """
     ran = sorted(figures)
     gaps = [(b - a, a) for a, b in pairwise(ran) if b - a > 1 and figures[a] != figures[b]]

@@ -1,4 +1,4 @@
-"""Describe the ranks of a job, and which of them to run."""
+"""Describe the ranks of a job, and which of them to run. A rank is one of its processes, each on a card of its own."""
 
 import re
 from dataclasses import dataclass, replace
