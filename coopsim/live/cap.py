@@ -67,7 +67,7 @@ class CachingCap:
         self._before: float | None = None
 
     def set(self) -> None:
-        """Apply the limit, unless the program has set a lower one; free what the allocator caches beyond it."""
+        """Apply the limit, unless the program has set a lower one; empty the allocator's cache if that exceeds it."""
         before = torch.cuda.get_per_process_memory_fraction(self._device)
         if self._limit < before * self._total:
             if device.reserved() > self._limit:

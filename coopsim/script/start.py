@@ -87,9 +87,9 @@ def say(script: Script, text: str) -> None:
 
 
 def variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> dict[str, str]:
-    """Return the environment variables of a process with this task, beside ours; its reports go to `folder`.
+    """Return the environment of a process with this task, ours included; its reports go to `folder`.
 
-    It sees `devices` phantom cards, or, for a script without a card, this machine's own devices but no GPU.
+    It sees `devices` phantom cards, or, for a script without a card, this machine's own devices.
     """
     gpu = (
         phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices)

@@ -129,7 +129,7 @@ class Arena:
     def layout(self) -> list[tuple[int, int, int]]:
         """The blocks that are allocated now, by ascending offset: (offset, bytes, number of the request that made it).
 
-        Requests are numbered from the start of the process (`stats.requests`).
+        Requests are numbered from 0, the arena's first (`stats.requests` counts them).
         """
         flat = self._read(self._lib.coopsim_arena_layout, 3)
         return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))

@@ -108,7 +108,7 @@ class Observer:
         self._lib.coopsim_disengage(self._self)
 
     def complete(self) -> bool:
-        """Whether every storage that the program refers to has memory, so that nothing is left to restore."""
+        """Whether every storage of the step that the program refers to has memory: nothing is left to restore."""
         return bool(self._lib.coopsim_complete(self._self))
 
     def known(self) -> Iterator[int]:
