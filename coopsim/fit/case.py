@@ -79,7 +79,7 @@ class Case:
 
     @property
     def over_bytes(self) -> int:
-        """The bytes by which the script's need exceeds what a remedy may use."""
+        """The bytes by which the script's need exceeds what a remedy may use: the card's memory less the margin."""
         return self.survey.needs_bytes - self.trials.limit_bytes
 
 

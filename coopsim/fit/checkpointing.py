@@ -83,9 +83,10 @@ def guess(kept: Sequence[int], over_bytes: int) -> int:
 
 
 def ordered(level: Sequence[Block]) -> list[Block]:
-    """Return the blocks in the order in which to choose them: the largest first, similar ones in the model's order.
+    """Return the blocks in the order in which to choose them: the largest first, by the bytes that they keep.
 
-    The first blocks of a model are recomputed last, when most memory has been freed.
+    Those within 5 % of the largest left are in the model's order: the first blocks of a model are recomputed last, when
+    most memory has been freed.
 
     >>> [b.name for b in ordered([Block(n, k, False, False, False) for n, k in (("a", 99), ("b", 100), ("c", 200))])]
     ['c', 'a', 'b']

@@ -1,4 +1,7 @@
-"""Edit calls in the user's files: other arguments, or another function."""
+"""Edit calls in the user's files: other arguments, or another function.
+
+A place is certain if the file has exactly one such call, or loop, there, and its arguments are written out.
+"""
 
 import ast
 import difflib

@@ -77,7 +77,10 @@ def values(call: Sharding, changes: Changes) -> dict[str, str]:
 
 
 def replaced(call: Sharding, changes: Changes) -> tuple[str, str] | None:
-    """Return the text of a call, and its new text; None if the call is not certain, or does not change."""
+    """Return the text of a call, and its new text.
+
+    None if `changes` do not change it, or if its line does not have exactly one such call with written-out arguments.
+    """
     wanted = values(call, changes)
     found = [text for name in _NAMES[call.type] if (text := source.call_text(call.file, call.line, name))]
     if not wanted or len(found) != 1:

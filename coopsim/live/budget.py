@@ -69,7 +69,7 @@ class Budget:
 
 
 def report(session: TrainingSession) -> dict[str, Any]:
-    """The figures of a session, as `Budget.report` gives them."""
+    """The figures of all steps of a session so far, under the keys that `Budget.report` describes."""
     totals = session.totals
     return {
         "budget_bytes": session.limit,

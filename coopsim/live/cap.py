@@ -47,7 +47,10 @@ class AllocatorCap(Protocol):
         """Remove what was applied for the step, which is over."""
 
     def hole(self, values: Values, victims: Victims, evict: Callable[[Cell], None]) -> Hole | None:
-        """The strategy that frees an address range for a request that failed; None if evicting alone will do."""
+        """What frees an address range for a request that failed: a Hole, which evicts by `evict` and moves blocks.
+
+        None for an allocator that finds room itself once enough is free.
+        """
 
 
 class CachingCap:

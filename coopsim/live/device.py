@@ -28,7 +28,7 @@ class CpuDevice:
         self.header: dict[str, Any] = {"device": "cpu"}
 
     def stream(self) -> int:
-        """The number of the current stream, of which the CPU has one."""
+        """The handle of the current stream: always 0, as the CPU has one only."""
         return 0
 
     def clear(self, tensor: torch.Tensor) -> None:

@@ -52,7 +52,7 @@ class Follow:
 
     @property
     def at(self) -> int:
-        """The number of the tape's entry that comes next."""
+        """The number of the tape's entry that comes next, from 0; at the end of the plan, the number of its rows."""
         return int(self.state[State.AT])
 
     @at.setter

@@ -251,7 +251,7 @@ class TrainingSession:
 
     @property
     def limit(self) -> int | None:
-        """The budget in bytes; None while a share is not known, and where there is no budget."""
+        """The budget in bytes; None where there is none, and before the step is known that it is to be a share of."""
         return self.planning.limit
 
     @property

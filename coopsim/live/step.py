@@ -1,4 +1,7 @@
-"""The dispatch mode of a running step: it hands every op to the plan, the recorder, or eviction on demand."""
+"""The dispatch mode of a running step: it hands every op to the plan, the recorder, or eviction on demand.
+
+Steps that dispatch the same ops on the same sizes are of one kind (kinds.py), which may have a plan.
+"""
 
 import contextlib
 from collections.abc import Iterable

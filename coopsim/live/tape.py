@@ -1,4 +1,7 @@
-"""Records a step while it runs: its trace, and the tape of all ops that it dispatches."""
+"""Records a step while it runs: its trace, and its tape, the list of all ops that it dispatches, views included.
+
+A trace has only ops that make or change data. The role of a storage is what it is used for: parameter, gradient, ….
+"""
 
 import gc
 import time

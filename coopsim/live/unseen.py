@@ -33,7 +33,7 @@ class Unseen:
             self._replace(torch.cuda.CUDAGraph, name, lambda *_, **__: refused.graphs())
 
     def forget(self) -> None:
-        """Restore the methods."""
+        """Restore the methods that `watch` has replaced; does nothing if there are none."""
         for owner, name, own in self._before:
             if own is None:
                 delattr(owner, name)  # it was inherited

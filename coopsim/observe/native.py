@@ -46,7 +46,7 @@ class NativeLedger:
 
     @property
     def newest(self) -> int:
-        """The serial of the storage that appeared last; 0 before the first."""
+        """The serial (Storage.serial: its number in order of appearance) of the latest storage; 0 before the first."""
         return int(self._account.newest)
 
     @property

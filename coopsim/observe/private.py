@@ -53,7 +53,7 @@ class _Missing:
 def known(path: str, without: str, since: str = SEEN_IN[0]) -> None:
     """Register a name without looking it up, for code that spells it itself: a method, an attribute of instances.
 
-    The arguments are those of Name, here and in `now`.
+    The arguments are the fields of Name, here and in `now`: the path, what does not work without it, since when it is.
     """
     NAMES[path] = Name(path, without, since)
 

@@ -1,4 +1,4 @@
-"""Track which storages are alive: exactly when each appears, and when its last reference is dropped. A ledger does so.
+"""Ledgers track which storages are alive: exactly when each appears, and when its last reference is dropped.
 
 Each Python object of a storage gets a finalizer. PyTorch keeps that one object per storage for as long as the storage
 lives, also while only C++ holds it, so the finalizer runs when the bytes are freed.

@@ -90,7 +90,7 @@ class Growth:
             self._look()
 
     def ran_out(self) -> None:
-        """Take note of what there is when memory runs out, in the step after the last that ended."""
+        """Find out for `report` by what memory has grown; to be called when it runs out, within a step."""
         n = len(self._ends)
         if n > _FIRST and self._grows(n, least=_LEAST - 2):
             self._found = self._census(n)

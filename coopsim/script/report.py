@@ -153,7 +153,7 @@ class Report:
 
     @property
     def depends_on_masks(self) -> bool:
-        """Whether a size was taken from data of which nothing is known."""
+        """Whether an op's size was taken from data of which nothing is known, so by what masks are taken to keep."""
         return any(need["by"] == "masks" for need in self.needs_data)
 
     @property

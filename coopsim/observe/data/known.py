@@ -56,9 +56,10 @@ class Known:
         return storage is not None and storage in self._rests_on
 
     def rests_on(self, tensor: torch.Tensor) -> int:
-        """Return what the values of a known tensor rest on, as the sum of ASSUMED and FROM_HOST.
+        """Return what the values of a known tensor rest on: the sum of those that apply of ASSUMED and FROM_HOST.
 
-        0 if they are certain (computed from constants only), and for a tensor that is not known.
+        ASSUMED: what is assumed of masks and routers. FROM_HOST: values copied from the host. 0 if they follow from
+        constants alone, and for a tensor that is not known.
         """
         storage = self._ledger.of(tensor)
         return self._rests_on.get(storage, 0) if storage is not None else 0
