@@ -8,6 +8,8 @@ from coopsim.text import human
 
 _KEPT = {"all": "all of their elements", "half": "half of their elements", "none": "nothing"}
 
+_READS = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense")
+
 
 def kept(report: Report) -> str:
     """Return what masks keep in a run, in words."""
@@ -41,16 +43,20 @@ def cautions(report: Report) -> list[str]:
 
 
 def about_sizes(needs_data: Sequence[dict[str, Any]], masks: str) -> list[str]:
-    """Return a line for each op that takes a size from data."""
+    """Return a line for each op that takes a size from data, or gives data of masks to the host."""
     says = {
         "masks": f"which are unknown here: masks keep {_KEPT[masks]}",
         "even": "which are assumed to be even: each expert or class gets its share",
     }
     return [
-        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
+        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) {_does(need['op'])} data on the device, "
         f"{says[need['by']]}"
         for need in needs_data
     ]
+
+
+def _does(op: str) -> str:
+    return "gives the host" if op.startswith(_READS) else "takes its sizes from"
 
 
 def about_loops(loops: Sequence[dict[str, Any]]) -> list[str]:

@@ -34,8 +34,8 @@ LIFT = "aten::lift_fresh"  #: the end of torch.tensor, of which nothing else is 
 #: With one operand that is all true, or all zero, the other does not matter.
 _ABSORBING = {"bitwise_or": True, "logical_or": True, "bitwise_and": False, "logical_and": False, "mul": False}
 
-#: Of a storage: what its values rest on beside what is certain.
-ASSUMED, FROM_HOST = 1, 2
+#: Of a storage: what its values rest on beside what is certain. MASKED: on what unknown masks are said to keep.
+ASSUMED, FROM_HOST, MASKED = 1, 2, 4
 
 
 class Known:
@@ -55,7 +55,7 @@ class Known:
         return storage is not None and storage in self._rests_on
 
     def rests_on(self, tensor: torch.Tensor) -> int:
-        """Return what the values of a known tensor rest on: ASSUMED, FROM_HOST, both, or 0 for neither."""
+        """Return what the values of a known tensor rest on: ASSUMED, FROM_HOST and MASKED, or 0 for none of them."""
         storage = self._ledger.of(tensor)
         return self._rests_on.get(storage, 0) if storage is not None else 0
 
