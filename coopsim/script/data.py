@@ -12,6 +12,8 @@ from coopsim.text import human
 
 _KEPT = {"all": "all of their elements", "half": "half of their elements", "none": "nothing"}
 
+_READS = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense")
+
 
 def kept(report: Report) -> str:
     """Return what masks were taken to keep in a run (Report.masks), in words: "half of their elements"."""
@@ -48,19 +50,24 @@ def cautions(report: Report) -> list[str]:
 
 
 def about_sizes(needs_data: Sequence[dict[str, Any]], masks: str) -> list[str]:
-    """Return a line to print for each op in `needs_data` (Report.needs_data), an op that takes a size from data.
+    """Return a line to print for each op in `needs_data` (Report.needs_data).
 
-    `masks`: what masks were taken to keep, "all", "half" or "none".
+    Such an op takes a size from data, or gives data of a mask to the host. `masks`: what masks were taken to keep,
+    "all", "half" or "none".
     """
     says = {
         "masks": f"which are unknown here: masks keep {_KEPT[masks]}",
         "even": "which are assumed to be even: each expert or class gets its share",
     }
     return [
-        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
+        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) {_does(need['op'])} data on the device, "
         f"{says[need['by']]}"
         for need in needs_data
     ]
+
+
+def _does(op: str) -> str:
+    return "gives the host" if op.startswith(_READS) else "takes its sizes from"
 
 
 def about_loops(loops: Sequence[dict[str, Any]]) -> list[str]:

@@ -33,7 +33,8 @@ class DeviceData:
     """Answers what a program reads of the device's data, and follows its ops to know what can be known of these.
 
     place: returns the line of the script that is running. by_host: whether values that the host gives are known on the
-    device. `sizes`: how often an op's size was taken from data that nobody knows, by (op, place, Size.by).
+    device. `sizes`: how often an op's size was taken from data that nobody knows, or an op gave such data of a mask to
+    the host, by (op, place, Size.by).
     `last_value`: op and place of the last read of a value that nobody knows; None before the first.
     """
 
@@ -103,6 +104,11 @@ class DeviceData:
         if known and not assumed:
             return out
         self._note(func)
+        element = None if known else self._shares.keeps(tensor)
+        self._given(func, tensor)
+        if element is not None:
+            flag = self.decisions.flag()
+            return type(out)(element if flag is None else flag)
         if tensor.dtype is torch.bool:
             return self.decisions.truth(bool(out), maybe=self._shares.maybe(tensor), assumed=assumed)
         if not assumed:
@@ -111,11 +117,36 @@ class DeviceData:
 
     def _copied(self, func: Any, args: Any, out: Any) -> None:
         source = args[1] if func._schema.name == "aten::copy_" else args[0]
-        if not any(True for _ in tensors(source)) or self.known.has(source):
+        if not any(True for _ in tensors(source)):
+            return
+        if self.known.has(source):
+            self._given(func, source)
             return
         self._note(func)
-        if isinstance(out, torch.Tensor) and out.dtype is torch.bool and out.numel() == 1 and not out.is_pinned():
+        if not isinstance(out, torch.Tensor):
+            return
+        if out.numel() > 1 or self._shares.keeps(source) is not None:
+            self._mask_copied(func, source, out)
+        elif out.dtype is torch.bool and not out.is_pinned():
             out.fill_(self.decisions.truth(bool(out), maybe=self._shares.maybe(source), assumed=False))
+
+    def _mask_copied(self, func: Any, source: torch.Tensor, out: torch.Tensor) -> None:
+        """Let the host see what a mask keeps, or, where it waits for flags, what makes it go on."""
+        kept = self._shares.kept(source)
+        if kept is None:
+            return
+        flag = self.decisions.flag()
+        if flag is not None:
+            out.fill_(flag)
+            return
+        out.copy_(kept)
+        self._given(func, source)
+
+    def _given(self, func: Any, tensor: torch.Tensor) -> None:
+        """Note that the host gets what unknown masks keep."""
+        by = self._sizes.by(tensor) if self.known.has(tensor) else self._shares.by(tensor)
+        if by == "masks":
+            self.sizes[str(func), self._place(), by] += 1
 
     def _note(self, func: Any) -> None:
         self._sizes.has_read = True

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from coopsim.observe.data.known import FROM_HOST, Known, on_host
+from coopsim.observe.data.known import ASSUMED, FROM_HOST, MASKED, Known, on_host
 from coopsim.observe.data.masks import Masks
-from coopsim.observe.data.shares import Choice, Shares
+from coopsim.observe.data.shares import Shares
+from coopsim.observe.data.tags import Choice
 from coopsim.observe.torch_private import current_autograd_node
 
 #: Select by masks among their indices.
@@ -74,7 +75,7 @@ class Sizes:
             count = int(torch.count_nonzero(on_host(mask).expand(shape)))
             # One that keeps nothing may be made of what was read: zeros.
             if count or not (self.has_read and self._known.rests_on(mask) & FROM_HOST):
-                return Size(count)
+                return Size(count, self.by(mask))
         share, n = self._shares.share(mask), math.prod(shape)
         return self._unknown(n) if share is None else Size(_part(share, n), "even")
 
@@ -84,7 +85,14 @@ class Sizes:
         If they are not known and memory holds zeros, it is their number times the share that masks are assumed to keep.
         """
         total = int(on_host(repeats).sum())
-        return Size(total) if total > 0 or self._known.has(repeats) else self._unknown(repeats.numel())
+        if total > 0 or self._known.has(repeats):
+            return Size(total, self.by(repeats))
+        return self._unknown(repeats.numel())
+
+    def by(self, tensor: torch.Tensor) -> str:
+        """Return what the values of a known tensor rest on, as Size.by: "masks", "even", or "" if they are certain."""
+        rests_on = self._known.rests_on(tensor)
+        return "masks" if rests_on & MASKED else "even" if rests_on & ASSUMED else ""
 
     def _unknown(self, n: int) -> Size:
         return Size(_part(self._masks.share, n), "masks")
