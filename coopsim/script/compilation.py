@@ -66,11 +66,6 @@ class Compilation:
         self._tracing = False
         self._modes: list[Any] = []  #: dispatch modes that were active where Dynamo was called
 
-    @property
-    def hides_hooks(self) -> bool:
-        """Whether coopsim's hooks are removed, because compiled code, or code that it calls, is running."""
-        return bool(self._hidden)
-
     def report(self) -> dict[str, Any]:
         """Return the entries for the process's report.
 
