@@ -29,7 +29,8 @@ def find(case: Case) -> Iterator[Remedy]:
 def proposal(case: Case) -> Remedy | None:
     """Return the remedy, not tried yet; None if Liger is not installed, or cannot save enough by the logits' bytes.
 
-    None, too, if the arguments of Hugging Face's Trainer, which set it, are made in no certain place.
+    A model of transformers that a Trainer trains gets `use_liger_kernel=True`, if the line that makes its
+    TrainingArguments is known (None if not); any other script Liger's loss, in the lines that are to be printed.
     """
     if util.find_spec("liger_kernel") is None or not case.survey.logits_bytes:
         return None

@@ -42,7 +42,7 @@ class Device(Protocol):
         """Empty the allocator's cache and reset its peaks, between warm-up and recording."""
 
     def layout(self) -> list[dict[str, Any]]:
-        """Return the allocator's segments, as layout.snapshot does."""
+        """Return the allocator's segments and their blocks, in the form that traces have them (layout.snapshot)."""
 
     def requested_bytes(self) -> int:
         """Return the bytes that were requested of the allocator and not yet freed."""

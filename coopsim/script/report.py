@@ -160,8 +160,9 @@ class Report:
     def needs_bytes(self) -> int:
         """The smallest memory of a card with which it trains, context included; without `--fit`, a lower bound.
 
-        The bound is the context, the peak of allocated bytes and NCCL's memory. The smallest memory is a few MiB more,
-        as the allocator empties its cache before it fails.
+        The bound is the context, the peak of allocated bytes and NCCL's memory. The true value may be more: by what
+        fragmentation leaves unusable after the allocator has emptied its cache (mostly a few MiB) and, of a script that
+        ran out of memory, by all that it would have allocated after that.
         """
         least = self.context_bytes + self.peak_allocated_bytes + self.nccl_bytes
         return self.smallest_memory_bytes or least
