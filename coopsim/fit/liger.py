@@ -29,8 +29,8 @@ def find(case: Case) -> Iterator[Remedy]:
 def proposal(case: Case) -> Remedy | None:
     """Return the remedy, not tried yet; None if Liger is not installed, or cannot save enough by the logits' bytes.
 
-    A model of transformers that a Trainer trains gets `use_liger_kernel=True`, if the line that makes its
-    TrainingArguments is known (None if not); any other script Liger's loss, in the lines that are to be printed.
+    A model of transformers gets it by `use_liger_kernel=True` where a line makes the TrainingArguments (None if it is
+    not certain which does), else by a call on the model. Any other model gets Liger's loss, in lines to be printed.
     """
     if util.find_spec("liger_kernel") is None or not case.survey.logits_bytes:
         return None
