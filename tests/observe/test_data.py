@@ -188,6 +188,7 @@ def test_what_the_host_has_given_is_known(tmp_path: Path) -> None:
         "image = torch.tensor([[9, 9, 1, 1], [1, 9, 1, 1]]).cuda() == 9\n"
         "hidden[image] = torch.rand(3, 8, device='cuda')\n"
         "assert hidden.masked_select(image[..., None]).numel() == 24\n"
+        "assert torch.histc(padding.int(), 4, 0, 3).shape == (4,)\n"  # the CPU has none of it
     )
     assert watched(tmp_path / "known.py")["needs_data"] == []
 
