@@ -80,19 +80,22 @@ class Watch:
         allocator.watch_fraction()
 
     def dynamo(self) -> None:
-        """Watch torch.compile; to be called once torch._dynamo has been imported."""
+        """Start to watch torch.compile; to be called once, when torch._dynamo has been imported."""
         self.compilation.watch()
         if self._recording is not None:
             inductor.watch_buffers(self._recorder)
 
     def kernels(self) -> None:
-        """Record Inductor's kernels; to be called once its launcher (triton_heuristics) has been imported."""
+        """Start to record Inductor's kernels, if a trace is wanted; else do nothing.
+
+        To be called once, when Inductor's launcher (triton_heuristics) has been imported.
+        """
         if self._recording is not None:
             inductor.watch_kernels(self._recorder)
 
     @property
     def steps(self) -> int:
-        """The number of optimizer steps so far."""
+        """The number of optimizer steps so far, of the first optimizer that stepped."""
         return self._steps
 
     @property
@@ -105,7 +108,11 @@ class Watch:
         self._recorder.__exit__(None, None, None)
 
     def end(self) -> dict[str, Any]:
-        """Stop watching, and return the report, in types that JSON can represent."""
+        """Stop watching, and return this process's report, in types that JSON can represent; to be called once.
+
+        It has only `used`, `versions` and `unmet` if the process never used the GPU. Files that the task asks for, the
+        snapshot and the requests, are written.
+        """
         self._recorder.__exit__(None, None, None)
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]

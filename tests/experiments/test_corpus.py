@@ -59,6 +59,7 @@ torch.optim.SGD([x]).step()
 
 
 @pytest.mark.usefixtures("phantom_gpu")
+@pytest.mark.slow
 def test_rows_are_made_in_forks(corpus: ModuleType, tmp_path: Path) -> None:
     """One goes well, one ends with an error, one never uses the GPU; a later one is none the worse for these."""
     texts = {"a": GOOD, "b": GOOD + "raise ValueError('no such thing')\n", "c": "import torch\n", "d": GOOD}

@@ -27,7 +27,11 @@ class NeverEndsError(SystemExit):
 
 
 class Decisions:
-    """`ended` counts the loops that got the other answer, by their line. `endless` says why the script was stopped."""
+    """Answers a script that reads unknown values to branch on, and counts the iterations of loops that wait for them.
+
+    `ended`: how often a loop got the other answer, by (file, line, iterations that it had waited). `endless`: why the
+    script was stopped, in one line; "" if it was not.
+    """
 
     def __init__(self) -> None:
         self._iterations: Counter[tuple[str, int]] = Counter()
@@ -35,13 +39,14 @@ class Decisions:
         self.endless = ""
 
     def step_ended(self) -> None:
-        """Forget the iterations so far: an optimizer has stepped."""
+        """Start to count all loops' iterations from 0 again, as an optimizer has stepped: the loops do go on."""
         self._iterations.clear()
 
     def truth(self, there: bool, *, maybe: bool, assumed: bool) -> bool:
-        """Return the answer to a script that reads `there`, a truth value of which nothing is known.
+        """Return the truth value that the script gets where it reads one that nobody has computed.
 
-        `maybe`: it says whether anything in a mask is true. `assumed`: it follows from what is assumed of masks.
+        `there` is what memory holds; it is returned unless the rules of this module say otherwise. `maybe`: the value
+        says whether anything in a mask is true. `assumed`: it follows from what is assumed of masks.
         """
         frame = _reader()
         use = syntax.use(frame) if frame is not None else None
@@ -63,9 +68,10 @@ class Decisions:
         return answer ^ self._is_over(frame, use)
 
     def flag(self) -> bool | None:
-        """Return what each element of a mask of which nothing is known reads as, if the script waits for it.
+        """Return what each element of a mask of which nothing is known is to read as, if the script waits for it.
 
-        None: it does not, so the mask is one that selects.
+        To wait is to read it in a test that ends a loop, a function or the script; the answer makes the script go on,
+        until the loop has waited for long enough. None if it does not wait, so that the mask is one that selects.
         """
         frame, alone = _reader(), True
         use = syntax.use(frame) if frame is not None else None
@@ -78,7 +84,10 @@ class Decisions:
         return goes_on ^ self._is_over(frame, use, alone=alone)
 
     def number(self) -> None:
-        """Note that an unknown number is read. Raises NeverEndsError if a loop has waited for it for too long."""
+        """Note that the script reads an unknown number.
+
+        Raises NeverEndsError, which ends the script, if a loop has waited for it for SHORT or LONG iterations (above).
+        """
         frame = _reader()
         use = syntax.use(frame) if frame is not None else None
         if frame is None or use is None or not self._is_over(frame, use):

@@ -30,11 +30,12 @@ OPS = _CHECKS | BEGIN | UNTAGGED | {"aten::arange"}
 
 
 class DeviceData:
-    """`sizes`: ops whose sizes were taken from data that nobody knows, and those by which the host got such data of
-    masks, as (op, place, by what: Size.by).
+    """Answers what a program reads of the device's data, and follows its ops to know what can be known of these.
 
-    place: says where the script is. by_host: whether values that the host gives are known on the device. `last_value`
-    is the last value that the host read, and nobody knows.
+    place: returns the line of the script that is running. by_host: whether values that the host gives are known on the
+    device. `sizes`: how often an op's size was taken from data that nobody knows, or an op gave such data of a mask to
+    the host, by (op, place, Size.by).
+    `last_value`: op and place of the last read of a value that nobody knows; None before the first.
     """
 
     def __init__(
@@ -50,7 +51,10 @@ class DeviceData:
 
     @contextmanager
     def asked(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Answer the reads of an op that is called within the context, with the keyword arguments that this gives."""
+        """Within the context, in which the op is to be called once, answer what it reads of the device to find a size.
+
+        Yields the keyword arguments to call it with: `kwargs`, to which an output size may have been added.
+        """
         name = func._schema.name
         if name in _CHECKS:
             with self._passed(func, args, kwargs) as given:
@@ -81,7 +85,10 @@ class DeviceData:
             yield kwargs
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> Any:
-        """Follow an op that has run and made the storages with serials above `newest`; return what the program gets."""
+        """Follow an op that has run and returned `out`, and return what the program is to get instead: mostly `out`.
+
+        A value that the host reads and nobody knows is replaced (Decisions). `newest`: the ledger's before the op.
+        """
         self.known.after(func, args, kwargs, out, newest)
         self._shares.after(func, args, kwargs, out)
         if func._schema.name == _READ and args[0].is_cuda:

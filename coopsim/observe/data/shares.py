@@ -45,7 +45,7 @@ BEGIN = frozenset(f"aten::{name}" for name in (*_ALONG, *_NEVER, "multinomial", 
 
 
 class Shares:
-    """Follows a program's ops, and knows the storages of which something is known, until another op changes them."""
+    """Follows a program's ops, and keeps the tag (tags.py) of each storage, until an op changes it by unknown rules."""
 
     def __init__(self, ledger: Ledger | NativeLedger, known: Known, masks: Masks) -> None:
         self._ledger, self._known, self._masks = ledger, known, masks
@@ -54,19 +54,19 @@ class Shares:
         self._control = Control()
 
     def of(self, value: Any) -> Tag | None:
-        """Return what is known of how often a tensor's values occur; None: nothing."""
+        """Return the tag of a tensor's storage; None if it has none, or if `value` is no tensor of the device."""
         if not self._tags or not isinstance(value, torch.Tensor) or not value.is_cuda:
             return None
         storage = self._ledger.of(value)
         return self._tags.get(storage) if storage is not None else None
 
     def maybe(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor says if anything in a mask is true, of which nothing is known."""
+        """Return whether a tensor is the single truth value that `any` made of a mask of which nothing is known."""
         storage = self._ledger.of(tensor) if self._maybe else None
         return storage is not None and storage in self._maybe
 
     def share(self, tensor: torch.Tensor) -> float | None:
-        """Return the share of elements that are not zero; None: it is not known."""
+        """Return the share (0 to 1) of a tensor's elements that are not zero, by its tag; None if no tag tells it."""
         match self.of(tensor):
             case Truth(share):
                 return share
@@ -75,7 +75,10 @@ class Shares:
         return None
 
     def kept(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """Return what a mask that nothing has computed keeps: 0 or 1 for each element. None: the tensor is no mask."""
+        """Return what a mask that nothing has computed is taken to keep: a tensor like it, on the host, of 0 and 1.
+
+        That many are 1 as its tag says, or else as masks are assumed to keep. None if the tensor is no mask.
+        """
         tag = self.of(tensor)
         if tensor.is_floating_point() or (tensor.dtype is not torch.bool and not isinstance(tag, Truth | Kept)):
             return None
@@ -83,7 +86,7 @@ class Shares:
         return spread(share, 0, tensor.numel()).reshape(tensor.shape).to(tensor.dtype)
 
     def by(self, tensor: torch.Tensor) -> str:
-        """Return how it is known what a mask keeps, as Size.by does; "": for certain, or the tensor is no mask."""
+        """Return what it rests on what a mask keeps, as Size.by; "" if it is certain, or if the tensor is no mask."""
         tag = self.of(tensor)
         if isinstance(tag, Truth) and not tensor.is_floating_point():
             return "even" if 0 < tag.share < 1 else ""
@@ -91,7 +94,7 @@ class Shares:
         return "masks" if is_mask else ""
 
     def keeps(self, tensor: torch.Tensor) -> bool | None:
-        """Return whether a mask keeps the element that is a tensor's only one. None: it is no part of a mask."""
+        """Return whether a mask is taken to keep the only element of `tensor`, a view of it; None for no such view."""
         tag = self.of(tensor)
         if not self._is_part(tensor) or not (tensor.dtype is torch.bool or isinstance(tag, Kept)):
             return None
@@ -104,13 +107,13 @@ class Shares:
         return storage is not None and storage.nbytes > tensor.element_size()
 
     def spread(self, tensor: torch.Tensor) -> None:
-        """Write even values to a router's choices, which the host is about to read."""
+        """Write even values to a router's choices (by_router) that the host is about to read; else do nothing."""
         tag = self.of(tensor)
         if isinstance(tag, Choice) and tag.by_router and not self._known.has(tensor):
             self._known.write(tensor, torch.arange(tensor.numel()) % tag.of + tag.low, ASSUMED)
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
-        """Follow an op that has run."""
+        """Follow an op that has run and returned `out`: tag its results and what it mutated, and write known counts."""
         name = func._schema.name.removeprefix("aten::")
         base = name.removesuffix("_")
         operands = list(tensors([*args, *kwargs.values()]))

@@ -1,4 +1,4 @@
-"""What may be known of a tensor whose values no kernel has computed, and values that agree with it."""
+"""What may be known of a tensor whose values no kernel has computed, its tag, and values that agree with it."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +10,10 @@ from coopsim.observe.torch_private import current_autograd_node
 
 @dataclass(frozen=True)
 class Choice:
-    """Each value is one of `of` from `low` on. by_router: chosen by topk, as routers do."""
+    """The tag of indices: each value is one of the `of` integers from `low` on, each of which occurs equally often.
+
+    by_router: chosen by topk, as routers of mixtures of experts do.
+    """
 
     of: int
     low: int = 0
@@ -19,21 +22,24 @@ class Choice:
 
 @dataclass(frozen=True)
 class Truth:
-    """That share of the values is true, or not zero."""
+    """The tag of masks: `share` (0 to 1) of the values is true, or not zero."""
 
     share: float
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Integers, each of them 0 or 1, that say what a mask keeps of which nothing is known."""
+    """The tag of integers, each 0 or 1, that were made from a mask of which nothing is known."""
 
 
 Tag = Choice | Truth | Kept
 
 
 def moved(base: str, tag: Choice, by: int, kwargs: dict[str, Any]) -> Tag | None:
-    """Return what is known of choices after an op with a number, such as `remainder`; None: nothing any more."""
+    """Return the tag of choices after the op `base` ("add", "remainder", …) with the number `by`; None: it has none.
+
+    Known are add, sub, floor_divide, div with rounding, remainder and fmod.
+    """
     if base in ("add", "sub"):
         return replace(tag, low=tag.low + (by if base == "add" else -by))
     if tag.low or by <= 0:
@@ -46,7 +52,7 @@ def moved(base: str, tag: Choice, by: int, kwargs: dict[str, Any]) -> Tag | None
 
 
 def is_integral(tensor: Any) -> bool:
-    """Return whether it is a tensor of integers on the device."""
+    """Return whether it is a tensor of integers on the GPU; False for truth values."""
     if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda or tensor.dtype is torch.bool:
         return False
     return not tensor.is_floating_point() and not tensor.is_complex()
@@ -59,7 +65,10 @@ def looks_for_zeros() -> bool:
 
 
 def spread(share: float, start: int, n: int) -> torch.Tensor:
-    """Return `n` truth values from number `start` on, of which that share is true, evenly, the first of all first."""
+    """Return the values from number `start` to `start + n - 1` of a row of truth values, of which a share is true.
+
+    The true ones are spread evenly, and number 0 is one, unless the share is 0.
+    """
     if share in (0, 1):
         return torch.full((n,), bool(share))
     counts = torch.ceil(torch.arange(start, start + n + 1, dtype=torch.float64) * share - 1e-9)
