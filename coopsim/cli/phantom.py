@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import files, renamed, text
-from coopsim.cli import phantom_gate, phantom_growth
+from coopsim.cli import phantom_gate, phantom_growth, phantom_long
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
     command = command_of(args, "phantom run")
     is_gate = phantom_gate.is_asked_for(args)
+    is_long = phantom_long.is_asked_for(args)
     if args.largest and args.compile_budget is None:
         from coopsim.cli import phantom_largest
 
@@ -64,7 +65,12 @@ def run(args: argparse.Namespace) -> int:
         return phantom_fewest.run(args, script)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
-        if args.snapshot:
+        if is_long:
+            report, verdict = phantom_long.run(
+                args, script, lambda it, to: run_script(it, step_requests=to, partial=True), Path(folder)
+            )
+            report = replace(report, replay=None if verdict is None else verdict.to_dict())
+        elif args.snapshot:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
             report = run_script(script, requests=requests if args.fit else None, partial=True)
@@ -87,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     if report.interrupted:
         raise KeyboardInterrupt
-    return 3 if report.outcome == "oom" else 0
+    runs_out = report.outcome == "oom" or (report.replay and report.replay["runs_out"])
+    return 3 if runs_out else 0
 
 
 def memory_of(args: argparse.Namespace) -> int | None:
@@ -137,6 +144,7 @@ def text_of(report: "Report") -> str:
     ]
     rows += _apart(report)
     rows += phantom_growth.rows(report)
+    rows += phantom_long.rows(report.replay) if report.replay else []
     if report.compiled_graphs:
         rows += _compiled(report)
     if report.retries or report.ooms:

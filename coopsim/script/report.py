@@ -146,6 +146,7 @@ class Report:
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
     growth: dict[str, Any] | None = None
+    replay: dict[str, Any] | None = None  #: the verdict on a long run (longrun/verdict.py), if one was asked for
     ended_early: bool = False
     interrupted: bool = False
     ranks: tuple["Report", ...] = ()

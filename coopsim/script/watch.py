@@ -40,6 +40,7 @@ from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
+from coopsim.script.steps import StepsSeen
 from coopsim.script.task import Task
 from coopsim.types import Role
 
@@ -69,6 +70,7 @@ class Watch:
         where = self._recorder.where
         where.install()
         _watch_resizes(self._recorder)
+        self._steps_seen = StepsSeen(lambda: where.backwards) if task.step_requests else None
         self._peaks = PeakWatch()
         self._growth = None if task.trace else Growth(self._recorder)
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
@@ -133,6 +135,8 @@ class Watch:
             self._snapshot()
         if self._task.requests:
             history.save(self._task.requests)
+        if self._steps_seen is not None:
+            self._steps_seen.save(self._task.step_requests)
         return found | {
             "steps": self._steps,
             **{f"peak_{kind}_bytes": nbytes for kind, nbytes in self._peaks.run.items()},
@@ -172,6 +176,8 @@ class Watch:
             attach_oom_observer(self._out_of_memory)
         if self._task.snapshot:
             record_history(stacks="python")
+        elif self._steps_seen is not None:
+            self._steps_seen.start()
         elif self._task.requests:
             record_history(enabled="all", context=None, max_entries=history.LIMIT)
 
@@ -203,6 +209,8 @@ class Watch:
         self._backwards = self._recorder.where.backwards
         self._data.decisions.step_ended()
         self._peaks.step_ended()
+        if self._steps_seen is not None:
+            self._steps_seen.step_ended()
         if self._recording is not None:
             self._recording.step_ended()
         if self._recording is None or not self._recording.runs:

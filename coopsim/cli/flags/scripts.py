@@ -131,6 +131,17 @@ def phantom(p: argparse.ArgumentParser) -> None:
     p.add_argument("--warmup", type=positive, default=2, help="steps before those in the trace (default: 2)")
     p.add_argument("--steps", type=positive, metavar="N", help="end the script after N optimizer steps")
     p.add_argument(
+        "--replay-steps",
+        type=positive,
+        metavar="N",
+        help="go on to step N by replaying the requests of the steps that ran, of lengths drawn from theirs",
+    )
+    p.add_argument(
+        "--lengths",
+        metavar="FILE",
+        help="replay steps of these lengths instead: a line per step, the length of its inputs",
+    )
+    p.add_argument(
         "--precision",
         choices=("tf32", "fp32"),
         default="tf32",
