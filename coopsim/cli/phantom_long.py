@@ -86,8 +86,9 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
             ("caution", f"{found['stood_in']} steps are played as of the next longer length that was recorded:")
         )
         lines.append(("", "what theirs takes does not follow from those recorded (record more: --steps)"))
-    if found["left_out"]:
-        lines.append(("caution", f"{found['left_out']} recorded parts of steps are like no others, and are left out"))
+    for key, what in _CAUTIONS:
+        if found[key]:
+            lines.append(("caution", f"{found[key]} recorded parts of steps {what}"))
     return lines
 
 
@@ -97,6 +98,10 @@ _PARTS = (
     ("more for the longest", "longer_input_bytes"),
     ("kept by earlier steps", "kept_bytes"),
     ("in pieces that nothing fitted (fragmentation)", "fragmentation_bytes"),
+)
+_CAUTIONS = (
+    ("left_out", "make requests like no others, and are left out"),
+    ("unlike", "take other sizes than others of their length, and are taken to be like them"),
 )
 _OTHERS = {
     "leak": "anything: the line under `kept by` is what to change",

@@ -26,7 +26,8 @@ class NotRecordedError(CoopsimError):
 class Book:
     """The sections of recorded steps, by their place in a step (`slot`) and by length.
 
-    `left_out` counts the recorded sections of a structure that neither their length nor their step explains.
+    `left_out` counts the recorded sections of a structure that neither their length nor their step explains, `unlike`
+    those whose sizes these do not explain.
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -44,6 +45,7 @@ class Book:
         end = steps[-1].number
         self._of = [_Slot(slot, usual, self.axes, self.lengths, end) for slot in range(self.slots)]
         self.left_out = sum(slot.left_out for slot in self._of)
+        self.unlike = sum(slot.unlike for slot in self._of)
         marked = [step for step in usual if step.marked]
         self.evaluates = every([step.number for step in marked], FIRST + 1, end, 1) if marked else None
         self._stand_ins: dict[Length, Length | None] = {}
@@ -103,9 +105,11 @@ class _Slot:
         seen: dict[Structure, list[int]] = defaultdict(list)
         counts: dict[Length, Counter[Structure]] = defaultdict(Counter)
         usual = [step for step in steps if not (step.marked and slot == 0)]
+        self._numbered: dict[Structure, dict[Length, Template]] = defaultdict(dict)  # by length and step
         for step in usual:
             template, key = step.sections[slot], axes.of_section(lengths[step.number], slot)
             self._by[template.structure].setdefault(key, template)
+            self._numbered[template.structure][*key, step.number] = template
             seen[template.structure].append(step.number)
             counts[key][template.structure] += 1
         main = max(seen, key=lambda one: len(seen[one])) if seen else None
@@ -116,7 +120,7 @@ class _Slot:
                 self._recurs.append((when, structure))
         rare = {structure for _, structure in self._recurs}
         self._usual: dict[Length, Structure] = {}
-        self.left_out = 0
+        self.left_out = self.unlike = 0
         for key, of in counts.items():
             plain = [(n, structure == main, structure) for structure, n in of.items() if structure not in rare]
             if plain:
@@ -124,6 +128,7 @@ class _Slot:
                 self.left_out += sum(n for n, _, structure in plain if structure != self._usual[key])
         self._forms: dict[Structure, list[Form | None]] = {}
         self._made: dict[tuple[Structure, Length], Template] = {}
+        self._by_step = {structure: self._follow_step(structure) for structure in self._by}
         self._empty_at: dict[int, tuple[int, ...]] = {s.number: s.sections[slot].empties for s in steps}
         emptied = [number for number, at in self._empty_at.items() if at]
         self.empties = every(emptied, FIRST + 1, end) if emptied else None
@@ -133,10 +138,10 @@ class _Slot:
         """The section of that length at that step."""
         structure = next((s for when, s in self._recurs if when.at(step)), None)
         try:
-            found = self._template(structure, key) if structure is not None else None
+            found = self._numbered_or(structure, key, step) if structure is not None else None
         except NotRecordedError:
             found = None
-        found = found or self._template(self._structure(key), key)
+        found = found or self._numbered_or(self._structure(key), key, step)
         empties = self._emptied if self.empties is not None and self.empties.at(step) else ()
         return replace(found, empties=empties) if empties != found.empties else found
 
@@ -190,6 +195,29 @@ class _Slot:
             if len(near) == 1:
                 return near.pop()
         raise NotRecordedError(f"{_said(key)}: steps of other lengths make other requests; record one of that length")
+
+    def _follow_step(self, structure: Structure) -> list[Form] | None:
+        """The forms by which sizes follow from the number of the step, as of what grows; None if they do not."""
+        numbered, by_length = self._numbered[structure], self._by[structure]
+        if all(np.array_equal(t.sizes, by_length[key[:-1]].sizes) for key, t in numbered.items()):
+            return None
+        self.unlike += sum(not np.array_equal(t.sizes, by_length[key[:-1]].sizes) for key, t in numbered.items())
+        found = forms(list(numbered), np.array([t.sizes for t in numbered.values()]))
+        whole = [form for form in found if form is not None]
+        if len(whole) < len(found):
+            return None
+        self.unlike = 0
+        return whole
+
+    def _numbered_or(self, structure: Structure, key: Length, step: int) -> Template:
+        of = self._by_step[structure]
+        if of is None:
+            return self._template(structure, key)
+        sizes = [form.at((*key, step)) for form in of]
+        if None in sizes:
+            return self._template(structure, key)
+        some = next(iter(self._by[structure].values()))
+        return replace(some, sizes=np.array(sizes, np.int64), empties=())
 
     def _template(self, structure: Structure, key: Length) -> Template:
         recorded = self._by[structure]

@@ -51,6 +51,7 @@ class Verdict:
             "longest": list(max(played)) if played else [],
             "stood_in": run.stood_in,
             "left_out": book.left_out,
+            "unlike": book.unlike,
             "empties_every": book.empties.period if book.empties else None,
             "evaluates_every": book.evaluates.period if book.evaluates else None,
             "alloc_conf": run.recorded.conf,

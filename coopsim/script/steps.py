@@ -15,8 +15,7 @@ from torch.nn.modules import module as hooks
 
 from coopsim.kernel.rows import ALLOCATE, EMPTY, FREE
 from coopsim.longrun import recorded
-from coopsim.observe import torch_private
-from coopsim.observe.effects import tensors
+from coopsim.observe import roles, torch_private
 from coopsim.observe.torch_private import current_graph_task_id, memory_snapshot, record_history
 from coopsim.script import history, phases
 
@@ -89,7 +88,7 @@ class StepsSeen:
         if not torch.is_grad_enabled():
             self._mark(recorded.END)
         elif self._shapes:
-            self._shapes[-1] += [tuple(tensor.shape) for tensor in tensors((args, kwargs))]
+            self._shapes[-1] += [tuple(tensor.shape) for tensor in roles.within((args, kwargs))]
 
     def _emptying(self, empty: Callable[..., Any]) -> Callable[..., Any]:
         def emptied(*args: Any) -> Any:
