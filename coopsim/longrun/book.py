@@ -84,14 +84,20 @@ class Book:
         """The sections of a step of that length. Raises NotRecordedError."""
         found = self._usual(length, step)
         if self.evaluates is not None and self.evaluates.at(step):
-            turn = (step - self.evaluates.first) // self.evaluates.period % len(self._evaluations)
-            of, recorded = self._evaluations[turn]
+            turn = (step - self.evaluates.first) // self.evaluates.period
+            of, recorded = self._evaluations[turn] if turn < len(self._evaluations) else self._again(turn)
             before = self._of[0].loads(recorded[0], self.axes.of_section(of, 0), found[0])
             return [
                 before,
                 *(self._of[i].after_evaluation(recorded[i], of == length, found[i]) for i in range(1, len(found))),
             ]
         return found
+
+    def _again(self, turn: int) -> tuple[Length, tuple[Template, ...]]:
+        """A recorded evaluation for one that was not: of those that are like the last, as the first left nothing."""
+        last = self._evaluations[-1][1][0].structure
+        alike = [one for one in self._evaluations if one[1][0].structure == last]
+        return alike[turn % len(alike)]
 
     def _usual(self, length: Length, step: int) -> list[Template]:
         return [slot.at(self.axes.of_section(length, i), step) for i, slot in enumerate(self._of)]

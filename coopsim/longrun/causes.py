@@ -10,6 +10,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from coopsim.longrun.book import FIRST
+from coopsim.longrun.lengths import Length
 from coopsim.longrun.play import ALLOCATED, PEAK_RESERVED
 from coopsim.longrun.recorded import Ints
 from coopsim.longrun.run import Run, longest, usual
@@ -20,7 +22,7 @@ _WINDOWS = 20
 
 @dataclass(frozen=True)
 class Parts:
-    """The reserved bytes at step `step`: the base's, and those by each cause. They add up, unless `rest` is below 0."""
+    """The bytes reserved at their most up to step `step`: the base's, and those by each cause, which add up."""
 
     step: int
     reserved_bytes: int
@@ -45,21 +47,27 @@ def parts(run: Run, step: int | None = None) -> Parts:
     played = run.endless.bytes
     step = int(np.argmax(played[:, PEAK_RESERVED])) + 1 if step is None else step
     reserved = int(played[:step, PEAK_RESERVED].max())
-    base = int(run.alone(usual(run)).bytes[:, PEAK_RESERVED].max())
-    most = int(run.alone(longest(run)).bytes[:, PEAK_RESERVED].max())
-    kept = kept_bytes(played[:, ALLOCATED], step)
+    rate = kept_per_step(played[:, ALLOCATED])
+    base, most = (_alone(run, length, rate) for length in (usual(run), longest(run)))
+    base = min(base, reserved)
     longer = max(min(most, reserved) - base, 0)
-    return Parts(step, reserved, min(base, reserved), longer, kept, max(reserved - base - longer - kept, 0))
+    kept = min(int(rate * step), reserved - base - longer)
+    return Parts(step, reserved, base, longer, kept, reserved - base - longer - kept)
 
 
-def kept_bytes(ends: Ints, step: int) -> int:
-    """What is allocated at the end of that step because earlier ones keep it: the growth of the least in windows.
+def _alone(run: Run, length: Length, rate: float) -> int:
+    """The bytes reserved for steps of one length alone, less what these steps themselves keep."""
+    found = run.alone(length).bytes
+    return int(found[:, PEAK_RESERVED].max()) - int(rate * (FIRST + len(found)))
 
-    0 unless the least grows from nearly every window of steps to the next.
+
+def kept_per_step(ends: Ints) -> float:
+    """The bytes that a step leaves allocated for good, given what is allocated at the ends of steps.
+
+    It is the growth of the least in windows of steps; 0 unless that grows from nearly every window to the next.
     """
     size = max(len(ends) // _WINDOWS, 1)
     least = np.array([ends[i : i + size].min() for i in range(0, len(ends) - size + 1, size)][1:])
     if len(least) < 3 or (np.diff(least) > 0).mean() < 0.8 or least[-1] <= least[0]:
-        return 0
-    slope = (least[-1] - least[0]) / ((len(least) - 1) * size)
-    return int(slope * step)
+        return 0.0
+    return float(least[-1] - least[0]) / ((len(least) - 1) * size)
