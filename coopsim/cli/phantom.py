@@ -70,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
                 args, script, lambda it, to: run_script(it, step_requests=to, partial=True), Path(folder)
             )
             report = replace(report, replay=None if verdict is None else verdict.to_dict())
+            if verdict is not None and args.figure is not None:
+                phantom_long.draw(verdict, args.figure)
         elif args.snapshot:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
@@ -143,6 +145,7 @@ def text_of(report: "Report") -> str:
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
     rows += _apart(report)
+    rows += [(name, _phase(of)) for name, of in report.phases.items()]
     rows += phantom_growth.rows(report)
     rows += phantom_long.rows(report.replay) if report.replay else []
     if report.compiled_graphs:
@@ -181,6 +184,12 @@ def text_of(report: "Report") -> str:
         )
     lines += data.cautions(report)
     return "\n".join(lines)
+
+
+def _phase(of: dict[str, int]) -> str:
+    """Return what a phase of the run took."""
+    peaks = f"{text.human(of['peak_allocated_bytes'])} allocated, {text.human(of['peak_reserved_bytes'])} reserved"
+    return f"{_count(of['times'], 'time')}; peaks {peaks}; {text.human(of['added_bytes'])} more than when it began"
 
 
 def _apart(report: "Report") -> list[tuple[str, str]]:

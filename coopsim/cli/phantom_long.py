@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopsim import files
+from coopsim.figures.output import check_formats
 from coopsim.progress import note
 from coopsim.text import human
 from coopsim.types import CoopsimError
@@ -20,7 +22,12 @@ def is_asked_for(args: argparse.Namespace) -> bool:
     """Whether steps are to be replayed. Raises CoopsimError with an option that a replay excludes."""
     asked = next((name for name in ("lengths", "replay_steps") if getattr(args, name) is not None), None)
     if asked is None:
+        if args.figure is not None:
+            raise CoopsimError("--figure is of a replay: name --replay-steps or --lengths")
         return False
+    if args.figure is not None:
+        files.target(args.figure)
+        check_formats([Path(args.figure).suffix or "png"])
     for option in _ONE_RUN:
         if getattr(args, option):
             raise CoopsimError(f"--{asked.replace('_', '-')} and --{option.replace('_', '-')} exclude each other")
@@ -55,6 +62,26 @@ def run(
     it = Run(Recorded.load(file), lengths, args.replay_steps)
     beside = recorded.peak_device_bytes - recorded.peak_reserved_bytes  # the context, and what others took
     return report, judge(it, Card(report.memory_bytes - beside, report.limit_bytes or 0), note)
+
+
+def draw(verdict: "Verdict", path: str) -> None:
+    """Write the figure of a verdict."""
+    from coopsim.figures import longrun
+    from coopsim.figures.output import save
+    from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
+
+    of = verdict.parts
+    parts = {
+        "usual step": of.base_bytes,
+        "longest input": of.longer_input_bytes,
+        "kept": of.kept_bytes,
+        "fragmentation": of.fragmentation_bytes,
+    }
+    played = verdict.run.endless.bytes
+    allocated, reserved = played[:, PEAK_ALLOCATED], played[:, PEAK_RESERVED]
+    out = (verdict.out.step, verdict.out.cause) if verdict.out else None
+    save(longrun.draw(allocated, reserved, verdict.card.limit_bytes or verdict.card.bytes, parts, runs_out=out), path)
+    note(f"wrote {path}")
 
 
 def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -97,7 +124,7 @@ _PARTS = (
     ("for a usual step", "base_bytes"),
     ("more for the longest", "longer_input_bytes"),
     ("kept by earlier steps", "kept_bytes"),
-    ("in pieces that nothing fitted (fragmentation)", "fragmentation_bytes"),
+    ("by fragmentation", "fragmentation_bytes"),
 )
 _CAUTIONS = (
     ("left_out", "make requests like no others, and are left out"),

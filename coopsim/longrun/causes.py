@@ -1,8 +1,8 @@
-"""Why memory runs out late: what the script keeps, a longer input, or memory in pieces. Each is a difference of plays.
+"""Why memory runs out late: what the script keeps, a longer input, or fragmentation. Each is a difference of plays.
 
 What a usual step takes alone, from an empty cache, is the base. The longest one alone takes more: that is the input's
 part. What is kept is what has been added to the least that is allocated at the ends of steps. What the allocator has
-reserved beyond all three is memory that it holds in pieces that no request fitted.
+reserved beyond all three is free memory in blocks that fitted no request.
 """
 
 from dataclasses import dataclass

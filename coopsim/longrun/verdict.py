@@ -33,6 +33,7 @@ class Verdict:
     """
 
     run: Run
+    card: Card
     bytes: Ints
     out: OutAt | None
     parts: Parts
@@ -55,6 +56,7 @@ class Verdict:
             "empties_every": book.empties.period if book.empties else None,
             "evaluates_every": book.evaluates.period if book.evaluates else None,
             "alloc_conf": run.recorded.conf,
+            "card_bytes": self.card.bytes,
             "allocated": figures(self.bytes[:, PEAK_ALLOCATED]),
             "reserved": figures(self.bytes[:, PEAK_RESERVED]),
             "reserved_after_steps": figures(self.bytes[:, RESERVED]),
@@ -75,7 +77,7 @@ def judge(run: Run, card: Card, say: Callable[[str], None]) -> Verdict:
     on_card = run.play(card)
     at = len(on_card.bytes)
     if not on_card.failed and on_card.retries <= _SELDOM * len(run):
-        return Verdict(run, on_card.bytes, None, parts(run), on_card.retries, ())
+        return Verdict(run, card, on_card.bytes, None, parts(run), on_card.retries, ())
     out = None
     if on_card.failed:
         say(f"out of memory at step {at}; looking for the cause, and for what helps")
@@ -85,11 +87,11 @@ def judge(run: Run, card: Card, say: Callable[[str], None]) -> Verdict:
         say(f"{one.what}: {'fits' if one.fits else f'out of memory at step {one.failed_at}'}")
         found.append(one)
     bytes_ = run.endless.bytes if out else on_card.bytes
-    return Verdict(run, bytes_, out, parts(run), on_card.retries, tuple(found))
+    return Verdict(run, card, bytes_, out, parts(run), on_card.retries, tuple(found))
 
 
 def _cause(run: Run, card: Card, step: int) -> Cause:
-    """Why memory ran out at that step: its input alone is too long; or with what is kept; or memory is in pieces."""
+    """Why memory ran out at that step: its input alone is too long; or with what is kept; or memory is fragmented."""
     least = Card(card.limit_bytes or card.bytes)
     if run.alone(run.lengths[step - 1], least).failed:
         return "longer input"

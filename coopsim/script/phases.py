@@ -1,11 +1,70 @@
-"""Tell evaluation from generation: a module called without gradients, and one called so by a `generate`."""
+"""Phases of a script's run: training, and what interrupts it: evaluation and generation.
 
+A phase begins with a call of a module from outside of all modules. With gradients it is training. Without, it is
+evaluation if the module is part of one that is trained, or contains one, and generation if a function `generate` makes
+the call; other calls, as of a teacher's model, belong to the phase in which they are made. What is called before
+anything has been trained counts as evaluation.
+"""
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable
 from types import FrameType
+from typing import Any, Literal, TypeAlias
 
+import torch
+from torch.nn.modules import module as hooks
+
+from coopsim.observe.torch_private import current_graph_task_id
+
+Phase: TypeAlias = Literal["training", "evaluation", "generation"]
 _DEEP = 40  #: frames that are looked at, at most
 
 
-def generates(frame: FrameType | None) -> bool:
+class Calls:
+    """Tells of calls of modules from outside of all modules, except those that the backward pass makes.
+
+    `begins` are called with the phase that the call belongs to, None: the one under way; `ends` with the phase and the
+    arguments and keyword arguments, when the module has returned.
+    """
+
+    def __init__(self) -> None:
+        self.begins: list[Callable[[Phase | None], None]] = []
+        self.ends: list[Callable[[Phase | None, Any, Any], None]] = []
+        self._inside = threading.local()
+        self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        hooks.register_module_forward_pre_hook(self._enter)
+        hooks.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True)
+
+    def _enter(self, module: torch.nn.Module, _: Any) -> None:
+        if current_graph_task_id() != -1:  # recomputation
+            return
+        depth = self._inside.depth = getattr(self._inside, "depth", 0) + 1
+        if depth == 1:
+            self._inside.phase = phase = self._phase(module, sys._getframe(1))
+            for call in self.begins:
+                call(phase)
+
+    def _leave(self, _: torch.nn.Module, args: Any, kwargs: Any, _out: Any) -> None:
+        if current_graph_task_id() != -1:
+            return
+        depth = self._inside.depth = max(getattr(self._inside, "depth", 1) - 1, 0)
+        if depth == 0:
+            for call in self.ends:
+                call(getattr(self._inside, "phase", None), args, kwargs)
+
+    def _phase(self, module: torch.nn.Module, frame: FrameType) -> Phase | None:
+        if torch.is_grad_enabled():
+            if module not in self._trained:
+                self._trained.update(module.modules())
+            return "training"
+        if self._trained and not any(part in self._trained for part in module.modules()):
+            return None
+        return "generation" if _generates(frame) else "evaluation"
+
+
+def _generates(frame: FrameType | None) -> bool:
     """Whether a function named `generate` is among the callers of that frame."""
     for _ in range(_DEEP):
         if frame is None:

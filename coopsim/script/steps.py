@@ -5,19 +5,18 @@ number at a mark is its place. The history is fetched and dropped at the end of 
 """
 
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.modules import module as hooks
 
 from coopsim.kernel.rows import ALLOCATE, EMPTY, FREE
 from coopsim.longrun import recorded
 from coopsim.observe import roles, torch_private
-from coopsim.observe.torch_private import current_graph_task_id, memory_snapshot, record_history
-from coopsim.script import history, phases
+from coopsim.observe.torch_private import memory_snapshot, record_history
+from coopsim.script import history
+from coopsim.script.phases import Calls, Phase
 
 _POOLS = "it allocates from private pools, as CUDA graphs do"
 _STREAMS = "a block is used by another stream than its own when it is freed (record_stream)"
@@ -28,9 +27,8 @@ _OOM = "memory ran out"
 class StepsSeen:
     """Records from the moment when the device is up. `backwards` tells how many backward passes there were."""
 
-    def __init__(self, backwards: Callable[[], int]) -> None:
+    def __init__(self, backwards: Callable[[], int], calls: Calls) -> None:
         self._backwards = backwards
-        self._inside = threading.local()
         self._rows: list[tuple[int, int, int, int]] = []
         self._marks: list[tuple[int, int]] = []  # row, mark
         self._pending: list[tuple[int, int]] = []  # of this step: count of requests, mark; -1: the cache is emptied
@@ -40,8 +38,8 @@ class StepsSeen:
         self._trained_at = -1  # the count of backward passes when the last TRAIN mark was made; -1: none in this step
         self._unmet = self._conf = ""
         self._stats: Callable[[int], Any] = torch_private.get("torch._C._cuda_memoryStats")
-        hooks.register_module_forward_pre_hook(self._enter)
-        hooks.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True)
+        calls.begins.append(self._begins)
+        calls.ends.append(self._ends)
         for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
             path = f"torch._C.{name}"
             if torch_private.has(path):
@@ -66,26 +64,20 @@ class StepsSeen:
 
     # -- marks ---------------------------------------------------------------------------------------------------------
 
-    def _enter(self, _module: torch.nn.Module, _: Any) -> None:
-        if current_graph_task_id() != -1:  # recomputation
+    def _begins(self, phase: Phase | None) -> None:
+        if phase is None or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             return
-        depth = self._inside.depth = getattr(self._inside, "depth", 0) + 1
-        if depth > 1 or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            return
-        if not torch.is_grad_enabled():
-            self._mark(recorded.GENERATION if phases.generates(sys._getframe(1)) else recorded.EVALUATION)
+        if phase != "training":
+            self._mark(recorded.GENERATION if phase == "generation" else recorded.EVALUATION)
         elif self._trained_at in (-1, *range(self._backwards())):
             self._trained_at = self._backwards()
             self._mark(recorded.TRAIN)
             self._shapes.append([])
 
-    def _leave(self, _module: torch.nn.Module, args: Any, kwargs: Any, _out: Any) -> None:
-        if current_graph_task_id() != -1:
+    def _ends(self, phase: Phase | None, args: Any, kwargs: Any) -> None:
+        if phase is None or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             return
-        self._inside.depth = getattr(self._inside, "depth", 1) - 1
-        if self._inside.depth or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            return
-        if not torch.is_grad_enabled():
+        if phase != "training":
             self._mark(recorded.END)
         elif self._shapes:
             self._shapes[-1] += [tuple(tensor.shape) for tensor in roles.within((args, kwargs))]

@@ -40,6 +40,7 @@ from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
+from coopsim.script.phases import Calls
 from coopsim.script.steps import StepsSeen
 from coopsim.script.task import Task
 from coopsim.types import Role
@@ -70,8 +71,10 @@ class Watch:
         where = self._recorder.where
         where.install()
         _watch_resizes(self._recorder)
-        self._steps_seen = StepsSeen(lambda: where.backwards) if task.step_requests else None
+        calls = Calls()
+        self._steps_seen = StepsSeen(lambda: where.backwards, calls) if task.step_requests else None
         self._peaks = PeakWatch()
+        calls.begins.append(self._peaks.call_begins)
         self._growth = None if task.trace else Growth(self._recorder)
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         ledger = self._recorder.ledger
@@ -143,6 +146,7 @@ class Watch:
             "first_step_peak_reserved_bytes": self._peaks.first and self._peaks.first["reserved"],
             "steady_peak_reserved_bytes": self._peaks.last and self._peaks.last["reserved"],
             "steady_peak_allocated_bytes": self._peaks.last and self._peaks.last["allocated"],
+            "phases": self._peaks.phases,
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,

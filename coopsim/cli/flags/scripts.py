@@ -142,6 +142,9 @@ def phantom(p: argparse.ArgumentParser) -> None:
         help="replay steps of these lengths instead: a line per step, the length of its inputs",
     )
     p.add_argument(
+        "--figure", metavar="F", help="draw the replay: memory over its steps, and the cause (PNG, PDF, SVG)"
+    )
+    p.add_argument(
         "--precision",
         choices=("tf32", "fp32"),
         default="tf32",
