@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import files
+from coopsim.cli.common import lengths_file
 from coopsim.figures.output import check_formats
 from coopsim.progress import note
 from coopsim.text import human
@@ -28,6 +29,7 @@ def is_asked_for(args: argparse.Namespace) -> bool:
     if args.figure is not None:
         files.target(args.figure)
         check_formats([Path(args.figure).suffix or "png"])
+    lengths_file(args)
     for option in _ONE_RUN:
         if getattr(args, option):
             raise CoopsimError(f"--{asked.replace('_', '-')} and --{option.replace('_', '-')} exclude each other")
@@ -42,26 +44,23 @@ def run(
     The verdict is None if the run was interrupted. Raises CoopsimError if nothing can be replayed.
     """
     from coopsim.longrun.recorded import Recorded
-    from coopsim.longrun.run import Card, Run
+    from coopsim.longrun.run import Run
     from coopsim.longrun.verdict import judge
+    from coopsim.script import longer
     from coopsim.script.memory import ENDLESS
 
     file = folder / "steps.npz"
     report = report_of(script, file)
     if report.interrupted:
         return report, None
-    if report.world_size > 1 or report.processes > 1:
-        raise CoopsimError("a replay of steps is for a script of one process that uses the GPU")
     recorded = report
     if report.outcome == "oom":
         note("out of memory: running it again on a card without end, for the replay")
         recorded = report_of(script.with_memory(ENDLESS), file)
-    if not file.exists():
-        raise CoopsimError("the steps cannot be replayed: the script's process left no record of them")
+    longer.check(recorded, file)
     lengths = None if args.lengths is None else Path(args.lengths)
     it = Run(Recorded.load(file), lengths, args.replay_steps)
-    beside = recorded.peak_device_bytes - recorded.peak_reserved_bytes  # the context, and what others took
-    return report, judge(it, Card(report.memory_bytes - beside, report.limit_bytes or 0), note)
+    return report, judge(it, longer.card_of(recorded, report.memory_bytes), note)
 
 
 def draw(verdict: "Verdict", path: str) -> None:

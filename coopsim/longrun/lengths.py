@@ -59,8 +59,8 @@ class Axes:
         return tuple(length[i] for s in wanted for i in self.of_slot[s])
 
 
-def read(path: Path, axes: Axes) -> list[Length]:
-    """Lengths from a text file: a line per step, with as many numbers as there are sizes that vary.
+def read(path: Path) -> list[Length]:
+    """Lengths from a text file: a line per step, each with as many positive whole numbers.
 
     Raises CoopsimError for anything else.
     """
@@ -68,20 +68,30 @@ def read(path: Path, axes: Axes) -> list[Length]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as e:
         raise CoopsimError(f"{path}: {getattr(e, 'strerror', None) or 'is not a text file'}") from None
-    n = len(axes.columns)
-    if n == 0:
-        raise CoopsimError(f"{path}: the inputs of the recorded steps have one length; record some of other lengths")
-    found = []
+    found: list[Length] = []
     for i, line in enumerate(lines, 1):
         words = line.replace(",", " ").split()
         if not words and i == len(lines):
             break
-        if len(words) != n or not all(word.isascii() and word.isdecimal() and int(word) > 0 for word in words):
-            what = "a length, a positive whole number" if n == 1 else f"{n} sizes, as these vary in the recorded steps"
-            raise CoopsimError(f"{path}:{i}: {line.strip() or 'an empty line'!s}: expected {what}")
+        if not words or not all(word.isascii() and word.isdecimal() and int(word) > 0 for word in words):
+            what = f"{path}:{i}: {line.strip()[:40] or 'an empty line'}"
+            raise CoopsimError(f"{what}: expected the length of a step, a positive whole number")
+        if found and len(words) != len(found[0]):
+            raise CoopsimError(f"{path}:{i}: {len(words)} numbers, and {len(found[0])} in the first line")
         found.append(tuple(map(int, words)))
     if not found:
         raise CoopsimError(f"{path}: is empty; a line per step is expected")
+    return found
+
+
+def given(path: Path, axes: Axes) -> list[Length]:
+    """Lengths from a file, as `read` does. Raises CoopsimError if it has not a number for each size that varies."""
+    found = read(path)
+    n = len(axes.columns)
+    if n == 0:
+        raise CoopsimError(f"{path}: the inputs of the recorded steps have one length; record some of other lengths")
+    if len(found[0]) != n:
+        raise CoopsimError(f"{path}: has {len(found[0])} numbers per line; in the recorded steps {n} sizes vary")
     return found
 
 

@@ -46,7 +46,7 @@ class Run:
         self.source = source
         seen = [self.book.lengths[n] for n in sorted(self.book.lengths)]
         if source is not None:
-            given = lengths.read(source, self.book.axes)
+            given = lengths.given(source, self.book.axes)
             if count is not None and count > len(given):
                 raise CoopsimError(f"{source}: has {len(given)} lines; {count} steps are asked for")
             given = given[:count]

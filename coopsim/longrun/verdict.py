@@ -68,10 +68,10 @@ class Verdict:
         }
 
 
-def judge(run: Run, card: Card, say: Callable[[str], None]) -> Verdict:
+def judge(run: Run, card: Card, say: Callable[[str], None], *, helps: bool = True) -> Verdict:
     """Play the run on the card; if memory runs out, or nearly does all the time, say why, and try what helps.
 
-    `say` is called with what is done.
+    `say` is called with what is done. helps: try what helps.
     """
     say(f"replaying {len(run)} steps")
     on_card = run.play(card)
@@ -83,7 +83,7 @@ def judge(run: Run, card: Card, say: Callable[[str], None]) -> Verdict:
         say(f"out of memory at step {at}; looking for the cause, and for what helps")
         out = OutAt(at, run.lengths[at - 1], on_card.requested, _cause(run, card, at))
     found = []
-    for one in tried(run, card, out.cause if out else "fragmentation"):
+    for one in tried(run, card, out.cause if out else "fragmentation") if helps else ():
         say(f"{one.what}: {'fits' if one.fits else f'out of memory at step {one.failed_at}'}")
         found.append(one)
     bytes_ = run.endless.bytes if out else on_card.bytes

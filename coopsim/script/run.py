@@ -1,13 +1,14 @@
 """Run a script of the user's, unmodified, on the phantom GPU, and report its memory use."""
 
 import re
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from coopsim.observe.data.masks import LOWER
 from coopsim.observe.errors import CaptureError
-from coopsim.script import start
+from coopsim.script import longer, start
 from coopsim.script.ranks import launcher, world
 from coopsim.script.ranks.job import run as ranks_of
 from coopsim.script.report import Bound, OutOfMemory, Report
@@ -37,12 +38,17 @@ def run(
     `requests`: file for the requests to the allocator (history.py); not written if there were too many.
     `step_requests`: file for the requests of each step (longrun/recorded.py).
     `running`: receives the processes, so that another thread can end them.
+    A script that is judged by a long run has the figures of that (longer.py), unless `step_requests` is given.
     `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then.
     Unless `script.masks` says what masks keep, they keep all of their elements; if the script fails so, it is run again
     with masks that keep nothing, and `other_masks` of the report says why.
     Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if the
     phantom GPU cannot be built here.
     """
+    if script.is_long and step_requests is None:
+        with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+            file = Path(folder, "steps.npz")
+            return longer.judged(script, run(script, step_requests=file, running=running, partial=partial), file)
     running = running or Running()
     to = _Files(_absolute(snapshot), _absolute(requests), _absolute(step_requests))
     try:

@@ -119,10 +119,11 @@ def test_remedies_are_tried_by_the_same_replay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("8\nlong\n", r"lengths.txt:2: long: expected a length, a positive whole number"),
-        ("8\n-4\n", r"lengths.txt:2: -4: expected a length"),
-        ("8\n\n9\n", r"lengths.txt:2: an empty line: expected a length"),
-        ("8 9\n", r"lengths.txt:1: 8 9: expected a length"),
+        ("8\nlong\n", r"lengths.txt:2: long: expected the length of a step, a positive whole number"),
+        ("8\n-4\n", r"lengths.txt:2: -4: expected the length"),
+        ("8\n\n9\n", r"lengths.txt:2: an empty line: expected the length"),
+        ("8 9\n", r"has 2 numbers per line; in the recorded steps 1 sizes vary"),
+        ("8\n8 9\n", r"lengths.txt:2: 2 numbers, and 1 in the first line"),
         ("", r"lengths.txt: is empty"),
     ],
 )
