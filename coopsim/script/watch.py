@@ -38,6 +38,7 @@ from coopsim.script import allocator, clock, history, kinds, native, places, sta
 from coopsim.script.compilation import Compilation
 from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
+from coopsim.script.host import HostWatch
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
 from coopsim.script.phases import Calls
@@ -71,6 +72,7 @@ class Watch:
         where = self._recorder.where
         where.install()
         _watch_resizes(self._recorder)
+        self._host = HostWatch()
         calls = Calls()
         self._steps_seen = StepsSeen(lambda: where.backwards, calls) if task.step_requests else None
         self._peaks = PeakWatch()
@@ -147,6 +149,7 @@ class Watch:
             "steady_peak_reserved_bytes": self._peaks.last and self._peaks.last["reserved"],
             "steady_peak_allocated_bytes": self._peaks.last and self._peaks.last["allocated"],
             "phases": self._peaks.phases,
+            "host": self._host.report(),
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
@@ -221,6 +224,7 @@ class Watch:
             self._recorder.where.forget()
         if self._growth is not None:
             self._growth.step_ended(self._peaks.allocated)
+        self._host.step_ended()
         self._ending.step_ended(self._steps)
 
     def _out_of_memory(self, device: int, asked: int, _total: int, _free: int) -> None:
