@@ -112,6 +112,10 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
             ("caution", f"{found['stood_in']} steps are played as of the next longer length that was recorded:")
         )
         lines.append(("", "what theirs takes does not follow from those recorded (record more: --steps)"))
+    if found["estimated"]:
+        lines.append(
+            ("caution", f"{found['estimated']} steps are longer than all recorded, and partly estimated (2 % at most)")
+        )
     for key, what in _CAUTIONS:
         if found[key]:
             lines.append(("caution", f"{found[key]} recorded parts of steps {what}"))

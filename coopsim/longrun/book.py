@@ -1,5 +1,6 @@
 """The template of a section of any length, at any step: as recorded, or interpolated, or refused."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from coopsim.types import CoopsimError
 Structure: TypeAlias = tuple[bytes, bytes, bytes, tuple[tuple[int, int, int], ...]]
 
 FIRST = 3  #: the step after which every step is like later ones: state that is made lazily is there
+_ESTIMATED = 0.02  #: the part of a section's bytes that may be estimated, of a length beyond all recorded ones
 _RARE = 3  #: how often a section of another structure must recur to be expected again
 
 
@@ -80,6 +82,11 @@ class Book:
                 self._stand_ins[length] = min(longer, key=sum, default=None)
         return self._stand_ins[length]
 
+    def is_estimated(self, length: Length) -> bool:
+        """Whether a small part of what a step of that length takes is estimated, as it is beyond all recorded ones."""
+        parts = ((slot, self.axes.of_section(length, i)) for i, slot in enumerate(self._of))
+        return any(part in slot.estimated for slot, part in parts)
+
     def sections(self, length: Length, step: int) -> list[Template]:
         """The sections of a step of that length. Raises NotRecordedError."""
         found = self._usual(length, step)
@@ -134,6 +141,7 @@ class _Slot:
                 self.left_out += sum(n for n, _, structure in plain if structure != self._usual[key])
         self._forms: dict[Structure, list[Form | None]] = {}
         self._made: dict[tuple[Structure, Length], Template] = {}
+        self.estimated: set[Length] = set()  #: lengths beyond all recorded ones, of which a part is estimated
         self._by_step = {structure: self._follow_step(structure) for structure in self._by}
         self._empty_at: dict[int, tuple[int, ...]] = {s.number: s.sections[slot].empties for s in steps}
         emptied = [number for number, at in self._empty_at.items() if at]
@@ -236,6 +244,9 @@ class _Slot:
             sizes = [form.at(key) if form else None for form in self._forms[structure]]
             if None in sizes:
                 sizes = self._nearby(recorded, key, sizes)
+            if None in sizes:
+                sizes = _beyond(recorded, key, sizes)
+                self.estimated.add(key)
             whole = [n for n in sizes if n is not None]
             if len(whole) < len(sizes):
                 raise NotRecordedError(
@@ -256,6 +267,25 @@ class _Slot:
         of = forms(near, np.array([recorded[k].sizes[lacking] for k in near]))
         found = {i: form.at(key) for i, form in zip(lacking, of, strict=True) if form}
         return [found.get(i, n) for i, n in enumerate(sizes)]
+
+
+def _beyond(recorded: dict[Length, Template], key: Length, sizes: list[int | None]) -> list[int | None]:
+    """The same of a length beyond all recorded ones: what follows no form on a line through the two longest.
+
+    As it is where more than _ESTIMATED of the bytes would be estimated so.
+    """
+    if len(key) != 1 or len(recorded) < 2 or key <= max(recorded):
+        return sizes
+    low, high = sorted(recorded)[-2:]
+    per = (key[0] - low[0]) / (high[0] - low[0])
+    found = list(sizes)
+    guessed = 0
+    for i, n in enumerate(sizes):
+        if n is None:
+            a, b = int(recorded[low].sizes[i]), int(recorded[high].sizes[i])
+            found[i] = max(math.ceil(a + (b - a) * per), b)
+            guessed += found[i] or 0
+    return found if guessed <= _ESTIMATED * sum(n or 0 for n in found) else sizes
 
 
 def _said(key: Length) -> str:

@@ -67,7 +67,9 @@ class Run:
                     "follow from those; record a step of that length"
                 )
         self.stood_in = sum(a != b for a, b in zip(found[self.as_recorded :], given[self.as_recorded :], strict=True))
-        return tuple(length for length in found if length is not None)
+        known = tuple(length for length in found if length is not None)
+        self.estimated = sum(self.book.is_estimated(length) for length in known)
+        return known
 
     def __len__(self) -> int:
         return len(self.lengths)

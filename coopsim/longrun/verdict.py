@@ -51,6 +51,7 @@ class Verdict:
             "shortest": list(min(played)) if played else [],
             "longest": list(max(played)) if played else [],
             "stood_in": run.stood_in,
+            "estimated": run.estimated,
             "left_out": book.left_out,
             "unlike": book.unlike,
             "empties_every": book.empties.period if book.empties else None,
