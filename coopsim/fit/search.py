@@ -93,8 +93,8 @@ class Search:
     def run(self) -> Fit:
         """Run the search and return its result.
 
-        Raises CoopsimError if the script fails for another reason than memory, or does not fit and has no backward
-        pass.
+        Raises CoopsimError if the script fails for another reason than memory, or if it does not fit and has no
+        backward pass, so that there is nothing to try.
         """
         with (
             executors.opened(self._executor) as self._trials.execute,

@@ -39,12 +39,12 @@ class Fit:
 
     @property
     def too_close(self) -> bool:
-        """Whether its need is so close to the card's memory that a real card may decide otherwise."""
+        """Whether the need is within 6 % of the card's memory, so that a real card may decide otherwise (margin.py)."""
         return margin.is_close(self.needs_bytes, self.memory_bytes)
 
     @property
     def solved(self) -> bool:
-        """Whether it fits, unchanged or with a verified remedy."""
+        """Whether the script fits, unchanged or with a verified remedy."""
         return self.fits or any(remedy.verified for remedy in self.remedies)
 
     def to_dict(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Extension:
         return made
 
     def source(self, name: str) -> str:
-        """Return the text of a file of the package."""
+        """Return the text of a file of the package, by its name."""
         return resources.files(self.package).joinpath(name).read_text(encoding="utf-8")
 
     def _key(self, cxx: str) -> str:

@@ -148,13 +148,19 @@ _ARENA = "in an arena, programs are told statistics of an allocator that is not 
 
 
 def memory_stats(device: int) -> dict[str, Any]:
-    """Return the allocator's statistics, nested, by torch._C._cuda_memoryStats or what has replaced it by now."""
+    """Return the caching allocator's statistics of a device as nested dicts (torch.cuda.memory_stats_as_nested_dict).
+
+    They are those of torch._C._cuda_memoryStats, or of what coopsim has put in its place by now.
+    """
     found: dict[str, Any] = torch._C._cuda_memoryStats(device)
     return found
 
 
 def reset_peak_stats(device: int) -> None:
-    """Reset the peaks in `memory_stats`, by torch._C._cuda_resetPeakMemoryStats or what has replaced it by now."""
+    """Set the peaks in a device's `memory_stats` to the current values.
+
+    By torch._C._cuda_resetPeakMemoryStats, or what coopsim has put in its place by now.
+    """
     torch._C._cuda_resetPeakMemoryStats(device)
 
 

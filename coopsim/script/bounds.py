@@ -11,7 +11,9 @@ from coopsim.script.script import Script
 
 
 def with_other_bound(script: Script, report: Report, running: Running | None = None) -> Report:
-    """Return the report of a run with the lower bound in `other_masks`, which takes another run of the script.
+    """Run the script again with masks that keep nothing, and return `report` with those figures in `other_masks`.
+
+    If that run fails, `other_masks` says why.
 
     The report is returned as it is if the user has said what masks keep (`Script.masks`), if no size depended on a
     mask, or if the run with the other bound is the one that failed.

@@ -11,7 +11,8 @@ from types import ModuleType
 class AfterImport(importlib.abc.MetaPathFinder):
     """Calls a function once, with the module, when the module of that name has just been imported.
 
-    It must not when a program only looks for the module (importlib.util.find_spec), as transformers does.
+    It is put into sys.meta_path, and removes itself from there. A program that only looks for the module
+    (importlib.util.find_spec), as transformers does, does not cause the call.
     """
 
     def __init__(self, name: str, call: Callable[[ModuleType], None]) -> None:

@@ -60,7 +60,7 @@ class PeakWatch:
             self.phases.setdefault(phase, empty)["times"] += 1
 
     def step_ended(self) -> None:
-        """End a step: what follows counts to the next."""
+        """End a step: note its peaks, and reset PyTorch's, so that what follows counts to the next step."""
         self.allocated = 0
         for device in _devices():
             self.allocated = max(self.allocated, self._take(device))
@@ -72,7 +72,7 @@ class PeakWatch:
         self._step = dict.fromkeys(_KINDS, 0)
 
     def end(self) -> None:
-        """Update the peaks of the run at its end."""
+        """Add what came after the last step to `run`, the peaks of the whole run; to be called at its end."""
         for device in _devices():
             self._take(device)
 

@@ -244,7 +244,7 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     if unknown:
         kind = _DependsOnDataError
         first = unknown[0]
-        hint = f"; {first['op']} at {first['place']} takes its sizes from data on the device, which is unknown here"
+        hint = f"; {first['op']} at {first['place']} depends on data on the device, which is unknown here"
     elif report.get("last_value_read"):
         last = report["last_value_read"]
         hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"

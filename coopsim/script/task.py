@@ -45,10 +45,10 @@ class Task:
     ends_after: int = 0
 
     def variables(self, folder: str) -> dict[str, str]:
-        """Return the environment variables that pass the task on. Each process writes its report to `folder`."""
+        """Return the environment variables that pass the task on to processes, each of which reports to `folder`."""
         return {FOLDER: folder, TASK: json.dumps(asdict(self))}
 
     @classmethod
     def here(cls) -> tuple["Task", str]:
-        """Return the task of this process, and the folder for its report."""
+        """Return the task of this process, and the folder for its report. Raises KeyError if it has none."""
         return cls(**json.loads(os.environ[TASK])), os.environ[FOLDER]

@@ -3,7 +3,6 @@
 import os
 import pickle
 import sys
-from collections import Counter, defaultdict
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -11,30 +10,22 @@ from typing import Any
 import torch
 from torch.optim import optimizer as optimizers
 
-from coopsim.observe import inductor, roles
+from coopsim.observe import inductor
 from coopsim.observe.costs import CostModel
 from coopsim.observe.data import device_data
 from coopsim.observe.data.device_data import DeviceData
 from coopsim.observe.data.masks import Masks
-from coopsim.observe.device import Device, PhantomDevice
-from coopsim.observe.effects import tensors
+from coopsim.observe.device import PhantomDevice
 from coopsim.observe.native import NativeLedger
-from coopsim.observe.recorder import Recorder
-from coopsim.observe.storages import Storage
 from coopsim.observe.torch_private import (
-    FAKE_MODE,
-    FakeTensor,
-    HigherOrderOperator,
     attach_oom_observer,
     call_when_initialized,
-    disabled_torch_dispatch,
-    get_dispatch_mode,
     memory_snapshot,
     record_history,
 )
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
-from coopsim.script import allocator, clock, history, kinds, native, places, stacks
+from coopsim.script import allocator, clock, history, kinds, native, out_of_memory, places, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
@@ -42,12 +33,10 @@ from coopsim.script.host import HostWatch
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
 from coopsim.script.phases import Calls
+from coopsim.script.recorder import ScriptRecorder, watch_resizes
 from coopsim.script.steps import StepsSeen
 from coopsim.script.task import Task
-from coopsim.types import Role
 
-Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
-_LARGEST = 8
 _VERSIONS = "torch", "transformers", "triton"
 
 
@@ -67,11 +56,11 @@ class Watch:
         self.compiled_steps: list[Callable[[], None]] = []  #: called after each step of compiled code, without hooks
         model = CostModel(card, task.precision)
         time = clock.Clock(self._device, model)
-        self._recorder = _Watcher(PhantomDevice(card), model, time)
+        self._recorder = ScriptRecorder(PhantomDevice(card), model, time)
         self._data = self._recorder.data = DeviceData(self._recorder.ledger, Masks.of(task.masks), places.here)
         where = self._recorder.where
         where.install()
-        _watch_resizes(self._recorder)
+        watch_resizes(self._recorder)
         self._host = HostWatch()
         calls = Calls()
         self._steps_seen = StepsSeen(lambda: where.backwards, calls) if task.step_requests else None
@@ -98,23 +87,26 @@ class Watch:
         allocator.watch_fraction()
 
     def dynamo(self) -> None:
-        """Watch torch.compile; to be called once torch._dynamo has been imported."""
+        """Start to watch torch.compile; to be called once, when torch._dynamo has been imported."""
         self.compilation.watch()
         if self._recording is not None:
             inductor.watch_buffers(self._recorder)
 
     def kernels(self) -> None:
-        """Record Inductor's kernels; to be called once its launcher (triton_heuristics) has been imported."""
+        """Start to record Inductor's kernels, if a trace is wanted; else do nothing.
+
+        To be called once, when Inductor's launcher (triton_heuristics) has been imported.
+        """
         if self._recording is not None:
             inductor.watch_kernels(self._recorder)
 
     @property
     def steps(self) -> int:
-        """The number of optimizer steps so far."""
+        """The number of optimizer steps so far, of the first optimizer that stepped."""
         return self._steps
 
     @property
-    def recorder(self) -> "_Watcher":
+    def recorder(self) -> ScriptRecorder:
         """The recorder, which sees the ops and knows the storages."""
         return self._recorder
 
@@ -123,7 +115,11 @@ class Watch:
         self._recorder.__exit__(None, None, None)
 
     def end(self) -> dict[str, Any]:
-        """Stop watching, and return the report, in types that JSON can represent."""
+        """Stop watching, and return this process's report, in types that JSON can represent; to be called once.
+
+        It has only `used`, `versions` and `unmet` if the process never used the GPU. Files that the task asks for, the
+        snapshot and the requests, are written.
+        """
         self._recorder.__exit__(None, None, None)
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
@@ -229,48 +225,10 @@ class Watch:
 
     def _out_of_memory(self, device: int, asked: int, _total: int, _free: int) -> None:
         """Note what memory held; called by the allocator when it has tried everything, before it raises."""
-        recorder = self._recorder
         if self._growth is not None:
             self._growth.ran_out()
-        self._failed_to_train = torch.is_grad_enabled() or recorder.where.backwards > 0
-        stats = torch.cuda.memory_stats(device)
-        roles.assign(roles.Objects.now(), recorder.ledger)
-        by_role: Counter[str] = Counter()
-        groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-        for storage in recorder.ledger.alive():
-            role = str(storage.role or Role.ACTIVATION)
-            by_role[role] += storage.nbytes
-            groups[role, *(storage.maker or ("", ""))].append(storage.nbytes)
-        allocated = stats["allocated_bytes.all.current"]
-        by_role["other"] = max(allocated - sum(by_role.values()), 0)
-        largest = sorted(groups.items(), key=lambda item: (-sum(item[1]), item[0]))[:_LARGEST]
-        op, module = recorder.running
-        free_blocks = [
-            block["size"]
-            for segment in torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
-            for block in segment["blocks"]
-            if block["state"] == "inactive"
-        ]
-        self._ooms.append(
-            {
-                "place": places.here(),
-                "op": op,
-                "module": module,
-                "phase": str(recorder.where.phase(mutates_gradient=False)),
-                "step": self._steps + 1,
-                "requested_bytes": asked,
-                "allocated_bytes": allocated,
-                "reserved_bytes": stats["reserved_bytes.all.current"],
-                "largest_free_block_bytes": max(free_blocks, default=0),
-                "device_free_bytes": torch.cuda.mem_get_info()[0],
-                "memory_fraction": allocator.fraction(device),
-                "held_bytes": dict(sorted(by_role.items(), key=lambda item: -item[1])),
-                "largest": [
-                    {"role": role, "op": op, "module": module, "storages": len(sizes), "bytes": sum(sizes)}
-                    for (role, op, module), sizes in largest
-                ],
-            }
-        )
+        self._failed_to_train = torch.is_grad_enabled() or self._recorder.where.backwards > 0
+        self._ooms.append(out_of_memory.found(self._recorder, device, asked, self._steps + 1))
         if self._task.snapshot:
             self._snapshot()
 
@@ -279,78 +237,3 @@ class Watch:
         with open(part, "wb") as file:  # protocol 4: the memory_viz page reads no later one
             pickle.dump(stacks.unwatched(memory_snapshot()), file, protocol=4)
         os.replace(part, self._task.snapshot)
-
-
-class _Watcher(Recorder):  # type: ignore[no-untyped-call]
-    """A recorder that also notes the running op, and the maker of each storage."""
-
-    supports_higher_order_operators = True  # such as DTensor's random ops
-
-    def __init__(self, device: Device, model: CostModel, clock_: clock.Clock) -> None:
-        super().__init__(device, model)
-        self._time = clock_
-        self._running = "", ""
-        self._seen: Seen | None = None
-        self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: called after every op
-
-    @property
-    def running(self) -> tuple[str, str]:
-        """The names of the op that began last and of its module; "" and "" before the first op."""
-        return self.ledger.running() if self.native and isinstance(self.ledger, NativeLedger) else self._running
-
-    @property
-    def seen(self) -> "Seen | None":
-        """A function that is called after every op with it, its arguments, its result, and whether it made a storage.
-
-        Setting it sends every op to Python, until it is set to None.
-        """
-        return self._seen
-
-    @seen.setter
-    def seen(self, seen: "Seen | None") -> None:
-        self._seen = seen
-        native.all_to_python(seen is not None)
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if isinstance(func, HigherOrderOperator) or _is_fake(types):
-            return func(*args, **kwargs or {})
-        if any(t.__torch_dispatch__ is not disabled_torch_dispatch for t in types):
-            return NotImplemented  # a wrapper such as a DTensor: its ops on the tensors within come here again
-        maker = self._running = str(func), self.where.module()
-        newest = self.ledger.newest
-        takes_time = not clock.is_view(func)
-        if takes_time:
-            self._time.begin()
-        out = super().__torch_dispatch__(func, types, args, kwargs)
-        if takes_time:
-            self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
-        if self.kinds is not None:
-            self.kinds(func, args, kwargs or {})
-        if self._seen is not None:
-            self._seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
-        if self.ledger.newest > newest:
-            for tensor in tensors(out):
-                storage: Storage | None = self.ledger.of(tensor)
-                if storage is not None and storage.serial > newest:
-                    storage.maker = maker
-        return out
-
-
-def _watch_resizes(recorder: Recorder) -> None:
-    """Record UntypedStorage.resize_, which is no op; FSDP frees and reallocates layers with it."""
-    resize = torch.UntypedStorage.resize_
-
-    def resized(storage: Any, nbytes: int) -> Any:
-        if storage.device.type != "cuda":
-            return resize(storage, nbytes)
-        return recorder.resize(storage, lambda: resize(storage, nbytes))
-
-    torch.UntypedStorage.resize_ = resized  # type: ignore[method-assign, assignment]
-
-
-def _is_fake(types: Any) -> bool:
-    """Return whether it is an op of fake tensors, with which DTensor infers the shapes of its results."""
-    mode = get_dispatch_mode(FAKE_MODE)
-    return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)

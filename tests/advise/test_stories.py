@@ -10,11 +10,12 @@ from .conftest import Teller
 #: Story, memory of the card (with 420 MiB for the context), cause.
 STORIES = [
     ("long_lived", "6154MiB", "fragmentation"),
-    pytest.param("lengths", "6820MiB", "fragmentation", marks=pytest.mark.slow),
-    pytest.param("side_stream", "5000MiB", "other-streams", marks=pytest.mark.slow),
+    ("lengths", "6820MiB", "fragmentation"),
+    ("side_stream", "5000MiB", "other-streams"),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("story", "memory", "cause"), STORIES)
 def test_advice_is_right(story: str, memory: str, cause: str, told: Teller, tmp_path: Any, coopsim: Any) -> None:
     outcome, snapshot = told(story, memory)

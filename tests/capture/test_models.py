@@ -183,6 +183,7 @@ def test_choices_are_recorded(tmp_path: Path) -> None:
     assert "optimizer_state" in trace.role
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom_gpu")
 def test_gradients_are_dropped_or_zeroed(tmp_path: Path) -> None:
     """Dropped, as in the committed trace, each step makes them; zeroed, they are there at the start and updated: added

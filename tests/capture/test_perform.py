@@ -27,11 +27,12 @@ def check(path: Path, on_phantom) -> None:
     assert header["frees_as_allocator"] >= 0.995 * header["frees"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "options"),
     [
         ("gpt-2", {"batch": 2, "optimizer": "adamw", "amp": "bf16", "attention": "sdpa"}),
-        pytest.param("spos", {"steps": 3}, marks=pytest.mark.slow),
+        ("spos", {"steps": 3}),
     ],
 )
 @pytest.mark.usefixtures("phantom_gpu")

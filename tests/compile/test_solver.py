@@ -44,6 +44,7 @@ def train(budget, **options):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("phantom_gpu")
 def test_peaks_are_below_the_bytes_and_as_expected(on_phantom: Callable[..., Any]) -> None:
     """Run op by op the peak of what is requested is as expected; less memory takes more recomputation."""

@@ -25,9 +25,8 @@ def test_there_are_five() -> None:
     assert [name[:2] for name in execute.names()] == ["01", "02", "03", "04", "05"]
 
 
-@pytest.mark.parametrize(
-    "name", [n if n[:2] == "01" else pytest.param(n, marks=pytest.mark.slow) for n in execute.names()]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", execute.names())
 def test_says_the_same_again(name: str, request: pytest.FixtureRequest) -> None:
     if name.startswith(ON_PHANTOM):
         request.getfixturevalue("phantom_gpu")

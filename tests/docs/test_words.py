@@ -85,7 +85,6 @@ IN_CODE = (
     ("coopsim/replay/user.py", r"pieces", "an old method, understood for one release"),
     ("coopsim/script/ranks/", r"scatters?", "the collective"),
     ("coopsim/phantom/csrc/nccl", r"scatters?", "the collective"),
-    ("coopsim/script/watch.py", r"_?Watcher", "it watches a program"),
     ("coopsim/kernel/jit.py", r"home", "the folder of the user's files"),
     ("coopsim/oracle/build.py", r"home|_home", "the folder of the user's files"),
     ("coopsim/allocators/caching/rounding.py", r"rounds?", "of numbers"),

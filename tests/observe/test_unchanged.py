@@ -24,7 +24,7 @@ def unwatched(phantom_gpu: None, tmp_path_factory: pytest.TempPathFactory) -> di
     return found
 
 
-@pytest.mark.parametrize("mode", ["trace", "without the library"])
+@pytest.mark.parametrize("mode", ["trace", pytest.param("without the library", marks=pytest.mark.slow)])
 def test_backward_passes(
     mode: str, unwatched: dict[str, list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

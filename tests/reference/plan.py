@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from coopsim.kernel.state import HOST_AT, OFFLOADABLE
-from coopsim.replay.foresight.dry_run import Copying
+from coopsim.replay.foresight.dry_run_state import Copying
 from coopsim.replay.foresight.make import make
 from coopsim.replay.lower import lower
 from coopsim.replay.offloadable import copies, offloadable

@@ -150,7 +150,8 @@ def test_shipped_policies(name: str, interpreted: Callable[..., Schedule]) -> No
 @pytest.mark.parametrize(
     ("name", "known", "examples"),
     [
-        ("foresight", repeating, EXAMPLES // 5),
+        ("foresight", repeating, EXAMPLES // 15),
+        pytest.param("foresight", repeating, EXAMPLES // 5, marks=pytest.mark.slow),
         pytest.param("foresight-offline", repeating, EXAMPLES // 5, marks=pytest.mark.slow),
         ("foresight-offline", different_steps, EXAMPLES // 20),
         pytest.param("foresight-offline", different_steps, EXAMPLES, marks=pytest.mark.slow),
@@ -177,7 +178,8 @@ def test_plans(
 @pytest.mark.parametrize(
     ("name", "known", "examples"),
     [
-        ("foresight-offline", repeating, EXAMPLES // 5),
+        ("foresight-offline", repeating, EXAMPLES // 15),
+        pytest.param("foresight-offline", repeating, EXAMPLES // 5, marks=pytest.mark.slow),
         pytest.param("foresight", repeating, EXAMPLES // 5, marks=pytest.mark.slow),
         pytest.param("foresight-offline", different_steps, EXAMPLES // 5, marks=pytest.mark.slow),
     ],

@@ -42,9 +42,8 @@ STEPS = {
 
 
 @pytest.mark.usefixtures("phantom_gpu")
-@pytest.mark.parametrize(
-    "how", [how if how == "functional gradients" else pytest.param(how, marks=pytest.mark.slow) for how in STEPS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", STEPS)
 def test_a_compiled_step_is_counted(how: str, tmp_path: Path) -> None:
     inside, loop, steps = STEPS[how]
     (tmp_path / "train.py").write_text(SCRIPT.format(inside, loop), encoding="utf-8")

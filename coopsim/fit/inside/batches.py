@@ -20,7 +20,7 @@ _OWN_LINES, _BY_PARSER, _BY_LIBRARY = "lines", "options", ""
 
 
 class Batches:
-    """Record the calls; divide their batch sizes by `changes.divide`."""
+    """Records, from its creation on, the calls that set batch sizes; divides these sizes by `changes.divide`."""
 
     def __init__(self, changes: Changes) -> None:
         self._divide = changes.divide
@@ -112,7 +112,7 @@ class Batches:
         _around(owner, "__init__", init)
 
     def found(self) -> dict[str, Any]:
-        """Return the report to the parent."""
+        """Return what was recorded, as Given.read expects it; of data loaders, those that training steps read from."""
         loaders = [about for made, about in self._loaders.items() if made in self._training]
         once = {tuple(about.items()): about for about in loaders}
         return {"arguments": self._arguments, "loaders": list(once.values()), "adds_up": self._adds_up}

@@ -98,9 +98,12 @@ class Meter:
         return self._total, self._optimizing, self._control.stream_end_ns(clock.stream())
 
     def found(self) -> dict[str, Any]:
-        """Return the figures for the report: the mean ns of a step after the first, and of the optimizer's part of it.
+        """Return the figures for the report. `step_ns`, `optimizer_ns`: means of a step, and of its optimizer's part.
 
-        `clock_step_ns` is a step's mean time by the phantom's clock, which includes collectives and overlap.
+        They are by the roofline, without the first step; of a run with fewer than two, those of the whole run.
+        `clock_step_ns`: the mean by the phantom's clock, which includes collectives and overlap. `peak_in_optimizer`:
+        whether memory peaked in an optimizer's step. `logits_bytes`: the largest result of a log-softmax. `basis`: the
+        roofline's rates, in one line.
         """
         marks = self._marks if len(self._marks) > 1 else [(0, 0, 0), self._mark()]
         step, optimizer, clocked = (

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.replay.foresight.dry_run import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun, dry_run
+from coopsim.replay.foresight.dry_run import dry_run
+from coopsim.replay.foresight.dry_run_state import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.select import (
     I_AFTER,

@@ -19,7 +19,8 @@ import numpy as np
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.replay.foresight.dry_run import DryRun, dry_run
+from coopsim.replay.foresight.dry_run import dry_run
+from coopsim.replay.foresight.dry_run_state import DryRun
 from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 _NO_LIMIT = 1 << 60

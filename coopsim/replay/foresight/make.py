@@ -12,7 +12,8 @@ from coopsim.kernel import state as s
 from coopsim.replay.foresight import segments
 from coopsim.replay.foresight.away import Away, Taken, restore, taken
 from coopsim.replay.foresight.cut import Cut, decide_at, new_cut
-from coopsim.replay.foresight.dry_run import (
+from coopsim.replay.foresight.dry_run import dry_run
+from coopsim.replay.foresight.dry_run_state import (
     D_AWAYS,
     D_COST,
     D_COUNT,
@@ -24,7 +25,6 @@ from coopsim.replay.foresight.dry_run import (
     Q_VALUE,
     Copying,
     DryRun,
-    dry_run,
     new_dry_run,
 )
 from coopsim.replay.foresight.place import place

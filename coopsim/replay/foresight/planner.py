@@ -10,7 +10,7 @@ import numpy as np
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
-from coopsim.replay.foresight.dry_run import Copying
+from coopsim.replay.foresight.dry_run_state import Copying
 from coopsim.replay.foresight.make import Plan, make
 from coopsim.replay.foresight.tries import for_first_step, for_later_steps
 from coopsim.replay.loop import run

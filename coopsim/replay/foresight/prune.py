@@ -2,7 +2,8 @@
 
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.replay.foresight.dry_run import D_COST, DryRun, dry_run
+from coopsim.replay.foresight.dry_run import dry_run
+from coopsim.replay.foresight.dry_run_state import D_COST, DryRun
 from coopsim.replay.foresight.select import (
     I_AFTER,
     I_BEFORE,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.replay.foresight.dry_run import DryRun
+from coopsim.replay.foresight.dry_run_state import DryRun
 from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  #: of segments, to be tried

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.replay.foresight.dry_run import D_COST, D_COUNT, D_STAMP, FOR_OTHERS, HERE, NEED, DryRun, dry_run
+from coopsim.replay.foresight.dry_run import dry_run
+from coopsim.replay.foresight.dry_run_state import D_COST, D_COUNT, D_STAMP, FOR_OTHERS, HERE, NEED, DryRun
 from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 # idle: a row per idle interval of a value. I_AFTER, I_BEFORE: the ops of the program between which it lies; the last

@@ -146,7 +146,7 @@ def test_nothing_is_handed_out_twice(seed: int) -> None:
     serve(requests, Planned(lay_out(requests, Options())))
 
 
-@pytest.mark.parametrize("name", ["spos", "moe"])
+@pytest.mark.parametrize("name", [pytest.param("spos", marks=pytest.mark.slow), "moe"])
 def test_recorded_dynamic_traces(name: str) -> None:
     requests = of_trace(load(ROOT / "traces" / f"{name}.parquet"), layout=False)
     layout = lay_out(requests, Options())

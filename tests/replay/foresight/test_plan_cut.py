@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from coopsim import optimum
 from coopsim.kernel import state as s
 from coopsim.replay.foresight import cut as c
-from coopsim.replay.foresight.dry_run import DryRun, dry_run, new_dry_run
+from coopsim.replay.foresight.dry_run import dry_run
+from coopsim.replay.foresight.dry_run_state import DryRun, new_dry_run
 from coopsim.replay.foresight.make import make
 from coopsim.replay.foresight.select import keep_all
 from coopsim.replay.lower import Program, lower

@@ -6,7 +6,7 @@ import pytest
 from coopsim.kernel import state as s
 from coopsim.live import schedules
 from coopsim.replay.foresight import segments
-from coopsim.replay.foresight.dry_run import new_dry_run
+from coopsim.replay.foresight.dry_run_state import new_dry_run
 from coopsim.replay.foresight.make import make
 from coopsim.replay.foresight.select import keep_all
 from coopsim.replay.lower import lower

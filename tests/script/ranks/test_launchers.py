@@ -21,9 +21,8 @@ LAUNCHERS = {
 SIZES = {"torchrun": 64, "module": 4, "accelerate": 16, "shell": 8}
 
 
-@pytest.mark.parametrize(
-    "name", ["torchrun", *(pytest.param(n, marks=pytest.mark.slow) for n in LAUNCHERS if n != "torchrun")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAUNCHERS)
 def test_understood(name: str, phantom_run: Command) -> None:
     words = LAUNCHERS[name]
     if name == "accelerate":
