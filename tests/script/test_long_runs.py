@@ -1,10 +1,12 @@
 """Long runs: what the replay of their steps says, against runs of all their steps on the phantom GPU."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from coopsim.script import Script, run
 from tests.script.command import report_of_text
 from tests.script.long_runs import EVALUATES, LEAKS, VARYING, lengths
 
@@ -85,3 +87,20 @@ def test_five_thousand_steps_of_bert_large(tmp_path: Path) -> None:
     print(f"{time.monotonic() - began:.1f} s")
     assert told["replay"]["steps"] == 5000
     assert time.monotonic() - began < 600
+
+
+def test_a_script_is_judged_by_its_long_run(tmp_path: Path) -> None:
+    """As `fit` does: 60 steps run, and the outcome is that of the thousand."""
+    (tmp_path / "train.py").write_text(EVALUATES)
+    command = ("python", str(tmp_path / "train.py"))
+    need = 160 << 20  # of the context
+    for room in (165, 240):
+        of = Script(command, card="rtx-3060", memory_bytes=need + (room << 20), quiet=True)
+        judged = run(replace(of, steps=110, lengths=str(a_file(tmp_path, 1000))))
+        ran = run(of)
+        assert (judged.outcome, judged.replay is None) == (ran.outcome, judged.outcome == "oom" and judged.steps < 110)
+        if ran.outcome == "ok":
+            assert judged.peak_reserved_bytes == ran.peak_reserved_bytes
+    enough = run(replace(of, memory_bytes=1 << 40, steps=110, lengths=str(a_file(tmp_path, 1000))))
+    assert enough.replay is not None
+    assert run(replace(of, memory_bytes=enough.replay["needs_bytes"])).outcome == "ok"
