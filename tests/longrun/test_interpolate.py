@@ -26,8 +26,16 @@ def test_what_is_found() -> None:
 def test_what_is_not() -> None:
     assert at(lambda n: n**3) is None
     assert at(lambda n: 5 if n < 40 else 9 * n) is None
+    assert at(lambda n: (n // 7) ** 3) is None
     assert at(lambda n: n * n, LENGTHS[:3]) is None  # three points determine a square, and none checks it
     assert at(lambda n: 7 * n + 3, LENGTHS[:2]) is None
+
+
+def test_constants_between_multiples() -> None:
+    lengths = [(n,) for n in range(2, 300, 20)]
+    assert at(lambda n: 1000 + (-(-n // 64)) ** 3, lengths) == 1001
+    assert at(lambda n: 1000 + (-(-n // 64)) ** 3, lengths, (170,)) == 1027
+    assert at(lambda n: 1000 + (-(-n // 64)) ** 3, lengths, (700,)) is None
 
 
 def test_two_sizes_vary() -> None:
