@@ -74,13 +74,13 @@ class StepsSeen:
             self._mark(recorded.TRAIN)
             self._shapes.append([])
 
-    def _ends(self, phase: Phase | None, args: Any, kwargs: Any) -> None:
+    def _ends(self, phase: Phase | None, given: Any) -> None:
         if phase is None or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             return
         if phase != "training":
             self._mark(recorded.END)
         elif self._shapes:
-            self._shapes[-1] += [tuple(tensor.shape) for tensor in roles.within((args, kwargs))]
+            self._shapes[-1] += [tuple(tensor.shape) for tensor in roles.within(given)]
 
     def _emptying(self, empty: Callable[..., Any]) -> Callable[..., Any]:
         def emptied(*args: Any) -> Any:

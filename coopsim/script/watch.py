@@ -62,7 +62,7 @@ class Watch:
         where.install()
         watch_resizes(self._recorder)
         self._host = HostWatch()
-        calls = Calls()
+        calls = self._calls = Calls(with_kwargs=bool(task.step_requests))
         self._steps_seen = StepsSeen(lambda: where.backwards, calls) if task.step_requests else None
         self._peaks = PeakWatch()
         calls.begins.append(self._peaks.call_begins)
@@ -220,6 +220,7 @@ class Watch:
             self._recorder.where.forget()
         if self._growth is not None:
             self._growth.step_ended(self._peaks.allocated)
+        self._calls.step_ended()
         self._host.step_ended()
         self._ending.step_ended(self._steps)
 
