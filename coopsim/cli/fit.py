@@ -5,7 +5,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
-from coopsim.cli.common import command_of
+from coopsim.cli.common import command_of, lengths_file
 from coopsim.cli.phantom import memory_of, text_of
 from coopsim.progress import note
 from coopsim.types import CoopsimError
@@ -20,7 +20,15 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.script import Script
 
     command = command_of(args, "fit --gpu rtx-3060")
-    script = Script(command, card=args.gpu, memory_bytes=memory_of(args), masks=args.masks)
+    script = Script(
+        command,
+        card=args.gpu,
+        memory_bytes=memory_of(args),
+        masks=args.masks,
+        steps=args.steps,
+        replay_steps=args.replay_steps,
+        lengths=lengths_file(args),
+    )
     number = args.apply or args.patch
     remedies = saved.load(script) if number else None
     if remedies is None:

@@ -71,7 +71,8 @@ def versions() -> tuple[object, ...]:
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
     said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command, script.masks)
-    digest.update(repr(said).encode())
+    long = script.steps, script.replay_steps, Path(script.lengths).read_bytes() if script.lengths else b""
+    digest.update(repr((said, long)).encode())
     for word in script.command:
         if word.endswith(".py") and Path(word).is_file():
             digest.update(Path(word).read_bytes())

@@ -103,6 +103,9 @@ class Search:
         ):
             requests = Path(folder, "requests.npy")
             self._survey = survey = self._trials.survey(requests)
+            if survey.report.replay is not None:
+                ran, steps = survey.report.steps, survey.report.replay["steps"]
+                self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
             self._lower_needs = masks.lower_needs(self._trials, Path(folder, "lower.npy"))
             if not survey.report.steps and survey.report.outcome == "ok":
                 self._trials.notes.append(

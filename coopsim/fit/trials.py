@@ -87,6 +87,8 @@ class Trials:
         """
         if report.outcome == "oom" and (failed := report.out_of_memory) is not None:
             return max(report.peak_device_bytes, report.context_bytes + failed.allocated_bytes + failed.requested_bytes)
+        if report.replay is not None:
+            return int(report.replay["needs_bytes"])
         if not requests.exists():
             return report.peak_device_bytes
         part = report.memory_fraction or 1.0
@@ -250,7 +252,7 @@ class Trials:
 def heard(script: Script, requests: Path | None = None) -> Report:
     """Run a script and return the report; if it fails for no known reason, the error names a command that shows why."""
     try:
-        return run(script, requests=requests)
+        return run(script, requests=None if script.is_long else requests)
     except CoopsimError as e:
         if "ended with exit code" in str(e):
             raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None

@@ -127,6 +127,8 @@ record_history: Callable[..., None] = now("torch.cuda.memory._record_memory_hist
 set_memory_metadata: Callable[[str], None] = now(
     "torch.cuda.memory._set_memory_metadata", "temporaries are not known, and traces have none", "2.12.1"
 )
+known("torch._C._cuda_emptyCache", "replays of a long run do not empty the cache as the script does")
+known("torch._C._accelerator_emptyCache", "replays of a long run do not empty the cache as the script does", "2.9.1")
 attach_oom_observer: Callable[[Any], None] = now(
     "torch._C._cuda_attach_out_of_memory_observer", "what was held when memory ran out is not known"
 )

@@ -5,8 +5,9 @@ from coopsim.phantom import profiles
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-#: Bytes of a card on which memory does not run out.
+#: Bytes of a card on which memory does not run out; and from how many on it surely does not.
 ENDLESS = 4 << 40
+SURELY_ENOUGH = 1 << 40
 
 
 def of_card(name: str, text: str | None, option: str) -> int | None:

@@ -146,6 +146,9 @@ class Report:
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
     growth: dict[str, Any] | None = None
+    phases: dict[str, dict[str, int]] = field(default_factory=dict)  #: peaks of evaluation and generation (peaks.py)
+    host: dict[str, Any] = field(default_factory=dict)  #: memory of the host (host.py)
+    replay: dict[str, Any] | None = None  #: the verdict on a long run (longrun/verdict.py), if one was asked for
     ended_early: bool = False
     interrupted: bool = False
     ranks: tuple["Report", ...] = ()

@@ -26,7 +26,8 @@ class Script:
     `guest` is the module of a guest, code that runs in the script's processes and is given `told` (guest.py); "" for
     none.
     `steps` is the number of optimizer steps after which the script is ended (None: it ends by itself). `masks` is what
-    masks keep (observe/data/masks.py).
+    masks keep (observe/data/masks.py). `replay_steps`, `lengths`: judge it by a long run of so many steps, of lengths
+    as in that file (longer.py).
     """
 
     command: tuple[str, ...]
@@ -44,6 +45,8 @@ class Script:
     told: str = ""
     masks: str = ""
     steps: int | None = None
+    replay_steps: int | None = None
+    lengths: str = ""
 
     @property
     def profile(self) -> phantom.Profile:
@@ -60,6 +63,11 @@ class Script:
         """The command as it is shown: without `python` and the folder of the file."""
         words = [Path(w).name if w.endswith(".py") else w for w in self.command]
         return " ".join(words[1:] if _PYTHON.fullmatch(Path(words[0]).name) and len(words) > 1 else words)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is judged by a long run."""
+        return self.replay_steps is not None or bool(self.lengths)
 
     def with_memory(self, nbytes: int) -> "Script":
         """Return this script on a card with `nbytes` of memory, with its output discarded."""
