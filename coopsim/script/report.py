@@ -188,7 +188,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON; until the next release also with an old name."""
         part = self.reserved_but_unallocated
-        own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
+        own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part}
         own["too_close_to_call"] = self.too_close_to_call
         del own["guest"]
         if not self.ranks:
