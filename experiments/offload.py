@@ -18,11 +18,11 @@ from pages import DOCS, write_section
 from pictures import MODELS
 from results import table
 
-from coopsim.figures import dots, save, style
+from coopsim.figures import dots, memory_map, save, style
 from coopsim.observe.efficiency import EFFICIENCY
 from coopsim.phantom import profiles
 from coopsim.progress import watch
-from coopsim.replay import warm_up
+from coopsim.replay import replay, warm_up
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 
@@ -80,6 +80,7 @@ def main() -> None:
     write_section("offload", by_card(bands), DOCS / "offload.md")
     write_section("links", by_link(bands), DOCS / "offload.md")
     save(figure(bands), DOCS / "images" / "offload.png", dpi=140)
+    save(map_of_bert(), DOCS / "images" / "offload-map.png", dpi=140)
 
 
 def summary(df: pd.DataFrame) -> pd.DataFrame:
@@ -151,6 +152,12 @@ def figure(bands: pd.DataFrame) -> "object":
                     shown.append(dots.Dot(panel, model, policy, r.percent, r.percent_min, r.percent_max, part=part))
     ordered = {name: looks[name] for name in DRAWN}
     return dots.draw(shown, "overhead (%), PCIe 4", ordered, columns=2, one_scale=True, limit=LIMIT, size="page")
+
+
+def map_of_bert() -> "object":
+    """A planned step of BERT-Large in 30 % of its peak on the A100, with what is on the host and the engines."""
+    trace = load(ROOT / "traces" / "bert-large.parquet")
+    return memory_map.draw(replay(trace, PLANNED[0], "30%", steps=2, link="pcie4-x16"), trace)
 
 
 if __name__ == "__main__":

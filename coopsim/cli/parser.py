@@ -121,6 +121,12 @@ def build() -> Parser:
     )
     p.add_argument("--choices", action="store_true", help="for policies: show the choices that each consists of")
     p.add_argument("--json", action="store_true", help="print JSON")
+    p = add(
+        "setup-torch",
+        "install PyTorch's CUDA build without CUDA's libraries here, for the commands that run a training script",
+        module="setup_torch",
+    )
+    p.add_argument("version", nargs="?", help="of torch (default: the one that coopsim is tested with)")
     p = add("completion", "print a completion script for a shell")
     p.add_argument("shell", choices=("bash", "zsh", "tcsh"))
     p.set_defaults(parser=parser)

@@ -4,7 +4,6 @@ import argparse
 import json
 from typing import Any
 
-from coopsim import renamed
 from coopsim.cli.common import is_trace
 from coopsim.progress import note
 from coopsim.text import human, table
@@ -70,13 +69,11 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
             "peak_reserved_bytes": r.peak_reserved,
             "over_bound": r.peak_reserved / bound - 1 if bound else 0.0,
             _UNALLOCATED: r.reserved_but_unallocated,
-            "fragmentation": r.fragmentation,  # STWeaver's name for it; until the next release
             "device_calls": r.device_allocs + r.device_frees,
         }
         for r in results
     ]
     if args.json:
-        renamed.warn_of_keys({"fragmentation": _UNALLOCATED})
         yield json.dumps({"trace": trace.label, "lower_bound_bytes": bound, "allocators": rows}, indent=1)
         return
     yield f"{trace.label}: {human(bound)} alive at once, at most"

@@ -18,7 +18,6 @@ from coopsim.kernel import state as s
 from coopsim.kernel.call import address_of
 from coopsim.kernel.jit import CACHE, DISABLED, kernel
 from coopsim.policies import Policy
-from coopsim.renamed import warn
 from coopsim.replay.score import score, terms_of
 from coopsim.replay.search import can_go
 from coopsim.types import CoopsimError
@@ -42,7 +41,6 @@ class Memory:
 
     def __init__(self, state: s.State) -> None:
         self._state = state
-        self._says_new_name = True
 
     def blocks(self) -> list[Block]:
         """All blocks, in address order."""
@@ -60,13 +58,6 @@ class Memory:
         """Whether the value is resident and may be evicted now."""
         S, block = self._state, self._state.V[value, s.BLOCK]
         return bool(block >= 0 and _can_go(S, value) and S.P[block, s.ADDRESS] < S.K[s.K_BORDER])
-
-    def pieces(self) -> list[Block]:
-        """What `blocks` was called in the release before."""
-        if self._says_new_name:
-            warn("memory.pieces()", "memory.blocks()")
-            self._says_new_name = False
-        return self.blocks()
 
     def score(self, value: int) -> float:
         """The policy's score of a resident value, by its cost, recency and divisor."""

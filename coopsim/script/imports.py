@@ -8,6 +8,14 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 
+def now_or_after(name: str, call: Callable[[ModuleType], None]) -> None:
+    """Call a function with a module, at once if it has been imported, or else as soon as it is."""
+    if name in sys.modules:
+        call(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, AfterImport(name, call))
+
+
 class AfterImport(importlib.abc.MetaPathFinder):
     """Calls a function once, with the module, when the module of that name has just been imported.
 

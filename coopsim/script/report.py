@@ -196,7 +196,7 @@ class Report:
         `reserved_but_unallocated` also has its old name, `fragmentation`.
         """
         part = self.reserved_but_unallocated
-        own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
+        own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part}
         own["too_close_to_call"] = self.too_close_to_call
         del own["guest"]
         if not self.ranks:

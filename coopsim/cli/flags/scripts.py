@@ -164,7 +164,9 @@ def fit(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --batch-size {64}"
     )
-    p.add_argument("--gpu", required=True, metavar="CARD", help="card to fit, of `coopsim list hardware`")
+    p.add_argument(
+        "--gpu", required=True, metavar="CARD", help="card to fit, of `coopsim list hardware`; any: all of them"
+    )
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
     _masks(p)
     p.add_argument("--steps", type=positive, metavar="N", help="end every run after N optimizer steps")

@@ -15,7 +15,7 @@ import torch
 from coopsim.observe import effects
 from coopsim.observe.data.known import ASSUMED, MASKED, Known, on_host
 from coopsim.observe.data.masks import Masks
-from coopsim.observe.data.tags import Choice, Kept, Tag, Truth, even, is_integral, moved, spread
+from coopsim.observe.data.tags import Choice, Kept, Tag, Truth, even, is_integral, looks_for_zeros, moved, spread
 from coopsim.observe.effects import tensors
 from coopsim.observe.native import NativeLedger
 from coopsim.observe.storages import Ledger, Storage
@@ -260,7 +260,7 @@ class Shares:
             return
         share, rests_on = self.share(x) if tag is not None else None, ASSUMED
         is_mask = x.dtype is torch.bool or isinstance(tag, Kept)
-        if share is None and is_mask and self._masks.share > 0 and base != "all":
+        if share is None and is_mask and self._masks.share > 0 and base != "all" and not looks_for_zeros():
             share, rests_on = self._masks.share, ASSUMED | MASKED
         if share is None:
             return

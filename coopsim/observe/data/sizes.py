@@ -9,8 +9,7 @@ import torch
 from coopsim.observe.data.known import ASSUMED, FROM_HOST, MASKED, Known, on_host
 from coopsim.observe.data.masks import Masks
 from coopsim.observe.data.shares import Shares
-from coopsim.observe.data.tags import Choice
-from coopsim.observe.torch_private import current_autograd_node
+from coopsim.observe.data.tags import Choice, looks_for_zeros
 
 #: Select by masks among their indices.
 INDEX = frozenset(f"aten::{name}" for name in ("index", "index_put", "index_put_", "_index_put_impl_"))
@@ -41,7 +40,7 @@ class Sizes:
         self._known, self._shares, self._masks = known, shares, masks
         self.has_read = False
         self._rules: dict[str, Callable[[Any, dict[str, Any]], Size | None]] = {
-            "aten::nonzero": lambda args, _: Size(0) if _looks_for_zeros() else self.of(args[0]),
+            "aten::nonzero": lambda args, _: Size(0) if looks_for_zeros() else self.of(args[0]),
             "aten::masked_select": lambda args, _: self.of(args[1], _broadcast(args[0], args[1])),
             "aten::_unique": self._unique,
             "aten::_unique2": self._unique,
@@ -152,12 +151,6 @@ class Sizes:
         if values.dim() <= behind or values.shape[-behind - 1] == 1:
             return None
         return int(values.shape[-behind - 1])
-
-
-def _looks_for_zeros() -> bool:
-    """Return whether it is the formula of prod's gradient that asks, where its input is zero: hardly ever."""
-    node = current_autograd_node()
-    return node is not None and node.name().startswith("ProdBackward")
 
 
 def _part(share: float, n: int) -> int:

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from coopsim.observe.torch_private import current_autograd_node
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -54,6 +56,12 @@ def is_integral(tensor: Any) -> bool:
     if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda or tensor.dtype is torch.bool:
         return False
     return not tensor.is_floating_point() and not tensor.is_complex()
+
+
+def looks_for_zeros() -> bool:
+    """Return whether it is the formula of prod's gradient that asks, where its input is zero: hardly ever."""
+    node = current_autograd_node()
+    return node is not None and node.name().startswith("ProdBackward")
 
 
 def spread(share: float, start: int, n: int) -> torch.Tensor:
