@@ -16,7 +16,7 @@ _LEAST_STEPS = 3
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the largest budget in which the script trains, if most of its steps follow a plan.
+    """Yield the remedy with the largest of three budgets in which the script trains, if most steps follow a plan.
 
     Nothing is tried for jobs of several ranks and compiled scripts, which live cannot follow, nor for fewer than three
     steps, as the first two have no plan. The search ends where a smaller budget would not help: the script fails, or no
@@ -40,7 +40,7 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def proposal(case: Case, budget_mib: int) -> Remedy:
-    """Propose to run in a budget of `budget_mib` MiB."""
+    """Return the remedy, not tried yet, of running the script in a budget of `budget_mib` MiB."""
     words = case.trials.script.command
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
@@ -50,5 +50,5 @@ def proposal(case: Case, budget_mib: int) -> Remedy:
 
 
 def text(memory: str) -> str:
-    """Describe the remedy in one line; `memory` is the budget as the user types it, "8GiB"."""
+    """Return the remedy's text, one line, in which `memory` is the budget as the user types it, "8GiB"."""
     return f"train in a budget of {memory} (host overhead not counted)"

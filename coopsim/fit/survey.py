@@ -64,7 +64,7 @@ class Model:
 
     @property
     def variable(self) -> str:
-        """Its name in lines to paste."""
+        """Its name in lines to paste: the user's or, if not known, "model"; its class's if there are several models."""
         return self.name or ("model" if self.alone else self.type.lower())
 
     @property
@@ -146,7 +146,10 @@ class Survey:
 
 
 def read(report: Report, needs_bytes: int) -> Survey:
-    """Make the survey of a run from its report, with what the guest in its process found."""
+    """Return the survey of a run, made of its report, which holds what the guest in its process found (`guest`).
+
+    needs_bytes: the smallest memory for the run, context included.
+    """
     found = report.guest
     return Survey(
         report=report,

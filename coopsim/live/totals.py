@@ -28,6 +28,6 @@ class Totals:
         self.recomputes += step.values.recomputes
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
-        """Take the peaks of a step that had a budget into account."""
+        """Take the peaks, in bytes, of a step that had a budget into account."""
         self.peak_allocated_bytes = max(self.peak_allocated_bytes, allocated)
         self.peak_reserved_bytes = max(self.peak_reserved_bytes, reserved)

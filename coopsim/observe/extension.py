@@ -74,7 +74,7 @@ class Extension:
             out.rename(made)
 
     def source(self, name: str) -> str:
-        """Return the text of a file of the package."""
+        """Return the text of a file of the package, by its name."""
         return resources.files(self.package).joinpath(name).read_text(encoding="utf-8")
 
     def _key(self, compiler_version: str) -> str:

@@ -15,7 +15,7 @@ from coopsim.observe.native import memory
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import clock
-from coopsim.script.imports import AfterImport
+from coopsim.script.imports import AfterImport, now_or_after
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
 #: An op (None: a compiled kernel), its FLOPs, the bytes that it moves, and the type of its operands.
@@ -38,13 +38,15 @@ class Meter:
         self._calls: Counter[Call] = Counter()
         self._calls_of_steps: Counter[Call] = Counter()
         self._peak_before = 0
-        self._rose = False
+        self._rose = self._comparing = False
         self._logits = 0
         recorder.seen = self._op
         self.in_block: Callable[[str, int, int], None] = lambda _name, _cost, _nbytes: None
         hooks.register_optimizer_step_pre_hook(self._begins)
         hooks.register_optimizer_step_post_hook(self._ends)
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
+        now_or_after("triton.runtime.jit", self._triton)
+        now_or_after("triton.runtime.autotuner", self._autotuner)
 
     def _inductor(self, _: ModuleType) -> None:
         """Add the cost of Inductor's kernels, which the dispatcher does not see, by the bytes of their operands."""
@@ -59,6 +61,34 @@ class Meter:
             return launch(kernel, *args, **kwargs)
 
         torch_private.replace(_LAUNCH, run)
+
+    def _triton(self, module: ModuleType) -> None:
+        """Cost kernels that the script or a library wrote in Triton by the bytes of their operands, too.
+
+        Their arithmetic is not known. What triton.autotune launches to compare configurations is not counted.
+        """
+        launch = module.JITFunction.run
+
+        @functools.wraps(launch)
+        def run(kernel: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
+            if not warmup and not self._comparing:
+                self._add(self._model.moving(sum(map(_bytes, (*args, *kwargs.values())))))
+            return launch(kernel, *args, warmup=warmup, **kwargs)
+
+        module.JITFunction.run = run
+
+    def _autotuner(self, module: ModuleType) -> None:
+        bench = module.Autotuner._bench
+
+        @functools.wraps(bench)
+        def compare(*args: Any, **kwargs: Any) -> Any:
+            self._comparing = True
+            try:
+                return bench(*args, **kwargs)
+            finally:
+                self._comparing = False
+
+        module.Autotuner._bench = compare
 
     def _add(self, cost: int) -> None:
         self._total += cost
@@ -124,10 +154,12 @@ class Meter:
         return self._total, self._optimizing, self._control.stream_end_ns(clock.stream())
 
     def found(self) -> dict[str, Any]:
-        """Return the figures for the report: the mean ns of a step after the first, and of the optimizer's part of it.
+        """Return the figures for the report. `step_ns`, `optimizer_ns`: means of a step, and of its optimizer's part.
 
-        `clock_step_ns` is a step's mean time by the phantom's clock, which includes collectives and overlap;
-        `step_ns_by_card` is `step_ns` on every known card.
+        They are by the roofline, without the first step; of a run with fewer than two, those of the whole run.
+        `clock_step_ns`: the mean by the phantom's clock, which includes collectives and overlap. `step_ns_by_card`:
+        `step_ns` on every known card. `peak_in_optimizer`: whether memory peaked in an optimizer's step.
+        `logits_bytes`: the largest result of a log-softmax. `basis`: the roofline's rates, in one line.
         """
         marks = self._marks if len(self._marks) > 1 else [(0, 0, 0), self._mark()]
         step, optimizer, clocked = (
