@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 
+from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
 from coopsim.live.cells import Call, Cell, Spec, change, given_on
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
 from coopsim.live.on_demand import generator
-from coopsim.live.plan import Drop, Evict, Plan, Recompute, Row
+from coopsim.live.plan import Plan, Row
+from coopsim.live.skipped import Skipped
 from coopsim.live.values import Values
 
 
@@ -119,8 +121,8 @@ class Follow:
         """
         cells: dict[int, Cell] = {}
         versions: dict[int, int] = {}
-        late: dict[tuple[int, int], None] = {}
-        wanted: set[tuple[int, int]] = set()
+        skipped = Skipped()
+        late, wanted = skipped.late, skipped.wanted
         watched = self.plan.watched
         for row, (inputs, results, call) in zip(self.rows, before, strict=False):
             for numbers, found in ((row.entry.inputs, inputs), (row.entry.results, results)):
@@ -128,7 +130,7 @@ class Follow:
                     if storage in watched and (cell is None or cells.setdefault(storage, cell) is not cell):
                         return False
             for action in row.before:
-                _note(action, late, wanted)
+                skipped.note(action)
             versions |= dict(row.makes)
             wanted.update(row.keep)
             wanted.update(row.copies)
@@ -138,8 +140,14 @@ class Follow:
         if any(cells[s].version != version for s, version in versions.items()):
             return False
         self.cells, self._by_key = cells, {cell.key: cell for cell in cells.values()}
+        for s, cell in cells.items():
+            cell.number = s
         for s, version in late:
             self.values.evict((cells[s], version))
+        for copy in skipped.copies.values():
+            self._act(copy)
+        for copied in skipped.left:
+            self._act(Leave(copied))
         for s, cell in cells.items() if held else ():
             for version in [v for v in cell.held if (s, v) not in wanted]:
                 del cell.held[version]
@@ -225,7 +233,7 @@ class Follow:
             if cell is not None and cell not in expected and cell.ref() is storage:
                 raise Deviation("changes other tensors")
 
-    def _act(self, action: Evict | Drop | Recompute) -> None:
+    def _act(self, action: Action) -> None:
         cells = self.cells
         if isinstance(action, Recompute):
             call = self._calls.get(action.op)
@@ -238,10 +246,21 @@ class Follow:
             return
         s, v = action.value
         cell = cells.get(s)
-        if cell is not None and isinstance(action, Evict):
-            self.values.evict((cell, v))
-        elif cell is not None:
-            cell.held.pop(v, None)
+        if cell is None:
+            return
+        match action:
+            case Evict():
+                self.values.evict((cell, v))
+            case Drop():
+                cell.held.pop(v, None)
+            case Offload(at=at):
+                self.values.offloaded.offload((cell, v), at)
+            case Leave():
+                self.values.offloaded.leave((cell, v))
+            case Fetch():
+                self.values.offloaded.fetch((cell, v))
+            case Arrive():
+                self.values.offloaded.arrive((cell, v))
 
     def _bind(self, watched: list[tuple[int, int]], found: list[torch.Tensor]) -> None:
         """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.
@@ -255,7 +274,7 @@ class Follow:
             storage = found[i].untyped_storage()
             cell = cells.get(s)
             if cell is None:
-                cell = cells[s] = Cell(storage)
+                cell = cells[s] = Cell(storage, number=s)
                 self._by_key[cell.key] = cell
             elif cell.ref() is not storage:
                 raise Deviation("works on other tensors")
@@ -283,17 +302,3 @@ class Follow:
             call.generator = generator(kind, dict(zip(names, args, strict=False)) | kwargs)
             call.state = call.generator.get_state()
         return call
-
-
-def _note(action: Evict | Drop | Recompute, late: dict[tuple[int, int], None], wanted: set[tuple[int, int]]) -> None:
-    """Collect what skipped actions leave to do: `late`, values to evict, and `wanted`, values to hold."""
-    if isinstance(action, Recompute):
-        wanted.update(action.targets, action.takeovers)
-        for value in (*action.targets, *action.takeovers):
-            late.pop(value, None)
-    else:
-        wanted.discard(action.value)
-        if isinstance(action, Evict):
-            late[action.value] = None
-        else:
-            late.pop(action.value, None)

@@ -60,7 +60,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.outgrown = False  #: whether it left its plan because its data are larger
         self.ran_out = False  #: whether it left its plan because the device had no room
         self.failure: LiveError | None = None
-        self.planned = self.follow is not None
+        self.planned = on_demand.by_plan = self.follow is not None
         if on_demand.hole is not None:
             on_demand.hole.planned = self._planned
         self._counts = values.kind == "cpu"  # there is no allocator to ask
@@ -211,11 +211,15 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if follow is None and self.values.placed is not None:
             self.values.placed.end()
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
+        self.on_demand.by_plan = self.planned
 
     def _switch(self, func: Any) -> bool:
         """Switch to the plan of a kind whose tape is the same so far, and has `func` next. False if there is none."""
         assert self.follow is not None
         assert self.kind is not None
+        if self.values.offloaded.copies.away():  # where they lie on the host is the present plan's
+            return False
+        self.values.offloaded.copies.wait_for_all()
         at = self.follow.at
         for other in self._others:
             if other is self.kind or other.plan is None or not other.has_op(at, func) or self.kind.common(other) < at:
@@ -232,8 +236,9 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert self.follow is not None
         self.deviated = self.deviated or why
         self.follow.end()
+        self.values.offloaded.copies.wait_for_all()
         self.on_demand.adopt(self.follow.cells.values())
-        self.follow, self.planned = None, False
+        self.follow, self.planned, self.on_demand.by_plan = None, False, False
 
     def _planned(self) -> Iterable[Cell]:
         follow = self.follow
