@@ -4,13 +4,17 @@ docs/replay-copies.md has the model.
 """
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from coopsim.errors import unknown
-from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.trace.table import Trace
 
 #: From the request of a copy to its first byte. ASSUMPTION: the time of a small pinned copy on the cards we know of.
 LATENCY_NS = 10_000
@@ -53,6 +57,13 @@ class Link:
         return alone_ns + shared_ns - shared_ns * self.shared_rate_mb_s // self.rate_mb_s
 
 
+def of_header(header: Mapping[str, Any]) -> Link | None:
+    """The link that a schedule's copies go over, by the schedule's header; None if it was made without one."""
+    if "link" not in header:
+        return None
+    return Link(header["link"], header["rate_mb_s"], header["shared_rate_mb_s"], header["latency_ns"])
+
+
 @cache
 def _all() -> dict[str, tuple[float, str]]:
     text = resources.files("coopsim").joinpath("links.toml").read_text(encoding="utf-8")
@@ -76,7 +87,7 @@ def check(name: str | Link, host_gb_s: float | None) -> None:
         raise CoopsimError(f"host_bandwidth: {host_gb_s!r} is not a number of GB/s from {_LEAST} to {_MOST:g}")
 
 
-def find(name: str | Link, host_gb_s: float | None, trace: Trace) -> Link:
+def find(name: str | Link, host_gb_s: float | None, trace: "Trace") -> Link:
     """The link `name`; without a name that of the card that the trace names, else of PCIe 4 with 16 lanes.
 
     host_gb_s: what the host's memory gives both directions together, in GB/s; 1.7 times the link's speed if left out.

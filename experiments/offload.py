@@ -1,10 +1,10 @@
-"""When offload on demand pays: overhead with and without it, by card and link.
+"""When offload pays, on demand and planned: overhead with and without it, by card and link.
 
     python experiments/offload.py [-j JOBS]    writes expected/offload.csv, tables of docs/offload.md and its figure
 
 The eight models with the costs of two cards: an op's time is the roofline that the traces were recorded with, its
 FLOPs and bytes moved at the card's rates. Five budgets within 2.5 % of the peak around 0.7, 0.5 and 0.3 of it, ten
-steps, one arena, host memory without a limit. It goes on where it was interrupted.
+steps, one arena, host memory without a limit. Plans are made for PCIe 4 only. It goes on where it was interrupted.
 """
 
 import os
@@ -18,11 +18,11 @@ from pages import DOCS, write_section
 from pictures import MODELS
 from results import table
 
-from coopsim.figures import dots, save, style
+from coopsim.figures import dots, memory_map, save, style
 from coopsim.observe.efficiency import EFFICIENCY
 from coopsim.phantom import profiles
 from coopsim.progress import watch
-from coopsim.replay import warm_up
+from coopsim.replay import replay, warm_up
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 
@@ -31,13 +31,17 @@ LINKS = ("pcie3-x16", "pcie4-x16", "pcie5-x16", "nvlink-c2c")
 RATIOS = ("70%", "50%", "30%")
 RECOMPUTE = ("coop", "foresight-offline")
 OFFLOAD = ("coop:lose=either", "coop:lose=either,offload_state=yes", "swap-lru")
+PLANNED = ("foresight-offline:lose=either", "foresight-offline:lose=either,offload_state=yes")
 LOOKS = {
     "coop": "Coop",
     "coop:lose=either": "Coop, recompute or offload",
     "coop:lose=either,offload_state=yes": "the same, state too",
     "swap-lru": "LRU, offload only",
     "foresight-offline": "Foresight, recompute only",
+    "foresight-offline:lose=either": "Foresight, recompute or offload",
+    "foresight-offline:lose=either,offload_state=yes": "the same, state too",
 }
+DRAWN = ("coop", "coop:lose=either", "swap-lru", "foresight-offline", "foresight-offline:lose=either")
 LIMIT = 80.0  # % of overhead, the end of the scale
 
 
@@ -63,7 +67,11 @@ def main() -> None:
     out = ROOT / "out"
     out.mkdir(parents=True, exist_ok=True)
     found = []
-    for name, policies, options in (("recompute", RECOMPUTE, {}), ("offload", OFFLOAD, {"link": list(LINKS)})):
+    for name, policies, options in (
+        ("recompute", RECOMPUTE, {}),
+        ("planned", PLANNED, {"link": ["pcie4-x16"]}),
+        ("offload", OFFLOAD, {"link": list(LINKS)}),
+    ):
         grid = Grid(traces, policies, budgets=RATIOS, band=5, options=options)
         with watch(f"offload: {name}") as report:
             found.append(sweep(grid, out / f"offload-{name}.parquet", Processes(jobs), report))
@@ -72,6 +80,7 @@ def main() -> None:
     write_section("offload", by_card(bands), DOCS / "offload.md")
     write_section("links", by_link(bands), DOCS / "offload.md")
     save(figure(bands), DOCS / "images" / "offload.png", dpi=140)
+    save(map_of_bert(), DOCS / "images" / "offload-map.png", dpi=140)
 
 
 def summary(df: pd.DataFrame) -> pd.DataFrame:
@@ -131,18 +140,24 @@ def by_link(bands: pd.DataFrame) -> str:
 
 def figure(bands: pd.DataFrame) -> "object":
     """A panel for each card and budget, a row for each model."""
-    looks = {name: replace(look, label=LOOKS[name]) for name, look in style.policies(LOOKS).items()}
+    looks = {name: replace(look, label=LOOKS[name]) for name, look in style.policies(DRAWN).items()}
     shown = []
     for budget in ("50%", "30%"):
         for card in CARDS:
             for model in MODELS:
-                for policy in LOOKS:
+                for policy in DRAWN:
                     r = at(bands, card, policy, budget).loc[model]
                     part = 0 < r.fits < r.budgets
                     panel = f"{profiles.get(card).title.removeprefix('NVIDIA ')}, {budget} of the peak"
                     shown.append(dots.Dot(panel, model, policy, r.percent, r.percent_min, r.percent_max, part=part))
-    ordered = {name: looks[name] for name in LOOKS}
+    ordered = {name: looks[name] for name in DRAWN}
     return dots.draw(shown, "overhead (%), PCIe 4", ordered, columns=2, one_scale=True, limit=LIMIT, size="page")
+
+
+def map_of_bert() -> "object":
+    """A planned step of BERT-Large in 30 % of its peak on the A100, with what is on the host and the engines."""
+    trace = load(ROOT / "traces" / "bert-large.parquet")
+    return memory_map.draw(replay(trace, PLANNED[0], "30%", steps=2, link="pcie4-x16"), trace)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,16 @@ def command_of(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
     return command
 
 
+def lengths_file(args: argparse.Namespace) -> str:
+    """Return the file that --lengths names, "" without. Raises CoopsimError if it is none of lengths."""
+    if args.lengths is None:
+        return ""
+    from coopsim.longrun.lengths import read
+
+    read(Path(args.lengths))
+    return str(Path(args.lengths).absolute())
+
+
 def timeline_params(args: argparse.Namespace) -> Any:
     """Return the parameters that `--timeline-params` names, or else the defaults; None without `--timeline`.
 

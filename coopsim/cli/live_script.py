@@ -86,9 +86,11 @@ def wants_arena(args: argparse.Namespace) -> bool:
 
 def no_arena() -> str:
     """Return why an arena cannot be compiled on this machine; "" if it can."""
-    from coopsim.phantom import compilers
+    from coopsim.phantom import compiled, compilers, wheel
 
-    return "" if compilers.find("CXX") else compilers.missing("CXX")
+    torch = wheel.find_any()
+    have = compilers.find("CXX") or any(compiled.folder(torch.version, torch.cuda).glob("arena-*"))
+    return "" if have else compilers.missing("CXX")
 
 
 def said_by(script: "Script") -> dict[str, Any]:

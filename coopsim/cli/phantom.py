@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim import files, renamed, text
-from coopsim.cli import phantom_gate, phantom_growth
+from coopsim import files, text
+from coopsim.cli import phantom_gate, phantom_growth, phantom_host, phantom_long
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
     command = command_of(args, "phantom run")
     is_gate = phantom_gate.is_asked_for(args)
+    is_long = phantom_long.is_asked_for(args)
     if args.largest and args.compile_budget is None:
         from coopsim.cli import phantom_largest
 
@@ -64,7 +65,14 @@ def run(args: argparse.Namespace) -> int:
         return phantom_fewest.run(args, script)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
-        if args.snapshot:
+        if is_long:
+            report, verdict = phantom_long.run(
+                args, script, lambda it, to: run_script(it, step_requests=to, partial=True), Path(folder)
+            )
+            report = replace(report, replay=None if verdict is None else verdict.to_dict())
+            if verdict is not None and args.figure is not None:
+                phantom_long.draw(verdict, args.figure)
+        elif args.snapshot:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
             report = run_script(script, requests=requests if args.fit else None, partial=True)
@@ -82,12 +90,11 @@ def run(args: argparse.Namespace) -> int:
     for name, there in ((args.snapshot, True), (args.trace, trace)):
         if name and there:
             note(f"wrote {name}")
-    if args.json:
-        renamed.warn_of_keys({"fragmentation": "reserved_but_unallocated"})
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     if report.interrupted:
         raise KeyboardInterrupt
-    return 3 if report.outcome == "oom" else 0
+    runs_out = report.outcome == "oom" or (report.replay and report.replay["runs_out"])
+    return 3 if runs_out else 0
 
 
 def memory_of(args: argparse.Namespace) -> int | None:
@@ -136,7 +143,10 @@ def text_of(report: "Report") -> str:
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
     ]
     rows += _apart(report)
+    rows += [(name, _phase(of)) for name, of in report.phases.items()]
+    rows += phantom_host.rows(report.host)
     rows += phantom_growth.rows(report)
+    rows += phantom_long.rows(report.replay) if report.replay else []
     if report.compiled_graphs:
         rows += _compiled(report)
     if report.retries or report.ooms:
@@ -173,6 +183,12 @@ def text_of(report: "Report") -> str:
         )
     lines += data.cautions(report)
     return "\n".join(lines)
+
+
+def _phase(of: dict[str, int]) -> str:
+    """Return what a phase of the run took."""
+    peaks = f"{text.human(of['peak_allocated_bytes'])} allocated, {text.human(of['peak_reserved_bytes'])} reserved"
+    return f"{_count(of['times'], 'time')}; peaks {peaks}; {text.human(of['added_bytes'])} more than when it began"
 
 
 def _apart(report: "Report") -> list[tuple[str, str]]:

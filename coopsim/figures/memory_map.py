@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coopsim.figures import copies as copying
 from coopsim.figures import style
 from coopsim.figures.cells import FREE, cells, largest_stretch
 from coopsim.figures.residences import ROLES, Residences, residences
@@ -22,6 +23,7 @@ _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _TIME = ((1e6, "ms"), (1e3, "µs"))
 _TICK = "#000000"
 _ROWS, _COLUMNS = 200, 600  # cells of a map of one schedule
+_HOST, _ENGINES = 0.22, 0.14  # heights of what is below a map of a schedule with copies, as parts of the map's
 _OUTLINED = 0.012  # of the budget: what is larger is seen as a tensor of its own
 _HOW_TO_READ = (
     "A bar is a tensor: as high as it has bytes, as long as it is resident. What is recomputed is the overhead.\n"
@@ -35,7 +37,8 @@ def draw(schedule: "Schedule", trace: "Trace", *, step: int | None = None, size:
     step: from 0; None for the last one that the schedule has. size: `column` or `slide`. Colours are roles, what an op
     run again has made has one of its own; a black tick ends the residency of an evicted value. A cell of the drawn
     grid shows what most of it holds, and large tensors are outlined. At the right: the longest run of memory without
-    parameters, buffers and optimizer state when the backward pass begins. CoopsimError as from `residences`.
+    parameters, buffers and optimizer state when the backward pass begins. If the schedule may offload, the bytes on the
+    host and the two copy engines are below. CoopsimError as from `residences`.
     """
     return _figure([schedule], trace, step, size)
 
@@ -58,11 +61,17 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
     longest = max(r.length_ns for r in residencies)
     largest = max(int(x.header["budget_bytes"]) for x in schedules)
     s = style.size(size)
-    height = s["map_height_in"] * (1 if alone else 0.55 * len(schedules) + 0.15)
+    copies = copying.copies(schedules[0], residencies[0].began_ns, longest) if alone else None
+    heights = [1.0] * len(schedules) + [_HOST, _ENGINES] * (copies is not None)
+    height = s["map_height_in"] * (sum(heights) if alone else 0.55 * len(schedules) + 0.15)
     with style.applied(size):
         figure = Figure(figsize=(s["map_width_in"], height), layout="constrained")
-        axes = figure.subplots(len(schedules), 1, sharex=True, sharey=True, squeeze=False).ravel().tolist()
-        for ax, schedule, r in zip(axes, schedules, residencies, strict=True):
+        grid = figure.subplots(len(heights), 1, height_ratios=heights, sharex=True, sharey=not alone, squeeze=False)
+        axes = grid.ravel().tolist()
+        if copies is not None:
+            copying.draw_host(axes[1], copies, longest)
+            copying.draw_engines(axes[2], copies)
+        for ax, schedule, r in zip(axes, schedules, residencies, strict=False):
             budget_bytes = int(schedule.header["budget_bytes"])
             _map(ax, r, budget_bytes, _ROWS if alone else _ROWS * 3 // 5, s)
             _stretch(ax, r, budget_bytes)
@@ -74,7 +83,11 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
             ax.set_title(title, loc="left", pad=1.8 * s["font_pt"])
         axes[0].set_xlim(0, longest)
         axes[0].set_ylim(0, 1.02 * largest)
-        _units(axes[-1], longest, largest)
+        _times(axes[-1], longest)
+        _units(axes[0], largest)
+        if copies is not None:
+            _units(axes[1], int(copies.host_bytes.max(initial=1)), ticks=2)
+            axes[1].set_ylabel(f"host ({_unit(_BYTES, int(copies.host_bytes.max(initial=1)))[1]})")
         number = f"{residencies[0].step + 1} of {_steps(schedules[0])}"
         axes[-1].set_xlabel(f"GPU time since the start of step {number} ({_unit(_TIME, longest)[1]})")
         address = f"address ({_unit(_BYTES, largest)[1]})"
@@ -101,15 +114,22 @@ def _unit(units: tuple[tuple[float, str], ...], most: float) -> tuple[float, str
     return next((u for u in units if most >= u[0]), units[-1])
 
 
-def _units(ax: "Axes", longest: int, largest: int) -> None:
-    """Ticks at round numbers of the units that fit; the axes themselves are in ns and bytes."""
+def _times(ax: "Axes", longest: int) -> None:
+    """Ticks at simple multiples of the unit of time that fits; the axis itself is in ns."""
+    _ticks(ax.xaxis, _unit(_TIME, longest)[0], longest, 8)
+
+
+def _units(ax: "Axes", largest: int, ticks: int = 8) -> None:
+    """Ticks at simple multiples of the unit that fits; the axis itself is in bytes."""
+    _ticks(ax.yaxis, _unit(_BYTES, largest)[0], largest, ticks)
+
+
+def _ticks(axis: Any, unit: float, most: float, count: int) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    for axis, units, most in ((ax.xaxis, _TIME, longest), (ax.yaxis, _BYTES, largest)):
-        unit = _unit(units, most)[0]
-        ticks = MaxNLocator(nbins=8, steps=[1, 2, 5, 10]).tick_values(0, most / unit)
-        axis.set_ticks([t * unit for t in ticks if 0 <= t <= most / unit])
-        axis.set_major_formatter(FuncFormatter(lambda value, _, unit=unit: f"{value / unit:g}"))
+    ticks = MaxNLocator(nbins=count, steps=[1, 2, 5, 10]).tick_values(0, most / unit)
+    axis.set_ticks([t * unit for t in ticks if 0 <= t <= most / unit])
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
 
 
 def _map(ax: "Axes", r: Residences, budget: int, rows: int, s: dict[str, float]) -> None:

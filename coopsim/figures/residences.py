@@ -24,7 +24,8 @@ class Residences:
     Times count from the start of the step, and residencies are cut to it. `role` indexes ROLES; `storage` is the
     trace's, -1 for a temporary, and `op` the one that the bytes were asked for, -1 for what the replay starts with;
     `recomputed` says that an op run again made the value, `earlier` that it was there before the step, `evicted` that a
-    search ended its residency. `phases` are the starts of the phases of the step, `length_ns` its length.
+    search ended its residency. `phases` are the starts of the phases of the step, `length_ns` its length; `began_ns` is
+    when it began, by the schedule's clock.
     """
 
     address: Ints
@@ -40,6 +41,7 @@ class Residences:
     phases: dict[str, int]
     step: int
     length_ns: int
+    began_ns: int
 
     def __len__(self) -> int:
         return len(self.address)
@@ -95,6 +97,7 @@ def residences(schedule: "Schedule", trace: "Trace", step: int | None = None) ->
         phases=_phases(schedule, trace, step, t0),
         step=step,
         length_ns=t1 - t0,
+        began_ns=t0,
     )
 
 

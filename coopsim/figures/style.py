@@ -65,6 +65,11 @@ def roles() -> dict[str, Look]:
     return {name: Look(**look) for name, look in _style()["role"].items()}
 
 
+def copies() -> dict[str, Look]:
+    """A look for what the host holds, and for an engine that copies."""
+    return {name: Look(**look) for name, look in _style()["copies"].items()}
+
+
 def memory() -> dict[str, Look]:
     """A look for each kind of memory at a failure, in the order of the legend."""
     return {name: Look(**look) for name, look in _style()["memory"].items()}

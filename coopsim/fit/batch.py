@@ -21,7 +21,7 @@ class Batch:
     given: Given | None = None
 
     def command(self, batch: int) -> tuple[str, ...]:
-        """Return the command with a number in place of the placeholder."""
+        """Return the command with the number `batch` in place of every placeholder."""
         return tuple(_PLACE.sub(str(batch), word) for word in self.template)
 
     def parts(self) -> list[int]:
@@ -34,7 +34,7 @@ class Batch:
 
 
 def has_place(command: tuple[str, ...]) -> bool:
-    """Return whether a command has a placeholder for the batch size."""
+    """Return whether a command has a placeholder for the batch size: {} or {64}, in any word."""
     return any(_PLACE.search(word) for word in command)
 
 
@@ -53,7 +53,9 @@ def wanted(command: tuple[str, ...]) -> int | None:
 
 
 def by_default(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command without the option that has the placeholder. Raises CoopsimError if it is no option's value.
+    """Return the command without the options whose value is {}, so that the script takes its default batch size.
+
+    Raises CoopsimError if {} is not the value of an option.
 
     >>> by_default(("python", "train.py", "--batch", "{}", "--lr=1")), by_default(("train.py", "--batch={}"))
     (('python', 'train.py', '--lr=1'), ('train.py',))

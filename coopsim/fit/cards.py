@@ -17,7 +17,10 @@ _PER_NODE = re.compile(r"(--nproc[-_]per[-_]node|--num_processes)(=?)\w*")
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the smallest number of ranks that suffices, if any; assumes that all larger numbers suffice, too."""
+    """Yield the remedy with the smallest number of ranks on which the job fits, if any, found by runs of the script.
+
+    Assumes that all larger numbers suffice, too. Yields nothing for a script that is no job of several ranks.
+    """
     first = case.survey.report
     if not first.ranks:
         return
@@ -37,7 +40,7 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def proposal(case: Case, size: int) -> Remedy:
-    """Propose to run the job on `size` cards."""
+    """Return the remedy, not tried yet, of running the job on `size` cards, one rank on each."""
     words = " ".join(case.trials.script.command)
     line = _PER_NODE.sub(rf"\g<1>={size}", words)
     return case.proposal("cards", f"{size} cards", (line,), Changes(cards=size), same=False)

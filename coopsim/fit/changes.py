@@ -55,12 +55,12 @@ class Changes:
 
     @property
     def of_fsdp(self) -> bool:
-        """Whether they change the arguments of FSDP's calls."""
+        """Whether they change how FSDP gathers layers: one of reshard, limit_gathers, no_prefetch."""
         return self.reshard or self.limit_gathers or self.no_prefetch
 
     @property
     def outside_files(self) -> "Changes":
-        """The changes that are not made in the script's files: to the environment, and to how the script is started."""
+        """The changes that no line in the script's files makes: variables, live and cards; `printed` is kept, too."""
         return Changes(
             variables=self.variables, live=self.live, offload=self.offload, cards=self.cards, printed=self.printed
         )
@@ -76,19 +76,19 @@ class Changes:
         return tuple(name for model, _, name in found if int(model or self.root) == number)
 
     def with_(self, other: "Changes") -> "Changes":
-        """Return both changes joined; where both set a field, `other` wins."""
+        """Return both changes joined: `printed` of both; of other fields, `other`'s value unless it is the default."""
         nothing = Changes()
         said = {f.name: getattr(other, f.name) for f in fields(Changes)}
         said["printed"] = self.printed + other.printed
         return replace(self, **{name: v for name, v in said.items() if v != getattr(nothing, name)})
 
     def message(self) -> str:
-        """Return the changes as JSON, for the script's process."""
+        """Return the changes as JSON, to be read (`read`) by the guest in the script's process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, message: str) -> "Changes":
-        """Read the changes from `message()`."""
+        """Return the changes that `message` was made of."""
         found = json.loads(message)
         found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "models", "printed")}
         found["variables"] = tuple((name, value) for name, value in found["variables"])

@@ -1,4 +1,8 @@
-"""Remedy "checkpointing": recompute the fewest of the model's repeated blocks that suffice."""
+"""Remedy "checkpointing": recompute the fewest of the model's repeated blocks that suffice.
+
+A block is a module of which a model has several in a row, as the layers of a transformer. A level is a list of blocks:
+the outermost level holds those that lie in no other block, the next those within them.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +16,10 @@ _SIMILAR = 0.05  #: blocks whose kept bytes differ by less, as a fraction, are n
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield a remedy that recomputes the fewest blocks, of the outermost level that suffices, if any does."""
+    """Yield one remedy, verified by a run: it recomputes the fewest blocks, of the outermost level that suffices.
+
+    Yields nothing if no level suffices.
+    """
     for level in levels(case):
         found = _fewest(case, level)
         if found is not None:
@@ -21,13 +28,16 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def most(case: Case) -> Remedy | None:
-    """Propose to recompute all blocks of the outermost level; None if there are none."""
+    """Return the remedy, not tried yet, that recomputes all blocks of the outermost level; None if there are none."""
     every = levels(case)
     return proposal(case, every[0], len(every[0])) if every else None
 
 
 def levels(case: Case) -> list[tuple[Block, ...]]:
-    """Return the repeated blocks, the outermost level first, of all models that keep values, or else of the largest."""
+    """Return the blocks of all models that keep values for a backward pass, by level, the outermost level first.
+
+    If none keeps any, they are those of the survey's first model. A model with fewer levels has its last in all others.
+    """
     models = [model for model in case.survey.models if model.keeps] or case.survey.models[:1]
     deepest = max((len(model.levels) for model in models), default=0)
     return [
@@ -57,9 +67,9 @@ def _fewest(case: Case, level: Sequence[Block]) -> Remedy | None:
 
 
 def guess(kept: Sequence[int], over_bytes: int) -> int:
-    """Return how many blocks keep `over_bytes`, plus one, as one block is in memory while it is recomputed.
+    """Return how many blocks to try first: as many as keep `over_bytes`, plus the one in memory while it is recomputed.
 
-    `kept`: the bytes that each block keeps, in the order in which they are recomputed. At most all of them.
+    `kept`: the bytes that each block keeps, in the order in which they are chosen. At most the number of all blocks.
 
     >>> guess([10, 10, 10, 10], 15), guess([10, 10], 1000)
     (3, 2)
@@ -73,9 +83,10 @@ def guess(kept: Sequence[int], over_bytes: int) -> int:
 
 
 def ordered(level: Sequence[Block]) -> list[Block]:
-    """Return the blocks in the order in which to choose them: the largest first, similar ones in the model's order.
+    """Return the blocks in the order in which to choose them: the largest first, by the bytes that they keep.
 
-    The first blocks of a model are recomputed last, when most memory has been freed.
+    Those within 5 % of the largest left are in the model's order: the first blocks of a model are recomputed last, when
+    most memory has been freed.
 
     >>> [b.name for b in ordered([Block(n, k, False, False, False) for n, k in (("a", 99), ("b", 100), ("c", 200))])]
     ['c', 'a', 'b']
@@ -91,13 +102,17 @@ def ordered(level: Sequence[Block]) -> list[Block]:
 
 
 def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
-    """Propose to recompute `count` blocks of a level, in the order of `ordered`."""
+    """Return the remedy, not tried yet, that recomputes the first `count` of the blocks `ordered(level)`."""
     picked = set(ordered(level)[:count])
     return these(case, level, [b for b in level if b in picked])
 
 
 def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy:
-    """Propose to recompute the `chosen` blocks of a level."""
+    """Return the remedy, not tried yet, that recomputes the `chosen` blocks, of which there must be one, of a `level`.
+
+    A model whose blocks its own gradient_checkpointing_enable can recompute is changed by that, others by wrappers. The
+    text names what may change results.
+    """
     models = [model for model in case.survey.models if any(b.root == model.number for b in chosen)]
     root = models[0].number
     means = {model.number: all(b.own for b in level if b.root == model.number) for model in models}
@@ -122,12 +137,12 @@ def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy
 
 
 def tagged(block: Block, root: int) -> str:
-    """Return a block's name in Changes.checkpoint, where `root` is Changes.root."""
+    """Return a block's name in Changes.checkpoint, with its model's number in front unless that is `root` ("5:h.1")."""
     return block.name if block.root == root else f"{block.root}:{block.name}"
 
 
 def once(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return lines for several models without repeated imports."""
+    """Return lines without those `from … import` lines that an earlier line equals."""
     return tuple(line for i, line in enumerate(lines) if not line.startswith("from ") or line not in lines[:i])
 
 

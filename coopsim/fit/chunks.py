@@ -37,7 +37,7 @@ functional.cross_entropy = in_chunks""".splitlines()
 
 
 def proposal(case: Case) -> Remedy | None:
-    """Propose the loss in chunks; None if the script's logits are too small for it to matter."""
+    """Return the remedy, not tried yet, of the loss in chunks; None if logits take less than 5 % of what is needed."""
     if case.survey.logits_bytes < _WORTH * case.survey.needs_bytes:
         return None
     text = "the loss in chunks, which may change last bits"
@@ -45,5 +45,8 @@ def proposal(case: Case) -> Remedy | None:
 
 
 def may_suffice(case: Case) -> bool:
-    """Return whether it may suffice alone: it saves log-probabilities and their gradient, twice the logits' bytes."""
+    """Return whether the loss in chunks may suffice alone.
+
+    It saves log-probabilities and their gradient, so at most twice the logits' bytes.
+    """
     return 2 * case.survey.logits_bytes >= case.over_bytes

@@ -1,4 +1,4 @@
-"""Combine remedies, where no single one suffices, or few kinds do."""
+"""Combine remedies, where no single one suffices for the script to fit the card, or few kinds do."""
 
 import functools
 import itertools
@@ -13,10 +13,11 @@ _ENOUGH = 2  #: combinations after which the search ends
 
 
 def find(case: Case, batch: Batch | None) -> Iterator[Remedy]:
-    """Yield combinations that suffice, of kinds that do not suffice alone, each kind at its strongest.
+    """Yield at most two combinations that suffice, of kinds that do not suffice alone, each kind at its strongest.
 
-    Combinations that keep the same numbers are tried first; smaller batches only if nothing else suffices. Precision
-    that does not suffice alone is also tried with recomputation that does, to make that faster.
+    Fewer kinds come first and, among as many, recomputation and settings; smaller batches only if nothing else
+    suffices. Precision that does not suffice alone is also tried with recomputation that does, to make that faster.
+    `batch`: the wanted batch; None: batches cannot be changed.
     """
     alone = {remedy.kind for remedy in case.trials.found.values()}
     parts = [part for part in _parts(case) if part is not None and part.kind not in alone]
@@ -61,7 +62,10 @@ def _smaller(case: Case, batch: Batch, parts: list[Remedy]) -> Iterator[Remedy]:
 
 
 def nearest(case: Case, batch: Batch | None) -> Remedy | None:
-    """Return all kinds combined, with the peak and time of a run with enough memory; None if no kind applies."""
+    """Return all kinds combined, with the peak and time of a run with enough memory; None if no kind applies.
+
+    `batch` as in `find`.
+    """
     everything = _everything(case, batch)
     return None if everything is None else case.nearest(everything)
 

@@ -1,4 +1,7 @@
-"""Remedy "compiled": limit what a compiled program saves for its backward pass, by the partitioner's memory budget."""
+"""Remedy "compiled": limit what a compiled program saves for its backward pass, by the partitioner's memory budget.
+
+A budget here is a value of AOTAutograd's activation_memory_budget: a fraction, 0 to 1, of what would be saved without.
+"""
 
 from collections.abc import Iterator
 
@@ -11,7 +14,10 @@ _BUDGETS = (0.9, 0.7, 0.5, 0.3, 0.1)
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the largest of the budgets that suffices, if any; nothing for a script that compiles nothing."""
+    """Yield the remedy with the largest of five budgets that suffices, by runs of the script, if any does.
+
+    Nothing for a script that compiles nothing.
+    """
     if not case.survey.report.compiled_graphs:
         return
     for budget in _BUDGETS:
@@ -22,12 +28,12 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def least(case: Case) -> Remedy | None:
-    """Propose the smallest budget; None if the script compiles nothing."""
+    """Return the remedy, not tried yet, with the smallest budget; None if the script compiles nothing."""
     return proposal(case, _BUDGETS[-1]) if case.survey.report.compiled_graphs else None
 
 
 def proposal(case: Case, budget: float) -> Remedy:
-    """Propose a budget. Kernels are then fused differently, which may change last bits."""
+    """Return the remedy, not tried yet, with this budget. Kernels are fused differently, which may change last bits."""
     text = f"activation_memory_budget = {budget}: kernels are fused otherwise, which may change last bits"
     changes = Changes(activation_memory_budget=budget)
     return case.proposal("compiled", text, lines(budget), changes, same=False, after_model=True)

@@ -1,4 +1,7 @@
-"""Edit calls in the user's files: other arguments, or another function."""
+"""Edit calls in the user's files: other arguments, or another function.
+
+A place is certain if the file has exactly one such call, or loop, there, and its arguments are written out.
+"""
 
 import ast
 import difflib
@@ -7,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coopsim.fit import loops, source
+from coopsim.fit import longer_loops, loops, source
 from coopsim.types import CoopsimError
 
 
@@ -31,16 +34,22 @@ class Edit:
 
     @classmethod
     def read(cls, found: Mapping[str, object]) -> "Edit":
-        """Read an edit from its dict."""
+        """Return the edit of which `found` is dataclasses.asdict, as JSON gives it back."""
         arguments = tuple((str(n), int(i), str(v)) for n, i, v in found["arguments"])  # type: ignore[attr-defined]
         return cls(**{**found, "arguments": arguments, "dropped": tuple(found["dropped"])})  # type: ignore[arg-type]
 
 
 def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
-    """Apply edits to `texts`, the new texts by file. Raises CoopsimError where a place is not certain."""
+    """Apply edits to `texts`, the new texts of files by path; a file that is not there yet is read and added.
+
+    Rewrites of loops come last. Raises CoopsimError where a place is not certain.
+    """
     for edit in sorted(dict.fromkeys(edits), key=lambda one: one.times > 1):
         text = texts.get(edit.file) or _read(edit.file)
-        new = loops.adding_up(text, edit.times) if edit.times > 1 else _changed(text, edit)
+        if edit.times > 1:
+            new = loops.adding_up(text, edit.times) or longer_loops.adding_up_more(text, edit.times)
+        else:
+            new = _changed(text, edit)
         if not new:
             what = f"make the {edit.name}" if edit.name else "have a loop whose lines are certain"
             raise CoopsimError(f"no patch: {Path(edit.file).name or 'the script'} does not {what} in one certain place")
@@ -48,7 +57,10 @@ def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
 
 
 def lines(edits: Sequence[Edit]) -> tuple[str, ...]:
-    """Return the lines that edits add, with their common indentation removed. Raises CoopsimError, as `apply`."""
+    """Return the lines that edits add to the files, with each file's common indentation removed; no file is changed.
+
+    Raises CoopsimError, as `apply`.
+    """
     texts: dict[str, str] = {}
     apply(edits, texts)
     found = []
@@ -61,7 +73,10 @@ def lines(edits: Sequence[Edit]) -> tuple[str, ...]:
 
 
 def calls(edits: Sequence[Edit]) -> tuple[str, ...]:
-    """Return the edited calls whole, for edits that remove arguments. Raises CoopsimError, as `apply`."""
+    """Return the lines of each call as edited, with the import that it needs before it, each once; no file is changed.
+
+    For edits that remove arguments, which `lines` would not show. Raises CoopsimError, as `apply`.
+    """
     apply(edits, {})
     found = []
     for edit in edits:
@@ -72,7 +87,10 @@ def calls(edits: Sequence[Edit]) -> tuple[str, ...]:
 
 
 def abbreviated(edit: Edit) -> str:
-    """Return a call that the user's files do not have in a certain place: TrainingArguments(..., optim="adafactor")."""
+    """Return an edit's call with its new arguments only: `TrainingArguments(..., optim="adafactor")`.
+
+    It is shown where the user's files do not have the call in one certain place.
+    """
     said = ", ".join(f"{name}={value.format('...')}" for name, _, value in edit.arguments)
     return f"{edit.function or edit.name}(..., {said})"
 

@@ -46,7 +46,7 @@ class Cluster(Local):
         script.
         """
         try:
-            done = self._executor.submit(in_folder, self._folder, script, self._versions).result()
+            done = self._executor.submit(_in_folder, self._folder, script, self._versions).result()
         except BrokenExecutor:
             raise CoopsimError(f"{self._name} went away") from None
         if isinstance(done, str):
@@ -55,7 +55,7 @@ class Cluster(Local):
         return report
 
     def end(self) -> None:
-        """Cancel the runs that have not started; those that run go on on their workers, but are not waited for."""
+        """Cancel the runs that have not started; those under way continue on their workers, but are not waited for."""
         self._executor.client.cancel(list(self._executor.remote.values()))
 
 
@@ -79,7 +79,7 @@ def opened(executor: str) -> Iterator[Local]:
         where.stop(cluster, now=True)
 
 
-def in_folder(folder: str, script: Script, wanted: tuple[object, ...]) -> Report | str:
+def _in_folder(folder: str, script: Script, wanted: tuple[object, ...]) -> Report | str:
     """Run a script on a worker, in a process of its own in `folder`; return its report, or why there is none.
 
     `wanted` are the versions that the caller has (saved.versions), which the worker must have, too.

@@ -40,7 +40,10 @@ class Given:
 
     @classmethod
     def read(cls, found: dict[str, Any], *, trainer: bool) -> "Given":
-        """Read them from the guest's report. trainer: whether the script imports transformers' Trainer."""
+        """Return the calls that the guest in the script's process has reported (inside/batches.py).
+
+        trainer: whether the script imports transformers' Trainer; without it, TrainingArguments set nothing.
+        """
         arguments, adds_up = found["arguments"], found["adds_up"]
         return cls(
             arguments=Made(**arguments) if arguments and trainer else None,
@@ -50,7 +53,10 @@ class Given:
 
     @property
     def wanted(self) -> int | None:
-        """The batch size; None if not known."""
+        """The batch size that the calls set: that of the arguments, or else of the loaders; None if these differ.
+
+        None, too, if a library makes the arguments itself.
+        """
         if self.arguments is not None:
             return self.arguments.batch if self.arguments.by else None
         batches = {loader.batch for loader in self.loaders}
@@ -58,11 +64,11 @@ class Given:
 
     @property
     def by_options(self) -> bool:
-        """Does the command set it, by options of Hugging Face's parser?"""
+        """Whether the command's options set the batch size, by Hugging Face's parser."""
         return self.arguments is not None and self.arguments.by == "options"
 
     def edits(self, times: int) -> tuple[Edit, ...]:
-        """Return edits for batches `times` times smaller, and as many more of them per step."""
+        """Return the edits for batches `times` times smaller, and `times` times as many per optimizer step."""
         made = self.arguments
         if made is not None:
             batch = (("per_device_train_batch_size", -1, str(made.batch // times)),)
@@ -72,7 +78,10 @@ class Given:
         return (*loaders, *self.adding_up(times))
 
     def adding_up(self, times: int) -> tuple[Edit, ...]:
-        """Return edits for `times` times more batches per step."""
+        """Return the edits for `times` times as many batches per optimizer step, of the same size.
+
+        () if no line of the user's makes the object that adds up; without such an object, the loop is rewritten.
+        """
         if self.arguments is not None:
             arguments, name = self.arguments, _ADDS_UP
         elif self.adds_up is not None:
@@ -83,9 +92,9 @@ class Given:
         return (Edit(arguments.file, arguments.line, arguments.type, (value,)),) if arguments.by == "lines" else ()
 
     def command(self, command: tuple[str, ...], times: int, part: int = 0) -> tuple[str, ...]:
-        """Return the command with options for `times` times more batches of `part` samples (0: as before) per step.
+        """Return the command with options for `times` times as many batches per step, of `part` samples (0: as before).
 
-        Unchanged unless the command's options set them.
+        Unchanged unless the command's options set the batch size (`by_options`).
 
         >>> made = Made("TrainingArguments", "", 0, "options", batch=8)
         >>> Given(made).command(("a.py", "--per_device_train_batch_size", "8"), 4, 2)
@@ -100,7 +109,10 @@ class Given:
 
 
 def with_option(command: tuple[str, ...], option: str, value: str) -> tuple[str, ...]:
-    """Return a command with another value of an option, which it may not have yet."""
+    """Return a command with an option ("--name") set to `value`; the option is appended if the command lacks it.
+
+    "-" and "_" in names count as the same.
+    """
     words = list(command)
     for i, word in enumerate(words):
         if word.replace("-", "_").lstrip("_").partition("=")[0] != option.lstrip("-"):

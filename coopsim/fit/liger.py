@@ -1,4 +1,4 @@
-"""The loss by Liger's kernels: logits and their gradient in chunks, or the gradient in place of the logits."""
+"""Remedy "loss": Liger's kernels, with logits and their gradient in chunks, or the gradient in place of the logits."""
 
 from collections.abc import Iterator
 from importlib import util
@@ -20,14 +20,18 @@ _OWN_LOSS = (
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Find whether it suffices, where logits are large enough."""
+    """Yield the remedy if a run shows that the script fits with it; it is tried only where `proposal` gives one."""
     wanted = proposal(case)
     if wanted is not None and (done := case.verify(wanted)):
         yield done
 
 
 def proposal(case: Case) -> Remedy | None:
-    """Propose it; None if Liger is not installed, or cannot save enough."""
+    """Return the remedy, not tried yet; None if Liger is not installed, or cannot save enough by the logits' bytes.
+
+    A model of transformers gets it by `use_liger_kernel=True` where a line makes the TrainingArguments (None if it is
+    not certain which does), else by a call on the model. Any other model gets Liger's loss, in lines to be printed.
+    """
     if util.find_spec("liger_kernel") is None or not case.survey.logits_bytes:
         return None
     survey, text = case.survey, _TEXT.format("the loss fused with the last layer")

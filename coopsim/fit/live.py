@@ -19,7 +19,7 @@ _DEAR = 1.01  #: time of a step, in steps as they are, from which on offload is 
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the largest budget in which the script trains, if most of its steps follow a plan.
+    """Yield the remedy with the largest of three budgets in which the script trains, if most steps follow a plan.
 
     Nothing is tried for jobs of several ranks and compiled scripts, which live cannot follow, nor for fewer than three
     steps, as the first two have no plan. The search ends where a smaller budget would not help: the script fails, or no
@@ -59,7 +59,10 @@ def _offloading(case: Case, budget_mib: int, alone: Remedy) -> Iterator[Remedy]:
 
 
 def proposal(case: Case, budget_mib: int, *, offload: bool = False) -> Remedy:
-    """Propose to run in a budget of `budget_mib` MiB; offload: plans may copy values to the host."""
+    """Return the remedy, not tried yet, of running the script in a budget of `budget_mib` MiB.
+
+    offload: plans may copy values to the host.
+    """
     words = case.trials.script.command
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
@@ -70,6 +73,6 @@ def proposal(case: Case, budget_mib: int, *, offload: bool = False) -> Remedy:
 
 
 def text(memory: str, *, offload: bool = False) -> str:
-    """Describe the remedy in one line; `memory` is the budget as the user types it, "8GiB"."""
+    """Return the remedy's text, one line, in which `memory` is the budget as the user types it, "8GiB"."""
     more = ", with values in the host's memory" if offload else ""
     return f"train in a budget of {memory}{more} (host overhead not counted)"

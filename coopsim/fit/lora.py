@@ -10,7 +10,10 @@ from coopsim.text import human
 
 
 def advise(case: Case) -> Iterator[Remedy]:
-    """Add a note with the peak of a run with LoRA, if it fits; of scripts that train one model of transformers."""
+    """Yield nothing, but run the script with LoRA and, if it fits, add a note with that run's peak (Trials.notes).
+
+    Only for scripts of one rank that train one model of transformers, without LoRA so far, where peft is installed.
+    """
     yield from ()
     survey = case.survey
     trained = [model for model in survey.models if model.trained]

@@ -12,9 +12,11 @@ from coopsim.types import CoopsimError
 
 
 def lower_needs(trials: Trials, requests: Path) -> int | None:
-    """Run the script with masks that keep nothing, and return the bytes of memory that it needs; add to the notes.
+    """Run the script with masks that keep nothing, and return the bytes of memory that it needs, context included.
 
-    None: no size depends on a mask, the user has said what they keep, or the script fails if they keep nothing.
+    None: no size depends on a mask, the user has said what they keep, or the script fails if they keep nothing. Either
+    way what the verdict rests on is added to the notes. `requests`: a file that the run writes its requests to. The
+    caller has made the first run (Trials.survey).
     """
     report = trials.first
     assert report is not None

@@ -13,9 +13,9 @@ from coopsim.types import CoopsimError
 
 
 def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remedy]:
-    """Yield the largest micro-batch that fits, found by bisection over the divisors of the batch, if any does.
+    """Yield the remedy with the largest micro-batch that fits, found by runs: bisection over the divisors of the batch.
 
-    Assumes that smaller ones need less memory. `base`: a remedy to combine it with.
+    Nothing if none fits; assumes that smaller ones need less memory. `base`: a remedy to combine it with.
     """
     parts = batch.parts()
     failing, fitting, best = -1, len(parts), None  # indices of `parts`, which descend
@@ -39,12 +39,12 @@ def find(case: Case, batch: Batch, base: Remedy | None = None) -> Iterator[Remed
 
 
 def smallest(case: Case, batch: Batch) -> Remedy | None:
-    """Propose micro-batches of one sample; None if the wanted batch is one sample."""
+    """Return the remedy, not tried yet, with micro-batches of one sample; None if the wanted batch is one sample."""
     return proposal(case, batch, batch.parts()[-1]) if batch.parts() else None
 
 
 def proposal(case: Case, batch: Batch, part: int) -> Remedy:
-    """Propose micro-batches of `part` samples, as many as make up the wanted batch.
+    """Return the remedy, not tried yet, with micro-batches of `part` samples, as many as make up the wanted batch.
 
     They are set by edits of the script, by options in its command, or by a stand-in for the edits.
     """

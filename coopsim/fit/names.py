@@ -7,7 +7,7 @@ from coopsim.fit.survey import Model
 
 
 def expressions(model: Model, names: Sequence[str]) -> list[str]:
-    """Return Python expressions for the modules; neighbours in a list become one starred slice."""
+    """Return Python expressions for the modules `names` of a model; neighbours in a list become one starred slice."""
     found = []
     for parent, group in itertools.groupby(names, key=lambda name: name.rpartition(".")[0]):
         last = [name.rpartition(".")[2] for name in group]
@@ -20,7 +20,7 @@ def expressions(model: Model, names: Sequence[str]) -> list[str]:
 
 
 def attribute(model: Model, name: str) -> str:
-    """Return a Python expression for one module, or a list of modules.
+    """Return the Python expression for a module, or a list of modules, by its name in the model ("" is the model).
 
     >>> attribute(Model(0, "", None, False, False, False, "net", "module.", "", ()), "module.h.3.down-1")
     'net.h[3]["down-1"]'

@@ -1,4 +1,4 @@
-"""Optimizers with less state than Adam: Adam with 8-bit state, and Adafactor."""
+"""Remedy "optimizer": one with less state than Adam, in its place: Adam with 8-bit state, or Adafactor."""
 
 import shlex
 from collections.abc import Iterator
@@ -50,7 +50,10 @@ _KINDS = (
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Find the first that suffices."""
+    """Yield the first of the two that suffices, by a run of the script, if one does.
+
+    Only those whose saved state may be enough are tried, in a script of one process whose optimizers are all Adam.
+    """
     for proposal in _proposals(case, case.over_bytes):
         done = case.verify(proposal)
         if done is not None:
@@ -59,7 +62,10 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def least(case: Case) -> Remedy | None:
-    """Propose the one with the least state, for combinations; None if none can replace the script's."""
+    """Return the remedy, not tried yet, with the least state, for combinations.
+
+    None if none can replace the script's, or if the command's options set the batch size, which would be overridden.
+    """
     if case.survey.given.by_options:  # another remedy's options would replace its own
         return None
     return next(iter(reversed(list(_proposals(case, 0)))), None)

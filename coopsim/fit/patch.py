@@ -14,7 +14,7 @@ from coopsim.types import CoopsimError
 
 
 def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
-    """Return the remedy with its diff, or with the reason why there is none."""
+    """Return the remedy with its diff as `patch`, or the reason why there is none; with `texts` if its lines ran."""
     try:
         texts = {} if remedy.stand_in else patched(remedy, survey)
         return replace(remedy, patch=diff(remedy, survey), patched=True, texts=tuple(texts.items()))
@@ -23,7 +23,10 @@ def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
 
 
 def diff(remedy: Remedy, survey: Survey) -> str:
-    """Return a unified diff for a remedy. Raises CoopsimError, with the reason, if a place to change is not certain."""
+    """Return a unified diff of the files that a remedy changes.
+
+    Raises CoopsimError, with the reason, if a place to change is not certain, or if no file changes.
+    """
     texts = patched(remedy, survey)
     if not texts:
         raise CoopsimError(f"no patch: no file changes; {'; '.join(remedy.lines)}")
@@ -31,7 +34,7 @@ def diff(remedy: Remedy, survey: Survey) -> str:
 
 
 def certain(remedy: Remedy, survey: Survey) -> dict[str, str] | None:
-    """Return the new texts of the files that a remedy changes; None where a place is not certain."""
+    """Return what `patched` returns; None where that raises, as a place to change is not certain."""
     try:
         return patched(remedy, survey)
     except CoopsimError:

@@ -10,14 +10,17 @@ _MANY = 4  #: for more models than this, one line for all is shown, instead of o
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the remedy if it suffices."""
+    """Yield the remedy if a run shows that the script fits with it; it is tried only where `proposal` gives one."""
     wanted = proposal(case)
     if wanted is not None and (done := case.verify(wanted)):
         yield done
 
 
 def proposal(case: Case) -> Remedy | None:
-    """Propose it; None if the card has no units for bfloat16, or the script does not compute in float32."""
+    """Return the remedy, not tried yet; None if the card has no units for bfloat16.
+
+    None, too, if the largest model is in half precision or autocast already, or if there is no model.
+    """
     model = case.survey.model
     if model is None or model.half or model.autocast or not case.trials.script.profile.bf16_tflops:
         return None

@@ -1,4 +1,4 @@
-"""Search for the largest activation_memory_budget with which a compiled script fits a card.
+"""Search for the largest activation_memory_budget, here called ratio, with which a compiled script fits a card.
 
 The setting is a fraction of what the partitioner would save, not of any peak, and the peak is not monotonic in it
 (pytorch issue 197838): what is recomputed at once may take more memory than saving it. So values are tried by whole
@@ -72,7 +72,10 @@ def search(script: Script, say: Callable[[float, Report], None]) -> Ratio:
 
 
 def largest(fits: Callable[[float], bool]) -> float | None:
-    """Return a ratio below 1 that fits: the first of GRID, refined by bisection towards the one above; or None."""
+    """Return a ratio below 1 that fits: the first of GRID, refined by bisection towards the one above it.
+
+    `fits` is called with each ratio that is tried. None if no value of GRID fits.
+    """
     above = 1.0
     for low in GRID:
         if fits(low):

@@ -1,4 +1,8 @@
-"""A remedy: what to change in a script so that it fits, and the figures of its trial."""
+"""A remedy: what to change in a script so that it fits, and the figures of its trial.
+
+Its kind is the module of coopsim.fit that makes it. There, `proposal` and the like return a remedy without running
+anything; `find` tries remedies by runs of the script, and yields those that suffice: with which it fits the card.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -46,7 +50,10 @@ class Remedy:
 
     @property
     def key(self) -> str:
-        """The key of a remedy. Of several remedies with one key, the last that worked is kept."""
+        """What tells remedies from each other: of several that work with one key, the last is kept.
+
+        It is the kind, with the text for settings, optimizers and losses.
+        """
         if self.kind in ("settings", "optimizer", "loss"):
             return f"{self.kind}: {self.text}"
         return f"{self.kind}, selective" if self.changes.save else self.kind
@@ -57,7 +64,7 @@ class Remedy:
         return not self.verified, not self.same_numbers, round(self.time_ratio, 3), self.peak_device_bytes
 
     def with_(self, other: "Remedy") -> "Remedy":
-        """Return both remedies joined, as one that has not been tried."""
+        """Return both remedies joined, as one that has not been tried; where both set something, `other` wins."""
         kinds = dict.fromkeys(f"{self.kind} + {other.kind}".split(" + "))
         return Remedy(
             kind=" + ".join(kinds),
@@ -74,6 +81,6 @@ class Remedy:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return the keys of `--json`."""
+        """Return the remedy as `--json` prints it: its fields named in KEYS."""
         found = asdict(self)
         return {key: found[key] for key in KEYS}

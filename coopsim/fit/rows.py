@@ -9,7 +9,10 @@ _HEADER = ("", "kind", "peak", "time", "same numbers", "verified")
 
 
 def lines(remedies: Iterable[Remedy]) -> list[str]:
-    """Return the lines of the table, and of each remedy's numbered text below it."""
+    """Return the lines to print: a table, and below it each remedy's number, text and lines to paste.
+
+    The table shows peaks in GiB or the like, and times as a difference to the unchanged script's.
+    """
     numbered = list(enumerate(remedies, 1))
     host = any(remedy.host_bytes for _, remedy in numbered)
     header = (*_HEADER, "host memory") if host else _HEADER

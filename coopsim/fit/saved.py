@@ -20,7 +20,7 @@ from coopsim.version import __version__
 
 
 def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
-    """Save the remedies for a script in the user's cache folder."""
+    """Save the remedies for a script in the user's cache folder, in place of those saved for it before."""
     path = _path(script)
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.replacing(path) as part:
@@ -28,7 +28,9 @@ def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
 
 
 def load(script: Script) -> tuple[Remedy, ...] | None:
-    """Return the remedies saved for the same command, card and memory, and unchanged files and versions; None without.
+    """Return the remedies that were saved for this script; None if there are none, or if they are out of date.
+
+    They are for the same command, card, memory, masks, folder and `versions`, and for files that have not changed.
 
     Raises CoopsimError if the file is damaged.
     """
@@ -55,7 +57,10 @@ def _remedy(found: dict[str, Any]) -> Remedy:
 
 
 def versions() -> tuple[object, ...]:
-    """Return the versions that results depend on: of coopsim, with a hash of its code, of PyTorch and transformers."""
+    """Return what results depend on beside the script, to be compared for equality.
+
+    It is coopsim's version and a hash of its code, and the versions of PyTorch and transformers, if installed.
+    """
     digest = hashlib.sha256()
     for file in sorted(Path(coopsim.__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
@@ -66,7 +71,8 @@ def versions() -> tuple[object, ...]:
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
     said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command, script.masks)
-    digest.update(repr(said).encode())
+    long = script.steps, script.replay_steps, Path(script.lengths).read_bytes() if script.lengths else b""
+    digest.update(repr((said, long)).encode())
     for word in script.command:
         if word.endswith(".py") and Path(word).is_file():
             digest.update(Path(word).read_bytes())

@@ -18,6 +18,7 @@ from coopsim.fit import (
     combine,
     compiled,
     executors,
+    growth,
     liger,
     live,
     lora,
@@ -93,8 +94,8 @@ class Search:
     def run(self) -> Fit:
         """Run the search and return its result.
 
-        Raises CoopsimError if the script fails for another reason than memory, or does not fit and has no backward
-        pass.
+        Raises CoopsimError if the script fails for another reason than memory, or if it does not fit and has no
+        backward pass, so that there is nothing to try.
         """
         with (
             executors.opened(self._executor) as self._trials.execute,
@@ -102,11 +103,15 @@ class Search:
         ):
             requests = Path(folder, "requests.npy")
             self._survey = survey = self._trials.survey(requests)
+            if survey.report.replay is not None:
+                ran, steps = survey.report.steps, survey.report.replay["steps"]
+                self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
             self._lower_needs = masks.lower_needs(self._trials, Path(folder, "lower.npy"))
             if not survey.report.steps and survey.report.outcome == "ok":
                 self._trials.notes.append(
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
                 )
+            self._trials.notes += growth.notes(survey.report)
             if survey.report.memory_fraction is not None:
                 self._trials.notes.append(
                     f"the script limits PyTorch to {survey.report.memory_fraction:.0%} of the card's memory "
@@ -124,6 +129,14 @@ class Search:
                         f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
                     )
                 return self._remedies(Case(self._trials, survey, requests), batch)
+
+    def look(self) -> Survey:
+        """Run the unchanged script with unlimited memory, and nothing else. Raises what coopsim.script.run raises."""
+        with (
+            executors.opened(self._executor) as self._trials.execute,
+            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
+        ):
+            return self._trials.survey(Path(folder, "requests.npy"))
 
     def _remedies(self, case: Case, batch: Batch | None) -> Fit:
         if batch is None:
@@ -167,6 +180,7 @@ class Search:
             needs_bytes=self._survey.needs_bytes,
             masks=self._survey.report.masks,
             lower_needs_bytes=self._lower_needs,
+            full_after_steps=growth.full_after(self._survey.report, self._trials.script.total_bytes),
             memory_bytes=self._trials.script.total_bytes,
             remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
             basis=self._survey.basis,

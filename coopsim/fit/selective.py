@@ -1,4 +1,7 @@
-"""Selective checkpointing: recompute blocks, but keep the results of the ops with the highest cost per byte."""
+"""Selective checkpointing: recompute blocks, but keep the results of the ops with the highest cost per byte.
+
+Blocks and levels are those of checkpointing.py.
+"""
 
 import itertools
 import re
@@ -30,7 +33,10 @@ class Choice:
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Yield the cheapest selective recomputation found that fits, if it is faster than plain checkpointing."""
+    """Yield the cheapest selective recomputation found that fits, if it is faster than plain checkpointing.
+
+    It is tried only after plain checkpointing has been found to fit (Trials.found), and if costs promise a gain.
+    """
     plain = case.trials.found.get("checkpointing")
     everything = checkpointing.most(case)
     if plain is None or everything is None:
@@ -60,7 +66,7 @@ def _one_more(case: Case, level: Sequence[Block], save: Sequence[str]) -> Remedy
     It may take less memory than without, as recomputation ends at the last op that is needed.
     """
     products = _products(level)
-    others = [name for name in ranking(level) if name not in save]
+    others = [name for name in _ranking(level) if name not in save]
     if not others:
         return None
     wider = (*save, min(others, key=lambda name: products[name][1]))
@@ -94,14 +100,14 @@ def _least(case: Case, wanted: Choice, n: int) -> Remedy | None:
     return best
 
 
-def ranking(level: Sequence[Block]) -> list[str]:
+def _ranking(level: Sequence[Block]) -> list[str]:
     """Return the names of the blocks' products (_PRODUCT), the most expensive per byte first.
 
     Results of other ops are cheap to recompute, and may be changed in place, which saved ones must not be.
 
     >>> from coopsim.fit.survey import Op
     >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40), Op("aten.bmm.default", 90, 10))
-    >>> ranking([Block("a", 60, False, False, False, ops)])
+    >>> _ranking([Block("a", 60, False, False, False, ops)])
     ['aten.bmm.default', 'aten.mm.default']
     """
     costs = {name: ns / nbytes for name, (ns, nbytes) in _products(level).items()}
@@ -119,7 +125,7 @@ def _products(level: Sequence[Block]) -> dict[str, tuple[int, int]]:
 
 
 def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:
-    """Return the choice that fits in `room` bytes and saves most time compared with recomputing all; and the ns saved.
+    """Return the choice that fits in `room` bytes and saves most time against recomputing all, and the ns saved.
 
     The room is for what blocks keep beyond full recomputation. (None, 0) if nothing fits.
 
@@ -129,7 +135,7 @@ def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:
     >>> choose(blocks, 10), choose(blocks, 70), choose(blocks, 5)
     ((Choice(save=('aten.mm.default',), depth=3), 60), (Choice(save=('aten.mm.default',), depth=1), 130), (None, 0))
     """
-    ranked = ranking(level)
+    ranked = _ranking(level)
     best: tuple[Choice | None, int] = (None, 0)
     for k in range(1, len(ranked) + 1):
         save = tuple(ranked[:k])
@@ -168,7 +174,7 @@ def steps(level: Sequence[Block], save: Sequence[str]) -> list[tuple[int, int, i
 
 
 def proposal(case: Case, choice: Choice) -> Remedy:
-    """Propose to recompute blocks, but save the results of the chosen ops."""
+    """Return the remedy, not tried yet, that recomputes blocks of the outermost level as `choice` says."""
     level = checkpointing.levels(case)[0]
     taken = [i for i, *_ in steps(level, choice.save)[: choice.depth]]
     base = checkpointing.these(case, level, [block for i, block in enumerate(level) if i in taken])

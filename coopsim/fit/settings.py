@@ -15,14 +15,20 @@ _SETTINGS = ("expandable_segments:True", "garbage_collection_threshold:0.8", "ma
 
 
 def find_allocator(case: Case) -> Iterator[Remedy]:
-    """Yield a setting of the allocator that suffices, if any. Only the first that serves the requests is run."""
+    """Yield the remedy with a setting of PyTorch's allocator that suffices, if any.
+
+    The recorded requests are replayed with each setting; the script is run with the first that serves them.
+    """
     wanted = _allocator(case)
     if wanted is not None and (done := case.verify(wanted)):
         yield done
 
 
 def find_others(case: Case) -> Iterator[Remedy]:
-    """Yield every other setting that suffices: no cache, the loss in chunks, the optimizer, clearing gradients."""
+    """Yield a remedy for every other setting that suffices, by a run of the script with each that may help.
+
+    They are: no cache of keys and values, the loss in chunks, how gradients are cleared, how the optimizer steps.
+    """
     loss = chunks.proposal(case) if chunks.may_suffice(case) else None
     for proposal in (without_cache(case), loss, *_others(case)):
         if proposal is not None and (done := case.verify(proposal)):
@@ -30,9 +36,10 @@ def find_others(case: Case) -> Iterator[Remedy]:
 
 
 def together(case: Case, *, optimizer: bool = True) -> Remedy | None:
-    """Combine all settings that may help. Recomputation, with which this is combined, turns the cache off by itself.
+    """Return one remedy, not tried yet, of all settings that may help; there is always one, of the allocator.
 
-    optimizer: with the optimizer's settings, unless another optimizer takes its place.
+    That of the cache is left out: recomputation, with which this is combined, turns it off by itself. optimizer:
+    whether to include settings of how the optimizer steps.
     """
     every = (_expandable(case), chunks.proposal(case), *_others(case), *sharding.proposals(case))
     parts = [part for part in every if part is not None]
@@ -74,7 +81,10 @@ def line(value: str) -> str:
 
 
 def without_cache(case: Case) -> Remedy | None:
-    """Propose to turn off the cache of keys and values that transformers' models keep; None if no model has one."""
+    """Return the remedy, not tried yet, without the cache of keys and values that models of transformers keep.
+
+    None if no model has one.
+    """
     models = [model for model in case.survey.models if any(b.cached for level in model.levels for b in level)]
     if not models:
         return None

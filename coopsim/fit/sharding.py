@@ -22,16 +22,17 @@ _NOT_AHEAD = {"backward_prefetch": "None", "forward_prefetch": "False"}
 
 
 def find(case: "Case") -> Iterator[Remedy]:
-    """Yield each setting of FSDP that suffices."""
+    """Yield a remedy for each setting of FSDP that suffices, by a run of the script with each of `proposals`."""
     for proposal in proposals(case):
         if done := case.verify(proposal):
             yield done
 
 
 def proposals(case: "Case") -> Iterator[Remedy]:
-    """Yield a proposal for each setting that the script's calls do not make already.
+    """Yield a remedy, not tried yet, for each setting that the script's calls do not make already.
 
-    Nothing if a library makes a call, as the arguments come from its own settings.
+    The settings are: reshard after the forward pass, limit all-gathers, prefetch nothing. Nothing if a library makes a
+    call, as the arguments come from its own settings.
     """
     calls = case.survey.sharding
     if not all(call.file for call in calls):
@@ -50,7 +51,10 @@ def _proposal(case: "Case", text: str, changes: Changes) -> Remedy:
 
 
 def lines(call: Sharding, changes: Changes) -> tuple[str, ...]:
-    """Return the lines to paste in place of a call; () if it does not change."""
+    """Return the lines to paste in place of a call; () if it does not change.
+
+    Where the call's text is not certain, they name its new arguments only.
+    """
     if new := replaced(call, changes):
         return tuple(textwrap.dedent(source.indent(call.file, call.line) + new[1]).splitlines())
     wanted = values(call, changes)
@@ -73,7 +77,10 @@ def values(call: Sharding, changes: Changes) -> dict[str, str]:
 
 
 def replaced(call: Sharding, changes: Changes) -> tuple[str, str] | None:
-    """Return the text of a call, and its new text; None if the call is not certain, or does not change."""
+    """Return the text of a call, and its new text.
+
+    None if `changes` do not change it, or if its line does not have exactly one such call with written-out arguments.
+    """
     wanted = values(call, changes)
     found = [text for name in _NAMES[call.type] if (text := source.call_text(call.file, call.line, name))]
     if not wanted or len(found) != 1:

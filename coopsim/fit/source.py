@@ -1,4 +1,8 @@
-"""Find and change calls and assignments in the user's source, where they are certain."""
+"""Find and change calls and assignments in the user's source, where they are certain.
+
+A call is certain if it is the only one of its function's name that spans a line. Lines are counted from 1; a file that
+does not exist counts as empty.
+"""
 
 import ast
 import linecache
@@ -14,13 +18,16 @@ def line(file: str, number: int) -> str:
 
 
 def indent(file: str, number: int) -> str:
-    """Return the indentation of line `number` of a file, counted from 1."""
+    """Return the indentation of line `number` of a file, counted from 1; "" if there is none."""
     text = linecache.getline(file, number)
     return text[: len(text) - len(text.lstrip())]
 
 
 def with_argument(file: str, number: int, name: str, argument: str) -> str:
-    """Return the text of the call of `name` that spans a line, with an argument added; "" unless there is one."""
+    """Return the text of the call of `name` that spans line `number`, with an argument added ("foreach=False").
+
+    "" unless there is exactly one such call.
+    """
     found = call_at(file, number, name)
     if found is None:
         return ""
@@ -29,7 +36,7 @@ def with_argument(file: str, number: int, name: str, argument: str) -> str:
 
 
 def insert_argument(call: str, argument: str) -> str:
-    """Insert an argument before the closing parenthesis of a call's text.
+    """Return a call's text with an argument added before its closing parenthesis, on a line of its own if others are.
 
     >>> insert_argument("SGD(p, lr=0.1)", "foreach=False"), insert_argument("f(\\n    a,\\n)", "b=1")
     ('SGD(p, lr=0.1, foreach=False)', 'f(\\n    a,\\n    b=1,\\n)')
@@ -44,7 +51,7 @@ def insert_argument(call: str, argument: str) -> str:
 
 
 def call_text(file: str, number: int, name: str) -> str:
-    """Return the text of the call of `name` that spans a line; "" if there is not exactly one."""
+    """Return the text of the call of `name` that spans line `number` of a file; "" if there is not exactly one."""
     found = call_at(file, number, name)
     return (ast.get_source_segment(_text(file), found) or "") if found else ""
 
@@ -75,12 +82,18 @@ def with_value(call: str, argument: str, value: str, *, member: bool = False) ->
 
 
 def call_at(file: str, number: int, name: str) -> ast.Call | None:
-    """Return the call of a function or method `name` that spans line `number` of a file; None unless there is one."""
+    """Return the call of a function or method `name` that spans line `number` of a file.
+
+    None unless there is exactly one.
+    """
     return call_in(_text(file), number, name)
 
 
 def call_in(text: str, number: int, name: str) -> ast.Call | None:
-    """Return the call of a function or method `name` that spans line `number` of a text; None unless there is one."""
+    """Return the call of a function or method `name` that spans line `number` of a text.
+
+    None unless there is exactly one.
+    """
     found = [
         node
         for node in ast.walk(ast.parse(text))
@@ -112,7 +125,7 @@ def after_assignment(file: str, name: str) -> tuple[int, str] | None:
 
 
 def imports(file: str, name: str) -> bool:
-    """Return whether a file imports a module under its own name."""
+    """Return whether a file imports a module under its own name: `import torch`, not `import torch as t`."""
     found = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.Import)]
     return any(alias.name == name and alias.asname is None for node in found for alias in node.names)
 

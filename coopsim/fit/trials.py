@@ -1,4 +1,4 @@
-"""Run the script with changes, in the card's memory less a margin."""
+"""Run the script with changes, in the card's memory less a margin (MARGIN), to see whether it fits."""
 
 import json
 import shlex
@@ -60,7 +60,7 @@ class Trials:
         return self.stopped
 
     def stop(self) -> None:
-        """Kill the runs under way, and start no more."""
+        """Kill the runs under way, and start no more; it may be called again."""
         self.stopped = True
         self.execute.end()
 
@@ -88,6 +88,8 @@ class Trials:
         """
         if report.outcome == "oom" and (failed := report.out_of_memory) is not None:
             return max(report.peak_device_bytes, report.context_bytes + failed.allocated_bytes + failed.requested_bytes)
+        if report.replay is not None:
+            return int(report.replay["needs_bytes"])
         if not requests.exists():
             return report.peak_device_bytes
         part = report.memory_fraction or 1.0
@@ -107,11 +109,11 @@ class Trials:
         memory_bytes: int | None = None,
         copy: tuple[str, ...] = (),
     ) -> Report | None:
-        """Run the script with changes, and return the report.
+        """Run the script with changes, and return the report, whose outcome may be "oom".
 
         None if it fails with them for another reason than memory (`failed`), or if the trials were stopped. `what`
-        describes the run to the user. `copy`: a command to run instead, in whose files the changes have been made, so
-        far as they concern files.
+        describes the run to the user. `command`: the script's own if (). `memory_bytes`: the card's; `limit_bytes` if
+        None. `copy`: a command to run instead, in whose files those changes that concern files have been made.
         """
         if self.stopped:
             return None
@@ -174,7 +176,7 @@ class Trials:
                     why = "the command names no script that could be copied"
                 elif remedy.changes.accumulate > 1 and self.failed.pop(ran, "").startswith(_TOO_EARLY):
                     why = "the script ends before it has added up so many batches"
-                elif report is not None or ran not in self.failed or self.runs_as_a_copy(remedy.command):
+                elif report is not None or ran not in self.failed or self._runs_as_a_copy(remedy.command):
                     return None if report is None else self._done(remedy, report, survey, printed=True, counts=counts)
                 else:
                     why = "a copy of the script does not run"
@@ -183,8 +185,8 @@ class Trials:
         report = self._fitting(remedy, ran)
         return None if report is None else self._done(replace(remedy, stand_in=why), report, survey, counts=counts)
 
-    def runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
-        """Return whether an unchanged copy of the script runs; tried once, when a copy with a remedy's lines fails."""
+    def _runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
+        """Return whether an unchanged copy of the script runs; found out by the first call, and kept in `copies`."""
         if self.copies is None and not self.stopped:
             with copied(command, {}) as copy:
                 what = "a copy of the script as it is, with memory enough"
@@ -231,7 +233,7 @@ class Trials:
     def run_once(
         self, remedy: Remedy, ran: Changes, survey: Survey, *, what: str, memory_bytes: int | None = None
     ) -> tuple[Report | None, Changes]:
-        """Run a remedy by its lines, or by `ran` where their place is not certain; return the changes for its time."""
+        """Run a remedy by its lines, or by `ran` if their place is not certain; return the changes for `ratio`, too."""
         texts = certain(remedy, survey) or {}
         with copied(remedy.command, texts) as copy:
             by_lines = bool(texts and copy)
@@ -240,7 +242,7 @@ class Trials:
         return report, replace(remedy.changes, accumulate=1) if by_lines else remedy.changes
 
     def nearest(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy:
-        """Return a remedy that does not fit, with the peak and time of a run with enough memory."""
+        """Run a remedy with enough memory; return it with that run's peak and time, as it was if the script fails."""
         what = f"{remedy.text}, with memory enough"
         report, timed = self.run_once(remedy, ran, survey, what=what, memory_bytes=ENDLESS)
         if report is None:
@@ -252,7 +254,7 @@ class Trials:
 def heard(script: Script, requests: Path | None = None) -> Report:
     """Run a script and return the report; if it fails for no known reason, the error names a command that shows why."""
     try:
-        return run(script, requests=requests)
+        return run(script, requests=None if script.is_long else requests)
     except CoopsimError as e:
         if "ended with exit code" in str(e):
             raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
@@ -260,7 +262,10 @@ def heard(script: Script, requests: Path | None = None) -> Report:
 
 
 def changed(script: Script, changes: Changes) -> Script:
-    """Return the script with a guest that makes the changes, and with their environment and number of ranks."""
+    """Return a Script of the same command which, when it is run, makes the changes; nothing runs here.
+
+    A guest makes them, code in the script's process (fit.inside, or live's); variables and number of ranks are set.
+    """
     guest, told = GUEST, changes.message()
     if changes.live:
         hosting = asdict(Hosting()) if changes.offload else None
@@ -286,10 +291,10 @@ def works(report: Report, ran: Changes) -> bool:
 
 
 def ratio(report: Report, survey: Survey, changes: Changes) -> float:
-    """Return the time of an optimizer step, divided by that of the unchanged script.
+    """Return the time of an optimizer step in a run, divided by that of the unchanged script; 1.0 if that has no time.
 
-    With accumulation, a step has `changes.accumulate` forward and backward passes. The cost of FSDP's settings is time
-    spent waiting for collectives, so it is taken from the phantom's clock; other costs are computed by the roofline.
+    With accumulation, a step has `changes.accumulate` forward and backward passes. Settings of FSDP cost time spent
+    waiting for collectives, so it is taken from the phantom's clock; of live, what it predicts; else by the roofline.
     """
     if changes.live:
         return float(report.guest["predicted_overhead"])

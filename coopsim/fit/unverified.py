@@ -11,10 +11,11 @@ from coopsim.types import MIB
 
 
 def find(advice: Advice, policies: Sequence[Recomputed], context_bytes: int) -> list[Remedy]:
-    """Return a setting that serves the recorded requests, and a budget in which the recorded step trains.
+    """Return at most two remedies: a setting that serves the recorded requests, a budget in which the step trains.
 
-    [] if it fits as recorded. `policies`: the results of replays of a trace. `context_bytes`: the memory of the card's
-    context. Peaks are those of the allocator, or the budget, plus the context; times are simulated.
+    [] if it fits as recorded, or if neither was found. `policies`: the results of replays of a trace. `context_bytes`:
+    the memory of the card's context. Peaks are those of the allocator, or the budget, plus the context; times are
+    simulated.
     """
     if advice.as_recorded.fits:
         return []

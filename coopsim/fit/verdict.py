@@ -21,7 +21,8 @@ class Fit:
     comes nearest. larger: the search for the largest batch that trains, if the command has a placeholder for it and the
     script fits, or no card has enough memory for it; else None. basis: what times are predicted from. runs: how often
     the script was run. notes: lines to print, as on kinds of remedy that could not be tried. failed: where memory ran
-    out with unlimited memory, in which case needs_bytes is a lower bound; else None.
+    out with unlimited memory, in which case needs_bytes is a lower bound; else None. full_after_steps: if the script
+    fits and its memory grows from step to step, the step by which the card is full; else None.
     """
 
     fits: bool
@@ -36,15 +37,16 @@ class Fit:
     failed: OutOfMemory | None = None
     masks: str = "all"
     lower_needs_bytes: int | None = None
+    full_after_steps: int | None = None
 
     @property
     def too_close(self) -> bool:
-        """Whether its need is so close to the card's memory that a real card may decide otherwise."""
+        """Whether the need is within 6 % of the card's memory, so that a real card may decide otherwise (margin.py)."""
         return margin.is_close(self.needs_bytes, self.memory_bytes)
 
     @property
     def solved(self) -> bool:
-        """Whether it fits, unchanged or with a verified remedy."""
+        """Whether the script fits, unchanged or with a verified remedy."""
         return self.fits or any(remedy.verified for remedy in self.remedies)
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +57,7 @@ class Fit:
             "memory_bytes": self.memory_bytes,
             "masks": self.masks,
             "lower_needs_bytes": self.lower_needs_bytes,
+            "full_after_steps": self.full_after_steps,
             "remedies": [remedy.row() for remedy in self.remedies],
         }
 
@@ -77,7 +80,10 @@ class Fit:
         if not self.fits:
             return [close if self.too_close else f"Does not fit: needs {needs}, {has}"]
         room = human(self.memory_bytes - self.needs_bytes)
-        lines = [close if self.too_close else f"Fits: needs {needs}, {has}. Room: {room}"]
+        fits = f"Fits: needs {needs}, {has}. Room: {room}"
+        if self.full_after_steps is not None:
+            fits = f"Fits for some {self.full_after_steps} steps only: needs {needs} and grows, {has}"
+        lines = [close if self.too_close else fits]
         return [*lines, *self._largest(), *self.notes]
 
     def _largest(self) -> list[str]:

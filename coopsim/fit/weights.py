@@ -1,4 +1,4 @@
-"""Weights in bfloat16, and with them gradients and the optimizer's state."""
+"""Remedy "weights": weights in bfloat16, and with them gradients and the optimizer's state."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,10 @@ _INPUTS = (
 
 
 def find(case: Case) -> Iterator[Remedy]:
-    """Find whether that suffices; not tried where half of the memory would not."""
+    """Yield the remedy if a run shows that the script fits with it.
+
+    Not tried where `proposal` gives none, or where half of the memory beside the context would not be enough to save.
+    """
     survey = case.survey
     context = survey.report.context_bytes
     if case.over_bytes > (survey.needs_bytes - context) / 2:
@@ -25,7 +28,10 @@ def find(case: Case) -> Iterator[Remedy]:
 
 
 def proposal(case: Case) -> Remedy | None:
-    """Propose it; None if the card has no bfloat16, or a trained model is sharded or in half precision already."""
+    """Return the remedy, not tried yet; None if the card has no bfloat16, or nothing is trained.
+
+    None, too, if a trained model is sharded or in half precision already.
+    """
     trained = [model for model in case.survey.models if model.trained]
     if not trained or not case.trials.script.profile.bf16_tflops or any(m.half or m.sharded for m in trained):
         return None

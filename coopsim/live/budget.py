@@ -57,7 +57,7 @@ class Budget:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Enclose one step of training: forward pass, backward pass and the optimizer's step.
+        """A context that encloses one step of training: forward pass, backward pass and the optimizer's step.
 
         Raises LiveError if the step cannot be followed, and DoesNotFit if an op finds no room in the budget.
         """
@@ -74,17 +74,17 @@ class Budget:
     def report(self) -> dict[str, Any]:
         """The figures of all steps so far, under the keys of `coopsim live run --json` (docs/live.md, Figures).
 
-        Peaks are in bytes, of steps that had a budget. predicted_overhead: the cost of a step by the last plan over
-        that without recomputation. unplanned: why the last kind of step has no plan; deviated: why a step left its
-        plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked for;
-        no_offload: why the last plan does not offload although it may. These are "" where they do not apply.
+        Peaks are in bytes, of steps that had a budget. predicted_overhead: the cost of a step by the last plan ÷ that
+        without recomputation (1.1: 10 % more). unplanned: why the last kind of step has no plan; deviated: why a step
+        left its plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked
+        for; no_offload: why the last plan does not offload although it may. These are "" where they do not apply.
         host_bytes: of the host's area for copies.
         """
         return report(self.session)
 
 
 def report(session: TrainingSession) -> dict[str, Any]:
-    """The figures of a session, as `Budget.report` gives them."""
+    """The figures of all steps of a session so far, under the keys that `Budget.report` describes."""
     totals = session.totals
     return {
         "budget_bytes": session.limit,

@@ -28,14 +28,17 @@ class AllocatorCap(Protocol):
     fragments: bool
 
     def set(self) -> None:
-        """Apply the limit."""
+        """Apply the limit, from the start of a step, or after `lift`."""
 
     @property
     def holds(self) -> bool:
         """Whether an op that runs out of memory does so because of this limit."""
 
     def higher(self, most: int | None = None) -> bool:
-        """Raise the limit a little, for the rest of the step, to `most` bytes at most. False if it cannot be raised."""
+        """Raise the limit a little, for the rest of the step, to `most` bytes at most.
+
+        True if that was done, False if it cannot be raised further.
+        """
 
     def exceeded(self, limit: int) -> bool:
         """Whether the allocator has taken more than `limit` bytes."""
@@ -47,7 +50,10 @@ class AllocatorCap(Protocol):
         """Remove what was applied for the step, which is over."""
 
     def hole(self, values: Values, victims: Victims, evict: Callable[[Cell], None]) -> Hole | None:
-        """The strategy that frees an address range for a request that failed; None if evicting alone will do."""
+        """What frees an address range for a request that failed: a Hole, which evicts by `evict` and moves blocks.
+
+        None for an allocator that finds room itself once enough is free.
+        """
 
 
 class CachingCap:
@@ -67,7 +73,7 @@ class CachingCap:
         self._before: float | None = None
 
     def set(self) -> None:
-        """Apply the limit."""
+        """Apply the limit, unless the program has set a lower one; empty the allocator's cache if that exceeds it."""
         before = torch.cuda.get_per_process_memory_fraction(self._device)
         if self._limit < before * self._total:
             if device.reserved() > self._limit:
@@ -81,7 +87,10 @@ class CachingCap:
         return self._before is not None
 
     def higher(self, most: int | None = None) -> bool:
-        """Raise the limit by 1/128 of it, or 2 MiB if that is more. False if it is not applied, or was at `most`."""
+        """Raise the limit by 1/128 of it, or 2 MiB if that is more, to `most` bytes at most; True.
+
+        False if it is not applied (`holds`), or was at `most`.
+        """
         wanted = self._now + max(self._limit // _PART, _STEP)
         if self._before is None or (most is not None and self._now >= most):
             return False
@@ -95,7 +104,7 @@ class CachingCap:
         return device.reserved() > limit
 
     def lift(self) -> None:
-        """Restore the fraction that the program had set."""
+        """Restore the fraction that the program had set; does nothing if the limit is not applied."""
         if self._before is not None:
             torch.cuda.set_per_process_memory_fraction(self._before, self._device)
             self._before = None

@@ -108,7 +108,10 @@ class Call:
     operands: list[Cell | None] = field(default_factory=list)
 
     def made(self, results: list[int], writes: Iterable[tuple[int, int]], cells: dict[int, Cell]) -> None:
-        """Enter the results of the call. They are given by numbers of storages, which `cells` translates."""
+        """Enter what the call made, as it was followed by plan; with it the call becomes the maker of its `writes`.
+
+        results: numbers of storages, -1 for none. writes: (number of the storage, version). cells: by number.
+        """
         self.results = [cells.get(s) for s in results]
         self.writes = [(cells[s], v) for s, v in writes]
         self.cost = sum(cell.nbytes for cell, _ in (*self.reads, *self.writes))
@@ -140,7 +143,10 @@ def change(value: Any, kind: type, to: Callable[[Any], Any]) -> Any:
 
 
 def on_device(kind: str, values: Any) -> list[torch.Tensor]:
-    """The strided tensors on devices of type `kind` in the arguments or results of an op, in order."""
+    """The strided tensors on devices of type `kind` ("cuda" or "cpu") in an op's arguments or results, in order.
+
+    Lists and tuples are searched, at any depth.
+    """
     return list(_on_device(kind, values))
 
 
@@ -154,7 +160,10 @@ def _on_device(kind: str, values: Any) -> Iterator[torch.Tensor]:
 
 
 def elsewhere(kind: str, values: Any) -> bool:
-    """Whether an op's arguments name other devices only, so that its results are not on the device either."""
+    """Whether an op's arguments name other devices only than `kind`, so that its results are not on it either.
+
+    False if there is no tensor among them.
+    """
     found = list(_placed(values))
     tensors = [value for value in found if isinstance(value, torch.Tensor)]
     devices = [tensor.device for tensor in tensors] + [value for value in found if isinstance(value, torch.device)]
@@ -170,7 +179,7 @@ def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
 
 
 def given_on(kind: str, values: Any) -> list[torch.Tensor]:
-    """The same as `on_device`, without generators: it runs for every op of a planned step."""
+    """The same as `on_device`, in less time, as it runs for every op of a planned step."""
     found: list[torch.Tensor] = []
     _collect(kind == "cuda", values, found)
     return found

@@ -28,7 +28,7 @@ class CpuDevice:
         self.header: dict[str, Any] = {"device": "cpu"}
 
     def stream(self) -> int:
-        """The number of the current stream, of which the CPU has one."""
+        """The handle of the current stream: always 0, as the CPU has one only."""
         return 0
 
     def clear(self, tensor: torch.Tensor) -> None:
@@ -69,7 +69,7 @@ class CudaDevice(RealDevice):
 
 
 def find(kind: str) -> Device:
-    """The recorder's device of a kind, "cuda" or "cpu"."""
+    """A device for the recorder: a GPU for kind "cuda", and the host's memory for any other ("cpu")."""
     return CudaDevice() if kind == "cuda" else CpuDevice()
 
 
@@ -90,7 +90,7 @@ class Meter:
         torch.cuda.reset_peak_memory_stats()
 
     def now(self) -> int:
-        """Bytes that are allocated now."""
+        """Bytes that are allocated now, on the current GPU."""
         return int(self._read()["allocated_bytes"]["all"]["current"])
 
     def start(self) -> int:
@@ -121,13 +121,19 @@ class Meter:
 
 
 def reserved() -> int:
-    """Bytes that the allocator has reserved; read directly, as torch.cuda.memory_reserved() flattens all statistics."""
+    """Bytes that the current GPU's allocator has reserved now.
+
+    They are read directly, as torch.cuda.memory_reserved() flattens all statistics.
+    """
     stats: dict[str, Any] = memory_stats(torch.cuda.current_device())
     return int(stats["reserved_bytes"]["all"]["current"])
 
 
 def here() -> str:
-    """The kind of device that this process trains on, "cuda" or "cpu": the one with most bytes of parameters."""
+    """The kind of device that this process trains on, "cuda" or "cpu": the one with most bytes of parameters.
+
+    Without parameters, "cuda" if CUDA has been used.
+    """
     found: Counter[str] = Counter()
     for thing in gc.get_objects():
         kind = type(thing)  # not isinstance: proxies may run code when they are asked

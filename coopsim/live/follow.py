@@ -1,4 +1,8 @@
-"""Carries out a plan op by op, on the tensors of a running step."""
+"""Carries out a plan op by op, on the tensors of a running step.
+
+The plan's tape has an entry for each op, and a row says what to do there (plan.py). A cell is a storage of the running
+step, and a call an op that can be run again (cells.py). The observer is compiled code that follows plans, faster.
+"""
 
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,7 +59,7 @@ class Follow:
 
     @property
     def at(self) -> int:
-        """The number of the tape's entry that comes next."""
+        """The number of the tape's entry that comes next, from 0; at the end of the plan, the number of its rows."""
         return int(self.state[State.AT])
 
     @at.setter
@@ -63,7 +67,10 @@ class Follow:
         self.state[State.AT] = at
 
     def begin(self, observer: Observer | None) -> None:
-        """Start to follow the plan. The observer does it if there is one and the step has a single stream."""
+        """Start to follow the plan, from entry `at` on: by the observer, if there is one and the step has one stream.
+
+        In an arena, requests are placed by the plan from now on.
+        """
         if observer is not None and not self._several_streams:
             self._observed = Observed(observer, self.plan, self.values, self.cells, self._calls)
             observer.state[State.AT] = self.at
@@ -90,7 +97,7 @@ class Follow:
                 self._by_key[cell.key] = cell
 
     def end(self) -> None:
-        """Stop to follow the plan, as the step is over or leaves the plan."""
+        """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
         if self.values.placed is not None:
             self.values.placed.end()
         if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
@@ -100,7 +107,7 @@ class Follow:
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
     def pin(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor's memory in place until the step is over."""
+        """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
         storage = tensor.untyped_storage()
         if self.observed is not None:
             self.observed.pin(storage)
@@ -110,7 +117,9 @@ class Follow:
                 cell.pinned = True
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
-        """Follow the plan from the middle of a step whose first ops have run without it. False if they differ.
+        """Follow the plan from the middle of a step whose first ops have run without it.
+
+        True if that is done; False, with nothing evicted, if they worked on other tensors than the plan has.
 
         before: those ops, in order. What the plan would have evicted by now is evicted. held: they ran by another plan,
         whose held values are dropped unless this plan wants them, too.
@@ -150,7 +159,7 @@ class Follow:
         return True
 
     def taken(self) -> Iterator[RanOp]:
-        """The ops so far, as `take_over` of another plan takes them."""
+        """The ops that have run by the plan so far, in order, in the form in which another's `take_over` takes them."""
         for row in self.rows[: self.at]:
             inputs, results = (
                 [self.cells.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)
@@ -213,12 +222,15 @@ class Follow:
         return out
 
     def check_elements(self, row: Row, given: list[torch.Tensor]) -> None:
-        """Raise Outgrown if an operand has more elements than in the step that the plan was made for."""
+        """Raise Outgrown if an operand in `given` has more elements than in the step that the plan was made for."""
         if any(tensor.numel() > n for tensor, n in zip(given, row.elements, strict=False)):
             raise Outgrown("works on larger tensors")
 
     def check_changed(self, row: Row, given: list[torch.Tensor]) -> None:
-        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged."""
+        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged.
+
+        given: the op's operands. row: what the plan has in its place.
+        """
         expected = {self.cells[s] for _, s in row.look}
         for tensor in given:
             storage = tensor.untyped_storage()

@@ -1,5 +1,7 @@
 """Keeps the steps of a script to a budget, from inside the script's process (`coopsim live run`, `live plan`).
 
+It is a guest (script/guest.py): code that a task loads into the processes of a script.
+
 A step is what lies between two calls of Optimizer.step. Hooks of modules and optimizers cannot tell where that is: a
 step installs some of its own, which is not allowed while hooks run. If the script makes a Budget, a step is instead
 what the script says it is, in the session of the command.
@@ -68,7 +70,10 @@ class BudgetGuest:
                 self._no_arena = str(why)
 
     def begin(self, _watch: object) -> None:
-        """Wait for the first call of a module, with which the first step begins."""
+        """Prepare to follow the script, and return at once: the first step begins with the first call of a module.
+
+        A Budget that the script makes joins this session, and says from then on what a step is.
+        """
         request = self._request
         self._session = TrainingSession(
             request.memory,

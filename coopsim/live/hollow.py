@@ -25,7 +25,7 @@ def check() -> None:
 
 
 def empty(storage: torch.UntypedStorage) -> None:
-    """Free a storage's memory; its size stays what it is."""
+    """Free a storage's memory, which makes it hollow; its size stays what it is. `fill` gives it memory again."""
     hole = storage_at(0, storage.device, storage.nbytes())
     storage._swap_data_ptr_(hole)  # type: ignore[attr-defined]
     set_error_of_reading(storage._cdata, TEXT)

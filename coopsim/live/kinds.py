@@ -1,4 +1,7 @@
-"""The kinds of step that a program has: how each begins, and which plan its steps go by. Knows no torch."""
+"""The kinds of step that a program has: how each begins, and which plan its steps go by. Knows no torch.
+
+Steps are of one kind if they dispatch the same ops on the same sizes. A tape is the list of these ops, its entries.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +47,7 @@ class Kind:
         return at < len(self.tape) and self.tape[at].func is func
 
     def common(self, other: "Kind") -> int:
-        """The length of the tapes' longest common prefix, in entries."""
+        """The number of entries with which the tapes of both kinds begin alike."""
         if other not in self._common:
             pairs = enumerate(zip(self.tape, other.tape, strict=False))
             least = min(len(self.tape), len(other.tape))
@@ -52,7 +55,7 @@ class Kind:
         return self._common[other]
 
     def has(self, entries: Sequence[Entry], at: int = 0) -> bool:
-        """Whether the tape has these entries from number `at` on."""
+        """Whether the tape has these entries, one after the other, from number `at` on."""
         own = self.tape[at : at + len(entries)]
         return len(own) == len(entries) and all(_alike(a, b) for a, b in zip(own, entries, strict=True))
 

@@ -1,4 +1,7 @@
-"""The kinds of step that a program has shown so far, and which of them the next step is expected to be."""
+"""The kinds of step that a program has shown so far, and which of them the next step is expected to be.
+
+Steps that dispatch the same ops on the same sizes are of one kind; a tape is the list of a recorded step's ops.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,14 +32,17 @@ class KnownKinds:
         return self.last if sure else None
 
     def candidates(self, *, first_step: bool) -> list[Kind]:
-        """The kinds that the next step may turn out to be of, the likeliest first; empty if it has to be recorded."""
+        """The kinds that the next step may turn out to be of, the likeliest first; [] if it has to be recorded.
+
+        first_step: whether it is the program's first, which alone may make the optimizer's state.
+        """
         if self._to_record:
             return []
         found = [kind for kind in self.kinds if kind.ready and (not kind.first or first_step)]
         return sorted(found, key=lambda kind: (not kind.first, kind is not self.last))
 
     def recognise(self, tape: Sequence[Entry], stays: Mapping[int, Callable[[], Any]]) -> bool:
-        """Take a recorded step for one of a known kind, whose `stays` is what it found. False if it is of a new one."""
+        """Note a recorded step, by its tape and what it found (Kind.stays). False if it is of a new kind: `add` it."""
         known = next((k for k in self.kinds if len(k.tape) == len(tape) and k.has(tape)), None)
         self._in_a_row = 0
         self._to_record = max(self._to_record - 1, 0) if known is not None else 0
@@ -47,7 +53,7 @@ class KnownKinds:
         return True
 
     def add(self, kind: Kind) -> None:
-        """Enter a new kind."""
+        """Enter a new kind; the caller has made sure that it is not known yet."""
         self.kinds.append(kind)
 
     def forget_oldest(self) -> None:
@@ -55,15 +61,15 @@ class KnownKinds:
         del self.kinds[:-_MOST]
 
     def followed(self, kind: Kind) -> None:
-        """A step was of this kind to its end, by plan or, where the kind has none, on demand."""
+        """Note that a step was of this kind to its end, by plan or, where the kind has none, on demand."""
         self._in_a_row = self._in_a_row + 1 if kind is self.last else 0
         self.last, self.recurred = kind, True
 
     def deviated(self, *, outgrown: bool) -> None:
-        """A step left its plan; outgrown: because its data were larger. The next steps are recorded."""
+        """Note that a step left its plan: the next steps, up to four, are recorded. outgrown: its data were larger."""
         self._grows |= outgrown
         self._in_a_row, self._to_record = 0, _RECORDED
 
     def failed(self) -> None:
-        """A step ended with an error, so the next one is not assumed to be of any kind."""
+        """Note that a step ended with an error, so that the next one is not assumed to be of any kind."""
         self._in_a_row = 0

@@ -1,4 +1,4 @@
-"""Counts the bytes that are alive on the device. Evicted storages count nothing."""
+"""Counts the bytes that are alive on the device. Storages that were evicted (emptied) count nothing."""
 
 from typing import Any
 
@@ -40,25 +40,34 @@ class LiveLedger(Ledger):
         self._account[1] = nbytes
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
-        """The entry of a storage, made at first sight; None if it has no bytes. The observer stops to count it."""
+        """The ledger's entry of a storage, made at first sight; None if it has no bytes.
+
+        From then on this ledger counts it, and the observer no longer does.
+        """
         if self._observer is not None and not self.knows(untyped._cdata) and untyped.device.type == "cpu":
             self._observer.uncount(untyped)
         return super().of_storage(untyped)
 
     def role(self, key: int) -> Role | None:
-        """The role of the storage with this `_cdata`; None if it is not known."""
+        """The role of the storage with this `_cdata`, its address in PyTorch; None if it, or its role, is not known."""
         held = self.held(key)
         return held.role if held is not None else None
 
     def emptied(self, untyped: torch.UntypedStorage) -> None:
-        """Take the bytes of a storage off, as its memory was freed."""
+        """Subtract a storage's bytes from `live_bytes`, as the caller has freed its memory.
+
+        Does nothing for a storage that is not entered, or was subtracted already.
+        """
         held = self.held(untyped._cdata)
         if held is not None and held not in self._empty:
             self._empty.add(held)
             self.live_bytes -= held.nbytes
 
     def filled(self, untyped: torch.UntypedStorage) -> None:
-        """Add the bytes of a storage again, as it got memory."""
+        """Add a storage's bytes to `live_bytes` again, as the caller has given it memory; the opposite of `emptied`.
+
+        A storage that is not known yet is entered; for one that is counted already, nothing is done.
+        """
         held = self.held(untyped._cdata)
         if not self.knows(untyped._cdata):
             self.of_storage(untyped)

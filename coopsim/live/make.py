@@ -1,4 +1,8 @@
-"""Makes plans for recorded steps without a GPU: whether they fit, at what cost, and in how little. Knows no torch."""
+"""Makes plans for recorded steps without a GPU: whether they fit, at what cost, and in how little. Knows no torch.
+
+Steps that dispatch the same ops on the same sizes are of one kind, of which one was recorded. A margin is a number of
+bytes that a plan leaves of the budget, for what the allocator cannot use.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -33,7 +37,7 @@ class Made:
 
     @property
     def predicted_overhead(self) -> float | None:
-        """The cost of a step by the plan over that without recomputation; None if there is no plan."""
+        """The cost of a step by the plan, divided by that without recomputation; None if there is no plan."""
         return self.kind.schedule.overhead if self.kind.schedule is not None else None
 
 
@@ -47,10 +51,11 @@ def make(
     arena: bool = False,
     hosting: Hosting | None = None,
 ) -> Made:
-    """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's.
+    """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's (workspaces and such).
 
     search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
-    hosting: what the plan may use of the host. If there is no plan, the kind's `why` says why.
+    hosting: what the plan may use of the host. If there is no plan, the result's `kind` has no schedule, and its `why`
+    says why.
     """
     least, room = schedules.least(kind.trace), budget - others - kind.margin
     if least.nbytes > room:
@@ -94,7 +99,10 @@ def _in_place(kind: Planned, policy: str, budget: int, others: int, hosting: Hos
 
 
 def more_to_leave(places: Places, budget: int, k: int) -> int:
-    """Bytes by which the next plan's margin is larger, after the k-th plan, whose requests found no places."""
+    """Bytes by which to enlarge the margin of the next plan, after the requests of plan number `k` found no places.
+
+    They are what the lower bound exceeds the budget by, and a part of the budget that doubles with `k`, from 0.
+    """
     return max(places.bound - budget, 0) + (budget << k) // _FINE
 
 

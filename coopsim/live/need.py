@@ -10,7 +10,7 @@ from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch,
 
 
 def of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, given: Sequence[torch.Tensor]) -> int:
-    """The bytes of an op's results on devices of type `kind`, found by running it on the device `meta`.
+    """The bytes of an op's results on devices of type `kind` ("cuda" or "cpu"), by a run on the device `meta`.
 
     given: its operands on the device. Where it cannot run on `meta`, the bytes of the largest operand.
     """

@@ -1,4 +1,4 @@
-"""Hands the state of a followed step over to the compiled observer, and back to Python."""
+"""Hands the state of a followed step over to the observer, compiled code that follows plans, and back to Python."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -78,7 +78,9 @@ class Observed:
         self._observer.disengage()
 
     def end(self, *, over: bool) -> bool:
-        """Stop at the end of the step. False if Python has to `fetch` first, as something is left to do.
+        """Stop following at the end of the step; True. False, and nothing is stopped, if Python has to `fetch` first.
+
+        It has to if something is left to restore, or if the step has left the plan.
 
         over: whether all entries of the plan have run.
         """
@@ -90,11 +92,11 @@ class Observed:
         return True
 
     def has_emptied(self, storage: torch.UntypedStorage) -> bool:
-        """Whether the observer has evicted a storage."""
+        """Whether the observer has evicted a storage, which is without memory now."""
         return bool(self.state[State.GONE]) and self._observer.has_emptied(storage)
 
     def pin(self, storage: torch.UntypedStorage) -> None:
-        """Keep the observer from evicting a storage."""
+        """Keep the observer from evicting a storage until the step is over."""
         self._observer.pin(storage)
 
     def _give(self, storage: torch.UntypedStorage | None) -> None:

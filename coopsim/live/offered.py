@@ -16,11 +16,11 @@ class OfferedSession:
         self._make: Callable[[], TrainingSession] | None = None
 
     def offer(self, make: Callable[[], TrainingSession]) -> None:
-        """Let the next Budget call `make` and join the session that this returns."""
+        """Let the next Budget call `make` and join the session that this returns; an offer not taken is replaced."""
         self._make = make
 
     def take(self) -> TrainingSession | None:
-        """The session that is on offer, to the first who asks; None if there is none."""
+        """The session that is on offer, which is withdrawn; None if there is none."""
         make, self._make = self._make, None
         return make() if make is not None else None
 

@@ -1,4 +1,7 @@
-"""Evicts values when memory runs short in steps without a plan: greedily, by least cost per byte and staleness."""
+"""Evicts values when memory runs short in steps without a plan: greedily, by least cost per byte and staleness.
+
+A value is a version of a storage's bytes, and a cell a storage of the step with its versions (cells.py).
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,6 +27,8 @@ _PATIENCE = 100  #: recomputations by which a step may exceed the number of its 
 
 class OnDemand:
     """Runs the ops of a step one by one, and keeps the calls of all, so that whatever they made can be evicted.
+
+    To keep a call is to keep the op and its arguments, by which it can be run again (cells.Call).
 
     limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
     allocator. hard: raise DoesNotFit rather than exceed the limit. hole: frees address ranges in an arena; None without
@@ -204,9 +209,9 @@ class OnDemand:
         return need.of(func, args, kwargs, self.values.kind, given)
 
     def room(self, nbytes: int, leave: Collection[Cell]) -> None:
-        """Evict until `nbytes` fit, with something to spare; cells in `leave` are not evicted.
+        """Evict until `nbytes` more fit in the budget, with something to spare; cells in `leave` are not evicted.
 
-        Raises DoesNotFit if they cannot fit and the limit is hard.
+        Does nothing while there is no budget. If they cannot fit, raises DoesNotFit if the limit is hard, else returns.
         """
         if self.limit is None:
             return
@@ -242,7 +247,10 @@ class OnDemand:
 
 
 def generator(kind: str, named: dict[str, Any]) -> torch.Generator:
-    """The generator that an op draws its random numbers from. named: its arguments by name."""
+    """The generator that an op draws its random numbers from: its argument `generator`, or the device's default.
+
+    kind: "cuda" (the current GPU) or "cpu". named: the op's arguments by name.
+    """
     given = named.get("generator")
     if given is not None:
         found: torch.Generator = given

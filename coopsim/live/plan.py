@@ -1,4 +1,8 @@
-"""A schedule as actions before, around and after each dispatched op of a step. Knows no torch."""
+"""A schedule as actions before, around and after each dispatched op of a step. Knows no torch.
+
+The tape is the list of these ops, views included; each is an entry. What the plan does at an entry is its row. A value
+is a version of a storage's bytes, as (number of the storage, version).
+"""
 
 import math
 from collections import defaultdict
@@ -61,8 +65,8 @@ class Plan:
     """A schedule of a recorded step, by rows of its tape.
 
     everything: keep the call of every op, so that any can be run again by a step that leaves the plan. evict: False if
-    there is room for everything; then the plan only recognises the step. overhead: the predicted cost of a step over
-    that without recomputation.
+    there is room for everything; then the plan only recognises the step. overhead: the predicted cost of a step,
+    divided by that without recomputation.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class PlanFile:
 
 
 def save(plan: PlanFile, path: str | Path) -> None:
-    """Write a plan file, whole or not at all. The same plans give the same bytes."""
+    """Write a plan file, whole or not at all, in place of one that is there. The same plans give the same bytes."""
     head = asdict(plan.header) | {
         "kinds": [{"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.margin} for k in plan.kinds]
     }

@@ -1,4 +1,8 @@
-"""The plan of one kind of step, and what its steps have shown about it. Knows no torch."""
+"""The plan of one kind of step, and what its steps have shown about it. Knows no torch.
+
+A kind is all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan leaves of
+the budget.
+"""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +19,7 @@ class Candidate:
 
     @property
     def cost(self) -> float:
-        """Cost of a step by the schedule, as a multiple of a step without recomputation."""
+        """Cost of a step by the schedule, as a multiple of a step without recomputation; 0.0 if it is not known."""
         return self.schedule.overhead or 0.0
 
 
@@ -30,7 +34,7 @@ class Failure:
 
 @dataclass(eq=False)
 class PlanState:
-    """A kind is *unplanned* until `adopt` puts a schedule on trial; `refuse` makes it unplanned again.
+    """A kind is *unplanned* until `adopt` puts a schedule on trial; `clear` makes it so again, and `refuse` says why.
 
     On trial, `keep` counts the steps that kept to the budget until `prove` makes the plan *proven*; `fail` records a
     step that did not, after which another schedule is adopted; `finish` ends that, and the plan stays as it is.
@@ -51,12 +55,12 @@ class PlanState:
 
     @property
     def candidate(self) -> Candidate:
-        """The schedule that is followed, with its margin. There has to be one."""
+        """The schedule that is followed, with its margin. The caller makes sure that there is one."""
         assert self.schedule is not None
         return Candidate(self.margin, self.schedule)
 
     def adopt(self, candidate: Candidate) -> None:
-        """Put a schedule on trial."""
+        """Put a schedule on trial: steps that keep to the budget are counted from 0 again. `follow` has to be next."""
         self.schedule, self.margin = candidate.schedule, candidate.margin
         self.proven, self.kept, self.why = False, 0, ""
 
@@ -70,20 +74,20 @@ class PlanState:
         self.failures, self.candidates = [], []
 
     def refuse(self, why: str) -> None:
-        """There is no plan, for this reason."""
+        """Note that no plan was found, and why, in one line; an earlier plan is dropped by `clear`."""
         self.why = why
 
     def keep(self) -> None:
-        """A step by the plan kept to the budget."""
+        """Note that a step by the plan kept to the budget."""
         self.kept += 1
 
     def prove(self) -> None:
-        """The plan keeps to the budget; what else was tried, or waits to be, is no longer of use."""
+        """Note that the plan has been seen to keep to the budget, and drop what else was tried or waits to be."""
         self.proven = True
         self.failures, self.candidates = [], []
 
     def fail(self, excess: int, *, ran_out: bool) -> None:
-        """A step by the plan took `excess` bytes more than the budget, or ran out of memory.
+        """Note that a step by the plan took `excess` bytes more than the budget, or ran out of memory.
 
         If it ran out, by how much is unknown, and candidates with smaller margins are not worth a step.
         """
@@ -92,7 +96,7 @@ class PlanState:
             self.candidates = [other for other in self.candidates if other.margin > self.margin]
 
     def finish(self) -> None:
-        """No other plan is tried from now on."""
+        """Let no other plan be tried from now on."""
         self.finished = True
 
     def restore(self, candidate: Candidate) -> None:

@@ -1,6 +1,8 @@
 """Plans for the kinds of step of a session: made for the budget, and mended where steps took more than it.
 
-In this module a *margin* is a number of bytes that a plan leaves of the budget.
+In this module a *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the
+same sizes are of one kind (kinds.py), whose `state` has its plan. To mend a plan is to put one in its place that takes
+less.
 """
 
 import numpy as np
@@ -52,7 +54,10 @@ class Planning:
         self.hosting, self.no_offload = None if no_offload else offload, no_offload
 
     def learn(self, kind: Kind) -> None:
-        """Make the first plan of a kind of step. DoesNotFit if one of its ops needs more than the budget."""
+        """Make the first plan of a kind of step, kept in its `state`, with the reason (`why`) if none is found.
+
+        Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
+        """
         assert self.limit is not None
         least = schedules.least(kind.trace)
         if least.nbytes + self.others > self.limit:
@@ -68,7 +73,7 @@ class Planning:
             self.plan(kind)
 
     def plan(self, kind: Kind) -> None:
-        """Plan a kind of step anew with the margin that it has; if no plan is found, `why` of its state says why."""
+        """Plan a kind of step anew with the margin that its state has; if no plan is found, `why` there says why."""
         assert self.limit is not None
         state, budget = kind.state, self.limit - self.others
         state.clear()
@@ -89,7 +94,7 @@ class Planning:
         self.follow(kind)
 
     def follow(self, kind: Kind) -> None:
-        """Make the plan that steps follow from the kind's schedule; without a schedule, do nothing.
+        """Make the plan that steps follow from the schedule in the kind's `state`; without a schedule, make none.
 
         Until it is proven, a step on a GPU may run out of memory and leave it, so it keeps the call of every op.
         """

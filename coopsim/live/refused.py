@@ -13,7 +13,7 @@ _TRACED = {"FakeTensor", "FunctionalTensor"}
 
 
 def objects(found: Objects) -> None:
-    """Raise LiveError for FSDP, compiled modules, and tensors that dispatch their ops themselves."""
+    """Raise LiveError if the program has FSDP, compiled modules, or tensors that dispatch their ops themselves."""
     for module in found.modules:
         names = {kind.__name__ for kind in type(module).__mro__}
         if names & {"FullyShardedDataParallel", "FSDPModule"}:
@@ -43,12 +43,12 @@ def start() -> None:
 
 
 def resized() -> None:
-    """Raise the LiveError for an op that resized a storage."""
+    """Raise the LiveError for an op that resized a storage, which the caller has noticed."""
     raise LiveError("the step resizes a storage in place (resize_, set_ or out=): coopsim.live cannot follow that")
 
 
 def graphs() -> None:
-    """Raise the LiveError for a CUDA graph that is captured or replayed."""
+    """Raise the LiveError for a CUDA graph that is about to be captured or replayed."""
     raise LiveError("CUDA graphs hide their ops: coopsim.live cannot run them inside a budget")
 
 

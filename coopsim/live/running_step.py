@@ -1,4 +1,7 @@
-"""The life cycle of one step: what is put in place before it, and taken away after it."""
+"""The life cycle of one step: what is put in place before it, and taken away after it.
+
+Steps that dispatch the same ops on the same sizes are of one kind (kinds.py): it is expected, or the first ops tell it.
+"""
 
 from contextlib import ExitStack
 from types import TracebackType
@@ -76,7 +79,10 @@ class RunningStep:
         self._exits.__exit__(kind, error, where)
 
     def record(self) -> None:
-        """Start to record the step, unless its kind is expected. LiveError for a program that cannot be followed."""
+        """Start to record the step, unless its kind is expected and it is followed from its start.
+
+        Raises LiveError for a program that cannot be followed.
+        """
         recorder = self.step.recorder
         if recorder is not None:
             recorder.begin()
@@ -84,7 +90,7 @@ class RunningStep:
                 recorder.commit()
 
     def peaks(self) -> tuple[int, int]:
-        """Bytes that were allocated, and that were reserved, at most; on the CPU nothing is reserved."""
+        """The largest numbers of bytes allocated and reserved in the step so far; on the CPU, 0 reserved."""
         return self.meter.most() if self.meter is not None else (self._ledger.peak_bytes, 0)
 
     def _new_cap(self, exits: ExitStack) -> AllocatorCap | None:

@@ -1,6 +1,7 @@
-"""Finds the schedule of a recorded step in a budget. Knows no torch.
+"""Finds the schedule of a recorded step in a budget: what to evict and recompute, and when. Knows no torch.
 
-The allocator chooses addresses itself, so a schedule that was found without addresses is good, too.
+The allocator chooses addresses itself, so a schedule that was found without addresses is good, too. Overhead is here
+the cost of the step with its recomputations, divided by its cost without: 1.1 is 10 % more time.
 """
 
 import math
@@ -33,13 +34,14 @@ _ROOMY = 4  #: times the budget, the size of a simulated arena in which addresse
 
 
 def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | None = None) -> Schedule:
-    """The schedule of a step under a policy, in `budget` bytes.
+    """The cheapest schedule found for a step under a policy, a policy or its name, in `budget` bytes.
 
-    With `hosting` it offloads if the policy makes plans and that is predicted to cost less than recomputing alone.
-    It is the policy's own in an arena, if its overhead is at most 1.1; else the cheapest of that, a plan without
-    addresses, one in the shape of checkpointing and, if all of these are expensive, a replay that only counts bytes.
-    If none runs to its end, or all cost more than 1.75 times the step, the header of the one returned says so
-    (`explain`).
+    The first is the policy's own, replayed in a simulated memory with addresses. It is returned if its overhead (total
+    cost ÷ cost without recomputation) is at most 1.1, and if it was planned where the policy plans. Otherwise, for a
+    policy that plans, two more are made, a plan without addresses and one in the shape of checkpointing; and if all
+    have an overhead above 1.75, a replay that only counts bytes. With `hosting`, and a policy that plans, a plan that
+    offloads is made, too, and returned if it costs less. A schedule is always returned: `explain` says why it is none
+    to follow, if none runs to its end, or all have an overhead above 1.75. Raises CoopsimError as `recomputing` does.
     """
     policy = recomputing(policy)
     found = _recomputing(trace, policy, budget)
@@ -72,7 +74,10 @@ def _recomputing(trace: Trace, policy: Policy, budget: int) -> Schedule:
 
 
 def recomputing(policy: Policy | str) -> Policy:
-    """The policy, as one for training; CoopsimError for one that there is not, or that offloads."""
+    """The policy of that name, or the policy itself. Raises CoopsimError for an unknown name.
+
+    So, too, for a policy that offloads, as training inside a budget only recomputes.
+    """
     policy = policies.find(policy) if isinstance(policy, str) else policy
     if policy.offloads:
         raise CoopsimError(f"policy {policy.name}: training inside a budget knows no lose={policy.lose}, it recomputes")
@@ -82,10 +87,10 @@ def recomputing(policy: Policy | str) -> Policy:
 def padded(
     trace: Trace, policy: Policy | str, budget: int, spare: int, hosting: Hosting | None = None
 ) -> Schedule | None:
-    """A schedule that leaves `spare` bytes of the budget unused, or, at ops that leave less, half of what they leave.
+    """A schedule that leaves `spare` bytes of `budget` unused, or, at ops that leave less than that, half of the rest.
 
     It is the cheaper of a plan and one in the shape of checkpointing; None for a policy that makes no plans. If neither
-    fits, or both cost more than 1.75 times the step, its header says so (`explain`).
+    fits, or both have an overhead above 1.75, one is returned nevertheless, and `explain` says so.
     """
     policy = recomputing(policy)
     if not policy.plans:
@@ -124,14 +129,17 @@ def _without_padding(schedule: Schedule, trace: Trace) -> Schedule:
 
 
 def needs(trace: Trace) -> list[int]:
-    """For each op, the bytes that are allocated while it runs, whatever is evicted."""
+    """For each op of a trace, in order, the bytes that are allocated while it runs, even if all else is evicted."""
     problem = problem_of(trace)
     return [problem.bytes_of(problem.at_least(op)) + problem.inside[op] for op in range(problem.n_ops)]
 
 
 @dataclass(frozen=True)
 class Least:
-    """A lower bound on the bytes of any schedule: what the most demanding op, `op`, needs. held: its bytes by role."""
+    """A lower bound on the bytes of any schedule: `nbytes`, what the most demanding op, `op`, needs while it runs.
+
+    held: these bytes by role, the most first.
+    """
 
     nbytes: int
     op: str
@@ -139,7 +147,10 @@ class Least:
 
 
 def least(trace: Trace) -> Least:
-    """The lower bound of a step. Operands, results and temporaries without another role count as "of the op"."""
+    """The lower bound on the bytes of any schedule of a step.
+
+    In `held`, operands, results and temporaries without another role count as "of the op".
+    """
     problem = problem_of(trace)
     need = needs(trace)
     op = max(range(len(need)), key=need.__getitem__)
@@ -152,13 +163,13 @@ def least(trace: Trace) -> Least:
 
 
 def too_much(least: Least, others: int, budget: int) -> str:
-    """Say in one line that an op needs more than the budget. others: bytes that are not the program's."""
+    """Return one line which says that an op needs more than the budget, in bytes. others: bytes not the program's."""
     beside = f", {human(others)} of them for others than the program" if others else ""
     return f"{least.op} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
 
 
 def explain(schedule: Schedule) -> str:
-    """Why a schedule is no plan, in one line; "" if it is one."""
+    """Why a schedule cannot be followed, in one line: it does not fit, or is too expensive; "" if it can."""
     header = schedule.header
     if header["outcome"] == Outcome.OK:
         return ""

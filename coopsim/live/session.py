@@ -1,4 +1,7 @@
-"""A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes."""
+"""A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes.
+
+Steps that dispatch the same ops on the same sizes are of one kind (kinds.py), and go by one plan.
+"""
 
 import os
 import weakref
@@ -80,7 +83,7 @@ class TrainingSession:
     # -- a step ------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin a step. LiveError if one is running, or if the program is one that cannot be followed."""
+        """Begin a step, which `end` has to end. LiveError if one is running, or the program cannot be followed."""
         if self._running is not None:
             raise LiveError("a step is inside another: end `with budget.step()` before the next begins")
         refused.start()
@@ -114,7 +117,11 @@ class TrainingSession:
             raise
 
     def end(self, error: BaseException | None = None) -> None:
-        """End the running step. error: what was raised in it; then nothing is learned from it."""
+        """End the running step, which there must be, and plan its kind if that is new.
+
+        error: what was raised in it; then nothing is learned from it. Raises DoesNotFit if one of its ops needs more
+        than the budget.
+        """
         self._end(error)
         if error is None:
             self.stepped()
@@ -152,12 +159,12 @@ class TrainingSession:
                 self._prove(step.kind, running)
 
     def abandon(self) -> None:
-        """End what was begun as a step and turns out to be none."""
+        """End what was begun as a step and turns out to be none: it is not counted, and nothing is learned from it."""
         self.end(LiveError("no step"))
         self._failure = None
 
     def forget(self) -> None:
-        """Stop to follow the running step: this process is a fork of the one that trains."""
+        """Leave the running step, if any, as it is: this process is a fork of the one that trains."""
         running, self._running = self._running, None
         self._exits = ExitStack()  # what it would undo is the parent's
         if running is not None:
@@ -170,7 +177,7 @@ class TrainingSession:
 
     @property
     def failure(self) -> LiveError | None:
-        """The error of ours that was raised in the running or the latest step; None if none was."""
+        """The LiveError that was raised in the running step or, without one, in the latest; None if none was."""
         return self._running.step.failure if self._running is not None else self._failure
 
     # -- kinds of step and their plans -------------------------------------------------------------------------------
@@ -247,14 +254,14 @@ class TrainingSession:
 
     @property
     def all_proven(self) -> bool:
-        """Whether each plan was followed by steps that kept to the budget."""
+        """Whether each kind's plan was followed by enough steps that kept to the budget; True for kinds without one."""
         return all(kind.state.proven or kind.plan is None for kind in self.known.kinds)
 
     # -- figures -----------------------------------------------------------------------------------------------------
 
     @property
     def limit(self) -> int | None:
-        """The budget in bytes; None while a share is not known, and where there is no budget."""
+        """The budget in bytes; None where there is none, and before the step is known that it is to be a share of."""
         return self.planning.limit
 
     @property
@@ -274,11 +281,11 @@ class TrainingSession:
 
     @property
     def unplanned(self) -> str:
-        """Why the last kind of step has no plan; "" if it has one."""
+        """Why the kind of the latest step has no plan, in one line; "" if it has one."""
         return self.known.last.state.why if self.known.last else "no step has run"
 
     def overhead(self) -> float | None:
-        """The predicted cost of a step by the last kind's plan, over that without recomputation; None: no plan."""
+        """The predicted cost of a step by the last kind's plan ÷ that without recomputation; None if it has no plan."""
         plan = self.known.last.plan if self.known.last else None
         return plan.overhead if plan else None
 

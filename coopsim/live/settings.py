@@ -8,5 +8,5 @@ _SET_BY = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_C
 
 
 def variables() -> tuple[tuple[str, str], ...]:
-    """Environment variables to set, by name; none if the environment configures the allocator itself."""
+    """The environment variables to set, as (name, value); () if the environment configures the allocator itself."""
     return () if any(name in os.environ for name in _SET_BY) else (_SETTING,)

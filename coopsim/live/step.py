@@ -1,4 +1,7 @@
-"""The dispatch mode of a running step: it hands every op to the plan, the recorder, or eviction on demand."""
+"""The dispatch mode of a running step: it hands every op to the plan, the recorder, or eviction on demand.
+
+Steps that dispatch the same ops on the same sizes are of one kind (kinds.py), which may have a plan.
+"""
 
 import contextlib
 from collections.abc import Iterable
@@ -90,7 +93,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
 
     def forget(self) -> None:
-        """Leave the step in a forked process, without touching the device."""
+        """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
         if self._observer is not None:
             self._observer.leave()
         while dispatch_modes():  # none, if another thread has forked

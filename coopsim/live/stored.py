@@ -1,4 +1,7 @@
-"""Writes the kinds of step of this process to plan files, and reads them. Files name ops and types."""
+"""Writes the kinds of step of this process to plan files, and reads them. Files name ops and types.
+
+A kind is a recorded step that stands for all that dispatch the same ops on the same sizes (kinds.py).
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,18 +35,22 @@ def header(
     arena: bool,
     hosting: Hosting | None,
 ) -> Header:
-    """The header of a file that this process writes. limit: the budget; None: steps were only recorded."""
+    """The header of a plan file that this process writes.
+
+    limit: the budget in bytes; None: steps were only recorded. kind: of the device, "cuda" or "cpu". The other
+    arguments are fields of Header.
+    """
     name = policy if isinstance(policy, str) else policy.name
     return Header(limit or 0, name, others_bytes, torch.__version__, kind, command, arena=arena, hosting=hosting)
 
 
 def save(kinds: Sequence[Kind], path: str, head: Header) -> None:
-    """Write kinds of step to a plan file."""
+    """Write kinds of step and their schedules to a plan file, whole or not at all."""
     plan_file.save(PlanFile(head, [_planned(kind) for kind in kinds]), path)
 
 
 def _planned(kind: Kind) -> Planned:
-    state, lines = kind.state, lines_of(kind.tape)
+    state, lines = kind.state, _lines_of(kind.tape)
     return Planned(kind.trace, lines, kind.decided, kind.first, state.schedule, state.why, state.margin)
 
 
@@ -84,13 +91,13 @@ class Loaded:
         return [self._kind(planned) for planned in self._file.kinds]
 
     def _kind(self, planned: Planned) -> Kind:
-        tape = tape_of(planned.tape, self._path)
+        tape = _tape_of(planned.tape, self._path)
         peak = peak_bytes(planned.trace, GRANULE)
         state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
         return Kind(planned.trace, tape, planned.decided, peak, planned.first, state)
 
 
-def lines_of(tape: Sequence[Entry]) -> list[Line]:
+def _lines_of(tape: Sequence[Entry]) -> list[Line]:
     """The tape as the file has it. Which parameters were operands is left out: it means nothing to another process."""
 
     def plain(shapes: Shapes) -> list[list[Any]]:
@@ -101,7 +108,7 @@ def lines_of(tape: Sequence[Entry]) -> list[Line]:
     ]
 
 
-def tape_of(lines: list[Line], file: str) -> list[Taped]:
+def _tape_of(lines: list[Line], file: str) -> list[Taped]:
     """The tape with ops and types of this process. LiveError if it does not have one. file: for the message."""
 
     def exact(shapes: list[list[Any]]) -> Shapes:

@@ -1,7 +1,8 @@
 """Orders recomputations among the program's CUDA streams.
 
 The program synchronises its own ops only. An op that is run again, on the stream that is current where its result is
-missing, waits for all streams of the step, and every other stream waits for it before its next op.
+missing, waits for all streams of the step, and every other stream waits for it before its next op. A cell is a storage
+of the step (cells.py).
 """
 
 from collections.abc import Iterable
@@ -35,7 +36,7 @@ class Streams:
         self._wait(stream)
 
     def made(self, cells: Iterable[Cell]) -> None:
-        """Note that the latest op has made these cells."""
+        """Note that the program's latest op, on the current stream, has made these cells."""
         node = current_autograd_node() if len(self.seen) > 1 else None
         if node is not self._node:
             self._node = node

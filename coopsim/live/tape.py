@@ -1,4 +1,7 @@
-"""Records a step while it runs: its trace, and the tape of all ops that it dispatches."""
+"""Records a step while it runs: its trace, and its tape, the list of all ops that it dispatches, views included.
+
+A trace has only ops that make or change data. The role of a storage is what it is used for: parameter, gradient, ….
+"""
 
 import gc
 import time
@@ -72,12 +75,12 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
     # -- a step ------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start to record, without roles yet: `commit` or `end` has to follow before the backward pass."""
+        """Start to record, without roles yet; the caller calls `commit` or `end` before the backward pass."""
         self.where.install()
         self.start()
 
     def commit(self) -> None:
-        """Record for good: find the role of each storage. LiveError for a program that cannot be followed."""
+        """Go on to record the whole step, and find each storage's role. LiveError if the program cannot be followed."""
         if self.state is not None and self._arena is not None:
             self._arena.unfollow()
         gc.collect()  # else what is garbage already would count as needed
@@ -91,7 +94,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
 
     def end(self, *, learn: bool) -> None:
-        """Stop to record. learn: find the roles of the storages that are left, as the step went to its end."""
+        """Stop recording; `recorded` has the result. learn: the step went to its end, so find the roles left open."""
         self.recorded = self._recording
         self.stop()
         self.where.remove()
@@ -135,7 +138,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
             optimizer = self.where.phase(mutates_gradient=False) is Phase.OPTIMIZER
             self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
         operands = on_device(self.kind, (*args, *kwargs.values()))
-        shapes = shapes_of(operands)
+        shapes = _shapes_of(operands)
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()
@@ -143,7 +146,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         found = on_device(self.kind, (out,))
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
-        entry = Taped(func, (shapes, shapes_of(found), parameters), inputs, results, mutable=func._schema.is_mutable)
+        entry = Taped(func, (shapes, _shapes_of(found), parameters), inputs, results, mutable=func._schema.is_mutable)
         entry.cells = self.on_demand.last
         if self.on_demand.workspace:
             self.workspaces[number] = self.on_demand.workspace
@@ -189,7 +192,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
             to.events.insert(len(to.events) - 1, Op(-1, HOLD, op.phase, "", 0, alive, []))
 
 
-def hold_to_the_end(recording: Recording) -> None:
+def _hold_to_the_end(recording: Recording) -> None:
     """Enter pseudo-ops for what the program may read late.
 
     Values that are alive at the update of parameters are read when they are freed; those left at the end, at the end.
@@ -211,7 +214,7 @@ def hold_to_the_end(recording: Recording) -> None:
     recording.events[:] = events
 
 
-def shapes_of(tensors: list[torch.Tensor]) -> Shapes:
+def _shapes_of(tensors: list[torch.Tensor]) -> Shapes:
     """Sizes and type of each tensor, as entries of the tape are compared by."""
     return tuple((*tensor.shape, tensor.dtype) for tensor in tensors)
 
@@ -229,7 +232,7 @@ def trace_of(recorder: TapeRecorder) -> Trace:
         "precision": recorder.cost_model.precision,
         "cost_source": "measured" if recorder.kind == "cpu" else recorder.cost_model.source,
     }
-    hold_to_the_end(recording)
+    _hold_to_the_end(recording)
     trace = assemble.assemble(recording, [], header)
     ops = [event for event in recording.events if isinstance(event, Op)]
     storages = dict.fromkeys([*recording.start, *(s for op in ops for s in op.creates)])

@@ -32,6 +32,6 @@ class Totals:
         self.offloaded_bytes += step.values.offloaded.copies.offloaded_bytes
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
-        """Take the peaks of a step that had a budget into account."""
+        """Take the peaks, in bytes, of a step that had a budget into account."""
         self.peak_allocated_bytes = max(self.peak_allocated_bytes, allocated)
         self.peak_reserved_bytes = max(self.peak_reserved_bytes, reserved)

@@ -25,7 +25,7 @@ class Unseen:
         self._before: list[tuple[type, str, Any]] = []
 
     def watch(self) -> None:
-        """Replace the methods that give access to bytes."""
+        """Replace the methods that give access to bytes, in this process, until `forget`."""
         for name in _READS:
             self._replace(torch.Tensor, name, self._reading(getattr(torch.Tensor, name)))
         self._replace(torch.autograd.function.BackwardCFunction, _SAVED, property(self._unpack))
@@ -33,7 +33,7 @@ class Unseen:
             self._replace(torch.cuda.CUDAGraph, name, lambda *_, **__: refused.graphs())
 
     def forget(self) -> None:
-        """Restore the methods."""
+        """Restore the methods that `watch` has replaced; does nothing if there are none."""
         for owner, name, own in self._before:
             if own is None:
                 delattr(owner, name)  # it was inherited

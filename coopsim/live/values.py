@@ -1,4 +1,8 @@
-"""Evicts the values of a step, and recomputes them. A value is a version of a storage's bytes."""
+"""Evicts the values of a step, and recomputes them. A value is a version of a storage's bytes.
+
+A cell is a storage of the step, with what is known of its versions; a call is an op that ran, with its arguments, so
+that it can run again (cells.py). To evict is to free the memory of a value that can be made again.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -42,7 +46,7 @@ class Values:
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
-        """The storage that has the bytes of a value; None if it was evicted or overwritten."""
+        """A storage that has the bytes of a value: the one held for it, or the program's; None if there is none."""
         cell, version = value
         held = cell.held.get(version)
         if held is not None:
@@ -50,13 +54,19 @@ class Values:
         return cell.ref() if cell.version == version and not cell.gone else None
 
     def must_stay(self, cell: Cell) -> bool:
-        """Whether a cell must not be evicted or moved, as its address is in use."""
+        """Whether a cell must be neither evicted nor moved, as its address is in use.
+
+        The program or autograd knows it, or a copy to the host reads it.
+        """
         storage = cell.ref()
         copied = storage is not None and self.offloaded.reads(storage)
         return cell.pinned or copied or (self.streams is not None and self.streams.needs(cell))
 
     def evict(self, value: Value) -> None:
-        """Free the memory of a value, unless it is gone already or must stay."""
+        """Free the memory of a value: let go of it if it is held, and empty its storage if that has this version.
+
+        The storage keeps its memory if it must stay; a value without memory is left as it is.
+        """
         cell, version = value
         cell.held.pop(version, None)
         storage = cell.ref()
@@ -168,7 +178,12 @@ class Values:
     def execute(
         self, call: Call, where: dict[Cell, torch.UntypedStorage], leave: Collection[Cell]
     ) -> dict[Cell, torch.UntypedStorage]:
-        """Run a call on the storages in `where`; return those of the cells that it creates, not of those it changes."""
+        """Run a call again on storages of its operands; return the storages of the cells that it creates.
+
+        where: the storages, by cell; those of cells that it changes are changed, and not returned. leave: cells that
+        must not be evicted if the device has no room. Raises LiveError if it makes another number of tensors than at
+        first.
+        """
         results = (self._execute_kept if call.kept is not None else self._execute_own)(call, where, {*where, *leave})
         if len(results) != len(call.results):
             raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
@@ -217,7 +232,7 @@ class Values:
         """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
 
         An op that changes a list of tensors cannot be run again, so it may exceed the budget. leave: cells that must
-        not be evicted.
+        not be evicted. Returns the op's result, and raises what the last attempt raises.
         """
         if not can_start_again(func):
             with self.roomy():
@@ -230,14 +245,14 @@ class Values:
                     raise
 
     def copy(self, storage: torch.UntypedStorage, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
-        """Copy a storage. leave: cells that must not be evicted for that."""
+        """A new storage with a copy of the bytes of another. leave: cells that must not be evicted for that."""
         with DisableTorchDispatch():
             copied: torch.UntypedStorage = self.attempt(_CLONE, storage.clone, leave)
         self.enter(copied)
         return copied
 
     def move(self, storage: torch.UntypedStorage) -> None:
-        """Move the bytes of a storage to newly allocated memory."""
+        """Move the bytes of a storage to newly allocated memory, and free the old; its tensors stay valid."""
         with DisableTorchDispatch():
             copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
             hollow.fill(storage, copied)
@@ -267,7 +282,10 @@ class Values:
         return found
 
     def finish(self, cells: Iterable[Cell]) -> None:
-        """At the end of the step, restore what the program still refers to. cells: all that the step has used."""
+        """At the end of the step, recompute every evicted value that the program still refers to.
+
+        cells: all that the step has used, whose held values and calls are dropped.
+        """
         try:
             self.bring([(cell, cell.version) for cell in self.gone.values() if cell.ref() is not None])
         finally:

@@ -1,4 +1,9 @@
-"""Chooses what to evict: the value with the least cost of recomputing it, per byte and staleness."""
+"""Chooses what to evict: the value with the least cost of recomputing it, per byte and staleness.
+
+That quotient is its score. Staleness is the number of ops since the value was last used, plus 1. A cost is a sum of
+Call.cost: in ns in steps that were recorded, else in bytes. A cell is a storage of the step, and a call an op that can
+be run again (cells.py).
+"""
 
 from collections.abc import Collection, Iterator
 
@@ -33,7 +38,7 @@ class Victims:
         return best
 
     def prices(self, leave: Collection[Cell]) -> dict[Cell, float]:
-        """The cost by staleness of each cell that can be evicted, except those in `leave`."""
+        """The cost of recomputing each cell that can be evicted ÷ its staleness, except those in `leave`."""
         found = [cell for cell in self._evictable(leave, 0) if self._can_be_made(cell)]
         return {cell: self._cost(cell) / (self.now - cell.touched + 1) for cell in found}
 
@@ -54,7 +59,7 @@ class Victims:
         return found
 
     def hang_on_ends(self) -> list[Value]:
-        """Evicted values that cannot be recomputed any more once the running op has overwritten its operands."""
+        """Evicted values that cannot be recomputed once the running op has overwritten its operands; [] if none."""
         if not self.ends:
             return []
         found = []

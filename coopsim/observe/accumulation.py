@@ -66,7 +66,7 @@ def _called_from_python() -> bool:
 
 
 def adds_up(args: tuple[Any, ...], born_in: int | None) -> bool:
-    """Return whether a call of aten.add.Tensor is autograd's sum of gradients, which it would have made in place.
+    """Return whether a call of aten.add.Tensor is autograd's sum of gradients, in place if no mode were active.
 
     To be called from within __torch_dispatch__, with its `args`: the check counts references, of which another caller
     would hold more. `born_in` is the autograd node that made args[0], None if no node did.

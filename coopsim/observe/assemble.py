@@ -1,4 +1,4 @@
-"""Make a trace of a recording: number the storages, give each a role, and join the end of the step to its start."""
+"""Make a trace of a recording (recorder.py): number the storages, give each a role, and join the end to the start."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,8 +30,11 @@ class Handover:
     lost: list[Storage]
 
 
-def handover(start: Iterable[Storage], appeared: Iterable[Storage]) -> Handover:
-    """Pair storages that appeared and are alive with those of the start that are gone, by role and bytes, in order."""
+def _handover(start: Iterable[Storage], appeared: Iterable[Storage]) -> Handover:
+    """Pair the storages that appeared and are alive with those of `start` that are gone, the first with the first.
+
+    A pair has the same bytes and the same role, where inputs, activations, temporaries and no role count as one.
+    """
     gone: dict[tuple[str, int], deque[Storage]] = defaultdict(deque)
     for storage in start:
         if not storage.alive:
@@ -52,17 +55,17 @@ def _place(storage: Storage) -> tuple[str, int]:
 def assemble(
     recording: Recording, history: Sequence[Entry], header: Mapping[str, Any], table: TemporaryTable | None = None
 ) -> Trace:
-    """Return the trace of a recording. `history` is the allocator's during the recording; it may be empty.
+    """Return the trace of a recording. `history`: the allocator's entries (History.stop), or none.
 
     Temporaries of an op are those that `table` has for it; for an op without a row there, those in the history.
-    Adds to the header the counts of ops, of leaked and of lost storages (see Handover), how many frees the history
-    places at the same op as the recording, and the memory layout at the start.
+    The trace's header is `header`, with the counts of ops, of leaked and of lost storages (see Handover), how many
+    frees the history places at the same op as the recording, and the memory layout at the start, where it is known.
     """
     temporaries, asked = high_water(list(history)), request_order.by_op(history)
     ops = [event for event in recording.events if isinstance(event, Op)]
     appeared = [storage for op in ops for storage in op.creates]
     _name_the_rest(recording, ops)
-    end = handover(recording.start, appeared)
+    end = _handover(recording.start, appeared)
 
     builder = TraceBuilder()
     number = {s: builder.storage(s.nbytes, s.role or Role.INPUT, alive_at_start=True) for s in recording.start}

@@ -14,10 +14,10 @@ Rows = list[tuple[int, int, int]]
 
 
 def read(path: Path) -> dict[str, Rows]:
-    """Read measured costs per op name: of a trace, or of CSV with the columns op, flops, bytes_moved, cost_ns.
+    """Return the rows of each op name in a table: CSV with the columns op, flops, bytes_moved, cost_ns, or a trace.
 
-    A path that ends in .csv is read as CSV, any other as a trace, whose costs are measured if it was
-    recorded on a GPU. Raises CaptureError for a missing file and and for bad or empty CSV, TraceError for a bad trace.
+    A path that ends in .csv is read as CSV, any other as a trace; that its costs were measured, on a GPU, is not
+    checked. Raises CaptureError for a missing file and for bad or empty CSV, TraceError for a bad trace.
     """
     found: dict[str, Rows] = defaultdict(list)
     if not path.is_file():

@@ -18,9 +18,9 @@ _COUNTS = ("aten::sum", "aten::count_nonzero")
 
 
 def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
-    """Fill in `found`, the description of op `func`.
+    """Fill in `found`, the description of op `func`: its flags, and the arguments that it changes as bits by number.
 
-    Ops named in `for_python`, and those whose result depends on the device's data, are watched by Python.
+    Ops named in `for_python` ("aten::add"), and those whose result depends on the device's data, are watched by Python.
     """
     name = func._schema.name
     looks = torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags

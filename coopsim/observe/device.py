@@ -24,13 +24,13 @@ class Device(Protocol):
 
     @property
     def header(self) -> dict[str, Any]:
-        """The entries of the trace's header that describe the device."""
+        """The entries of the trace's header that describe the device: its name, and what else is known of it."""
 
     def stream(self) -> int:
-        """Return a handle of the current stream; 0 is the default stream."""
+        """Return CUDA's handle of this thread's current stream, an address; 0 is the default stream."""
 
     def clear(self, tensor: torch.Tensor) -> None:
-        """Note that an op has made this tensor, other than by copying bytes; a phantom device zeroes it."""
+        """Note that an op has made this tensor other than by copying bytes; the phantom device zeroes its storage."""
 
     def value(self, func: Any, args: tuple[Any, ...]) -> Any:
         """Return the result of an op that hands a value to the host; None if the op itself must be called."""
@@ -42,13 +42,13 @@ class Device(Protocol):
         """Empty the allocator's cache and reset its peaks, between warm-up and recording."""
 
     def layout(self) -> list[dict[str, Any]]:
-        """Return the allocator's segments, as layout.snapshot does."""
+        """Return the allocator's segments and their blocks, in the form that traces have them (layout.snapshot)."""
 
     def requested_bytes(self) -> int:
         """Return the bytes that were requested of the allocator and not yet freed."""
 
     def peaks(self) -> dict[str, int]:
-        """Return the allocator's peaks since `steady`, in bytes, by their names in the trace's header."""
+        """Return the allocator's peaks since `steady`, in bytes, by name in the header ("peak_allocated_bytes")."""
 
 
 class RealDevice:
@@ -61,7 +61,7 @@ class RealDevice:
 
     @property
     def header(self) -> dict[str, Any]:
-        """The entries of the trace's header that describe the device."""
+        """The entries of the trace's header that describe device 0: name, bytes, versions of CUDA and cuDNN, …."""
         facts = torch.cuda.get_device_properties(0)
         return {
             "device": facts.name,
@@ -72,7 +72,7 @@ class RealDevice:
         }
 
     def stream(self) -> int:
-        """Return a handle of the current stream; 0 is the default stream."""
+        """Return CUDA's handle of this thread's current stream, an address; 0 is the default stream."""
         return raw_stream(torch.cuda.current_device())
 
     def clear(self, _: torch.Tensor) -> None:
@@ -91,7 +91,7 @@ class RealDevice:
         torch.cuda.reset_peak_memory_stats()
 
     def layout(self) -> list[dict[str, Any]]:
-        """Return the allocator's segments (layout.py)."""
+        """Return the allocator's segments, as layout.snapshot does."""
         return layout.snapshot()
 
     def requested_bytes(self) -> int:
@@ -99,7 +99,7 @@ class RealDevice:
         return int(torch.cuda.memory_stats()["requested_bytes.all.current"])
 
     def peaks(self) -> dict[str, int]:
-        """Return the peaks since `steady` of requested, allocated and reserved bytes, for the header."""
+        """Return the peaks since `steady` as peak_requested_bytes, peak_allocated_bytes and peak_reserved_bytes."""
         stats = torch.cuda.memory_stats()
         return {
             f"peak_{what}_bytes": stats[f"{what}_bytes.all.peak"] for what in ("requested", "allocated", "reserved")
@@ -116,7 +116,7 @@ class PhantomDevice(RealDevice):
 
     @property
     def header(self) -> dict[str, Any]:
-        """The entries of the trace's header that describe the device."""
+        """The entries of the trace's header that describe the device: "phantom" and the card's title, and its name."""
         return {"device": f"phantom {self._card.title}", "card": self._card.name}
 
     def clear(self, tensor: torch.Tensor) -> None:

@@ -1,7 +1,8 @@
 """Tell what an op does besides making its outputs: which arguments it mutates, and whether it draws random numbers.
 
 Both follow from the op's schema, except for the ops in the tables here. Source: native_functions.yaml of PyTorch 2.14,
-the kernels' code, and torch/csrc/distributed/c10d/Ops.cpp.
+the kernels' code, and torch/csrc/distributed/c10d/Ops.cpp. An op, `func`, is an overload of PyTorch's, such as
+torch.ops.aten.add_.Tensor; the device is the one that is watched (`on`), by default a GPU.
 """
 
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ _RANDOM_IF = {
 
 
 def arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call by name, defaults included."""
+    """Return the arguments of a call of an op by name, defaults included; those without a value are left out."""
     found = {}
     for i, a in enumerate(func._schema.arguments):
         if a.name in kwargs:
@@ -86,7 +87,7 @@ class Rule(NamedTuple):
 
 @cache
 def rule(func: Any) -> Rule:
-    """Return which arguments' data an op changes, and when."""
+    """Return the names of the arguments whose data an op changes, by the condition under which it does (Rule)."""
     name = func._schema.name
     if name in _HARMLESS or torch.Tag.inplace_view in func.tags:
         return Rule()
@@ -125,7 +126,7 @@ _watched = "cuda"
 
 @contextmanager
 def on(kind: str) -> Iterator[None]:
-    """Within the context, let `tensors` yield tensors on devices of type `kind` ("cpu"), and not those of a GPU."""
+    """Within the context, let `tensors` yield tensors on devices of type `kind` ("cpu") only, not those of a GPU."""
     global _watched
     before, _watched = _watched, kind
     try:

@@ -7,7 +7,7 @@ import torch
 
 
 def before_replay(call: Callable[[], None]) -> None:
-    """Invoke `call` before every replay of a CUDA graph, from now on."""
+    """Invoke `call` before every replay of a CUDA graph in this process, from now on; it cannot be undone."""
     original = torch.cuda.CUDAGraph.replay
 
     def replay(graph: Any) -> None:

@@ -20,9 +20,10 @@ _ALLOCATE = "torch._C._dynamo.guards._empty_strided_cuda"
 
 
 def watch_buffers(recorder: Recorder) -> None:
-    """Record the buffers that Inductor's wrappers allocate.
+    """Let `recorder` know, from now on, the buffers that Inductor's wrappers allocate (Recorder.made).
 
-    To be called before Inductor's first wrapper is loaded, which binds the function that is replaced here.
+    The caller does this before Inductor's first wrapper is loaded, which binds the function that is replaced here. Does
+    nothing if PyTorch was built without CUDA.
     """
     if not torch_private.has(_ALLOCATE):
         return  # a PyTorch without CUDA
@@ -37,7 +38,10 @@ def watch_buffers(recorder: Recorder) -> None:
 
 
 def watch_kernels(recorder: Recorder) -> None:
-    """Record the kernels that Inductor's code launches. To be called once Inductor's launcher has been imported."""
+    """Let `recorder` record, from now on, the Triton kernels that Inductor's code launches (Recorder.kernel).
+
+    Call it once only. Runs of a kernel that only measure its time are not recorded.
+    """
     launch = torch_private.get(_LAUNCH)
 
     def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
@@ -56,9 +60,9 @@ def watch_kernels(recorder: Recorder) -> None:
 
 
 def watch_kernels_if_any(recorder: Recorder) -> None:
-    """Record Inductor's kernels if the program, which has run once, was compiled by Inductor; else do nothing.
+    """Call `watch_kernels` if this process has imported Inductor's launcher of kernels; else do nothing.
 
-    From then on, a replay of a CUDA graph while recording raises CaptureError.
+    So the program has to have run once. From then on, a replay of a CUDA graph while recording raises CaptureError.
     """
     if "torch._inductor.runtime.triton_heuristics" not in sys.modules:
         return

@@ -18,7 +18,10 @@ Layout: TypeAlias = list[tuple[int, list[tuple[int, int]]]]
 
 
 def snapshot() -> list[dict[str, Any]]:
-    """Return the segments of torch.cuda.memory._snapshot, by address: oldest first, unless one was released."""
+    """Return the segments of torch.cuda.memory._snapshot, by ascending address.
+
+    Fresh segments get rising addresses, so the oldest is first, unless one was released and its addresses reused.
+    """
     found = memory_snapshot()["segments"]
     return sorted(found, key=lambda segment: int(segment["address"]))
 
@@ -26,9 +29,10 @@ def snapshot() -> list[dict[str, Any]]:
 def describe(
     segments: Iterable[Mapping[str, Any]], storages: Iterable[Storage], number: Mapping[Storage, int]
 ) -> Layout | None:
-    """Return the layout of a snapshot's segments, with storages by `number`.
+    """Return the layout of a snapshot's segments (`Layout`). A block's content is its storage's number in `number`.
 
-    None if a segment is expandable, of a private pool, or of a stream that is not the default one.
+    It is UNUSED for a free block, and FOREIGN for one that holds no storage of these. None if a segment is expandable,
+    of a private pool, or of a stream that is not the default one.
     """
     held = {storage.address: number[storage] for storage in storages}
     layout: Layout = []

@@ -18,7 +18,7 @@ _NAME = 512
 
 
 class NativeLedger:
-    """All storages of the device, with the interface of `Ledger`.
+    """All storages of the device, with the interface of `Ledger` (storages.py), kept by the C++ library.
 
     `on_free` is called from `catch_up`, for each storage that was handed to Python before, in the order of their ends.
     """
@@ -41,12 +41,12 @@ class NativeLedger:
         return self._storage(self._entry) if serial else None
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
-        """Return the storage that is an UntypedStorage, as `of` does."""
+        """Return the Storage of an UntypedStorage, as `of` does for a tensor's."""
         return self._storage(self._entry) if self._library.of_storage(untyped._cdata, self._entry) else None
 
     @property
     def newest(self) -> int:
-        """The serial of the storage that appeared last; 0 before the first."""
+        """The serial (Storage.serial: its number in order of appearance) of the latest storage; 0 before the first."""
         return int(self._account.newest)
 
     @property
@@ -65,7 +65,7 @@ class NativeLedger:
 
     @property
     def newest_at_most(self) -> int:
-        """The newest serial at the maximum of live bytes, as sampled after each op."""
+        """The newest serial at the moment when live bytes, as sampled after each op, had their maximum."""
         return int(self._account.newest_at_most)
 
     def alive(self) -> list[Storage]:
@@ -73,11 +73,11 @@ class NativeLedger:
         return list(self._all(self._library.alive))
 
     def at_most(self) -> list[Storage]:
-        """Return the storages that were alive at the maximum of live bytes, as sampled after each op."""
+        """Return the storages that were alive when live bytes, as sampled after each op, had their maximum."""
         return list(self._all(self._library.at_most))
 
     def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
-        """Set whether a tensor has the values of a real card, as far as these can be computed (script/positions.py).
+        """Set whether something is known of a tensor's values on a real card (data/known.py, data/shares.py).
 
         Ops on a storage with known values are watched by Python, which may compute their results, too.
         """
@@ -87,7 +87,7 @@ class NativeLedger:
         """Do nothing: the library looks at the bytes after each op itself."""
 
     def catch_up(self) -> None:
-        """Poll the library for storages that have been freed, and call `on_free` for each that Python knows."""
+        """Poll the library for storages freed since the last call, and call `on_free` for each that Python knows."""
         if self._newest_at_most != self._account.newest_at_most:
             self._newest_at_most = self._account.newest_at_most
             self._past.clear()
@@ -119,7 +119,7 @@ class NativeLedger:
         return found
 
     def op(self, number: int) -> str:
-        """Return the name of an op, as str() of the op in Python: "aten.add.Tensor"."""
+        """Return the name of an op, by the library's number, as str() of the op in Python: "aten.add.Tensor"."""
         if number not in self._ops:
             text = ctypes.create_string_buffer(_NAME)
             self._library.name(number, text, _NAME)
@@ -127,7 +127,7 @@ class NativeLedger:
         return self._ops[number]
 
     def module(self, number: int) -> str:
-        """Return the name of a module; "" for number -1, no module."""
+        """Return the name of a module, by its index in `modules`; "" for number -1, no module."""
         return self.modules[number] if number >= 0 else ""
 
     def running(self) -> tuple[str, str]:
@@ -138,7 +138,10 @@ class NativeLedger:
 
 
 class NativeModules:
-    """Tells the library which module is running, as where.py follows it. `names` is the list that modules number."""
+    """Tells the library which module is running, as where.py follows it.
+
+    `names`: the list to which names of modules are added; a module's number is its index there.
+    """
 
     def __init__(self, library: Any, names: list[str]) -> None:
         self._library, self._names = library, names
@@ -160,7 +163,7 @@ class NativeModules:
         self._library.forget_modules()
 
     def backward_done(self, *, reset: bool = False) -> bool:
-        """Return whether an op has run in a backward pass since the last call with `reset`, which resets it."""
+        """Return whether an op has run in a backward pass since the last call with `reset=True`."""
         return bool(self._library.backward_done(reset))
 
 
@@ -168,7 +171,10 @@ _current: list[NativeLedger] = []
 
 
 def ledger() -> NativeLedger:
-    """Return this process's ledger: a new one, unless a recorder is active already. Requires the library (`load`)."""
+    """Return this process's ledger: a new, empty one, unless a recorder is active, which goes on using the old one.
+
+    The caller makes sure that the library can be loaded (interpose.library.load).
+    """
     library: Any = load()
     assert library is not None
     if library.forget() or not _current:

@@ -51,7 +51,10 @@ class _Missing:
 
 
 def known(path: str, without: str, since: str = SEEN_IN[0]) -> None:
-    """Register a name without looking it up, as it is spelled where it is used: a method, an attribute of instances."""
+    """Register a name without looking it up, for code that spells it itself: a method, an attribute of instances.
+
+    The arguments are the fields of Name, here and in `now`: the path, what does not work without it, since when it is.
+    """
     NAMES[path] = Name(path, without, since)
 
 
@@ -74,12 +77,15 @@ def get(path: str) -> Any:
 
 
 def has(path: str) -> bool:
-    """Return whether this PyTorch has a registered name."""
+    """Return whether this PyTorch has a registered name. Raises KeyError if it is not registered."""
     return not isinstance(get(path), _Missing)
 
 
 def replace(path: str, by: Any) -> None:
-    """Replace the object that a registered name stands for. Raises CoopsimError if this PyTorch lacks the name."""
+    """Make a registered name stand for the object `by`, for all who look it up in PyTorch from now on.
+
+    Raises CoopsimError if this PyTorch lacks the name, KeyError if it is not registered.
+    """
     found = get(path)
     if isinstance(found, _Missing):
         found()

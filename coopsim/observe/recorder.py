@@ -52,7 +52,7 @@ class NextStep:
 
 @dataclass
 class Recording:
-    """What happened between the start and the end of the recorded steps; `dispatched` counts ops, recorded or not."""
+    """What happened in the recorded steps: `events`, in order; `dispatched` counts all ops, also those left out."""
 
     start: list[Storage] = field(default_factory=list)  #: alive at the start, in order of appearance
     events: list[Op | Free | NextStep] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         self._streams: dict[int, int] = {0: 0}
 
     def start(self) -> Recording:
-        """Start to record, and return the recording, which grows until `stop`."""
+        """Start to record, and return the recording, which grows until `stop`; the ledger's peak is of it alone."""
         found = Recording(start=self.ledger.alive(), segments=self.device.layout())
         for storage in found.start:
             storage.pending = False
@@ -92,7 +92,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         return found
 
     def stop(self) -> None:
-        """Stop recording; storages are still followed."""
+        """Stop recording ops. The ledger still follows storages; if nothing is being recorded, nothing changes."""
         self.ledger.catch_up()
         self._recording = None
         self.ledger.on_free = lambda _: None
@@ -103,7 +103,10 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         return self._recording is not None
 
     def made(self, buffer: torch.Tensor) -> None:
-        """Note memory that was allocated without an op; the first op that writes to it counts as its creator."""
+        """Note memory that was allocated without an op: the first op or kernel that writes to it counts as its creator.
+
+        On the phantom GPU its storage is zeroed.
+        """
         storage = self.ledger.of(buffer)
         if storage is not None:
             storage.pending = True

@@ -15,7 +15,11 @@ from coopsim.observe.temporaries import Entry, inside, since
 
 
 def by_op(entries: Iterable[Entry]) -> dict[int, list[tuple[int, int]]]:
-    """Return per op, in order, (address, bytes) of its allocations and (address, 0) of frees of its own allocations."""
+    """Return the requests of each op, by its number and in order, from the allocator's history.
+
+    A request is (address, bytes) for an allocation, (address, 0) for a free of what the same op has allocated. Ops
+    without requests are left out.
+    """
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     taken: dict[int, int | None] = {}
     for entry in entries:
@@ -55,7 +59,10 @@ def encode(requests: Sequence[tuple[int, int]], creates: Sequence[Storage]) -> l
 
 
 def agreement(recording: Recording, entries: Iterable[Entry]) -> tuple[int, int]:
-    """Return the numbers of frees in the recording: those at a position that the history allows, and all."""
+    """Return how many frees of the recording are where the allocator's history allows them, and how many there are.
+
+    `entries` is the history (History.stop). A free is allowed from the first to the last op at which it may have been.
+    """
     kept = [event.number for event in recording.events if isinstance(event, Op)]
     frees = _frees(entries)
     born: dict[Storage, int] = dict.fromkeys(recording.start, -1)

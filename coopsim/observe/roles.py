@@ -30,7 +30,10 @@ class Objects:
 
     @classmethod
     def now(cls) -> "Objects":
-        """Collect the objects that Python's garbage collector knows at this moment."""
+        """Return the objects that Python's garbage collector knows at this moment, each once.
+
+        Tensors of other devices, of another fake mode, or with an invalid storage are left out.
+        """
         found, mode = cls(), active_fake_mode()
         wanted: dict[int, Any] = {}  # its base by class, looked up once: there are hundreds of thousands of objects
         for one in gc.get_objects():
@@ -52,15 +55,18 @@ class Objects:
         return found
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return every parameter once."""
+        """Return every nn.Parameter on the device once, wrappers (DTensors) as the program sees them."""
         return [t for t in self.whole if isinstance(t, nn.Parameter)]
 
     def leaves(self) -> list[torch.Tensor]:
-        """Return the tensors that gradients are accumulated for."""
+        """Return the tensors in whose `.grad` gradients are accumulated: leaves that require a gradient."""
         return [t for t in self.whole if t.requires_grad and _is_leaf(t)]
 
     def by_role(self) -> Iterator[tuple[Role, torch.Tensor]]:
-        """Yield (role, tensor) for every tensor whose role is known; of several roles of a storage the first counts."""
+        """Yield (role, tensor) for each parameter, then each buffer, optimizer state and gradient, in this order.
+
+        DTensors are taken apart. Storages may be shared, so one may come several times; `assign` takes its first role.
+        """
         for parameter in self.parameters():
             for tensor in tensors(parameter):
                 yield Role.PARAMETER, tensor
@@ -91,7 +97,7 @@ def _is_leaf(tensor: torch.Tensor) -> bool:
 
 
 def within(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the device's tensors in an optimizer's state: nested dicts, lists and tuples."""
+    """Yield the device's tensors in a value of nested dicts, lists and tuples, as the state of an optimizer is."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -102,7 +108,10 @@ def within(value: Any) -> Iterator[torch.Tensor]:
 
 
 def assign(objects: Objects, ledger: Ledger | NativeLedger) -> None:
-    """Give a role to every storage that has none yet and whose role `objects` tell."""
+    """Set the role of every storage that has none yet, to the first that `objects.by_role` gives it.
+
+    All tensors of `objects` are entered in the ledger; a storage in none of the roles keeps none.
+    """
     for tensor in objects.tensors:
         ledger.of(tensor)
     for role, tensor in objects.by_role():

@@ -35,14 +35,17 @@ class Steady:
         self._recording = recorder.start()
 
     def next_step(self) -> None:
-        """Mark a step boundary."""
+        """Record that a step ends here and the next begins; to be called between two steps, not after the last."""
         gc.collect()
         self._recorder.ledger.catch_up()
         self._recording.events.append(NextStep())
         self._recorder.where.next_step()
 
     def stop(self) -> tuple[Recording, dict[str, Any]]:
-        """Stop recording; return the recording and entries for the trace's header (parameters, peaks in bytes, …)."""
+        """Stop recording; return the recording and entries for the trace's header. To be called once.
+
+        The entries are the number of parameters, the optimizers' names, the bytes of workspaces, and peaks in bytes.
+        """
         gc.collect()
         self._recorder.stop()
         gc.enable()

@@ -1,4 +1,4 @@
-"""Track which storages are alive: exactly when each appears, and when its last reference is dropped.
+"""Ledgers track which storages are alive: exactly when each appears, and when its last reference is dropped.
 
 Each Python object of a storage gets a finalizer. PyTorch keeps that one object per storage for as long as the storage
 lives, also while only C++ holds it, so the finalizer runs when the bytes are freed.
@@ -40,7 +40,8 @@ class _Slot:
 class Ledger:
     """All storages of the device. When one is freed, `on_free` is called, on the thread that frees it.
 
-    Storages without bytes are left out until they get some. NativeLedger does the same without Python objects.
+    Storages without bytes are left out until they get some. NativeLedger does the same without Python objects. A
+    `_cdata`, by which some methods take a storage, is the address of PyTorch's C++ object of it.
     """
 
     def __init__(self) -> None:
@@ -81,7 +82,7 @@ class Ledger:
         return slot.holds if slot is not None else None
 
     def knows(self, key: int) -> bool:
-        """Return whether an UntypedStorage with this `_cdata` has been seen and still exists."""
+        """Return whether an UntypedStorage with this `_cdata` was entered and still exists, with bytes or without."""
         return key in self._slots
 
     def released(self, storage: Storage) -> None:
@@ -110,7 +111,7 @@ class Ledger:
         """Do nothing: a recorder with this ledger sees every op, and need not be told whose values are known."""
 
     def at_most(self) -> list[Storage]:
-        """Return the storages that were alive at the maximum of live bytes, as sampled after each op."""
+        """Return the storages that were alive when live bytes, as sampled by `look_at_peak`, had their maximum."""
         return [s for s in (*self.alive(), *self._past) if s.serial <= self.newest_at_most]
 
     def _enter(self, nbytes: int, address: int, *, resized: bool) -> Storage:

@@ -23,7 +23,7 @@ class History:
         self.available = available and torch_private.has("torch.cuda.memory._set_memory_metadata")
 
     def start(self) -> None:
-        """Start recording, and drop earlier entries."""
+        """Start to record all requests to the allocator, without stacks, and drop earlier entries."""
         if self.available:
             record_history(enabled="all", context=None, max_entries=2**31)
 
@@ -59,7 +59,10 @@ def since(entry: Entry) -> int:
 
 
 def high_water(entries: list[Entry]) -> dict[int, list[int]]:
-    """Return per op the bytes of each temporary that was alive when the op's temporaries were largest in total."""
+    """Return per op, by its number, the bytes of each temporary alive when its temporaries were largest in total.
+
+    `entries` is the history, in order. Ops without temporaries are left out.
+    """
     pending: dict[int, tuple[int, int | None]] = {}  # allocations not freed yet: where in `entries`, and by which op
     temporary: set[int] = set()  # entries that allocate one
     for i, entry in enumerate(entries):

@@ -40,7 +40,10 @@ class TemporaryTable:
 
 
 def read(path: Path) -> dict[_Key, Temporaries]:
-    """Read a table. Raises CaptureError if the file is missing or is no such table."""
+    """Return the temporaries in a table, by (op, FLOPs, bytes moved, bytes of each storage that it creates).
+
+    Raises CaptureError if the file is missing or is no such table.
+    """
     if not path.is_file():
         raise CaptureError(f"{path}: no such file")
     try:

@@ -27,11 +27,11 @@ class Timer:
 
     @property
     def calls(self) -> int:
-        """The number of ops timed in this pass so far."""
+        """The number of ops timed in this pass so far; so the index that the next one gets."""
         return len(self._pass)
 
     def run(self, name: str, call: Callable[[], Any]) -> Any:
-        """Call an op, time it, and return its result."""
+        """Call an op between two CUDA events, and return its result. Its time is read by `next_pass`."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         sleep_on_device(_CYCLES)
         start.record()
@@ -41,15 +41,15 @@ class Timer:
         return out
 
     def next_pass(self) -> None:
-        """End a pass: wait for the GPU and read the times."""
+        """End a pass: wait for the GPU, and read the times of its ops; the next op begins another pass."""
         torch.cuda.synchronize()
         self._passes.append([(name, round(1e6 * start.elapsed_time(end))) for name, start, end in self._pass])
         self._pass = []
 
     def medians(self) -> tuple[list[int], int]:
-        """Return the cost of each call of the first pass, in ns, and over how many passes it is the median.
+        """Return the median cost of each call of the first pass, in ns and in order, and over how many passes it is.
 
-        Passes that made other calls than the first one are left out.
+        Passes that made other calls than the first one are left out. At least one pass must have ended.
         """
         names = [name for name, _ in self._passes[0]]
         same = [times for times in self._passes if [name for name, _ in times] == names]
@@ -57,7 +57,7 @@ class Timer:
         return [max(round(statistics.median(samples)) - self._empty_ns, 0) for samples in calls], len(same)
 
     def source(self, passes: int) -> str:
-        """Return one line for the trace's header: the GPU, and how the costs were measured."""
+        """Return one line for the trace's header: the GPU, and how the costs were measured, as medians of `passes`."""
         facts = torch.cuda.get_device_properties(0)
         return (
             f"measured on an {facts.name}: CUDA events around each op after a sleep, median of {passes} passes, less "

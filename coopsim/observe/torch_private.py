@@ -127,6 +127,8 @@ record_history: Callable[..., None] = now("torch.cuda.memory._record_memory_hist
 set_memory_metadata: Callable[[str], None] = now(
     "torch.cuda.memory._set_memory_metadata", "temporaries are not known, and traces have none", "2.12.1"
 )
+known("torch._C._cuda_emptyCache", "replays of a long run do not empty the cache as the script does")
+known("torch._C._accelerator_emptyCache", "replays of a long run do not empty the cache as the script does", "2.9.1")
 attach_oom_observer: Callable[[Any], None] = now(
     "torch._C._cuda_attach_out_of_memory_observer", "what was held when memory ran out is not known"
 )
@@ -146,13 +148,19 @@ _ARENA = "in an arena, programs are told statistics of an allocator that is not 
 
 
 def memory_stats(device: int) -> dict[str, Any]:
-    """Return the allocator's statistics, nested, by torch._C._cuda_memoryStats or what has replaced it by now."""
+    """Return the caching allocator's statistics of a device as nested dicts (torch.cuda.memory_stats_as_nested_dict).
+
+    They are those of torch._C._cuda_memoryStats, or of what coopsim has put in its place by now.
+    """
     found: dict[str, Any] = torch._C._cuda_memoryStats(device)
     return found
 
 
 def reset_peak_stats(device: int) -> None:
-    """Reset the peaks in `memory_stats`, by torch._C._cuda_resetPeakMemoryStats or what has replaced it by now."""
+    """Set the peaks in a device's `memory_stats` to the current values.
+
+    By torch._C._cuda_resetPeakMemoryStats, or what coopsim has put in its place by now.
+    """
     torch._C._cuda_resetPeakMemoryStats(device)
 
 

@@ -41,7 +41,10 @@ class _Replaced:
 
 
 class Where:
-    """Follows a program by global hooks of modules and optimizers, between `install` and `remove`."""
+    """Follows a program by global hooks of modules and optimizers, between `install` and `remove`.
+
+    `phase` and `module` are to be asked while an op is dispatched, on the thread that runs it.
+    """
 
     def __init__(self) -> None:
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
@@ -57,7 +60,7 @@ class Where:
         self.native: NativeModules | None = None  #: the library's side, which is kept up to date
 
     def install(self) -> None:
-        """Install the hooks."""
+        """Install the hooks, on the thread whose modules are to be followed; to be called once, until `remove`."""
         self._thread = threading.get_ident()
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter),
@@ -79,13 +82,16 @@ class Where:
             self.native.forget()
 
     def enter(self) -> None:
-        """Note a call that begins a forward pass, unless a module is running or the backward pass makes the call."""
+        """Note that a module or a compiled function is called.
+
+        A forward pass begins with it (`next_step`), unless a module is running already, or the backward pass calls it.
+        """
         if not self._stack() and current_graph_task_id() == -1:
             self.next_step()
 
     @contextlib.contextmanager
     def in_step(self) -> Iterator[None]:
-        """Within the context, treat ops as the optimizer's; for optimizers that call no hooks."""
+        """Within the context, treat all ops as an optimizer's, and after it its step as over; for want of hooks."""
         self._in_optimizer += 1
         try:
             yield
@@ -94,13 +100,16 @@ class Where:
             self._stepped = self._in_optimizer == 0
 
     def next_step(self) -> None:
-        """Note that another step begins, or another forward pass of the same step."""
+        """Note that another step begins, or another forward pass of the same step: the phase is forward again."""
         self._backward_done = self._stepped = False
         if self.native is not None:
             self.native.backward_done(reset=True)
 
     def phase(self, *, mutates_gradient: bool) -> Phase:
-        """Return the phase of the op that is being dispatched."""
+        """Return the phase of the op that is being dispatched, by the rules of this module.
+
+        `mutates_gradient`: whether the op changes a gradient's data.
+        """
         if current_graph_task_id() != -1:
             self._backward_done = True
             return Phase.BACKWARD
@@ -129,7 +138,11 @@ class Where:
         return found
 
     def know(self, modules: list[nn.Module]) -> None:
-        """Name all modules of the program by their paths within their roots; earlier names are kept."""
+        """Name all modules of the program by their paths within their roots; earlier names are kept.
+
+        A root's class name comes first ("Linear", "Net.layers.0"), but is left out for the modules within the only root
+        that has children.
+        """
         children = {id(child) for module in modules for child in module.children()}
         roots = [module for module in modules if id(module) not in children]
         families = sum(any(True for _ in root.children()) for root in roots)

@@ -1,7 +1,9 @@
 """Run unmodified scripts on the phantom GPU: find their memory use and the smallest card, and record traces.
 
 The script runs in processes of its own. Each of them loads site/sitecustomize.py at its start, which calls inside.py;
-that waits until the script imports torch, watches it (watch.py), and writes a report when the process ends.
+that waits until the script imports torch, watches it (watch.py), and writes a report when the process ends. A task
+(task.py) tells a process what else to do, and a guest (guest.py) is code of another package that runs in it. A rank is
+one process of a job on many cards (ranks/).
 """
 
 from coopsim.script.bounds import with_other_bound

@@ -11,12 +11,15 @@ _fractions: dict[int, float] = {}
 
 
 def unmet() -> str:
-    """Return why the script's allocator cannot be observed, as an error message; "" if it can."""
+    """Return why the script's allocator cannot be observed (it is cudaMallocAsync), as a message; "" if it can."""
     return _FOREIGN if torch.cuda.get_allocator_backend() == _DRIVERS else ""
 
 
 def watch_fraction() -> None:
-    """Remember what torch.cuda.set_per_process_memory_fraction sets; PyTorch returns it rounded, and not before 2.9."""
+    """From now on, remember for `fraction` what torch.cuda.set_per_process_memory_fraction sets.
+
+    PyTorch itself returns it rounded, and not before 2.9.
+    """
     set_fraction = torch._C._cuda_setMemoryFraction
 
     def remembered(fraction: float, device: int) -> None:
@@ -27,7 +30,10 @@ def watch_fraction() -> None:
 
 
 def fraction(device: int) -> float | None:
-    """Return the fraction of the card's memory that the allocator may use, below 1; None if it may use all of it."""
+    """Return the fraction (0 to 1) of a device's memory that PyTorch's allocator may use; None if it may use all of it.
+
+    It is what the script has set (`watch_fraction`), or else what PYTORCH_CUDA_ALLOC_CONF says.
+    """
     found = _fractions.get(device)
     told = getattr(torch._C, "_cuda_getMemoryFraction", None)
     if found is None and told is not None and torch.cuda.get_allocator_backend() == "native":

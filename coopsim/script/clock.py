@@ -43,7 +43,10 @@ class Clock:
         _counted_sleep(control)
 
     def end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, *, made: bool) -> None:
-        """Add the time of an op for which `begin` was called. `made`: whether it made a storage."""
+        """Add the time of an op, which has run and for which `begin` was called before it, to the current stream.
+
+        `made`: whether it made a storage.
+        """
         cost, flops = self._cost(func, args, kwargs, out, made)
         self._control.op_ends(stream(), cost)
         self.counted(flops)
@@ -91,7 +94,7 @@ class Clock:
 
 
 def is_view(func: Any) -> bool:
-    """Return whether a result of the op is a view of an argument."""
+    """Return whether a result of the op is a view of an argument, so that the op takes no time; by its schema."""
     return hasattr(func, "_schema") and _is_view(func)
 
 

@@ -66,13 +66,13 @@ class Compilation:
         self._tracing = False
         self._modes: list[Any] = []  #: dispatch modes that were active where Dynamo was called
 
-    @property
-    def hides_hooks(self) -> bool:
-        """Whether coopsim's hooks are removed, because compiled code, or code that it calls, is running."""
-        return bool(self._hidden)
-
     def report(self) -> dict[str, Any]:
-        """Return the entries for the process's report."""
+        """Return the entries for the process's report.
+
+        compiled_graphs: their number. graph_breaks: each one's place and reason, how often it came (calls), and whether
+        the whole function runs uncompiled (uncompiled). compile_asked: whether a compiled function was called.
+        compile_unmet: `unmet`. default_choices: whether Inductor was to choose kernels by measured times, and did not.
+        """
         return {
             "compiled_graphs": self.graphs,
             "graph_breaks": [
@@ -85,7 +85,7 @@ class Compilation:
         }
 
     def watch(self) -> None:
-        """Start watching; to be called once torch._dynamo has been imported."""
+        """Start watching, to the end of the process; to be called once, when torch._dynamo has been imported."""
         torch_private.get("torch._dynamo.trace_rules.add")("coopsim")  # Dynamo shall not compile coopsim's own code
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
         _wrap("torch._dynamo.eval_frame._maybe_set_eval_frame", self._callback_is_set)

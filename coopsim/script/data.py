@@ -1,4 +1,8 @@
-"""What a report says of sizes and loops that depend on data, which the phantom GPU does not have."""
+"""What a report says of sizes and loops that depend on data, which the phantom GPU does not have.
+
+A bound is a run in which boolean masks, `nonzero` and the like are taken to keep all of their elements (the upper
+bound), or none (the lower bound).
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,14 +12,19 @@ from coopsim.text import human
 
 _KEPT = {"all": "all of their elements", "half": "half of their elements", "none": "nothing"}
 
+_READS = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense")
+
 
 def kept(report: Report) -> str:
-    """Return what masks keep in a run, in words."""
+    """Return what masks were taken to keep in a run (Report.masks), in words: "half of their elements"."""
     return _KEPT[report.masks] + (", an upper bound" if report.masks == "all" else "")
 
 
 def rows(report: Report) -> list[tuple[str, str]]:
-    """Return the lines of a report that say what masks keep, and what the script takes with the other bound."""
+    """Return the rows of a printed report on masks, as (name, text): what they keep; the figures with the other bound.
+
+    [] if no size depends on a mask.
+    """
     if not report.depends_on_masks and report.other_masks is None:
         return []
     found = [("masks", f"keep {kept(report)} (--masks)")]
@@ -25,7 +34,7 @@ def rows(report: Report) -> list[tuple[str, str]]:
 
 
 def other(bound: Bound) -> str:
-    """Return what a script takes if masks keep another share."""
+    """Return what a script takes with the other bound, in words: its peaks and whether it trains, or why it fails."""
     if bound.failure:
         return f"if they keep {_KEPT[bound.masks]}, the script fails: {bound.failure}"
     assert bound.peak_allocated_bytes is not None
@@ -36,25 +45,33 @@ def other(bound: Bound) -> str:
 
 
 def cautions(report: Report) -> list[str]:
-    """Return a line for each op that takes a size from data, and for each loop that was ended."""
+    """Return a line to print for each op that takes a size from data, and for each loop that was ended; [] if none."""
     return about_sizes(report.needs_data, report.masks) + about_loops(report.loops_ended)
 
 
 def about_sizes(needs_data: Sequence[dict[str, Any]], masks: str) -> list[str]:
-    """Return a line for each op that takes a size from data."""
+    """Return a line to print for each op in `needs_data` (Report.needs_data).
+
+    Such an op takes a size from data, or gives data of a mask to the host. `masks`: what masks were taken to keep,
+    "all", "half" or "none".
+    """
     says = {
         "masks": f"which are unknown here: masks keep {_KEPT[masks]}",
         "even": "which are assumed to be even: each expert or class gets its share",
     }
     return [
-        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) takes its sizes from data on the device, "
+        f"caution: {need['op']} at {need['place']} ({need['calls']} calls) {_does(need['op'])} data on the device, "
         f"{says[need['by']]}"
         for need in needs_data
     ]
 
 
+def _does(op: str) -> str:
+    return "gives the host" if op.startswith(_READS) else "takes its sizes from"
+
+
 def about_loops(loops: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a line for each loop that was ended."""
+    """Return a line to print for each loop in `loops` (Report.loops_ended), one that waits for a card's value."""
     return [
         f"caution: the loop at {loop['place']} waits for a value that only a card computes; it was ended after "
         f"{loop['iterations']} iterations" + (f", {loop['times']} times" if loop["times"] > 1 else "")

@@ -12,7 +12,7 @@ _PACE_S = 30.0
 
 
 def ask_to_end(folder: str) -> None:
-    """Ask the processes that leave their reports in `folder` to end with their next optimizer step."""
+    """Ask the processes that leave their reports in `folder` to end with their next optimizer step. Do not wait."""
     Path(folder, _STOP).touch()
 
 
@@ -28,7 +28,10 @@ class Ending:
         self.early = False
 
     def step_ended(self, steps: int) -> None:
-        """Raise SystemExit if the script is to end with this step, the one numbered `steps` from 1."""
+        """Raise SystemExit (code 0) if the script is to end with this step, the one numbered `steps` from 1.
+
+        Else print a note on how far it is, at most every 30 seconds.
+        """
         if (self._after and steps >= self._after) or os.path.exists(self._stop):
             self.early = True
             sys.exit(0)  # `finally` blocks and handlers of atexit run, as if the script had said so

@@ -2,8 +2,8 @@
 
 A storage that outlives the step after its own is *kept*. A program whose memory is stationary keeps what it makes in
 its first step (optimizer state, gradients), and later no more than it drops. Memory grows if nearly every step adds to
-what is allocated at its end. What it grows by is told apart by the op and the module that made it; the line comes from
-one step whose ops are looked at one by one, once memory has been seen to grow.
+what is allocated at its end. What it grows by is told apart by its maker: the op and the module that made it. The line
+comes from one step whose ops are looked at one by one, once memory has been seen to grow.
 """
 
 import itertools
@@ -72,7 +72,7 @@ class Growth:
         self._longer: tuple[holders.Holder, ...] = ()  # and at that one, too
 
     def step_ended(self, allocated: int) -> None:
-        """Take note of the end of a step, with so many bytes allocated."""
+        """Take note of the end of a step, at which PyTorch's allocator has `allocated` bytes in use."""
         self._look_no_more()
         self._ends.append(self._ledger.newest)
         self._allocated.append(allocated)
@@ -90,13 +90,16 @@ class Growth:
             self._look()
 
     def ran_out(self) -> None:
-        """Take note of what there is when memory runs out, in the step after the last that ended."""
+        """Find out for `report` by what memory has grown; to be called when it runs out, within a step."""
         n = len(self._ends)
         if n > _FIRST and self._grows(n, least=_LEAST - 2):
             self._found = self._census(n)
 
     def report(self) -> dict[str, Any] | None:
-        """What grew, as JSON can hold it; None if memory does not grow, or there were too few steps to tell."""
+        """Return what grew as a dict of the fields of Grown; None if memory does not grow.
+
+        None, too, if there were fewer than four steps, too few to tell.
+        """
         n = len(self._ends)
         self._look_no_more()
         found = self._found

@@ -31,6 +31,6 @@ class MakesGuest(Protocol):
 
 
 def make(module: str, told: str) -> Guest:
-    """Import `module` and return the guest that its GUEST makes."""
+    """Import `module` and return the guest that its GUEST makes. `told` is passed to it, in the guest's own format."""
     factory: MakesGuest = importlib.import_module(module).GUEST
     return factory(told)

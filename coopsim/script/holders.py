@@ -64,7 +64,11 @@ class Holders:
         self._before: dict[str, _Count] = {}
 
     def look(self, is_kept: IsKept) -> tuple[Holder, ...]:
-        """Those that hold most, now. `is_kept` tells tensors of earlier steps."""
+        """Return the three variables that hold most now, the most bytes first; () if there are none.
+
+        A variable counts if it refers to a tensor of an earlier step, as `is_kept` tells, or if its tensors or its
+        autograd graph are larger than at the last call.
+        """
         now = _count(is_kept)
         found = [holder for name, count in now.items() if (holder := self._holder(name, count)) is not None]
         self._before = now

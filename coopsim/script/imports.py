@@ -8,10 +8,19 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 
+def now_or_after(name: str, call: Callable[[ModuleType], None]) -> None:
+    """Call a function with a module, at once if it has been imported, or else as soon as it is."""
+    if name in sys.modules:
+        call(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, AfterImport(name, call))
+
+
 class AfterImport(importlib.abc.MetaPathFinder):
     """Calls a function once, with the module, when the module of that name has just been imported.
 
-    It must not when a program only looks for the module (importlib.util.find_spec), as transformers does.
+    It is put into sys.meta_path, and removes itself from there. A program that only looks for the module
+    (importlib.util.find_spec), as transformers does, does not cause the call.
     """
 
     def __init__(self, name: str, call: Callable[[ModuleType], None]) -> None:

@@ -1,4 +1,4 @@
-"""Break down a rank's memory by what it is used for, at the moment when its tensors take most.
+"""Break down a rank's memory by what it is used for, its kind, at the moment when its tensors take most.
 
 Of sharded parameters, gradients, optimizer state and buffers a rank holds its shards. A layer gathered from all ranks'
 shards is recognized by the all-gather, a bucket of gradients by the collective that reduces it in the backward pass.
@@ -49,7 +49,10 @@ class Kinds:
         hooks.register_optimizer_step_post_hook(self._stepped)
 
     def after(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note what an op's arguments are used for; to be called after each op in OPS."""
+        """Note what the arguments of an op in OPS are used for, and whether live bytes have a new maximum.
+
+        To be called after each op in OPS; for any other op only the maximum is updated.
+        """
         name = func._schema.name
         if name in _BY_OP:
             for place, kind in _BY_OP[name]:
@@ -59,7 +62,7 @@ class Kinds:
         self._ledger.look_at_peak()
 
     def at_peak(self, allocated: int) -> dict[str, int]:
-        """Return bytes by kind at the peak of live bytes.
+        """Return the bytes of each kind (KINDS), 0 included, at the moment of the peak of live bytes.
 
         "other" is the rest of `allocated`, the allocator's peak in bytes: temporaries of optimizer steps, cuBLAS's
         workspaces, rounding, and temporaries of ops.

@@ -48,7 +48,7 @@ def search(
     times: int = 0,
     widened: Callable[[int, int], None] = lambda _low, _high: None,
 ) -> Largest:
-    """Find the largest number with which `run` trains, assuming that it trains with all smaller ones.
+    """Find the largest number with which `run` trains (outcome "ok"), assuming that it trains with all smaller ones.
 
     Both the number found and a larger one that fails have been run. They are neighbours, or differ by at most
     `tolerance` times the number found. If `high` trains, the range is widened to four times that, and if `low` does

@@ -11,12 +11,12 @@ TOO_CLOSE = 0.06
 
 
 def is_close(needs_bytes: int, has_bytes: int) -> bool:
-    """Return whether the two differ by less than the margin, in either direction."""
+    """Return whether need and memory differ by less than TOO_CLOSE of the memory, in either direction."""
     return abs(has_bytes - needs_bytes) < TOO_CLOSE * has_bytes
 
 
 def text(needs_bytes: int, has_bytes: int) -> str:
-    """Say by how much it fits or not on the phantom GPU, and that a real card may differ."""
+    """Return, in words, by how many bytes it fits or not on the phantom GPU, and by how much a real card may differ."""
     room = has_bytes - needs_bytes
     way = f"leaves {human(room)}" if room >= 0 else f"lacks {human(-room)}"
     return f"{way} on the phantom GPU, and a real card differs by up to {TOO_CLOSE:.0%}"

@@ -5,15 +5,16 @@ from coopsim.phantom import profiles
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-#: Bytes of a card on which memory does not run out.
+#: Bytes of a card on which memory does not run out; and from how many on it surely does not.
 ENDLESS = 4 << 40
+SURELY_ENOUGH = 1 << 40
 
 
 def of_card(name: str, text: str | None, option: str) -> int | None:
-    """Return the bytes that `text` asks for, the CUDA context included; None, the card's own memory, if it is None.
+    """Return the bytes that `text` ("11GiB") asks for, the CUDA context included; None, the card's own, if it is None.
 
-    `option` is named in errors. Raises CoopsimError for an unknown card, for what is no amount of memory, and for an
-    amount that the context alone takes.
+    `name` is the card's, and `option` is named in errors. Raises CoopsimError for an unknown card, for what is no
+    amount of memory, and for an amount that the context alone takes.
     """
     card = profiles.get(name)
     if text is None:

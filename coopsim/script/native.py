@@ -19,9 +19,10 @@ _kept: list[Any] = []  # callbacks of the library, which must stay alive
 def install(
     control: Control, model: CostModel, clock: Clock, where: Where, modules: list[str], for_python: frozenset[str]
 ) -> None:
-    """Configure the library for this process.
+    """Configure the library for this process, so that it can watch ops by itself, at the card's rates (`model`).
 
-    `modules` is the list in which modules get their numbers; `for_python` are the names of ops that Python watches.
+    Each op's time goes to the phantom's `clock`. The caller makes sure that the library can be loaded. `modules` is the
+    list in which modules get their numbers; `for_python` are the names of ops that Python watches.
     """
     library: Any = load()
     *rates, bandwidth = model.rates
@@ -47,7 +48,10 @@ def _describer(for_python: frozenset[str]) -> Callable[[bytes, bytes, Any], None
 
 
 def all_to_python(on: bool) -> None:
-    """Set whether Python watches every op from now on, or only those that the library does not watch itself."""
+    """Set whether Python watches every op from now on, or only those that the library does not watch itself.
+
+    Does nothing where the library cannot be loaded: Python watches every op then.
+    """
     library: Any = load()
     if library is not None:
         library.all_to_python(on)

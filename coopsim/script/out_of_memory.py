@@ -14,11 +14,11 @@ _LARGEST = 8
 
 
 def found(recorder: ScriptRecorder, device: int, asked: int, step: int) -> dict[str, Any]:
-    """Return a report on the failed request of `asked` bytes, in types that JSON can represent.
+    """Return a report on the failed request of `asked` bytes: the fields of OutOfMemory, in types that JSON has.
 
-    step: the number of the optimizer step that is under way. Sizes are in bytes. "held_bytes" is by role; what the
-    allocator holds beyond the recorded storages, such as the workspaces of libraries, is "other". "largest" lists the
-    groups of storages of one role, op and module that hold the most.
+    To be called while the allocation fails. step: the number of the optimizer step that is under way, from 1.
+    "held_bytes" is by role; what the allocator holds beyond the recorded storages, such as the workspaces of libraries,
+    is "other". "largest" lists the groups of storages of one role, op and module that hold the most.
     """
     stats = torch.cuda.memory_stats(device)
     roles.assign(roles.Objects.now(), recorder.ledger)

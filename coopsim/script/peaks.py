@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from coopsim.observe import torch_private
+from coopsim.script.phases import Phase
 
 _KINDS = ("allocated", "reserved", "requested")
 Peaks = dict[str, int]
@@ -17,6 +18,9 @@ Peaks = dict[str, int]
 
 class PeakWatch:
     """Follows peaks in bytes. `run`: of the run so far. `first`, `last`: of the first and of the latest other step.
+
+    `phases` has those of evaluation and of generation: how often each began, its peaks, and `added_bytes`, by how much
+    its peak of allocated bytes exceeded what was allocated when it began, at most.
 
     `first` and `last` are None before such a step has ended. Of several devices, each peak is that of the device where
     it is highest.
@@ -27,6 +31,9 @@ class PeakWatch:
         self.allocated = 0  #: bytes, when the last step ended
         self.first: Peaks | None = None
         self.last: Peaks | None = None
+        self.phases: dict[str, dict[str, int]] = {}
+        self._phase: Phase = "training"
+        self._before = 0  #: bytes allocated when the phase began
         self._step: Peaks = dict.fromkeys(_KINDS, 0)
         self._hidden: dict[tuple[int, str, str], int] = {}  # peaks that the script would see without our resets
         self._stats: Callable[[int], Any] = torch_private.get("torch._C._cuda_memoryStats")
@@ -39,8 +46,21 @@ class PeakWatch:
                 torch_private.replace(f"torch._C.{stats}", self._told)
                 torch_private.replace(f"torch._C.{reset}", self._asked_to_reset)
 
+    def call_begins(self, phase: Phase | None) -> None:
+        """Note that a module is called from outside, in that phase; None: in the one under way."""
+        if phase is None or phase == self._phase or not _devices():
+            return
+        now = 0
+        for device in _devices():
+            now = max(now, self._take(device))
+            self._reset(device)
+        self._phase, self._before = phase, now
+        if phase != "training":
+            empty = {"times": 0, "peak_allocated_bytes": 0, "peak_reserved_bytes": 0, "added_bytes": 0}
+            self.phases.setdefault(phase, empty)["times"] += 1
+
     def step_ended(self) -> None:
-        """End a step: what follows counts to the next."""
+        """End a step: note its peaks, and reset PyTorch's, so that what follows counts to the next step."""
         self.allocated = 0
         for device in _devices():
             self.allocated = max(self.allocated, self._take(device))
@@ -52,7 +72,7 @@ class PeakWatch:
         self._step = dict.fromkeys(_KINDS, 0)
 
     def end(self) -> None:
-        """Update the peaks of the run at its end."""
+        """Add what came after the last step to `run`, the peaks of the whole run; to be called at its end."""
         for device in _devices():
             self._take(device)
 
@@ -63,6 +83,11 @@ class PeakWatch:
             peak = stats[f"{kind}_bytes"]["all"]["peak"]
             self._step[kind] = max(self._step[kind], peak)
             self.run[kind] = max(self.run[kind], peak)
+        if self._phase in self.phases:
+            of, peak = self.phases[self._phase], stats["allocated_bytes"]["all"]["peak"]
+            of["peak_allocated_bytes"] = max(of["peak_allocated_bytes"], peak)
+            of["peak_reserved_bytes"] = max(of["peak_reserved_bytes"], stats["reserved_bytes"]["all"]["peak"])
+            of["added_bytes"] = max(of["added_bytes"], peak - self._before)
         for family, pool, value in _peaks(stats):
             key = device, family, pool
             self._hidden[key] = max(self._hidden.get(key, 0), value["peak"])

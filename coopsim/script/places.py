@@ -24,7 +24,10 @@ _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
 def here() -> str:
-    """Return file:line of this thread, or else of the main thread; "" if no frame of either is the user's."""
+    """Return the file's name and line ("train.py:12") of the innermost frame of the user's code that is running.
+
+    It is sought in this thread, then in the main one; "" if neither has any.
+    """
     own = _own(sys._getframe(1))
     if own or threading.current_thread() is threading.main_thread():
         return own
@@ -41,14 +44,20 @@ def _own(frame: FrameType | None) -> str:
 
 
 def root_of(error: BaseException) -> BaseException:
-    """Return the error that torch.compile's errors wrap; these say which backend failed, but not why."""
+    """Return the innermost error that errors of torch.compile wrap, or else the error itself.
+
+    The outer ones say which backend failed, but not why.
+    """
     while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
         error = inner
     return error
 
 
 def of_error(error: BaseException) -> str:
-    """Return file:line of the innermost line of the user's where an error was raised; "" if there is none."""
+    """Return the file's name and line ("train.py:12") of the innermost frame of the user's in an error's traceback.
+
+    Of a SyntaxError, the place of the fault. "" if there is none.
+    """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}:{error.lineno}"
     return _last(traceback.extract_tb(error.__traceback__))
@@ -60,5 +69,5 @@ def _last(frames: Iterable[traceback.FrameSummary]) -> str:
 
 
 def is_own(filename: str) -> bool:
-    """Return whether a file is the user's, not a library's, and not generated code."""
+    """Return whether a file, by its path, is the user's: not a library's, not coopsim's, and not generated code."""
     return not (filename.startswith(("<", *_LIBRARIES)) or any(folder in filename for folder in _PACKAGES))

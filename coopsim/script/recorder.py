@@ -81,7 +81,10 @@ class ScriptRecorder(Recorder):  # type: ignore[no-untyped-call]
 
 
 def watch_resizes(recorder: Recorder) -> None:
-    """Record UntypedStorage.resize_, which is no op; FSDP frees and reallocates layers with it."""
+    """From now on, let `recorder` know of UntypedStorage.resize_ on the GPU (Recorder.resize), which is no op.
+
+    FSDP frees and reallocates layers with it.
+    """
     resize = torch.UntypedStorage.resize_
 
     def resized(storage: Any, nbytes: int) -> Any:

@@ -37,7 +37,9 @@ class TraceOfSteps:
         self._replays |= self.runs
 
     def step_ended(self) -> None:
-        """Note the end of an optimizer step: start recording, mark a step boundary, or write the trace."""
+        """Note the end of an optimizer step; to be called after each. It starts the recording after the warm-up steps,
+        marks the boundaries of the recorded ones, and writes the trace after the last. Later calls do nothing.
+        """
         self._seen += 1
         if self._steady is None:
             if self._seen == max(self._task.warmup, 1):

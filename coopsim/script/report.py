@@ -46,7 +46,7 @@ class OutOfMemory:
 
     @classmethod
     def of(cls, found: dict[str, Any]) -> "OutOfMemory":
-        """Make one from the JSON of a process's report."""
+        """Return the OutOfMemory of which a process has reported the fields in JSON (out_of_memory.found)."""
         return cls(**found | {"largest": [Held(**group) for group in found["largest"]]})
 
     @property
@@ -57,7 +57,7 @@ class OutOfMemory:
 
     @property
     def held(self) -> str:
-        """One line with the live bytes by role, the largest first."""
+        """One line with `held_bytes`, the live bytes by role, the largest first; "" if there are none."""
         return ", ".join(f"{role} {human(nbytes)}" for role, nbytes in self.held_bytes.items() if nbytes)
 
 
@@ -77,7 +77,7 @@ class Bound:
 
     @classmethod
     def of(cls, report: "Report") -> "Bound":
-        """Return the figures of a run."""
+        """Return the bound of a run that ended with a report: what masks kept in it, its outcome and its peaks."""
         peaks = report.peak_allocated_bytes, report.peak_reserved_bytes, report.peak_device_bytes
         return cls(report.masks, report.outcome, *peaks)
 
@@ -146,6 +146,9 @@ class Report:
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
     growth: dict[str, Any] | None = None
+    phases: dict[str, dict[str, int]] = field(default_factory=dict)  #: peaks of evaluation and generation (peaks.py)
+    host: dict[str, Any] = field(default_factory=dict)  #: memory of the host (host.py)
+    replay: dict[str, Any] | None = None  #: the verdict on a long run (longrun/verdict.py), if one was asked for
     ended_early: bool = False
     interrupted: bool = False
     ranks: tuple["Report", ...] = ()
@@ -153,15 +156,16 @@ class Report:
 
     @property
     def depends_on_masks(self) -> bool:
-        """Whether a size was taken from data of which nothing is known."""
+        """Whether an op's size was taken from data of which nothing is known, so by what masks are taken to keep."""
         return any(need["by"] == "masks" for need in self.needs_data)
 
     @property
     def needs_bytes(self) -> int:
         """The smallest memory of a card with which it trains, context included; without `--fit`, a lower bound.
 
-        The bound is the context, the peak of allocated bytes and NCCL's memory. The smallest memory is a few MiB more,
-        as the allocator empties its cache before it fails.
+        The bound is the context, the peak of allocated bytes and NCCL's memory. The true value may be more: by what
+        fragmentation leaves unusable after the allocator has emptied its cache (mostly a few MiB) and, of a script that
+        ran out of memory, by all that it would have allocated after that.
         """
         least = self.context_bytes + self.peak_allocated_bytes + self.nccl_bytes
         return self.smallest_memory_bytes or least
@@ -182,13 +186,16 @@ class Report:
 
     @property
     def reserved_but_unallocated(self) -> float:
-        """1 - peak allocated ÷ peak reserved."""
+        """1 - peak allocated ÷ peak reserved bytes; 0.0 if nothing was reserved."""
         return 1 - self.peak_allocated_bytes / self.peak_reserved_bytes if self.peak_reserved_bytes else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report for JSON; until the next release also with an old name."""
+        """Return the report as `--json` prints it: its fields but `guest`, and what follows from them.
+
+        `ranks` has such a dict for each rank; without ranks, one, of the run itself.
+        """
         part = self.reserved_but_unallocated
-        own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part, "fragmentation": part}
+        own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part}
         own["too_close_to_call"] = self.too_close_to_call
         del own["guest"]
         if not self.ranks:

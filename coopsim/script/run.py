@@ -1,13 +1,14 @@
 """Run a script of the user's, unmodified, on the phantom GPU, and report its memory use."""
 
 import re
+import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coopsim.observe.data.masks import LOWER
 from coopsim.observe.errors import CaptureError
-from coopsim.script import start
+from coopsim.script import longer, start
 from coopsim.script.ranks import launcher, world
 from coopsim.script.ranks.job import run as ranks_of
 from coopsim.script.report import Bound, OutOfMemory, Report
@@ -17,7 +18,7 @@ from coopsim.script.task import Task
 
 _STATISTICS = (
     *("retries", "ooms", "versions", "needs_data", "loops_ended", "compiled_graphs", "graph_breaks", "default_choices"),
-    *("peak_by_kind", "watched_by_mode", "growth", "ended_early"),
+    *("peak_by_kind", "watched_by_mode", "growth", "ended_early", "phases", "host"),
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 
@@ -27,6 +28,7 @@ def run(
     *,
     snapshot: Path | None = None,
     requests: Path | None = None,
+    step_requests: Path | None = None,
     running: Running | None = None,
     partial: bool = False,
 ) -> Report:
@@ -34,34 +36,49 @@ def run(
 
     `snapshot`: file for PyTorch's memory snapshot of the moment when memory ran out, or else of the end.
     `requests`: file for the requests to the allocator (history.py); not written if there were too many.
+    `step_requests`: file for the requests of each step (longrun/recorded.py).
     `running`: receives the processes, so that another thread can end them.
+    A script that is judged by a long run has the figures of that (longer.py), unless `step_requests` is given.
     `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then.
     Unless `script.masks` says what masks keep, they keep all of their elements; if the script fails so, it is run again
     with masks that keep nothing, and `other_masks` of the report says why.
     Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if the
     phantom GPU cannot be built here.
     """
+    if script.is_long and step_requests is None:
+        with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+            file = Path(folder, "steps.npz")
+            return longer.judged(script, run(script, step_requests=file, running=running, partial=partial), file)
     running = running or Running()
+    to = _Files(_absolute(snapshot), _absolute(requests), _absolute(step_requests))
     try:
-        return _run(script, snapshot, requests, running, partial=partial)
+        return _run(script, to, running, partial=partial)
     except _DependsOnDataError as e:
         if script.masks:
             raise
         try:
-            report = _run(replace(script, masks=LOWER), snapshot, requests, running, partial=partial)
+            report = _run(replace(script, masks=LOWER), to, running, partial=partial)
         except CaptureError:
             raise e from None
         start.say(script, f"with masks that keep all of their elements the script fails, and was run again: {e}")
         return replace(report, other_masks=Bound("all", failure=str(e)))
 
 
+class _Files(NamedTuple):
+    """Absolute paths of what a run is to write, "" for nothing."""
+
+    snapshot: str
+    requests: str
+    step_requests: str
+
+
 class _DependsOnDataError(CaptureError):
     """The script failed after it had taken sizes from data of which nothing is known."""
 
 
-def _run(script: Script, snapshot: Path | None, requests: Path | None, running: Running, *, partial: bool) -> Report:
+def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Report:
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
-    task = replace(task, snapshot=_absolute(snapshot), requests=_absolute(requests))
+    task = replace(task, snapshot=to.snapshot, requests=to.requests, step_requests=to.step_requests)
     task = replace(task, guest=script.guest, told=script.told, masks=script.masks, ends_after=script.steps or 0)
     job, ran = _start(script, task, running, partial=partial)
     if job is None:
@@ -227,7 +244,7 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     if unknown:
         kind = _DependsOnDataError
         first = unknown[0]
-        hint = f"; {first['op']} at {first['place']} takes its sizes from data on the device, which is unknown here"
+        hint = f"; {first['op']} at {first['place']} depends on data on the device, which is unknown here"
     elif report.get("last_value_read"):
         last = report["last_value_read"]
         hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"

@@ -18,14 +18,17 @@ class Running:
         self._ended = False
 
     def add(self, child: "subprocess.Popen[bytes]", *, leads_group: bool = False) -> None:
-        """Add a process that was started. `leads_group`: it leads a process group, which is killed as a whole."""
+        """Add a process that was started; after `end_all` it is killed at once.
+
+        `leads_group`: it leads a process group, which is killed as a whole.
+        """
         with self._lock:
             self._leaders[child] = leads_group
             if self._ended:
                 _kill(child, group=leads_group)
 
     def end(self, child: "subprocess.Popen[bytes]") -> None:
-        """Kill a process that was added, if it still runs, and wait for it."""
+        """Kill a process that was added, if it still runs, wait for its end, and forget it."""
         with self._lock:
             _kill(child, group=self._leaders.pop(child))
         child.wait()

@@ -23,9 +23,11 @@ class Script:
     our own); `quiet` discards its output. `world_size` is the number of ranks (None: as the launcher in the command
     says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what a communicator
     of NCCL takes of the card (None: as was published, ranks/buffers.py). `variables` are set in its environment.
-    `guest` is the module of a guest, which is given `told` (guest.py); "" for none.
+    `guest` is the module of a guest, code that runs in the script's processes and is given `told` (guest.py); "" for
+    none.
     `steps` is the number of optimizer steps after which the script is ended (None: it ends by itself). `masks` is what
-    masks keep (observe/data/masks.py).
+    masks keep (observe/data/masks.py). `replay_steps`, `lengths`: judge it by a long run of so many steps, of lengths
+    as in that file (longer.py).
     """
 
     command: tuple[str, ...]
@@ -43,10 +45,12 @@ class Script:
     told: str = ""
     masks: str = ""
     steps: int | None = None
+    replay_steps: int | None = None
+    lengths: str = ""
 
     @property
     def profile(self) -> phantom.Profile:
-        """The card's profile. Raises CoopsimError for an unknown card."""
+        """The card's profile: its memory, peak rates and the like. Raises CoopsimError for an unknown card."""
         return phantom.profiles.get(self.card)
 
     @property
@@ -59,6 +63,11 @@ class Script:
         """The command as it is shown: without `python` and the folder of the file."""
         words = [Path(w).name if w.endswith(".py") else w for w in self.command]
         return " ".join(words[1:] if _PYTHON.fullmatch(Path(words[0]).name) and len(words) > 1 else words)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is judged by a long run."""
+        return self.replay_steps is not None or bool(self.lengths)
 
     def with_memory(self, nbytes: int) -> "Script":
         """Return this script on a card with `nbytes` of memory, with its output discarded."""
@@ -91,5 +100,8 @@ class Script:
 
 
 def command_path() -> str:
-    """Return the PATH that commands are searched in: beside coopsim's Python first, where `accelerate` is installed."""
+    """Return the PATH by which commands are found: the folder of coopsim's Python, then the environment's PATH.
+
+    `accelerate` and `torchrun` are installed in that folder.
+    """
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -68,8 +68,8 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
 def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> tuple[int, int]:
     """Return a multiple of 2 MiB that fits while 2 MiB less does not, in bytes; and how often `fits` was called.
 
-    Assumes that nothing below `low` fits, and that `high` does; `fits` tells of all others. With a good `guess`
-    it takes two calls, without one the logarithm of the distance between the bounds.
+    All amounts are in bytes. Assumes that nothing below `low` fits, and that `high` does; `fits` tells of all others.
+    With a good `guess` it takes two calls, without one the logarithm of the distance between the bounds.
     """
     failing, fitting = (low - 1) // STEP, -(-high // STEP)
     asked, stride = 0, 1

@@ -42,7 +42,7 @@ class Ran:
 
     @property
     def figures(self) -> str:
-        """The figures by which two ranks are taken to be alike, as JSON."""
+        """The figures by which two ranks are compared, as JSON: steps, peaks in bytes, and these by kind."""
         keys = ("steps", "peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_by_kind")
         return json.dumps([{key: report.get(key) for key in keys} for report in self.reports if report.get("used")])
 
@@ -87,7 +87,10 @@ def say(script: Script, text: str) -> None:
 
 
 def variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> dict[str, str]:
-    """Return the environment of a process with this task, whose reports go to `folder`; it sees `devices` cards."""
+    """Return the environment of a process with this task, ours included; its reports go to `folder`.
+
+    It sees `devices` phantom cards, or, for a script without a card, this machine's own devices.
+    """
     gpu = (
         phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices)
         if script.card
@@ -107,7 +110,10 @@ def variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> d
 
 
 def reports(folder: str) -> list[dict[str, Any]]:
-    """Return the reports in `folder`. Raises CaptureError if another Python than coopsim's ran the processes."""
+    """Return the reports that processes have left in `folder`, one each; [] if there are none.
+
+    Raises CaptureError if there are none because another Python than coopsim's ran the processes.
+    """
     found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(Path(folder).glob("*.json"))]
     foreign = Path(folder, "foreign")
     if foreign.exists() and not found:

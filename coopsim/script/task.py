@@ -11,7 +11,7 @@ FOLDER, TASK = "COOPSIM_SCRIPT_FOLDER", "COOPSIM_SCRIPT_TASK"
 class Task:
     """What a process is to do. `card` is "" on the machine's own devices, where nothing is watched.
 
-    `snapshot`, `trace` and `requests` are files to write, "" for none; they exclude each other.
+    `snapshot`, `trace`, `requests` and `step_requests` are files to write, "" for none; they exclude each other.
 
     The trace has `steps` steps, after `warmup` ones, and names `command` as what it was made with. `ranks` is "" unless
     the process is a rank of a job, `rank` of `world`: "alone", "together" with the others, or a "stage" of `pipeline`,
@@ -27,6 +27,7 @@ class Task:
     snapshot: str = ""
     trace: str = ""
     requests: str = ""
+    step_requests: str = ""
     steps: int = 1
     warmup: int = 2
     command: str = ""
@@ -44,10 +45,10 @@ class Task:
     ends_after: int = 0
 
     def variables(self, folder: str) -> dict[str, str]:
-        """Return the environment variables that pass the task on. Each process writes its report to `folder`."""
+        """Return the environment variables that pass the task on to processes, each of which reports to `folder`."""
         return {FOLDER: folder, TASK: json.dumps(asdict(self))}
 
     @classmethod
     def here(cls) -> tuple["Task", str]:
-        """Return the task of this process, and the folder for its report."""
+        """Return the task of this process, and the folder for its report. Raises KeyError if it has none."""
         return cls(**json.loads(os.environ[TASK])), os.environ[FOLDER]

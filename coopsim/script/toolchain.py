@@ -9,7 +9,10 @@ from pathlib import Path
 
 
 def missing() -> str:
-    """Return what is missing, and how to install it, as the end of a message; "" if nothing is."""
+    """Return what is missing first, and how to install it, as the end of a message: "needs Triton, …".
+
+    "" if nothing is.
+    """
     wanted = _wanted()
     install = f"pip install --no-deps triton{f'=={wanted}' if wanted else ''}"
     try:

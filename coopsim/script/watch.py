@@ -29,9 +29,12 @@ from coopsim.script import allocator, clock, history, kinds, native, out_of_memo
 from coopsim.script.compilation import Compilation
 from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
+from coopsim.script.host import HostWatch
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
+from coopsim.script.phases import Calls
 from coopsim.script.recorder import ScriptRecorder, watch_resizes
+from coopsim.script.steps import StepsSeen
 from coopsim.script.task import Task
 
 _VERSIONS = "torch", "transformers", "triton"
@@ -58,7 +61,11 @@ class Watch:
         where = self._recorder.where
         where.install()
         watch_resizes(self._recorder)
+        self._host = HostWatch()
+        calls = self._calls = Calls(with_kwargs=bool(task.step_requests))
+        self._steps_seen = StepsSeen(lambda: where.backwards, calls) if task.step_requests else None
         self._peaks = PeakWatch()
+        calls.begins.append(self._peaks.call_begins)
         self._growth = None if task.trace else Growth(self._recorder)
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         ledger = self._recorder.ledger
@@ -80,19 +87,22 @@ class Watch:
         allocator.watch_fraction()
 
     def dynamo(self) -> None:
-        """Watch torch.compile; to be called once torch._dynamo has been imported."""
+        """Start to watch torch.compile; to be called once, when torch._dynamo has been imported."""
         self.compilation.watch()
         if self._recording is not None:
             inductor.watch_buffers(self._recorder)
 
     def kernels(self) -> None:
-        """Record Inductor's kernels; to be called once its launcher (triton_heuristics) has been imported."""
+        """Start to record Inductor's kernels, if a trace is wanted; else do nothing.
+
+        To be called once, when Inductor's launcher (triton_heuristics) has been imported.
+        """
         if self._recording is not None:
             inductor.watch_kernels(self._recorder)
 
     @property
     def steps(self) -> int:
-        """The number of optimizer steps so far."""
+        """The number of optimizer steps so far, of the first optimizer that stepped."""
         return self._steps
 
     @property
@@ -105,7 +115,11 @@ class Watch:
         self._recorder.__exit__(None, None, None)
 
     def end(self) -> dict[str, Any]:
-        """Stop watching, and return the report, in types that JSON can represent."""
+        """Stop watching, and return this process's report, in types that JSON can represent; to be called once.
+
+        It has only `used`, `versions` and `unmet` if the process never used the GPU. Files that the task asks for, the
+        snapshot and the requests, are written.
+        """
         self._recorder.__exit__(None, None, None)
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
@@ -122,12 +136,16 @@ class Watch:
             self._snapshot()
         if self._task.requests:
             history.save(self._task.requests)
+        if self._steps_seen is not None:
+            self._steps_seen.save(self._task.step_requests)
         return found | {
             "steps": self._steps,
             **{f"peak_{kind}_bytes": nbytes for kind, nbytes in self._peaks.run.items()},
             "first_step_peak_reserved_bytes": self._peaks.first and self._peaks.first["reserved"],
             "steady_peak_reserved_bytes": self._peaks.last and self._peaks.last["reserved"],
             "steady_peak_allocated_bytes": self._peaks.last and self._peaks.last["allocated"],
+            "phases": self._peaks.phases,
+            "host": self._host.report(),
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "nccl_bytes": self._device.nccl_bytes,
@@ -161,6 +179,8 @@ class Watch:
             attach_oom_observer(self._out_of_memory)
         if self._task.snapshot:
             record_history(stacks="python")
+        elif self._steps_seen is not None:
+            self._steps_seen.start()
         elif self._task.requests:
             record_history(enabled="all", context=None, max_entries=history.LIMIT)
 
@@ -192,12 +212,16 @@ class Watch:
         self._backwards = self._recorder.where.backwards
         self._data.decisions.step_ended()
         self._peaks.step_ended()
+        if self._steps_seen is not None:
+            self._steps_seen.step_ended()
         if self._recording is not None:
             self._recording.step_ended()
         if self._recording is None or not self._recording.runs:
             self._recorder.where.forget()
         if self._growth is not None:
             self._growth.step_ended(self._peaks.allocated)
+        self._calls.step_ended()
+        self._host.step_ended()
         self._ending.step_ended(self._steps)
 
     def _out_of_memory(self, device: int, asked: int, _total: int, _free: int) -> None:

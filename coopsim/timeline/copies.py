@@ -4,18 +4,11 @@ As in a replay on demand (docs/replay-copies.md): a copy begins when all that wa
 eviction's bytes are free when the copy to the host has ended, an op starts when its inputs have been fetched.
 """
 
-from coopsim.link import Link
 from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.timeline.order import Value, values
 from coopsim.timeline.work import TRANSFERS, Kind, Tasks
 from coopsim.trace.table import Trace
 from coopsim.types import Action
-
-
-def link_of(schedule: Schedule) -> Link | None:
-    """The link that the schedule's copies go over; None if it has none."""
-    h = schedule.header
-    return Link(h["link"], h["rate_mb_s"], h["shared_rate_mb_s"], h["latency_ns"]) if "link" in h else None
 
 
 def copy_waits(tasks: Tasks, schedule: Schedule, trace: Trace) -> list[tuple[int, ...]]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.link import of_header
 from coopsim.schedule import Schedule
-from coopsim.timeline.copies import copy_waits, link_of
+from coopsim.timeline.copies import copy_waits
 from coopsim.timeline.engine import Run, run
 from coopsim.timeline.order import waits
 from coopsim.timeline.params import Params, load_params
@@ -125,7 +126,7 @@ def simulate(schedule: Schedule, trace: Trace, params: Params | None = None) -> 
         raise CoopsimError(f"the schedule was not made from this trace ({trace.label}): their content hashes differ")
     params = params or load_params()
     calls = device_calls(schedule)
-    link = link_of(schedule)
+    link = of_header(schedule.header)
     tasks, host = work(schedule, trace, params, calls, link)
     before = waits(tasks, schedule, trace)
     if link is not None:

@@ -26,12 +26,10 @@ def corpus() -> ModuleType:
 
 
 #: They need a value of the device: a count of batches, or that a generation has ended.
-WAIT_FOR_DATA = ["ema_swa", "hf_gemma_generate"]
-#: TRL takes the last token of each answer, whose mask keeps none of them on the phantom GPU.
-FAILS = ["trl_grpo"]
+WAIT_FOR_DATA = ["ema_swa", "hf_gemma_generate", "trl_grpo"]
 
 
-def test_one_script_of_the_corpus_fails_and_no_peak_differs(corpus: ModuleType) -> None:
+def test_no_script_of_the_corpus_fails_and_no_peak_differs(corpus: ModuleType) -> None:
     """As committed; rows are of the scripts as they are."""
     rows = corpus.known()
     scripts = {script.name: script for script in corpus.corpus()}
@@ -39,7 +37,7 @@ def test_one_script_of_the_corpus_fails_and_no_peak_differs(corpus: ModuleType) 
     assert len([row for row in rows.values() if row["verdict"] == "ok"]) >= 60
     for name, row in rows.items():
         assert row["digest"] == scripts[name].digest, name
-        assert (row["verdict"] == "fails") == (name in FAILS), name
+        assert row["verdict"] != "fails", name
         if row["verdict"] == "ok" and not row["note"].startswith("plain: "):
             assert "0" in (row["difference"], row["unanswered"]), name
     assert [name for name, row in rows.items() if row["note"].startswith("plain: ")] == WAIT_FOR_DATA

@@ -14,9 +14,14 @@ from coopsim import figures, policies, tables
 from coopsim.figures import feasibility, lines, memory_map, plot_schedule, plot_sweep, save, style
 from coopsim.figures.bands import Series, bands, series
 from coopsim.figures.cells import FREE, RECOMPUTED, cells, largest_stretch
+from coopsim.figures.copies import copies
 from coopsim.figures.residences import ROLES, Residences, residences
+from coopsim.link import Link
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
+from coopsim.timeline import simulate
+from coopsim.timeline.params import Params
+from coopsim.timeline.work import Kind
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
@@ -365,7 +370,7 @@ def residencies(*rows: tuple[int, int, int, int, Role]) -> Residences:
     a, n, begin, end = (np.array(column, np.int64) for column in list(zip(*rows, strict=True))[:4])
     role = np.array([ROLES.index(row[4]) for row in rows], np.int64)
     no = np.zeros(len(rows), np.bool_)
-    return Residences(a, n, begin, end, role, role, role, no, no, no, {"forward": 0, "backward": 500}, 0, 1000)
+    return Residences(a, n, begin, end, role, role, role, no, no, no, {"forward": 0, "backward": 500}, 0, 1000, 0)
 
 
 def test_what_is_thin_is_seen_if_it_is_long() -> None:
@@ -394,6 +399,22 @@ def test_a_map_says_what_it_shows() -> None:
         assert word in title
     labels = {t.get_text() for t in figure.legends[0].get_texts()}
     assert {"parameters", "gradients", "activations", "recomputed", "free", "eviction", "budget"} <= labels
+
+
+@pytest.mark.parametrize("policy", ["swap-lru", "foresight-offline:lose=either"])
+def test_a_map_has_what_is_on_the_host_and_the_engines_of_the_timeline(policy: str) -> None:
+    schedule = replay(TRACE, policy, int(0.6 * peak_bytes(TRACE, 512)), steps=3, link=Link("by hand", 8000, 6000, 50))
+    assert schedule.header["fetches"] > 0
+    no_host = Params(dispatch_ns=0, alloc_ns=0, free_ns=0, search_ns_per_visit=0, evict_ns=0, queue_capacity=4)
+    line = simulate(schedule, TRACE, no_host)
+    steps = [copies(schedule, r.began_ns, r.length_ns) for r in (residences(schedule, TRACE, k) for k in range(3))]
+    for back, kind in ((False, Kind.OFFLOAD), (True, Kind.FETCH)):
+        busy = sum(int(np.diff(found.busy_ns[found.back == back]).sum()) for found in steps if found)
+        assert busy == int((line.end_ns - line.start_ns)[line.tasks.kind == kind].sum()) > 0
+    assert max(int(found.host_bytes.max()) for found in steps if found) == schedule.header["host_peak_bytes"]
+    figure = memory_map.draw(schedule, TRACE)
+    assert [ax.get_ylabel().split(" ")[0] for ax in figure.axes] == ["address", "host", ""]
+    texts_are_inside_and_apart(figure)
 
 
 def test_a_failed_replay_has_a_map_that_says_so() -> None:

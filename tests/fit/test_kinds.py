@@ -80,12 +80,13 @@ TRAINER = ("--output_dir", "out", "--max_steps", "3", "--report_to", "none", "--
             600,
             ("sft.py",),
             ("trl", "datasets"),
-            ("per_device_train_batch_size=8,", "gradient_accumulation_steps=2,"),
+            ("per_device_train_batch_size=", "gradient_accumulation_steps="),
         ),
         (optimizers.find, 430, ("wide.py", "64"), (), ("model.parameters()",)),
         (optimizers.find, 1150, ("trainer.py",), ("transformers",), ('optim="ada',)),
         (weights.find, 500, ("loader.py",), (), ("model.to(torch.bfloat16)", "half = ", "model.register_forward_pre")),
         (weights.find, 900, ("trainer.py",), ("transformers",), ("model.to(torch.bfloat16)",)),
+        (liger.find, 600, ("words.py", "2048"), ("liger_kernel",), ("functional.cross_entropy = liger_cross_entropy",)),
         (liger.find, 1400, ("causal.py",), ("liger_kernel",), ("_apply_liger_kernel_to_instance(model=model)",)),
     ],
 )
@@ -113,6 +114,39 @@ def test_a_remedy_is_found_and_its_lines_are_what_ran(
     subprocess.run(["patch", str(script)], input=done.patch, text=True, check=True, capture_output=True)
     patched = replace(done, changes=Changes(), texts=())
     assert apply(case.trials.script, patched).peak_device_bytes <= case.trials.script.total_bytes
+
+
+IN_TRITON = """
+import sys, torch, triton
+from triton import language as tl
+
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, 2 * tl.load(x + at, mask=at < n), mask=at < n)
+
+w = torch.nn.Parameter(torch.ones(1 << 20, device="cuda"))
+optimizer = torch.optim.SGD([w], lr=0.1)
+for _ in range(3):
+    y = torch.empty_like(w)
+    for _ in range(int(sys.argv[1])):
+        double[(1 << 10,)](w, y, w.numel(), BLOCK=1024)
+    w.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_kernels_in_triton_take_the_time_of_their_bytes(tmp_path: Path) -> None:
+    """Each launch reads and writes 4 MiB; an RTX 3060 moves 360 GB/s at most."""
+    (tmp_path / "launches.py").write_text(IN_TRITON)
+    steps = []
+    for launches in ("0", "100"):
+        script = Script((str(tmp_path / "launches.py"), launches), card="rtx-3060", quiet=True)
+        trials = Trials(script, Runs(lambda _: None))
+        steps.append(trials.survey(tmp_path / "requests.npy").step_ns)
+    launch_ns = (steps[1] - steps[0]) / 100
+    assert 8 * MIB / 360 < launch_ns < 2 * 8 * MIB / 360
 
 
 def test_options_of_the_command_set_the_batch(tmp_path: Path) -> None:

@@ -81,3 +81,58 @@ def test_a_baseline_of_tests(tmp_path: Path) -> None:
     code, out = run(tmp_path, "-k", "small")
     assert code == 1
     assert "of the baseline" in out
+
+
+MASKED = """\
+import pytest
+
+
+def half_of_them():
+    import torch
+
+    x = torch.rand(1 << 20, 64, device="cuda")  # 256 MiB
+    return x[x[:, 0] > 0.5]
+
+
+@pytest.mark.gpu_peak("rtx-3060", "900MiB", masks="all")
+def test_all():
+    half_of_them()
+
+
+@pytest.mark.gpu_peak("rtx-3060", "900MiB")
+def test_default():
+    half_of_them()
+
+
+@pytest.mark.gpu_peak("rtx-3060", "900MiB", masks="half")
+def test_half():
+    half_of_them()
+
+
+@pytest.mark.gpu_peak("rtx-3060", "900MiB", masks="none")
+def test_none():
+    half_of_them()
+
+
+@pytest.mark.gpu_peak("rtx-3060", "900MiB", masks="some")
+def test_some():
+    half_of_them()
+"""
+
+
+@pytest.mark.slow
+def test_a_mark_says_what_masks_keep(tmp_path: Path) -> None:
+    """256 MiB, and as much of them as a mask keeps; the context takes some 150 MiB more. By default that is all."""
+    (tmp_path / "test_masked.py").write_text(MASKED)
+    code, out = run(tmp_path, "--gpu-peaks-update", "-rA")
+    assert code == 1
+    ended = {line.split("::")[1].split(" ")[0]: line.split(" ")[0] for line in out.splitlines() if "::test_" in line}
+    failed = dict.fromkeys(("test_all", "test_default", "test_some"), "FAILED")
+    assert ended == failed | dict.fromkeys(("test_half", "test_none"), "PASSED")
+    assert "unknown masks 'some'" in out
+    runs = json.loads((tmp_path / "peaks.json").read_text())["runs"]
+    peaks = [
+        runs[f"test_masked.py::test_{name}"]["peak_allocated_bytes"] for name in ("default", "all", "half", "none")
+    ]
+    assert peaks[0] == peaks[1]
+    assert (peaks[1] - peaks[3]) == 2 * (peaks[2] - peaks[3])

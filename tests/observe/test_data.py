@@ -75,6 +75,50 @@ def test_sizes_are_those_that_masks_keep(masks: str, tmp_path: Path) -> None:
     assert [report[f"peak_{kind}_bytes"] for kind in KINDS] == json.loads((tmp_path / "peaks.json").read_text())
 
 
+#: Of each way to bring a mask of 4 rows of 8 to the host: how much of a row it keeps, with "all" and "half".
+HOST_MASKS = {
+    "bool().cpu()": ([8] * 4, [4] * 4),
+    "numpy": ([8] * 4, [4] * 4),
+    "tolist": ([8] * 4, [4] * 4),
+    "with the prompt's": ([10] * 4, [6] * 4),
+    "one minus": ([8] * 4, [4] * 4),
+    "sum": ([8] * 4, [4] * 4),
+    "sum of integers": ([8] * 4, [4] * 4),
+    "longest": ([8], [4]),
+    "argmax": ([8] * 4, [4] * 4),
+    "pinned": ([8] * 4, [4] * 4),
+    "element by element": ([8], [4]),
+    "items": ([8], [4]),
+    "steps": ([540], [540]),
+}
+
+
+@pytest.mark.parametrize("masks", [pytest.param("all", marks=pytest.mark.slow), "half"])
+def test_masks_that_the_host_gets_keep_what_is_said(masks: str, tmp_path: Path) -> None:
+    """Decoding by masks; loops that wait for flags go on all the same."""
+    report = watched(HERE / "host_masks.py", tmp_path / "found", options=("--masks", masks))
+    which = ("all", "half").index(masks)
+    assert json.loads((tmp_path / "found").read_text()) == {name: both[which] for name, both in HOST_MASKS.items()}
+    assert {need["by"] for need in report["needs_data"]} == {"masks"}
+    assert [loop["iterations"] for loop in report["loops_ended"]] == [500]
+
+
+@pytest.mark.slow
+def test_the_larger_bound_is_the_report(tmp_path: Path) -> None:
+    """A text ends where the host finds the first end: at once, if a mask keeps all."""
+    (tmp_path / "ends.py").write_text(
+        "import torch\n"
+        "ends = (torch.rand(1000, device='cuda') > 0.5).cpu()\n"
+        "length = int(ends.int().argmax()) if ends.any() else 1000\n"
+        "torch.empty(length, 1 << 20, device='cuda')\n"
+    )
+    report = watched(tmp_path / "ends.py")
+    other = report["other_masks"]
+    assert (report["masks"], other["masks"]) == ("none", "all")
+    assert report["peak_allocated_bytes"] > 4000 * MIB - MIB
+    assert other["peak_allocated_bytes"] < MIB
+
+
 EDGES = 100_000
 MESSAGES = f"""
 import torch
@@ -160,6 +204,7 @@ def test_what_the_host_has_given_is_known(tmp_path: Path) -> None:
         "image = torch.tensor([[9, 9, 1, 1], [1, 9, 1, 1]]).cuda() == 9\n"
         "hidden[image] = torch.rand(3, 8, device='cuda')\n"
         "assert hidden.masked_select(image[..., None]).numel() == 24\n"
+        "assert torch.histc(padding.int(), 4, 0, 3).shape == (4,)\n"  # the CPU has none of it
     )
     assert watched(tmp_path / "known.py")["needs_data"] == []
 

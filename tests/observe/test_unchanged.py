@@ -42,6 +42,16 @@ def test_backward_passes(
 
 
 @pytest.mark.slow
+def test_only_sizes_from_data_depend_on_what_masks_keep(tmp_path: Path) -> None:
+    """The gradient of prod, too, asks for a mask and what it keeps: the zeros in its input, of which there are none."""
+    found = []
+    for masks in ("all", "none"):
+        watched(HERE / "backward.py", tmp_path / masks, options=("--masks", masks))
+        found.append(json.loads((tmp_path / masks).read_text().splitlines()[0]))
+    assert {name for name, peaks in found[0].items() if found[1][name] != peaks} == {"masked_select", "nonzero"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_scripts_whose_memory_grows(name: str, tmp_path: Path) -> None:
     """What is kept is looked for in the program's variables: nothing may be kept for that."""

@@ -71,7 +71,7 @@ BAD = {
     "import torch\nx = torch.ones(3, device='cuda')\nraise ValueError('two\\nlines')\n": "bad.py:3: ValueError: two",
     "import torch\nx = torch.rand(9, 2, device='cuda')\nx[x > 1][99]\n": (
         "bad.py:3: IndexError: index 99 is out of bounds for dimension 0 with size 18; aten.index.Tensor at bad.py:3 "
-        "takes its sizes from data on the device, which is unknown here"
+        "depends on data on the device, which is unknown here"
     ),
     "import torch\nn = int(torch.rand(1, device='cuda').item())\n[0][:n][0]\n": (
         "bad.py:3: IndexError: list index out of range; the last value read from the device was by "

@@ -116,6 +116,11 @@ class CachingAllocator:
             raise CoopsimError(f"a memory fraction of {fraction:g} is not in 0 to 1")
         settings.limit(self.settings, self.rules, self.total_bytes, fraction, self.state)
 
+    def reset_peaks(self) -> None:
+        """torch.cuda.reset_peak_memory_stats."""
+        for at in _STATISTICS.values():
+            self.state.K[at + 1] = self.state.K[at]
+
     def statistics(self) -> Mapping[str, int]:
         """Bytes and counts, current and peak, under PyTorch's names."""
         K = self.state.K

@@ -16,6 +16,20 @@ def _masks(p: argparse.ArgumentParser) -> None:
     )
 
 
+def _long(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--replay-steps",
+        type=positive,
+        metavar="N",
+        help="go on to step N by replaying the requests of the steps that ran, of lengths drawn from theirs",
+    )
+    p.add_argument(
+        "--lengths",
+        metavar="FILE",
+        help="replay steps of these lengths instead: a line per step, the length of its inputs",
+    )
+
+
 def capture(p: argparse.ArgumentParser) -> None:
     """Flags of `capture`."""
     p.add_argument("target", metavar="MODEL|FILE.py:FUNCTION", help="a reference model, or your own step function")
@@ -130,6 +144,10 @@ def phantom(p: argparse.ArgumentParser) -> None:
     p.add_argument("--trace-steps", type=positive, default=1, metavar="N", help="steps in the trace (default: 1)")
     p.add_argument("--warmup", type=positive, default=2, help="steps before those in the trace (default: 2)")
     p.add_argument("--steps", type=positive, metavar="N", help="end the script after N optimizer steps")
+    _long(p)
+    p.add_argument(
+        "--figure", metavar="F", help="draw the replay: memory over its steps, and the cause (PNG, PDF, SVG)"
+    )
     p.add_argument(
         "--precision",
         choices=("tf32", "fp32"),
@@ -146,9 +164,13 @@ def fit(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --batch-size {64}"
     )
-    p.add_argument("--gpu", required=True, metavar="CARD", help="card to fit, of `coopsim list hardware`")
+    p.add_argument(
+        "--gpu", required=True, metavar="CARD", help="card to fit, of `coopsim list hardware`; any: all of them"
+    )
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
     _masks(p)
+    p.add_argument("--steps", type=positive, metavar="N", help="end every run after N optimizer steps")
+    _long(p)
     p.add_argument("-j", "--jobs", type=positive, metavar="N", help="runs of the script at a time (default: 1)")
     p.add_argument(
         "--executor",

@@ -10,7 +10,7 @@ from coopsim.fit.changes import Changes
 
 
 def install(changes: Changes) -> None:
-    """Skip calls of zero_grad and of Optimizer.step, so that the optimizer steps once per `changes.accumulate` calls.
+    """From now on, skip calls of zero_grad and Optimizer.step: an optimizer steps once per `changes.accumulate` calls.
 
     With `changes.hold_gradients`, gradients are never cleared, but the optimizer steps at every call.
     """

@@ -9,7 +9,7 @@ from coopsim.fit.inside.models import Models
 
 
 def install(models: Models, numbers: tuple[int, ...]) -> None:
-    """Autocast the forward passes of the models with these numbers, () for all, to bfloat16.
+    """From now on, autocast the forward passes of the models with these numbers, () for all, to bfloat16.
 
     The effect is that of `model.forward = torch.autocast("cuda", dtype=torch.bfloat16)(model.forward)`.
     """

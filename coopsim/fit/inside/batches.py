@@ -3,7 +3,6 @@
 import functools
 import inspect
 import sys
-from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.fit.changes import Changes
-from coopsim.script.imports import AfterImport
+from coopsim.script.imports import now_or_after
 from coopsim.script.places import is_own
 
 _LIGHTNING = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
@@ -20,7 +19,7 @@ _OWN_LINES, _BY_PARSER, _BY_LIBRARY = "lines", "options", ""
 
 
 class Batches:
-    """Record the calls; divide their batch sizes by `changes.divide`."""
+    """Records, from its creation on, the calls that set batch sizes; divides these sizes by `changes.divide`."""
 
     def __init__(self, changes: Changes) -> None:
         self._divide = changes.divide
@@ -31,11 +30,11 @@ class Batches:
         self._by_iterator: dict[int, int] = {}
         self._advanced: set[int] = set()
         self._training: set[int] = set()
-        _after("torch.utils.data.dataloader", self._see_loaders)
-        _after("transformers.training_args", self._see_arguments)
+        now_or_after("torch.utils.data.dataloader", self._see_loaders)
+        now_or_after("transformers.training_args", self._see_arguments)
         for name in _LIGHTNING:
-            _after(name, self._see_lightning)
-        _after("accelerate.accelerator", self._see_accelerate)
+            now_or_after(name, self._see_lightning)
+        now_or_after("accelerate.accelerator", self._see_accelerate)
         hooks.register_optimizer_step_pre_hook(self._steps)
 
     def _steps(self, *_: Any) -> None:
@@ -112,17 +111,10 @@ class Batches:
         _around(owner, "__init__", init)
 
     def found(self) -> dict[str, Any]:
-        """Return the report to the parent."""
+        """Return what was recorded, as Given.read expects it; of data loaders, those that training steps read from."""
         loaders = [about for made, about in self._loaders.items() if made in self._training]
         once = {tuple(about.items()): about for about in loaders}
         return {"arguments": self._arguments, "loaders": list(once.values()), "adds_up": self._adds_up}
-
-
-def _after(name: str, call: Callable[[ModuleType], None]) -> None:
-    if name in sys.modules:
-        call(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, AfterImport(name, call))
 
 
 def _around(owner: Any, name: str, around: Any) -> None:

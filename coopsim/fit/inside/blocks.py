@@ -1,4 +1,7 @@
-"""Find the repeated blocks of a model, which can be recomputed, and measure what each keeps for its backward pass."""
+"""Find the repeated blocks of a model, which can be recomputed, and measure what each keeps for its backward pass.
+
+A block is a module of which the model has several in a row; a level is a list of them (fit/checkpointing.py).
+"""
 
 import collections
 from typing import Any
@@ -51,7 +54,7 @@ class Blocks:
             self._inside.append((id(module), torch.cuda.memory_allocated()))
 
     def op(self, name: str, cost: int, nbytes: int) -> None:
-        """Add the cost in ns and the bytes of an op to the outermost block whose forward pass is running, if any."""
+        """Add an op's cost in ns and the bytes that it makes to the outermost block whose forward pass runs, if any."""
         if self._inside and current_graph_task_id() == -1:
             tally = self._ops[self._inside[0][0]].setdefault(name, [0, 0])
             tally[0] += cost
@@ -66,7 +69,10 @@ class Blocks:
             self._kept[id(module)] = max(self._kept[id(module)], kept)
 
     def levels(self, i: int) -> list[list[dict[str, Any]]]:
-        """Return the blocks of model `i` by level, for the report: what each keeps beyond its result, and its ops."""
+        """Return the blocks of model number `i` by level, as dicts of the fields of survey.Block.
+
+        `kept_bytes` is the most that a forward pass has kept, beyond its result; `ops` are those of the last one.
+        """
         return [[self._about(i, name) for name in names] for names in self._names[i]]
 
     def _about(self, i: int, name: str) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from coopsim.observe import torch_private
 
 
 def install(changes: Changes, number: int, model: nn.Module) -> None:
-    """Recompute the blocks of `changes` in model `number`; to be called before the model's first call."""
+    """Let a model, number `number`, recompute the blocks that `changes` name in it, if any.
+
+    To be called before the model's first call.
+    """
     names, plain = (changes.of_model(number, every) for every in (changes.checkpoint, changes.plain))
     if names:
         own = changes.own and all(hasattr(model.get_submodule(name), "gradient_checkpointing") for name in names)
@@ -23,7 +26,9 @@ def install(changes: Changes, number: int, model: nn.Module) -> None:
 def apply(
     model: nn.Module, names: tuple[str, ...], *, own: bool, save: tuple[str, ...] = (), plain: tuple[str, ...] = ()
 ) -> None:
-    """Recompute the modules `names`. own: by the model's gradient_checkpointing_enable, instead of wrappers.
+    """Let a model recompute its modules `names` in the backward pass.
+
+    own: by the model's gradient_checkpointing_enable, instead of wrappers.
 
     save: ops whose results are kept nevertheless, except in the modules `plain`, which requires wrappers.
     """
@@ -49,7 +54,7 @@ def apply(
 
 
 def without_cache(model: nn.Module) -> None:
-    """Turn off the cache of keys and values of transformers' models, which training does not use."""
+    """Set `use_cache` to False in the config of every module that has one, as training does not use the cache."""
     for module in model.modules():
         if hasattr(module, "config"):
             module.config.use_cache = False  # type: ignore[union-attr]

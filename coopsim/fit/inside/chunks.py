@@ -6,5 +6,5 @@ from coopsim.fit.chunks import LINES
 
 
 def install() -> None:
-    """Replace torch.nn.functional.cross_entropy, for all that calls it by this name from now on."""
+    """Replace torch.nn.functional.cross_entropy by that in chunks, for all that calls it by this name from now on."""
     exec("\n".join(LINES), {"torch": torch})  # noqa: S102 (the trial runs the lines that are shown)

@@ -1,4 +1,4 @@
-"""The guest of `fit` in a script's process: makes the changes, and surveys the script."""
+"""The guest of `fit` (script/guest.py: code that runs in a script's process): makes changes, and surveys the script."""
 
 import sys
 from typing import Any
@@ -19,7 +19,10 @@ class ChangesGuest:
         self._changes = Changes.read(told)
 
     def begin(self, watch: Watch | None) -> None:
-        """Make the changes, and start to survey the script."""
+        """Make the changes, and start to survey the script; to be called once, before the script begins.
+
+        Some changes are made to each model at its first call. `watch` must not be None.
+        """
         assert watch is not None, "fit runs scripts on the phantom GPU"
         changes = self._changes
         self._where = watch.recorder.where
@@ -51,7 +54,7 @@ class ChangesGuest:
         """Do nothing: a fork takes no training steps."""
 
     def end(self) -> dict[str, Any]:
-        """Return the survey, as survey.read expects it."""
+        """Return what the survey has found, as survey.read expects it."""
         found = self._models.found(self._optimizers.parameters)
         return {
             "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(found)],

@@ -2,6 +2,7 @@
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -11,11 +12,14 @@ from torch.optim import optimizer as hooks
 
 from coopsim.observe import costs, effects, torch_private
 from coopsim.observe.native import memory
+from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import clock
-from coopsim.script.imports import AfterImport
+from coopsim.script.imports import AfterImport, now_or_after
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
+#: An op (None: a compiled kernel), its FLOPs, the bytes that it moves, and the type of its operands.
+Call = tuple[Any, int, int, torch.dtype | None]
 
 
 class Meter:
@@ -31,14 +35,18 @@ class Meter:
         self._control = Control()
         self._clock: int | None = None
         self._marks: list[tuple[int, int, int]] = []
+        self._calls: Counter[Call] = Counter()
+        self._calls_of_steps: Counter[Call] = Counter()
         self._peak_before = 0
-        self._rose = False
+        self._rose = self._comparing = False
         self._logits = 0
         recorder.seen = self._op
         self.in_block: Callable[[str, int, int], None] = lambda _name, _cost, _nbytes: None
         hooks.register_optimizer_step_pre_hook(self._begins)
         hooks.register_optimizer_step_post_hook(self._ends)
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
+        now_or_after("triton.runtime.jit", self._triton)
+        now_or_after("triton.runtime.autotuner", self._autotuner)
 
     def _inductor(self, _: ModuleType) -> None:
         """Add the cost of Inductor's kernels, which the dispatcher does not see, by the bytes of their operands."""
@@ -47,10 +55,40 @@ class Meter:
         @functools.wraps(launch)
         def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             if not kwargs.get("benchmark_run"):
-                self._add(self._model.moving(sum(map(_bytes, args))))
+                nbytes = sum(map(_bytes, args))
+                self._calls[None, 0, nbytes, None] += 1
+                self._add(self._model.moving(nbytes))
             return launch(kernel, *args, **kwargs)
 
         torch_private.replace(_LAUNCH, run)
+
+    def _triton(self, module: ModuleType) -> None:
+        """Cost kernels that the script or a library wrote in Triton by the bytes of their operands, too.
+
+        Their arithmetic is not known. What triton.autotune launches to compare configurations is not counted.
+        """
+        launch = module.JITFunction.run
+
+        @functools.wraps(launch)
+        def run(kernel: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
+            if not warmup and not self._comparing:
+                self._add(self._model.moving(sum(map(_bytes, (*args, *kwargs.values())))))
+            return launch(kernel, *args, warmup=warmup, **kwargs)
+
+        module.JITFunction.run = run
+
+    def _autotuner(self, module: ModuleType) -> None:
+        bench = module.Autotuner._bench
+
+        @functools.wraps(bench)
+        def compare(*args: Any, **kwargs: Any) -> Any:
+            self._comparing = True
+            try:
+                return bench(*args, **kwargs)
+            finally:
+                self._comparing = False
+
+        module.Autotuner._bench = compare
 
     def _add(self, cost: int) -> None:
         self._total += cost
@@ -70,7 +108,9 @@ class Meter:
             self._logits = max(self._logits, made_bytes)
         nbytes += made_bytes
         flops = costs.flops(func, args, kwargs, named, out)
-        cost = self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
+        dtype = costs.operand_dtype(list(args))
+        self._calls[func, flops, nbytes, dtype] += 1
+        cost = self._model.nanoseconds(func, flops, nbytes, dtype)
         self._add(cost)
         self.in_block(str(func), cost, made_bytes)
 
@@ -84,11 +124,27 @@ class Meter:
         if self._clock is None:
             self._clock = id(optimizer)
         if id(optimizer) == self._clock:
-            self._marks.append(self._mark())
+            self._mark_step()
 
     def compiled_step_ended(self) -> None:
         """Mark the end of a compiled step, whose hooks are not called."""
+        self._mark_step()
+
+    def _mark_step(self) -> None:
         self._marks.append(self._mark())
+        if len(self._marks) == 1:
+            self._calls.clear()
+        else:
+            self._calls_of_steps = self._calls.copy()
+
+    def _on_cards(self, steps: int) -> dict[str, float]:
+        """Return a step's mean ns on every known card, by the roofline, from the calls of these steps."""
+        calls = self._calls_of_steps or self._calls
+        found = {}
+        for name in profiles.names():
+            model = costs.CostModel(profiles.get(name), self._model.precision)
+            found[name] = sum(n * _cost(model, call) for call, n in calls.items()) / steps
+        return found
 
     def _mark(self) -> tuple[int, int, int]:
         """Return the ns of all ops so far, of optimizers' ops, and the end of the current stream by the clock.
@@ -98,9 +154,12 @@ class Meter:
         return self._total, self._optimizing, self._control.stream_end_ns(clock.stream())
 
     def found(self) -> dict[str, Any]:
-        """Return the figures for the report: the mean ns of a step after the first, and of the optimizer's part of it.
+        """Return the figures for the report. `step_ns`, `optimizer_ns`: means of a step, and of its optimizer's part.
 
-        `clock_step_ns` is a step's mean time by the phantom's clock, which includes collectives and overlap.
+        They are by the roofline, without the first step; of a run with fewer than two, those of the whole run.
+        `clock_step_ns`: the mean by the phantom's clock, which includes collectives and overlap. `step_ns_by_card`:
+        `step_ns` on every known card. `peak_in_optimizer`: whether memory peaked in an optimizer's step.
+        `logits_bytes`: the largest result of a log-softmax. `basis`: the roofline's rates, in one line.
         """
         marks = self._marks if len(self._marks) > 1 else [(0, 0, 0), self._mark()]
         step, optimizer, clocked = (
@@ -110,10 +169,16 @@ class Meter:
             "step_ns": step,
             "optimizer_ns": optimizer,
             "clock_step_ns": clocked,
+            "step_ns_by_card": self._on_cards(len(marks) - 1),
             "peak_in_optimizer": self._rose,
             "logits_bytes": self._logits,
             "basis": self._model.source,
         }
+
+
+def _cost(model: costs.CostModel, call: Call) -> int:
+    func, flops, nbytes, dtype = call
+    return model.moving(nbytes) if func is None else model.nanoseconds(func, flops, nbytes, dtype)
 
 
 def _peak() -> int:

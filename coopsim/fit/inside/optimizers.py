@@ -70,13 +70,20 @@ class Optimizers:
         original(owner, set_to_none)
 
     def found(self) -> dict[str, Any]:
-        """Return the survey for the report."""
+        """Return the survey for the report.
+
+        stepped: the optimizers that stepped, as dicts of the fields of survey.Optimizer. zeroed: file and line of calls
+        of zero_grad with set_to_none=False. skips: whether an optimizer was given parameters without gradient.
+        """
         clears = list({(c["file"], c["line"]): c for c in self._clears}.values())
         return {"stepped": list(self._seen.values()), "zeroed": clears, "skips": self._skips}
 
 
 def install(changes: Changes) -> None:
-    """Set `changes.foreach` and `fused` of every optimizer at its first step, and `set_to_none` of every zero_grad."""
+    """From now on, set `changes.foreach` and `fused` of every optimizer at its first step, where they are not None.
+
+    With `changes.set_to_none`, every zero_grad sets gradients to None, whatever it is called with.
+    """
     if changes.set_to_none:
         for owner in (torch.optim.Optimizer, nn.Module):
             _around(owner, "zero_grad", _to_none)

@@ -8,7 +8,7 @@ _config: Any = torch_private.get("torch._functorch.config")
 
 
 class Partitioner:
-    """Sets activation_memory_budget before each graph is compiled, overriding the script's; None leaves it.
+    """Sets activation_memory_budget to `budget` before each graph is compiled; None leaves the script's.
 
     `own`: the values that the script itself had set, other than PyTorch's default, each once.
     """
@@ -18,7 +18,7 @@ class Partitioner:
         self.own: list[float] = []
 
     def set(self) -> None:
-        """Set the budget; to be called before each graph is compiled."""
+        """Set the budget, and note the value that the script had set; the caller calls it before each compilation."""
         found = _config.activation_memory_budget
         if found not in (1.0, self._budget, *self.own):
             self.own.append(found)

@@ -9,7 +9,10 @@ from coopsim.fit.inside.models import Models
 
 
 def install(models: Models, numbers: tuple[int, ...]) -> None:
-    """At the first call of the numbered models, or of all: convert weights, and from then on inputs."""
+    """Convert models to bfloat16 at their first call, and from then on the floating-point inputs of their calls.
+
+    numbers: those of the models to convert; () for all.
+    """
 
     def first(number: int, model: nn.Module) -> None:
         if not numbers or number in numbers:

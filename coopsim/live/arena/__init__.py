@@ -1,4 +1,7 @@
-"""An allocator that serves all of a device's memory from one reservation, at the addresses that a plan has.
+"""The arena: an allocator that serves all of a device's memory from one reservation, at the addresses of a plan.
+
+A request is a call to allocate a block; the requests of a step are numbered from 0. An offset is a distance in bytes
+from the start of the reservation. Requests without a planned address are placed where there is room.
 
 arena.cpp is the allocator, build.py compiles it, library.py is how Python calls it, install.py makes it PyTorch's and
 statistics.py answers what programs ask of their allocator. requests.py predicts the requests of a planned step,

@@ -32,7 +32,10 @@ class Cycle:
 
 
 def cycle_of(asked: Requests) -> Cycle:
-    """The cycle of a step's requests, without optimizer state that is made in it and stays for good."""
+    """The cycle of a step's requests, as items with sizes and lifetimes but no addresses yet.
+
+    Optimizer state that is made in the step and stays for good is left out.
+    """
     n = len(asked.nbytes)
     ends: dict[int, list[int]] = defaultdict(list)
     for i in range(n):

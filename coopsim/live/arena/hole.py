@@ -1,4 +1,7 @@
-"""Frees an address range in the arena for a request that failed: evicts until enough is free, then joins that."""
+"""Frees an address range in the arena for a request that failed: evicts until enough is free, then joins that.
+
+A cell is a storage of the running step (cells.py), and its memory a block of the arena.
+"""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
@@ -21,7 +24,10 @@ class Hole:
         self.planned: Callable[[], Iterable[Cell]] = tuple
 
     def made(self, leave: Collection[Cell]) -> bool:
-        """Evict or move blocks for the latest failed request, but evict none of `leave`. False if none can go."""
+        """Evict or move blocks so that the latest failed request can be tried again. False if nothing can be done.
+
+        It may fail again. leave: cells that must not be evicted.
+        """
         cap = self._cap
         while cap.missing > 0 and (victim := self._victims.best(leave)) is not None:
             self._evict(victim)

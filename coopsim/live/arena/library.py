@@ -44,7 +44,7 @@ class _Stats(ctypes.Structure):
 
 @cache
 def load() -> Any:
-    """Load the library, compiled if need be. Raises NoExtensionError if that is not possible."""
+    """The library of the arena, loaded once and compiled if need be. Raises NoExtensionError if that is impossible."""
     try:
         lib = ctypes.CDLL(str(ARENA.file()))
     except OSError as why:
@@ -80,25 +80,25 @@ class Arena:
 
     @property
     def kind(self) -> str:
-        """The kind of its memory: "cuda", or "cpu" for the host's."""
+        """The kind of device whose memory it is: "cuda", or "cpu" for the arena in the host's memory (HOST)."""
         return "cpu" if self._device == HOST else "cuda"
 
     def begin(self) -> None:
-        """Begin a step: place requests from the high end, as most are freed soon."""
+        """Begin a step: from now on place requests from the high end, as most are freed soon, and do not grow."""
         if self._given is None:
             self._device = torch.cuda.current_device()
         self.zone(BEST_FIT)
         self.may_grow(yes=False)
 
     def end(self) -> None:
-        """End a step: place requests from the low end, as they may stay."""
+        """End a step: from now on place requests from the low end, as they may stay, by no plan, and do not grow."""
         self.unfollow()
         self.zone(FIRST_FIT)
         self.may_grow(yes=False)
 
     @property
     def stats(self) -> Any:
-        """The counters of the arena, which change with it."""
+        """The counters of the arena (Stats in arena.cpp), in bytes or numbers; they change while it is used."""
         return self._lib.coopsim_arena_stats(self._device).contents
 
     def reset_peaks(self) -> None:
@@ -118,16 +118,19 @@ class Arena:
         self._lib.coopsim_arena_next(self._device, offset)
 
     def log(self) -> None:
-        """Start a log of requests, in place of the one before."""
+        """Start a new log of requests and frees, and drop the one before."""
         self._lib.coopsim_arena_log(self._device)
 
     def logged(self) -> list[tuple[int, int]]:
-        """The log since `log`: (offset, bytes) of each block allocated, (offset, 0) of each of them freed."""
+        """The log since `log`, in order: (offset, bytes) of each block allocated, (offset, 0) of each of them freed."""
         flat = self._read(self._lib.coopsim_arena_logged, 2)
         return list(zip(flat[::2], flat[1::2], strict=True))
 
     def layout(self) -> list[tuple[int, int, int]]:
-        """(offset, bytes, number of the request) of each block that is allocated, by ascending offset."""
+        """The blocks that are allocated now, by ascending offset: (offset, bytes, number of the request that made it).
+
+        Requests are numbered from 0, the arena's first (`stats.requests` counts them).
+        """
         flat = self._read(self._lib.coopsim_arena_layout, 3)
         return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
 

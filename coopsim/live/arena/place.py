@@ -1,6 +1,7 @@
 """Assigns addresses to the requests of a planned step, around the blocks that exist when it starts. Knows no torch.
 
-Offsets and sizes are in bytes, times are numbers of requests of the step.
+Offsets and sizes are in bytes, offsets from the arena's start; times are numbers of requests of the step. Blocks that
+exist before the step and stay through it are resting.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +41,7 @@ class Places:
     left: list[Gone]
 
     def above(self, nbytes: int) -> "Places":
-        """These addresses, with `nbytes` more needed above them."""
+        """These addresses, with `needed` and `bound` larger by `nbytes`, which must stay free above them."""
         return replace(self, needed=self.needed + nbytes, bound=self.bound + nbytes)
 
 
@@ -87,9 +88,10 @@ def _place_once(asked: Requests, state: Any, resting: Resting, low: int) -> Plac
 
 
 def around(asked: Requests, places: Places, others: Sequence[Gone], resting: Resting, limit: int, first: int) -> Places:
-    """Change `places` for one step, as `others` lie elsewhere at its start than the cycle has them.
+    """`places`, changed for one step at whose start the blocks `others` lie elsewhere than the cycle has them.
 
-    Requests from number `first` on that these are in the way of go where there is room.
+    Of the requests from number `first` on, those whose addresses these blocks occupy get others, or -1 where there is
+    no room. resting: blocks that stay. limit: the end of the arena.
     """
     nbytes, until = np.array(asked.nbytes, np.int64), np.minimum(asked.until, len(asked.until))
     start = np.arange(len(nbytes))
@@ -124,7 +126,10 @@ def at_start(asked: Requests, trace: Trace, others: int) -> Resting:
 
 
 def stays(asked: Requests, trace: Trace, others: int) -> int:
-    """Bytes of the blocks that exist before a step and stay through it."""
+    """Bytes of the blocks that exist before a step and stay through it, each rounded up to a multiple of 512.
+
+    others: bytes that are not the program's, such as cuBLAS's workspaces.
+    """
     sizes = (-(-n // GRANULE) * GRANULE for n in trace.bytes[trace.alive_at_start].tolist())
     return int(-(-others // GRANULE) * GRANULE + sum(sizes) - sum(n for n, _ in asked.initial))
 

@@ -1,4 +1,7 @@
-"""Places the requests of planned steps: when such a step begins, finds addresses around the blocks that exist then."""
+"""Places the requests of planned steps: when such a step begins, finds addresses around the blocks that exist then.
+
+A request is a call to the arena for a block. Which ones a step by a plan makes, and when it frees them, is simulated.
+"""
 
 import ctypes
 from collections import defaultdict
@@ -53,17 +56,23 @@ class Placed:
         return state
 
     def end(self) -> None:
-        """Stop to place requests by a plan."""
+        """Stop placing requests by a plan; does nothing if none is followed."""
         self._arena.unfollow()
 
     def asked(self, plan: Plan) -> Requests:
-        """The requests of a step by the plan."""
+        """The requests that a step by this plan makes of the arena, in order, with their sizes and lifetimes.
+
+        They are simulated at the first call for a plan, and kept.
+        """
         if plan not in self._asked:
             self._asked[plan] = requests_of(plan)
         return self._asked[plan]
 
     def places(self, plan: Plan, at: int = 0) -> Places:
-        """Addresses for the rest of a step, from entry `at` of the tape on, around the blocks that exist now."""
+        """Addresses for the rest of a step, from entry `at` of the tape on, around the blocks that exist now.
+
+        The latest layouts' addresses are kept, so that steps that begin alike are not planned again.
+        """
         asked = self.asked(plan)
         now = asked.start[at]
         resting, others = self._lie(plan, now, self._begun_before)
@@ -75,7 +84,10 @@ class Placed:
         return _kept(self._around.setdefault(plan, {}), (resting, others, at), make)
 
     def next(self, plan: Plan) -> Places:
-        """Addresses for the following steps, if they go by this plan, around what the running step leaves."""
+        """Addresses for the following steps, if they go by this plan, around what the running step leaves.
+
+        They only tell whether the plan will have room; nothing is placed by them.
+        """
         resting, _ = self._lie(plan, 0, self._begun)
         return self._usual(plan, resting)
 

@@ -9,7 +9,9 @@ Log = Sequence[tuple[int, int]]  #: library.Arena.logged
 
 
 def of_op(log: Log, base: int, creates: Sequence[Storage]) -> tuple[list[int], list[int]]:
-    """The temporaries of an op, and its requests in order, encoded as in trace.Trace.
+    """The temporaries of an op, each in bytes, and its requests in order, encoded as in trace.Trace.
+
+    log: what it requested and freed (Arena.logged).
 
     The temporaries are those alive together when they took most, in bytes. base: the address of the arena. creates: the
     storages that the op has made. Blocks that it took besides and did not free, as cuBLAS's workspaces, are left out:

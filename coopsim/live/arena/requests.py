@@ -35,7 +35,7 @@ class Requests:
 
 
 def requests_of(plan: Plan) -> Requests:
-    """The requests of one step by the plan."""
+    """The requests that one step by the plan makes, in order, with their lifetimes, by simulation."""
     return _Simulation(plan, plan.trace).run()
 
 

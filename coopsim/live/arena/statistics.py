@@ -17,7 +17,10 @@ _POOLS = ("all", "small_pool", "large_pool")
 
 
 def install() -> None:
-    """Replace PyTorch's functions for memory_stats and all that derives from it, resets, fractions and mem_get_info."""
+    """Let torch.cuda.memory_stats and all that derives from it, and mem_get_info, answer from the arena's counters.
+
+    Resets of peaks reset the arena's; limits on the memory's fraction do nothing.
+    """
     answers = {
         "_cuda_memoryStats": stats,
         "_cuda_resetPeakMemoryStats": lambda device: Arena(device).reset_peaks(),
@@ -35,7 +38,10 @@ def install() -> None:
 
 
 def stats(device: int) -> dict[str, Any]:
-    """The nested statistics of torch._C._cuda_memoryStats. Nothing is cached, so active equals allocated."""
+    """The statistics of a device's arena, nested as those of torch._C._cuda_memoryStats.
+
+    Nothing is cached, so active equals allocated.
+    """
     s = Arena(device).stats
     found: dict[str, Any] = {
         "num_alloc_retries": 0,
@@ -71,7 +77,7 @@ def _of(current: int, peak: int) -> dict[str, int]:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free bytes and size of the arena, in place of the card's."""
+    """Free bytes and size of a device's arena, in bytes, in place of the card's. device: as torch.cuda takes it."""
     index = device_index(device, optional=True)
     s = Arena(index).stats
     return s.size - (s.allocated - s.outside), s.size

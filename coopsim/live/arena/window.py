@@ -11,7 +11,7 @@ _Window = tuple[float, int, int]  # cost of what lies in it, and the numbers of 
 
 
 def cheapest(layout: Layout, price: Mapping[int, float], nbytes: int, size: int) -> list[int]:
-    """Offsets of adjacent blocks that, with the gaps around them, span `nbytes`, at the least total price.
+    """Offsets of adjacent blocks that, with the gaps around them, span `nbytes` bytes, at the least total price.
 
     size: of the arena, in bytes. price: by offset, of the blocks that can be evicted. Empty: there are none.
     """

@@ -28,7 +28,7 @@ _NUMBER = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 @cache
 def load() -> Any:
-    """Load the library, compiled if need be. Raises NoExtensionError if that is not possible."""
+    """The observer's library, loaded once and compiled if need be. Raises NoExtensionError if that is impossible."""
     lib = ctypes.PyDLL(str(OBSERVER.file()))
     lib.coopsim_follower.restype = lib.coopsim_table.restype = ctypes.c_void_p
     lib.coopsim_state.restype = ctypes.POINTER(ctypes.c_int64 * len(State.FIELDS))
@@ -61,11 +61,11 @@ class Observer:
         self._kept: list[Any] = []  # as long as the library may call it
 
     def enter(self) -> bool:
-        """Start to intercept the ops of the latest dispatch mode. False if an observer does so already."""
+        """Start to intercept the ops of the latest dispatch mode; True. False if an observer does so already."""
         return bool(self._lib.coopsim_enter(self._self))
 
     def leave(self) -> None:
-        """Stop to intercept ops."""
+        """Stop intercepting ops: they go to the dispatch mode directly."""
         self._lib.coopsim_leave()
 
     def engage(
@@ -120,34 +120,34 @@ class Observer:
         self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers)
 
     def disengage(self) -> None:
-        """Stop to follow: every op goes to the dispatch mode."""
+        """Stop following the plan: every op goes to the dispatch mode."""
         self._lib.coopsim_disengage(self._self)
 
     def complete(self) -> bool:
-        """Whether everything that the program refers to has memory, so that nothing is left to restore."""
+        """Whether every storage of the step that the program refers to has memory: nothing is left to restore."""
         return bool(self._lib.coopsim_complete(self._self))
 
     def known(self) -> Iterator[int]:
-        """The state of cells and calls, as numbers in the format of exchange.h."""
+        """The state of cells and calls, as numbers in the format of exchange.h, which says where they end."""
         numbers, i = self._lib.coopsim_known(self._self), 0
         while True:
             yield numbers[i]
             i += 1
 
     def has_emptied(self, storage: torch.UntypedStorage) -> bool:
-        """Whether the observer has evicted a storage."""
+        """Whether the observer has evicted a storage, which is without memory now."""
         return bool(self._lib.coopsim_gone(self._self, ctypes.c_void_p(storage._cdata)))
 
     def pin(self, storage: torch.UntypedStorage) -> None:
-        """Keep the observer from evicting a storage."""
+        """Keep the observer from evicting a storage until the step is over."""
         self._lib.coopsim_pin(self._self, ctypes.c_void_p(storage._cdata))
 
     def count(self, storage: torch.UntypedStorage) -> bool:
-        """Let the observer count a storage on the CPU. False if it cannot."""
+        """Let the observer count a storage's bytes in `account`, on the CPU. True if it does, False if it cannot."""
         return bool(self._lib.coopsim_count(self._self, ctypes.c_void_p(storage._cdata)))
 
     def uncount(self, storage: torch.UntypedStorage) -> None:
-        """Let the observer count a storage no more."""
+        """Let the observer no longer count a storage; does nothing if it does not."""
         self._lib.coopsim_uncount(ctypes.c_void_p(storage._cdata))
 
 
@@ -183,7 +183,7 @@ def stored(address: int) -> torch.UntypedStorage | None:
 
 
 def find() -> tuple[Observer | None, str]:
-    """A new observer and ""; or None and why there is none."""
+    """A new observer and ""; or None and why there is none, in one line: its library cannot be compiled or loaded."""
     try:
         return Observer(), ""
     except (NoExtensionError, OSError, AttributeError) as why:

@@ -27,7 +27,11 @@ class NeverEndsError(SystemExit):
 
 
 class Decisions:
-    """`ended` counts the loops that got the other answer, by their line. `endless` says why the script was stopped."""
+    """Answers a script that reads unknown values to branch on, and counts the iterations of loops that wait for them.
+
+    `ended`: how often a loop got the other answer, by (file, line, iterations that it had waited). `endless`: why the
+    script was stopped, in one line; "" if it was not.
+    """
 
     def __init__(self) -> None:
         self._iterations: Counter[tuple[str, int]] = Counter()
@@ -35,13 +39,14 @@ class Decisions:
         self.endless = ""
 
     def step_ended(self) -> None:
-        """Forget the iterations so far: an optimizer has stepped."""
+        """Start to count all loops' iterations from 0 again, as an optimizer has stepped: the loops do go on."""
         self._iterations.clear()
 
     def truth(self, there: bool, *, maybe: bool, assumed: bool) -> bool:
-        """Return the answer to a script that reads `there`, a truth value of which nothing is known.
+        """Return the truth value that the script gets where it reads one that nobody has computed.
 
-        `maybe`: it says whether anything in a mask is true. `assumed`: it follows from what is assumed of masks.
+        `there` is what memory holds; it is returned unless the rules of this module say otherwise. `maybe`: the value
+        says whether anything in a mask is true. `assumed`: it follows from what is assumed of masks.
         """
         frame = _reader()
         use = syntax.use(frame) if frame is not None else None
@@ -62,8 +67,27 @@ class Decisions:
             answer = True
         return answer ^ self._is_over(frame, use)
 
+    def flag(self) -> bool | None:
+        """Return what each element of a mask of which nothing is known is to read as, if the script waits for it.
+
+        To wait is to read it in a test that ends a loop, a function or the script; the answer makes the script go on,
+        until the loop has waited for long enough. None if it does not wait, so that the mask is one that selects.
+        """
+        frame, alone = _reader(), True
+        use = syntax.use(frame) if frame is not None else None
+        if frame is not None and use is None:
+            frame, use = _waiting_caller(frame)
+            alone = False
+        if frame is None or use is None or use.kind not in ("raise", "assert", "break", "exit", "while"):
+            return None
+        goes_on = not use.negated if use.kind in ("while", "assert") else use.negated
+        return goes_on ^ self._is_over(frame, use, alone=alone)
+
     def number(self) -> None:
-        """Note that an unknown number is read. Raises NeverEndsError if a loop has waited for it for too long."""
+        """Note that the script reads an unknown number.
+
+        Raises NeverEndsError, which ends the script, if a loop has waited for it for SHORT or LONG iterations (above).
+        """
         frame = _reader()
         use = syntax.use(frame) if frame is not None else None
         if frame is None or use is None or not self._is_over(frame, use):
@@ -78,13 +102,10 @@ class Decisions:
 
     def _by_caller(self, frame: FrameType, there: bool) -> bool:
         """Return the answer where a function reads a value for a loop of its caller."""
-        caller = frame
-        while not syntax.in_loop(caller) and caller.f_back is not None:
-            caller = caller.f_back
-            use = syntax.use(caller)
-            if use is not None and use.line:
-                return there ^ self._is_over(caller, use, alone=False)
-        return there
+        caller, use = _waiting_caller(frame)
+        if caller is None or use is None:
+            return there
+        return there ^ self._is_over(caller, use, alone=False)
 
     def _is_over(self, frame: FrameType, use: syntax.Use, *, alone: bool = True) -> bool:
         """Count an iteration, and return whether the loop has waited for long enough."""
@@ -98,6 +119,16 @@ class Decisions:
         del self._iterations[key]
         self.ended[Path(key[0]).name, use.line, limit] += 1
         return True
+
+
+def _waiting_caller(frame: FrameType) -> tuple[FrameType | None, syntax.Use | None]:
+    """Return the frame whose loop a function that reads a value was called for, and how it goes on by that."""
+    while not syntax.in_loop(frame) and frame.f_back is not None:
+        frame = frame.f_back
+        use = syntax.use(frame)
+        if use is not None and use.line:
+            return frame, use
+    return None, None
 
 
 def _reader() -> FrameType | None:

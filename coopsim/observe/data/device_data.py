@@ -30,10 +30,12 @@ OPS = _CHECKS | BEGIN | UNTAGGED | {"aten::arange"}
 
 
 class DeviceData:
-    """`sizes`: ops whose sizes were taken from data that nobody knows, as (op, place, by what: Size.by).
+    """Answers what a program reads of the device's data, and follows its ops to know what can be known of these.
 
-    place: says where the script is. by_host: whether values that the host gives are known on the device. `last_value`
-    is the last value that the host read, and nobody knows.
+    place: returns the line of the script that is running. by_host: whether values that the host gives are known on the
+    device. `sizes`: how often an op's size was taken from data that nobody knows, or an op gave such data of a mask to
+    the host, by (op, place, Size.by).
+    `last_value`: op and place of the last read of a value that nobody knows; None before the first.
     """
 
     def __init__(
@@ -49,7 +51,10 @@ class DeviceData:
 
     @contextmanager
     def asked(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Answer the reads of an op that is called within the context, with the keyword arguments that this gives."""
+        """Within the context, in which the op is to be called once, answer what it reads of the device to find a size.
+
+        Yields the keyword arguments to call it with: `kwargs`, to which an output size may have been added.
+        """
         name = func._schema.name
         if name in _CHECKS:
             with self._passed(func, args, kwargs) as given:
@@ -80,7 +85,10 @@ class DeviceData:
             yield kwargs
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> Any:
-        """Follow an op that has run and made the storages with serials above `newest`; return what the program gets."""
+        """Follow an op that has run and returned `out`, and return what the program is to get instead: mostly `out`.
+
+        A value that the host reads and nobody knows is replaced (Decisions). `newest`: the ledger's before the op.
+        """
         self.known.after(func, args, kwargs, out, newest)
         self._shares.after(func, args, kwargs, out)
         if func._schema.name == _READ and args[0].is_cuda:
@@ -96,6 +104,11 @@ class DeviceData:
         if known and not assumed:
             return out
         self._note(func)
+        element = None if known else self._shares.keeps(tensor)
+        self._given(func, tensor)
+        if element is not None:
+            flag = self.decisions.flag()
+            return type(out)(element if flag is None else flag)
         if tensor.dtype is torch.bool:
             return self.decisions.truth(bool(out), maybe=self._shares.maybe(tensor), assumed=assumed)
         if not assumed:
@@ -104,11 +117,36 @@ class DeviceData:
 
     def _copied(self, func: Any, args: Any, out: Any) -> None:
         source = args[1] if func._schema.name == "aten::copy_" else args[0]
-        if not any(True for _ in tensors(source)) or self.known.has(source):
+        if not any(True for _ in tensors(source)):
+            return
+        if self.known.has(source):
+            self._given(func, source)
             return
         self._note(func)
-        if isinstance(out, torch.Tensor) and out.dtype is torch.bool and out.numel() == 1 and not out.is_pinned():
+        if not isinstance(out, torch.Tensor):
+            return
+        if out.numel() > 1 or self._shares.keeps(source) is not None:
+            self._mask_copied(func, source, out)
+        elif out.dtype is torch.bool and not out.is_pinned():
             out.fill_(self.decisions.truth(bool(out), maybe=self._shares.maybe(source), assumed=False))
+
+    def _mask_copied(self, func: Any, source: torch.Tensor, out: torch.Tensor) -> None:
+        """Let the host see what a mask keeps, or, where it waits for flags, what makes it go on."""
+        kept = self._shares.kept(source)
+        if kept is None:
+            return
+        flag = self.decisions.flag()
+        if flag is not None:
+            out.fill_(flag)
+            return
+        out.copy_(kept)
+        self._given(func, source)
+
+    def _given(self, func: Any, tensor: torch.Tensor) -> None:
+        """Note that the host gets what unknown masks keep."""
+        by = self._sizes.by(tensor) if self.known.has(tensor) else self._shares.by(tensor)
+        if by == "masks":
+            self.sizes[str(func), self._place(), by] += 1
 
     def _note(self, func: Any) -> None:
         self._sizes.has_read = True

@@ -34,14 +34,15 @@ LIFT = "aten::lift_fresh"  #: the end of torch.tensor, of which nothing else is 
 #: With one operand that is all true, or all zero, the other does not matter.
 _ABSORBING = {"bitwise_or": True, "logical_or": True, "bitwise_and": False, "logical_and": False, "mul": False}
 
-#: Of a storage: what its values rest on beside what is certain.
-ASSUMED, FROM_HOST = 1, 2
+#: Of a storage: what its values rest on beside what is certain. MASKED: on what unknown masks are said to keep.
+ASSUMED, FROM_HOST, MASKED = 1, 2, 4
 
 
 class Known:
-    """Follows a program's ops. What is mutated by something unknown is forgotten.
+    """Follows a program's ops, and knows which storages hold the values that a real card would have computed.
 
-    `by_host`: whether values that the host gives are known; else only those that `write` is told.
+    They are small storages of integers or truth values. What is mutated by something unknown is forgotten. `by_host`:
+    whether values that the host gives are known; else only those that `write` is told.
     """
 
     def __init__(self, ledger: Ledger | NativeLedger, *, by_host: bool = True) -> None:
@@ -50,17 +51,24 @@ class Known:
         self._control = Control()
 
     def has(self, tensor: torch.Tensor) -> bool:
-        """Return whether the tensor's values are those that a card would have, as far as is assumed."""
+        """Return whether the tensor's values are known: certain, or assumed (`rests_on`)."""
         storage = self._ledger.of(tensor)
         return storage is not None and storage in self._rests_on
 
     def rests_on(self, tensor: torch.Tensor) -> int:
-        """Return what the values of a known tensor rest on: ASSUMED, FROM_HOST, both, or 0 for neither."""
+        """Return what the values of a known tensor rest on: the sum of what applies of three constants.
+
+        ASSUMED: what is assumed of masks and routers. FROM_HOST: values copied from the host. MASKED: what unknown
+        masks are said to keep. 0 if they follow from constants alone, and for a tensor that is not known.
+        """
         storage = self._ledger.of(tensor)
         return self._rests_on.get(storage, 0) if storage is not None else 0
 
     def write(self, tensor: torch.Tensor, values: torch.Tensor, rests_on: int) -> None:
-        """Make these a tensor's values, if it is small, and the whole of its storage."""
+        """Write values to a tensor in the device's memory, and note that they are known, and what they rest on.
+
+        Does nothing for more than 65,536 values, or if the tensor is not the whole of its storage.
+        """
         if values.numel() <= _MOST and _is_whole(tensor):
             laid_out = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
             laid_out.copy_(values.reshape(tensor.shape))
@@ -68,9 +76,9 @@ class Known:
             self._set(tensor, rests_on)
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> None:
-        """Follow an op that has run, and compute its results if they are known.
+        """Follow an op that has run and returned `out`: compute its results on the host, if its operands are known.
 
-        Storages with serials above `newest` are those that it has made.
+        They are written to the device's memory. `newest`: the ledger's newest serial before the op.
         """
         name = func._schema.name
         begins = self._by_host and name in CONSTANTS

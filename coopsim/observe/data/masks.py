@@ -12,7 +12,7 @@ LOWER = "lower"
 
 
 def checked(choice: str) -> Choice:
-    """Return what a user has said. Raises CoopsimError for anything but "" and CHOICES."""
+    """Return `choice` as it is if it is "" (the default), "all", "half" or "none"; raise CoopsimError for any other."""
     if choice not in ("", *CHOICES):
         raise CoopsimError(f"unknown masks {choice!r}; it is {', '.join(CHOICES)}")
     return cast("Choice", choice)
@@ -20,14 +20,20 @@ def checked(choice: str) -> Choice:
 
 @dataclass(frozen=True)
 class Masks:
-    """`share`: what they keep of their elements. `even`: a router's choices are taken for even, whatever the share."""
+    """What is assumed of masks. `share`: the fraction of their elements that they keep, 0 to 1.
+
+    `even`: a router's choices are taken to be even, whatever the share.
+    """
 
     share: float
     even: bool
 
     @classmethod
     def of(cls, choice: str) -> "Masks":
-        """Return what a choice means: "" is the default, the upper bound with even routing."""
+        """Return what a choice means: "all", "half" or "none" is that share, of a router's choices too.
+
+        "", the default, is all, and LOWER none, both with even routing. Raises KeyError for any other.
+        """
         if choice in ("", LOWER):
             return cls(0.0 if choice else 1.0, even=True)
         return cls({"all": 1.0, "half": 0.5, "none": 0.0}[choice], even=False)

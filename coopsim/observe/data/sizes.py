@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from coopsim.observe.data.known import FROM_HOST, Known, on_host
+from coopsim.observe.data.known import ASSUMED, FROM_HOST, MASKED, Known, on_host
 from coopsim.observe.data.masks import Masks
-from coopsim.observe.data.shares import Choice, Shares
-from coopsim.observe.torch_private import current_autograd_node
+from coopsim.observe.data.shares import Shares
+from coopsim.observe.data.tags import Choice, looks_for_zeros
 
 #: Select by masks among their indices.
 INDEX = frozenset(f"aten::{name}" for name in ("index", "index_put", "index_put_", "_index_put_impl_"))
@@ -20,7 +20,10 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 class Size(NamedTuple):
-    """What an op counts, and how often the host reads it. `by`: how that is known; "" if it is certain."""
+    """`counted`: the number that an op counts on the device; `times`: how often the host reads it.
+
+    `by`: what the number rests on: "even" (a share, shares.py), "masks" (what is assumed of masks), "" (it is certain).
+    """
 
     counted: int
     by: str = ""
@@ -28,13 +31,16 @@ class Size(NamedTuple):
 
 
 class Sizes:
-    """Predicts what ops count on the device. `has_read`: whether the host has read data of which nothing is known."""
+    """Predicts what ops count on the device. `has_read`: whether the host has read data of which nothing is known.
+
+    The caller sets it.
+    """
 
     def __init__(self, known: Known, shares: Shares, masks: Masks) -> None:
         self._known, self._shares, self._masks = known, shares, masks
-        self.has_read = False  #: has the host read data that nobody knows?
+        self.has_read = False
         self._rules: dict[str, Callable[[Any, dict[str, Any]], Size | None]] = {
-            "aten::nonzero": lambda args, _: Size(0) if _looks_for_zeros() else self.of(args[0]),
+            "aten::nonzero": lambda args, _: Size(0) if looks_for_zeros() else self.of(args[0]),
             "aten::masked_select": lambda args, _: self.of(args[1], _broadcast(args[0], args[1])),
             "aten::_unique": self._unique,
             "aten::_unique2": self._unique,
@@ -48,7 +54,7 @@ class Sizes:
         }
 
     def counted(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Size | None:
-        """Return what an op will count; None: nothing, or not on the device."""
+        """Return what an op will count on the device; None if it counts nothing there, or what is not understood."""
         name = func._schema.name
         first = args[0] if args else None
         if not isinstance(first, torch.Tensor) or not first.is_cuda:
@@ -59,20 +65,33 @@ class Sizes:
         return rule(args, kwargs) if rule is not None else None
 
     def of(self, mask: torch.Tensor, shape: torch.Size | None = None) -> Size:
-        """Return how many elements of a mask, broadcast to `shape`, are not zero."""
+        """Return how many elements of a mask, broadcast to `shape`, are not zero: by its values if these are known.
+
+        Else by its share of true elements, if that is known, and else by what is assumed of masks.
+        """
         shape = mask.shape if shape is None else shape
         if self._known.has(mask):
             count = int(torch.count_nonzero(on_host(mask).expand(shape)))
             # One that keeps nothing may be made of what was read: zeros.
             if count or not (self.has_read and self._known.rests_on(mask) & FROM_HOST):
-                return Size(count)
+                return Size(count, self.by(mask))
         share, n = self._shares.share(mask), math.prod(shape)
         return self._unknown(n) if share is None else Size(_part(share, n), "even")
 
     def total(self, repeats: torch.Tensor) -> Size:
-        """Return the sum of repetitions. Where nothing is known of them they are 1, or 0 if masks keep nothing."""
+        """Return the sum of a tensor's values, which `repeat_interleave` takes as the size of its result.
+
+        If they are not known and memory holds zeros, it is their number times the share that masks are assumed to keep.
+        """
         total = int(on_host(repeats).sum())
-        return Size(total) if total > 0 or self._known.has(repeats) else self._unknown(repeats.numel())
+        if total > 0 or self._known.has(repeats):
+            return Size(total, self.by(repeats))
+        return self._unknown(repeats.numel())
+
+    def by(self, tensor: torch.Tensor) -> str:
+        """Return what the values of a known tensor rest on, as Size.by: "masks", "even", or "" if they are certain."""
+        rests_on = self._known.rests_on(tensor)
+        return "masks" if rests_on & MASKED else "even" if rests_on & ASSUMED else ""
 
     def _unknown(self, n: int) -> Size:
         return Size(_part(self._masks.share, n), "masks")
@@ -132,12 +151,6 @@ class Sizes:
         if values.dim() <= behind or values.shape[-behind - 1] == 1:
             return None
         return int(values.shape[-behind - 1])
-
-
-def _looks_for_zeros() -> bool:
-    """Return whether it is the formula of prod's gradient that asks, where its input is zero: hardly ever."""
-    node = current_autograd_node()
-    return node is not None and node.name().startswith("ProdBackward")
 
 
 def _part(share: float, n: int) -> int:

@@ -1,4 +1,7 @@
-"""How a script branches on a value that it reads: the statement that the reading line is of, and the loop around it."""
+"""How a script branches on a value that it reads: the statement that the reading line is of, and the loop around it.
+
+The script's source is parsed for that, so nothing is known of code without source.
+"""
 
 import ast
 import dis
@@ -9,7 +12,7 @@ from functools import cache
 from types import CodeType, FrameType
 from typing import Literal
 
-Kind = Literal["while", "raise", "break", "exit", "guard", "assert", "other"]
+Kind = Literal["while", "raise", "break", "exit", "guard", "assert"]
 _Loop = ast.While | ast.For | ast.AsyncFor
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _JUMPS = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")  #: instructions that ask for a truth value
@@ -18,11 +21,14 @@ _ENDLESS = ("count", "cycle", "repeat")  #: of itertools
 
 @dataclass(frozen=True)
 class Use:
-    """A value's use as a truth value.
+    """What a statement does with a value that it reads.
 
-    kind: a test of `while`; of an `if` that raises, that leaves a loop or a function, or neither; an assertion.
-    negated: the test is true where the value is false. line: of the loop that goes on as the value says; 0: there is
-    none. alone: nothing else ends that loop.
+    kind: "while": it tests the value to go on. "assert": it asserts it. For an `if` that tests it: "raise" if its body
+    ends with an error, "break" with a break, "exit" with a return or continue, "guard" with anything else. If it
+    assigns the value, within a loop, to a variable by which the loop is left: "while" if the loop's own test reads it,
+    else "raise" or "break" (or return), as the `if` that reads it ends. negated: the test holds where the value is
+    false. line: the number of the line at which the loop begins that the value can end; 0 if there is none. alone:
+    nothing else ends that loop.
     """
 
     kind: Kind
@@ -32,12 +38,18 @@ class Use:
 
 
 def use(frame: FrameType) -> Use | None:
-    """Return what a frame's line does with the value that it reads, or None if that is not understood."""
+    """Return what the statement that a frame is at does with the value that it is reading.
+
+    None if it is none of the kinds of Use, or if the source is not found.
+    """
     return _use(frame.f_code, *_place(frame))
 
 
 def in_loop(frame: FrameType) -> bool:
-    """Return whether the line that a frame is at is in a loop of its function."""
+    """Return whether the line that a frame is at is in a loop, `while` or `for`, of its own function.
+
+    False if the source is not found.
+    """
     return any(isinstance(node, _Loop) for node in _path(frame.f_code.co_filename, *_place(frame)))
 
 
@@ -78,12 +90,23 @@ def _use(code: CodeType, line: int, columns: tuple[int, int] | None) -> Use | No
         return Use(kind, negated)
     if isinstance(statement, ast.Assert):
         return Use("assert", _negated(statement.test, line, columns))
-    if isinstance(statement, ast.Assign) and loop is not None and _may_be_endless(loop):
-        names = {ast.unparse(target) for target in statement.targets}
-        for leaving in (None, *_leaving(loop)):
-            test = leaving.test if leaving is not None else getattr(loop, "test", None)
-            if test is not None and any(ast.unparse(part) in names for part in ast.walk(test)):
-                return Use("other", negated=False, line=loop.lineno, alone=_alone(loop, leaving))
+    return _assigned(statement, loop) if isinstance(statement, ast.Assign) and loop is not None else None
+
+
+def _assigned(statement: ast.Assign, loop: _Loop) -> Use | None:
+    """Return the use of a value that is assigned to a name by which a loop is left."""
+    names = {ast.unparse(target) for target in statement.targets}
+    for leaving in (None, *_leaving(loop)):
+        test = leaving.test if leaving is not None else getattr(loop, "test", None)
+        if test is None:
+            continue
+        for part in ast.walk(test):
+            if isinstance(part, ast.expr) and ast.unparse(part) in names:
+                negated = _negated(test, part.lineno, (part.col_offset, part.end_col_offset or 0))
+                if leaving is not None and _raises(leaving.body[-1]):
+                    return Use("raise", negated)
+                line = loop.lineno if _may_be_endless(loop) else 0
+                return Use("while" if leaving is None else "break", negated, line, alone=_alone(loop, leaving))
     return None
 
 

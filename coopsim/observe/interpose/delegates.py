@@ -7,9 +7,10 @@ from coopsim.observe.torch_private import INTERPRETER_FUNCTION, INTERPRETER_HEAD
 
 
 def headers(include: Path, own: tuple[str, ...], *, traces: bool) -> dict[str, str]:
-    """Return the text of delegates.h, by its name: every function of the table but `own` calls the same one of `real`.
+    """Return {"delegates.h": its text}: C++ methods, one for each function of PyInterpreterVTable but those in `own`.
 
-    `include` is torch's include folder. Without `traces`, the hooks of sanitizers (trace_gpu_*) do nothing.
+    Each calls the same function of the object `real`, PyTorch's own table; without `traces`, the hooks of sanitizers
+    (trace_gpu_*) do nothing instead. `include` is torch's include folder, whose header lists the functions.
     """
     text = (include / INTERPRETER_HEADER).read_text(encoding="utf-8")
     lines = []

@@ -27,7 +27,7 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """Return True: older versions of PyTorch ask this instead of the method above."""
+        """Return True, for the same end: older versions of PyTorch ask this instead of `ignore_compile_internals`."""
         return True
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ class Watched {
 
   bool for_python(int64_t* flops) const {
     if (native_.all_to_python || schema_.is(FOR_PYTHON) || schema_.is(LIFTS)) return true;
-    if (schema_.is(COPIES) && (gives_to_host() || takes_integers_from_host())) return true;
+    if (schema_.is(COPIES) && (gives_to_host() || takes_integers_from_host() || makes_integers_of_truths())) return true;
     if (schema_.is(CONSTANT) && makes_integers()) return true;
     if (schema_.is(COUNTS) && is_of(arg(0), at::kBool)) return true;
     if (schema_.is(SELECTS) && selects_by_mask()) return true;
@@ -83,6 +83,13 @@ class Watched {
   bool takes_integers_from_host() const {
     const IValue& from = schema_.tensors.size() > 1 ? arg(1) : arg(0);
     return from.isTensor() && from.toTensor().defined() && from.toTensor().is_cpu() && is_integral(from.toTensor().scalar_type());
+  }
+
+  // For _to_copy: whether truth values become integers, which are a mask then, too.
+  bool makes_integers_of_truths() const {
+    if (!is_of(arg(0), at::kBool) || schema_.dtype < 0 || !arg(schema_.dtype).isInt()) return false;
+    const auto type = static_cast<c10::ScalarType>(arg(schema_.dtype).toInt());
+    return c10::isIntegralType(type, /*includeBool=*/false);
   }
 
   // For ops that make constants: whether these are integers or truth values.

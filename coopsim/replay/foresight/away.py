@@ -16,17 +16,8 @@ from coopsim.kernel import state as s
 from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun
 from coopsim.replay.foresight.prune import prune
-from coopsim.replay.foresight.select import (
-    I_AFTER,
-    I_BEFORE,
-    I_OPEN,
-    I_VALUE,
-    Selection,
-    cost_to_bring_back,
-    exceeds,
-    excess,
-    take_note,
-)
+from coopsim.replay.foresight.select import cost_to_bring_back
+from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, excess, take_note
 from coopsim.replay.plan import STAY
 
 USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value

@@ -9,9 +9,9 @@ _OF_TWO, _OF_MORE = 544_000_000, 688_000_000
 
 
 def variables(nbytes: int | None) -> dict[str, str]:
-    """Return environment variables by which the phantom's NCCL takes `nbytes` per communicator of several ranks.
+    """Return the environment variables by which the phantom's NCCL takes `nbytes` of a card per communicator.
 
-    None means the amounts published for 4 A100.
+    None means the amounts published for 4 A100: 544 MB for two ranks, 688 MB for more.
     """
     of_two, of_more = (_OF_TWO, _OF_MORE) if nbytes is None else (nbytes, nbytes)
     return {"COOPSIM_PHANTOM_NCCL_2": str(of_two), "COOPSIM_PHANTOM_NCCL": str(of_more)}

@@ -34,7 +34,10 @@ class Fewest:
 
 
 def sizes(cards: int) -> list[int]:
-    """Return the numbers of ranks to try: powers of two below `cards`, the cards of a machine, then full machines."""
+    """Return the numbers of ranks to try, ascending, where a machine has `cards` cards: at most LARGEST.
+
+    They are the powers of two below `cards`, and then the multiples of `cards`: full machines.
+    """
     parts = [2**i for i in range(cards.bit_length()) if 2**i < cards]
     return parts + list(range(cards, LARGEST + 1, cards))
 

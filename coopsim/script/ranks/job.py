@@ -1,4 +1,7 @@
-"""Launch the ranks of a job on the phantom GPU, or those of them that are to run, and collect their reports."""
+"""Launch the ranks of a job on the phantom GPU, or those of them that are to run, and collect their reports.
+
+A rank is one process of the job, on a card of its own; a job (world.World) may be a pipeline, each rank with a stage.
+"""
 
 import socket
 import tempfile
@@ -19,7 +22,9 @@ _DEFAULTS = {"TORCH_NCCL_ENABLE_MONITORING": "0"}
 def run(
     script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
 ) -> tuple[world.World, list[Ran]]:
-    """Run the ranks that `script.ranks` names, and return the world, with those that ran, and their ends.
+    """Run the ranks that `script.ranks` names; return the job, with those that ran in `run`, and how each ended.
+
+    `launch` is the command of the ranks, `running` receives their processes.
 
     If it names none and the job turns out to be a pipeline, whose ranks need each other, all ranks are run, or the
     stages of one pipeline. Raises CaptureError if it names some and the job is a pipeline.

@@ -28,7 +28,7 @@ API = "torch.distributed.launcher.api"
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launcher would start: a command, as `per_node` processes on each of `nodes` machines.
+    """What a launcher would start: a command, as `per_node` processes, the ranks, on each of `nodes` machines.
 
     `virtual`: each process sees its own card only. `variables`: those that the launcher sets in the environment.
     """
@@ -41,33 +41,36 @@ class Launch:
 
     @classmethod
     def of(cls, command: list[str], job: World) -> "Launch":
-        """Return the launch of a command as the ranks of `job`."""
+        """Return the launch of a command as the ranks of `job`, without a launcher: no variables are set."""
         return cls(command, job.size // job.per_node, job.per_node, job.virtual, {})
 
     @property
     def world(self) -> World:
-        """The ranks that would be started."""
+        """The job that would be started, of which rank 0 is to run."""
         return World(self.nodes * self.per_node, self.per_node, virtual=self.virtual)
 
     def words(self, rank: int) -> list[str]:
-        """Return the command of one rank, with its local rank inserted."""
+        """Return the command of one rank, with its local rank (its number on its machine) for ${local_rank}."""
         return [word.replace(_LOCAL_RANK, str(rank % self.per_node)) for word in self.command]
 
 
 def check(command: Sequence[str]) -> None:
-    """Raise CaptureError if the command is a launcher that is not supported."""
+    """Raise CaptureError if the command is deepspeed, mpirun, mpiexec or srun, launchers that are not supported."""
     name = Path(command[0]).name
     if name in _FOREIGN:
         raise CaptureError(f"{name} is not understood as a launcher; use torchrun, or name the script and --world N")
 
 
 def is_one(command: Sequence[str]) -> bool:
-    """Return whether a Python command runs a module that is a launcher."""
+    """Return whether a command, whose first word is a Python, starts a launcher's module by -m as its second word.
+
+    The modules are torch.distributed.run, torch.distributed.launch and accelerate.commands.launch.
+    """
     return len(command) > 2 and command[1] == "-m" and command[2] in _MODULES
 
 
 def devices(command: Sequence[str]) -> int:
-    """Return the number of cards that a command is to find on its machine, 1 or PER_NODE.
+    """Return the number of cards that a command is to find on its machine: 1 or PER_NODE (8), by its words.
 
     `torchrun --nproc-per-node gpu` takes all cards that it finds. accelerate must find several before it starts several
     processes, but starts one per card that it finds unless it is told how many.
@@ -95,7 +98,10 @@ def read(folder: str, given: Mapping[str, str]) -> Launch | None:
 
 
 def stop_before_workers(api: ModuleType, folder: str) -> None:
-    """Make the launcher in this process write what it would start to `folder` and exit, instead of starting workers."""
+    """Make the launcher in this process write what it would start to `folder` (for `read`) and exit with code 0.
+
+    It starts no workers. `api` is the module torch.distributed.launcher.api, just imported.
+    """
 
     def instead(self: Any, *words: Any) -> None:
         config, entrypoint = self._config, self._entrypoint

@@ -34,7 +34,10 @@ class Messages:
         self.signatures = [inspect.signature(f) for f in (c10d.send_object_list, c10d.recv_object_list)]
 
     def send(self, *args: Any, **named: Any) -> None:
-        """Write the objects to a file; replaces send_object_list. Do nothing for a rank outside the pipeline."""
+        """Write the objects to a file for the receiver, and do not wait for it; replaces send_object_list.
+
+        Objects to a rank outside the pipeline are dropped.
+        """
         given = self.signatures[0].bind(*args, **named).arguments
         step = self._step(dist.get_rank(), _other(given, "dst"))
         if step is None:

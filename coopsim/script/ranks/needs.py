@@ -12,12 +12,12 @@ _FILE = "needs-ranks"
 
 
 def all_of(pipeline: Sequence[int]) -> NoReturn:
-    """Report that this process needs the ranks of `pipeline`, one per stage or several stages, and exit."""
+    """Report that this process needs the ranks of `pipeline`, each with one or several stages, and exit with code 0."""
     Path(os.environ[FOLDER], _FILE).write_text(json.dumps(list(pipeline)), encoding="utf-8")
     os._exit(0)
 
 
 def said(folder: str) -> tuple[int, ...]:
-    """Return the ranks that the process with this report folder needs; () if it can run alone."""
+    """Return the ranks that the process with this report folder has reported (`all_of`); () if it can run alone."""
     file = Path(folder, _FILE)
     return tuple(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else ()

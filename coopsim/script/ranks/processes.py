@@ -31,7 +31,10 @@ class Process:
 
 
 def needs(ranks: int, *, together: bool) -> str:
-    """Say how much host memory and processor time it takes to run so many ranks."""
+    """Return, in words, how much host memory and processor time it takes to run `ranks` ranks.
+
+    `together`: all at once; else as many as there are processors.
+    """
     at_once = _at_once(ranks, together=together)
     return (
         f"{ranks} ranks, {at_once} at once: about {_HOST_GIB * at_once:.1f} GiB of host memory, and {ranks} times one "

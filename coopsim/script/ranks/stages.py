@@ -1,7 +1,7 @@
 """Choose which stages of a pipeline to run: of a long one those that differ, and equal ones once.
 
-Stages are numbered along the pipeline. Those between two stages with the same figures are assumed to be like them;
-where the figures of two stages differ, the one halfway between is run next.
+Stages are numbered along the pipeline, from 0. Their figures are peaks and the like (start.Ran.figures). Those between
+two stages with the same figures are assumed to be like them; where two differ, the one halfway between is run next.
 """
 
 from collections.abc import Hashable, Mapping
@@ -14,14 +14,17 @@ _MOST = 16
 
 
 def first(stages: int) -> list[int]:
-    """Return the stages to run first: all if there are few, else both ends, their neighbours and the middle."""
+    """Return the stages to run first, of a pipeline of `stages`: all if there are at most 8.
+
+    Else both ends, their neighbours and the one in the middle.
+    """
     return list(range(stages)) if stages <= FEW else sorted({0, 1, stages // 2, stages - 2, stages - 1})
 
 
 def more(figures: Mapping[int, Hashable]) -> list[int]:
     """Return the stages to run next, given the figures of those that were run; [] if no more are to be run.
 
-    They are the middles of the widest gaps between stages whose figures differ.
+    They are the middles of the widest gaps between stages whose figures differ; at most 16 stages are run in all.
     """
     ran = sorted(figures)
     gaps = [(b - a, a) for a, b in pairwise(ran) if b - a > 1 and figures[a] != figures[b]]
@@ -30,6 +33,9 @@ def more(figures: Mapping[int, Hashable]) -> list[int]:
 
 
 def left_out(figures: Mapping[int, Hashable], stage: int) -> tuple[range, bool]:
-    """Return the stages between `stage`, which was run, and the next that was; and whether they count as like it."""
+    """Return the stages between `stage`, which was run, and the next that was; and whether they count as like it.
+
+    `figures` are those of the stages that were run. No stages if `stage` is the last of them.
+    """
     after = min((n for n in figures if n > stage), default=stage + 1)
     return range(stage + 1, after), after in figures and figures[stage] == figures[after]

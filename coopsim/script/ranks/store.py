@@ -8,7 +8,10 @@ _ID_BYTES = 128  #: of NCCL's unique id
 
 
 class Everyone(dist.Store):  # type: ignore[name-defined, misc]
-    """A key-value store that never waits: a key that was not set reads as if another rank had set it."""
+    """A key-value store that never waits: `get` and `wait` treat a key that was not set as if another rank had set it.
+
+    The other methods know only the keys that this rank has set. All have the signatures of torch.distributed.Store.
+    """
 
     _kept: ClassVar[list["Everyone"]] = []  # kept alive, because C++ may call a store until the process ends
 
@@ -18,7 +21,7 @@ class Everyone(dist.Store):  # type: ignore[name-defined, misc]
         Everyone._kept.append(self)
 
     def set(self, key: str, value: Any) -> None:
-        """Set the value of a key."""
+        """Set the value of a key: bytes, or anything else by its str()."""
         self._values[key] = value if isinstance(value, bytes) else str(value).encode()
 
     def get(self, key: str) -> bytes:
@@ -32,7 +35,7 @@ class Everyone(dist.Store):  # type: ignore[name-defined, misc]
         return total
 
     def compare_set(self, key: str, expected: str, desired: str) -> bytes:
-        """Set a key to `desired` if its value is `expected`, or if it was not set; return its value."""
+        """Set a key to `desired` if its value is `expected`, or if it was not set; return its value afterwards."""
         if key not in self._values or self._values[key] == expected.encode():
             self.set(key, desired)
         return self._values[key]
@@ -41,15 +44,15 @@ class Everyone(dist.Store):  # type: ignore[name-defined, misc]
         """Return at once: every key counts as set."""
 
     def check(self, keys: list[str]) -> bool:
-        """Return whether all keys were set."""
+        """Return whether this rank has set all of these keys; unlike for `get`, others do not count as set."""
         return all(key in self._values for key in keys)
 
     def delete_key(self, key: str) -> bool:
-        """Delete a key; return whether it was set."""
+        """Delete a key; return whether this rank had set it."""
         return self._values.pop(key, None) is not None
 
     def num_keys(self) -> int:
-        """Return the number of keys that were set."""
+        """Return the number of keys that this rank has set."""
         return len(self._values)
 
     def set_timeout(self, _timeout: Any) -> None:

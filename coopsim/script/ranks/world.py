@@ -1,4 +1,4 @@
-"""Describe the ranks of a job, and which of them to run."""
+"""Describe the ranks of a job, and which of them to run. A rank is one of its processes, each on a card of its own."""
 
 import re
 from dataclasses import dataclass, replace
@@ -59,14 +59,14 @@ class World:
         return {key: str(value) for key, value in values.items()}
 
     def resized(self, size: int) -> "World":
-        """Return this job with another number of ranks. Raises CaptureError unless they fill machines."""
+        """Return this job with another number of ranks. Raises CaptureError unless they fill a machine, or several."""
         job = replace(self, size=size)
         if size % job.per_node:
             raise CaptureError(f"{size} ranks do not fill machines of {self.cards}; name a multiple of {self.cards}")
         return job
 
     def running(self, ranks: str | None) -> "World":
-        """Return this job with the ranks of `--ranks` to run: "0,7" or "all"; None is rank 0.
+        """Return this job with the ranks that are to run, as `--ranks` takes them: "0,7" or "all"; None is rank 0.
 
         Raises CaptureError for a world that is too large, and for ranks that are malformed or not in it.
         """
@@ -83,5 +83,5 @@ class World:
 
 
 def of_size(size: int) -> World:
-    """Return a world of `size` ranks on machines with 8 cards. Raises CaptureError unless they fill machines."""
+    """Return a job of `size` ranks on machines with 8 cards. Raises CaptureError unless they fill one, or several."""
     return World(size, PER_NODE).resized(size)

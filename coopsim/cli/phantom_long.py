@@ -1,0 +1,151 @@
+"""coopsim phantom run --replay-steps N, --lengths FILE: replay the steps of a script, thousands of them."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coopsim import files
+from coopsim.cli.common import lengths_file
+from coopsim.figures.output import check_formats
+from coopsim.progress import note
+from coopsim.text import human
+from coopsim.types import CoopsimError
+
+if TYPE_CHECKING:
+    from coopsim.longrun.verdict import Verdict
+    from coopsim.script import Report, Script
+
+_ONE_RUN = ("fit", "snapshot", "trace", "largest", "compile_budget", "fewest_ranks", "baseline", "world", "ranks")
+
+
+def is_asked_for(args: argparse.Namespace) -> bool:
+    """Whether steps are to be replayed. Raises CoopsimError with an option that a replay excludes."""
+    asked = next((name for name in ("lengths", "replay_steps") if getattr(args, name) is not None), None)
+    if asked is None:
+        if args.figure is not None:
+            raise CoopsimError("--figure is of a replay: name --replay-steps or --lengths")
+        return False
+    if args.figure is not None:
+        files.target(args.figure)
+        check_formats([Path(args.figure).suffix or "png"])
+    lengths_file(args)
+    for option in _ONE_RUN:
+        if getattr(args, option):
+            raise CoopsimError(f"--{asked.replace('_', '-')} and --{option.replace('_', '-')} exclude each other")
+    return True
+
+
+def run(
+    args: argparse.Namespace, script: "Script", report_of: Callable[["Script", Path], "Report"], folder: Path
+) -> tuple["Report", "Verdict | None"]:
+    """Run the script, and replay its steps. `report_of` runs it, and writes its requests to a file.
+
+    The verdict is None if the run was interrupted. Raises CoopsimError if nothing can be replayed.
+    """
+    from coopsim.longrun.recorded import Recorded
+    from coopsim.longrun.run import Run
+    from coopsim.longrun.verdict import judge
+    from coopsim.script import longer
+    from coopsim.script.memory import ENDLESS
+
+    file = folder / "steps.npz"
+    report = report_of(script, file)
+    if report.interrupted:
+        return report, None
+    recorded = report
+    if report.outcome == "oom":
+        note("out of memory: running it again on a card without end, for the replay")
+        recorded = report_of(script.with_memory(ENDLESS), file)
+    longer.check(recorded, file)
+    lengths = None if args.lengths is None else Path(args.lengths)
+    it = Run(Recorded.load(file), lengths, args.replay_steps)
+    return report, judge(it, longer.card_of(recorded, report.memory_bytes), note)
+
+
+def draw(verdict: "Verdict", path: str) -> None:
+    """Write the figure of a verdict."""
+    from coopsim.figures import longrun
+    from coopsim.figures.output import save
+    from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
+
+    of = verdict.parts
+    parts = {
+        "usual step": of.base_bytes,
+        "longest input": of.longer_input_bytes,
+        "kept": of.kept_bytes,
+        "fragmentation": of.fragmentation_bytes,
+    }
+    played = verdict.run.endless.bytes
+    allocated, reserved = played[:, PEAK_ALLOCATED], played[:, PEAK_RESERVED]
+    out = (verdict.out.step, verdict.out.cause) if verdict.out else None
+    save(longrun.draw(allocated, reserved, verdict.card.limit_bytes or verdict.card.bytes, parts, runs_out=out), path)
+    note(f"wrote {path}")
+
+
+def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The verdict, as `Verdict.to_dict` has it, as rows of a name and a text."""
+    first, last = (" x ".join(map(str, found[key])) for key in ("shortest", "longest"))
+    of = f" of lengths {first} to {last}" if first else ""
+    source = "" if found["lengths_from"] == "drawn" else f" from {found['lengths_from']}"
+    drawn = " drawn from those recorded" if found["lengths_from"] == "drawn" and first else source
+    lines = [("replay", f"{found['steps']} steps{of}{drawn}; the first {found['as_recorded']} as they were recorded")]
+    recurs = [f"{what} every {found[key]}" for what, key in _RECURS if found[key]]
+    lines += [("", f"steps, with {', '.join(recurs)} steps")] if recurs else []
+    lines += [(name, _figures(found[name])) for name in ("allocated", "reserved")]
+    out, parts = found["runs_out"], found["parts"]
+    if out is not None:
+        length = f" (length {' x '.join(map(str, out['length']))})" if out["length"] else ""
+        lines.append(
+            ("runs out", f"at step {out['step']}{length}, by {out['cause']}: asked for {human(out['requested_bytes'])}")
+        )
+    shares = [f"{human(parts[key])} {what}" for what, key in _PARTS if parts[key]]
+    if found["retries"]:
+        lines.append(("", f"the allocator gave back its cache {found['retries']} times to go on, which takes time"))
+    lines.append(("unlimited", f"{human(parts['reserved_bytes'])} reserved at step {parts['step']}: {shares[0]}"))
+    lines += [("", f"+ {share}") for share in shares[1:]]
+    lines += [("tried" if i == 0 else "", _tried(one)) for i, one in enumerate(found["tried"])]
+    if out is not None:
+        lines.append(("not tried", _OTHERS[out["cause"]]))
+    if found["stood_in"]:
+        lines.append(
+            ("caution", f"{found['stood_in']} steps are played as of the next longer length that was recorded:")
+        )
+        lines.append(("", "what theirs takes does not follow from those recorded (record more: --steps)"))
+    if found["estimated"]:
+        lines.append(
+            ("caution", f"{found['estimated']} steps are longer than all recorded, and partly estimated (2 % at most)")
+        )
+    for key, what in _CAUTIONS:
+        if found[key]:
+            lines.append(("caution", f"{found[key]} recorded parts of steps {what}"))
+    return lines
+
+
+_RECURS = (("an emptied cache", "empties_every"), ("evaluation", "evaluates_every"))
+_PARTS = (
+    ("for a usual step", "base_bytes"),
+    ("more for the longest", "longer_input_bytes"),
+    ("kept by earlier steps", "kept_bytes"),
+    ("by fragmentation", "fragmentation_bytes"),
+)
+_CAUTIONS = (
+    ("left_out", "make requests like no others, and are left out"),
+    ("unlike", "take other sizes than others of their length, and are taken to be like them"),
+)
+_OTHERS = {
+    "leak": "anything: the line under `kept by` is what to change",
+    "longer input": "micro-batches for the longest, checkpointing (coopsim fit tries them)",
+    "fragmentation": "sorting the inputs by length (bucketing)",
+}
+
+
+def _figures(of: dict[str, int]) -> str:
+    mean, p99, most = (human(of[key]) for key in ("mean", "p99", "max"))
+    return f"peaks of steps: mean {mean}, 99th percentile {p99}, most {most} at step {of['max_at']}"
+
+
+def _tried(one: dict[str, Any]) -> str:
+    fits = "fits" if one["fits"] else f"runs out at step {one['failed_at']}"
+    retries = f", cache given back {one['retries']} times" if one["retries"] else ""
+    return f"{one['what']}: {fits}, {human(one['peak_reserved_bytes'])} reserved{retries}"

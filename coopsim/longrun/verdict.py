@@ -1,0 +1,102 @@
+"""The verdict on a long run: what it takes, whether and at which step memory runs out, why, and what helps."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from coopsim.longrun.causes import Cause, Parts, parts
+from coopsim.longrun.lengths import Length
+from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED, RESERVED
+from coopsim.longrun.recorded import Ints
+from coopsim.longrun.remedies import Tried, tried
+from coopsim.longrun.run import Card, Run, figures
+
+_SELDOM = 0.01  #: per step, how often the allocator may give back its cache before remedies are tried
+
+
+@dataclass(frozen=True)
+class OutAt:
+    """The step that ran out of memory, numbered from 1, its length, the request that failed, and why."""
+
+    step: int
+    length: Length
+    requested_bytes: int
+    cause: Cause
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict. `bytes` is int64, a row per step, columns as in play.py: on the card, or if that runs out of memory
+    on one that does not. `parts` are of the step with the most reserved bytes, or of the one that runs out.
+
+    `retries`: how often the allocator gave back its cache to go on, on the card.
+    """
+
+    run: Run
+    card: Card
+    bytes: Ints
+    out: OutAt | None
+    parts: Parts
+    retries: int
+    tried: tuple[Tried, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        run, book = self.run, self.run.book
+        played = [length for length in run.lengths if length]
+        return {
+            "steps": len(run),
+            "as_recorded": run.as_recorded,
+            "lengths_from": str(run.source) if run.source else "drawn",
+            "shortest": list(min(played)) if played else [],
+            "longest": list(max(played)) if played else [],
+            "stood_in": run.stood_in,
+            "estimated": run.estimated,
+            "left_out": book.left_out,
+            "unlike": book.unlike,
+            "empties_every": book.empties.period if book.empties else None,
+            "evaluates_every": book.evaluates.period if book.evaluates else None,
+            "alloc_conf": run.recorded.conf,
+            "card_bytes": self.card.bytes,
+            "allocated": figures(self.bytes[:, PEAK_ALLOCATED]),
+            "reserved": figures(self.bytes[:, PEAK_RESERVED]),
+            "reserved_after_steps": figures(self.bytes[:, RESERVED]),
+            "retries": self.retries,
+            "runs_out": asdict(self.out) if self.out else None,
+            "cause": self.parts.cause,
+            "parts": asdict(self.parts),
+            "tried": [asdict(one) for one in self.tried],
+        }
+
+
+def judge(run: Run, card: Card, say: Callable[[str], None], *, helps: bool = True) -> Verdict:
+    """Play the run on the card; if memory runs out, or nearly does all the time, say why, and try what helps.
+
+    `say` is called with what is done. helps: try what helps.
+    """
+    say(f"replaying {len(run)} steps")
+    on_card = run.play(card)
+    at = len(on_card.bytes)
+    if not on_card.failed and on_card.retries <= _SELDOM * len(run):
+        return Verdict(run, card, on_card.bytes, None, parts(run), on_card.retries, ())
+    out = None
+    if on_card.failed:
+        say(f"out of memory at step {at}; looking for the cause, and for what helps")
+        out = OutAt(at, run.lengths[at - 1], on_card.requested, _cause(run, card, at))
+    found = []
+    for one in tried(run, card, out.cause if out else "fragmentation") if helps else ():
+        say(f"{one.what}: {'fits' if one.fits else f'out of memory at step {one.failed_at}'}")
+        found.append(one)
+    bytes_ = run.endless.bytes if out else on_card.bytes
+    return Verdict(run, card, bytes_, out, parts(run), on_card.retries, tuple(found))
+
+
+def _cause(run: Run, card: Card, step: int) -> Cause:
+    """Why memory ran out at a step.
+
+    Its input is too long if one such step runs out from an empty cache. Else it is what is kept, or fragmentation.
+    """
+    if run.alone(run.lengths[step - 1], card, times=0).failed:
+        return "longer input"
+    here = parts(run, step)
+    return "leak" if here.kept_bytes >= here.fragmentation_bytes and here.kept_bytes else "fragmentation"

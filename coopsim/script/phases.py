@@ -1,0 +1,79 @@
+"""Phases of a script's run: training, and what interrupts it: evaluation and generation.
+
+A phase begins with a call of a module from outside of all modules. With gradients it is training. Without, it is
+evaluation if the module is part of one that is trained, or contains one, and generation if a function `generate` makes
+the call; other calls, as of a teacher's model, belong to the phase in which they are made. What is called before
+anything has been trained counts as evaluation.
+"""
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch.nn.modules import module as hooks
+
+from coopsim.observe.torch_private import current_graph_task_id
+
+Phase: TypeAlias = Literal["training", "evaluation", "generation"]
+_DEEP = 40  #: frames that are looked at, at most
+
+
+class Calls:
+    """Tells of calls of modules from outside of all modules, except those that the backward pass makes.
+
+    `begins` are called with the phase that the call belongs to, None: the one under way; `ends` with the phase and the
+    arguments, when the module has returned. `with_kwargs`: keyword arguments are among these.
+    """
+
+    def __init__(self, *, with_kwargs: bool) -> None:
+        self.begins: list[Callable[[Phase | None], None]] = []
+        self.ends: list[Callable[[Phase | None, Any], None]] = []
+        self._inside = threading.local()
+        self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        hooks.register_module_forward_pre_hook(self._enter)
+        hooks.register_module_forward_hook(self._leave, with_kwargs=with_kwargs, always_call=True)
+
+    def step_ended(self) -> None:
+        """Note the end of an optimizer step: no module is running, even if the hooks of one were not called."""
+        self._inside.depth = 0
+
+    def _enter(self, module: torch.nn.Module, _: Any) -> None:
+        if current_graph_task_id() != -1:  # recomputation
+            return
+        depth = self._inside.depth = getattr(self._inside, "depth", 0) + 1
+        if depth == 1:
+            self._inside.phase = phase = self._phase(module, sys._getframe(1))
+            for call in self.begins:
+                call(phase)
+
+    def _leave(self, _: torch.nn.Module, *given: Any) -> None:
+        if current_graph_task_id() != -1:
+            return
+        depth = self._inside.depth = max(getattr(self._inside, "depth", 1) - 1, 0)
+        if depth == 0:
+            for call in self.ends:
+                call(getattr(self._inside, "phase", None), given[:-1])  # the last one is the result
+
+    def _phase(self, module: torch.nn.Module, frame: FrameType) -> Phase | None:
+        if torch.is_grad_enabled():
+            if module not in self._trained:
+                self._trained.update(module.modules())
+            return "training"
+        if self._trained and not any(part in self._trained for part in module.modules()):
+            return None
+        return "generation" if _generates(frame) else "evaluation"
+
+
+def _generates(frame: FrameType | None) -> bool:
+    """Whether a function named `generate` is among the callers of that frame."""
+    for _ in range(_DEEP):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "generate":
+            return True
+        frame = frame.f_back
+    return False

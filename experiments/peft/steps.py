@@ -1,0 +1,159 @@
+"""All 5000 steps of peft's language runs: mean, 99th percentile and maximum of reserved memory after each step.
+
+    python experiments/peft/steps.py [--data DIR] [ROW …]
+
+Some steps of each row run under `coopsim phantom run`; their requests are replayed (coopsim.longrun) for 5000 steps of
+lengths that are not published. These are drawn from one log-normal distribution of texts, as the comparison batches
+them: 80 texts, sorted from long to short, in 20 batches, with an emptied cache every ten steps. Its two parameters are
+fitted to mean and percentile of one row (FITTED); all other rows are predicted. Generation every 250 steps is left out,
+and lengths are rounded to multiples of 8. Writes expected/peft-steps.csv.
+"""
+
+import argparse
+import csv
+import math
+import random
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+import rows
+from experiment import EXPECTED, ROOT
+from page import FITTED
+from rows import Row
+
+from coopsim.files import replacing
+from coopsim.longrun.play import PEAK_RESERVED, RESERVED
+from coopsim.longrun.recorded import Recorded
+from coopsim.longrun.run import Card, Run
+from coopsim.phantom import profiles
+from coopsim.progress import note
+from coopsim.script import Script, run
+from coopsim.types import CoopsimError
+
+HERE = Path(__file__).parent
+FOLDER = ROOT / "out" / "peft-steps"
+STEPS, LONGEST, SHORTEST = 5000, 696, 40
+_TEXTS, _BATCHES = 80, 20
+_COLUMNS = ("experiment", *(f"{what}_{of}" for of in ("measured", "predicted") for what in ("mean", "p99", "max")))
+
+
+def recorded(row: Row) -> Path:
+    """The requests of some steps of a row, recorded unless they have been."""
+    path = FOLDER / f"{row.experiment.replace('/', '--')}.npz"
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lengths = [304, 200, 152, *range(SHORTEST, LONGEST + 1, 16), *range(SHORTEST + 8, LONGEST + 1, 80), LONGEST]
+    words = [str(n) for i, n in enumerate(lengths) for n in ([0, n] if i % 10 == 0 and i else [n])]
+    command = (sys.executable, str(HERE / "language.py"), str(row.folder), str(path.with_suffix(".json")), *words)
+    note(f"{row.experiment}: {len(lengths)} steps")
+    run(Script(command, card=rows.CARD, memory_bytes=1 << 40, masks="all", quiet=True), step_requests=path)
+    return path
+
+
+def lengths_of(mu: float, sigma: float, count: int) -> list[int]:
+    """The lengths of so many batches: the longest of four texts each."""
+    source = random.Random(0)
+    found: list[int] = []
+    while len(found) < count:
+        texts = sorted((source.lognormvariate(mu, sigma) for _ in range(_TEXTS)), reverse=True)
+        found += [8 * max(round(n / 8), 1) for n in texts[:: _TEXTS // _BATCHES]]
+    found = [min(max(n, SHORTEST), LONGEST) for n in found[:count]]
+    return found if LONGEST in found else [*found[:-1], LONGEST]
+
+
+def figures(path: Path, lengths: list[int]) -> tuple[float, float, int]:
+    """Mean, 99th percentile and maximum of reserved bytes."""
+    file = path.with_suffix(".txt")
+    file.write_text("".join(f"{n}\n" for n in lengths))
+    it = Run(Recorded.load(path), file, None)
+    card = profiles.get(rows.CARD)
+    played = it.play(Card(card.memory_bytes - (card.context_mib << 20)))
+    if played.failed:
+        raise CoopsimError(f"{path.stem}: out of memory at step {len(played.bytes)}")
+    if it.stood_in or it.book.left_out:
+        note(f"{path.stem}: {it.stood_in} steps of the next longer length, {it.book.left_out} parts left out")
+    after = played.bytes[:, RESERVED]
+    return float(after.mean()), float(np.percentile(after, 99)), int(played.bytes[:, PEAK_RESERVED].max())
+
+
+def fitted(path: Path, mean: float, p99: float) -> tuple[float, float]:
+    """The parameters with which mean and percentile of a row come out nearest, by coordinate search."""
+    at, step = [5.24, 0.35], [0.04, 0.04]
+
+    def miss(of: list[float]) -> float:
+        found = figures(path, lengths_of(of[0], of[1], STEPS))
+        return math.hypot(found[0] / mean - 1, found[1] / p99 - 1)
+
+    best = miss(at)
+    while max(step) > 0.008:
+        for i in range(2):
+            for sign in (1, -1):
+                there = [x + sign * step[i] * (i == j) for j, x in enumerate(at)]
+                if (found := miss(there)) < best:
+                    at, best = there, found
+                    break
+            else:
+                step[i] /= 2
+        note(f"mu {at[0]:.3f}, sigma {at[1]:.3f}: off by {best:.2%}")
+    return at[0], at[1]
+
+
+def measured(data: Path) -> dict[str, tuple[float, float, int]]:
+    """Mean, 99th percentile and maximum of each language row, as measured on the card."""
+    with (data / "truth.csv").open(newline="", encoding="utf-8") as file:
+        return {
+            r["experiment"]: (
+                float(r["reserved_mean_bytes"]),
+                float(r["reserved_p99_bytes"]),
+                int(r["max_reserved_bytes"]),
+            )
+            for r in csv.DictReader(file)
+            if r["task"] == "MetaMathQA"
+        }
+
+
+def write(found: Iterable[tuple[str, tuple[float, float, int], tuple[float, float, int]]]) -> None:
+    """Write the table."""
+    with replacing(EXPECTED / "peft-steps.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(_COLUMNS)
+        for name, truth, said in found:
+            table.writerow([name, *(round(n) for n in (*truth, *said))])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=HERE / "data", metavar="DIR")
+    parser.add_argument("rows", nargs="*", metavar="ROW")
+    args = parser.parse_args()
+    truth = measured(args.data)
+    every = [row for row in rows.read(args.data) if row.task == "MetaMathQA"]
+    [first] = [row for row in every if row.name == FITTED or row.experiment == FITTED]
+    mu, sigma = fitted(recorded(first), *truth[first.experiment][:2])
+    found = []
+    for row in [first, *(r for r in every if r is not first and (not args.rows or r.experiment in args.rows))]:
+        try:
+            said = figures(recorded(row), lengths_of(mu, sigma, STEPS))
+        except CoopsimError as e:
+            note(f"{row.experiment}: {e}")
+            continue
+        of = truth[row.experiment]
+        print(row.experiment, *(f"{100 * (a / b - 1):+.2f} %" for a, b in zip(said, of, strict=True)), flush=True)
+        found.append((row.experiment, of, said))
+        if not args.rows:
+            write(found)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CoopsimError as e:
+        sys.stderr.write(f"steps.py: {e}\n")
+        sys.exit(2)

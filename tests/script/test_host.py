@@ -1,0 +1,53 @@
+"""Memory of the host: the process's own, its workers', what is pinned, and the lines that did it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.script.command import report_of_text
+
+pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
+MIB = 1 << 20
+
+TEXT = """
+import time
+import torch
+from torch.utils.data import DataLoader
+
+
+class Zeros(torch.utils.data.Dataset):
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, i):
+        return torch.ones(1 << 18)
+
+
+net = torch.nn.Linear(1 << 18, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+kept = torch.ones(KEPT << 18)
+pinned = torch.zeros(16 << 18).pin_memory()
+for x in DataLoader(Zeros(), batch_size=4, num_workers=2, pin_memory=True):
+    net(x.cuda(non_blocking=True)).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    time.sleep(1.1)
+"""
+
+
+def test_the_host(tmp_path: Path) -> None:
+    less, more = (report_of_text(tmp_path, TEXT.replace("KEPT", kept))["host"] for kept in ("50", "350"))
+    assert more["peak_rss_bytes"] - less["peak_rss_bytes"] == pytest.approx(300 * MIB, rel=0.05)
+    assert more["workers"]["count"] == 2
+    assert more["workers"]["peak_rss_bytes"] > 2 * 100 * MIB
+    assert [loader["workers"] for loader in more["loaders"]] == [2]
+    assert more["loaders"][0]["place"] == "train.py:19"
+    assert more["pinned_bytes"] >= (16 + 4) * MIB
+    assert {"place": "train.py:18", "bytes": 16 * MIB} in more["pinned_by"]
+
+
+def test_what_is_on_the_device_is_not_the_host_s(tmp_path: Path) -> None:
+    text = TEXT.replace("KEPT", "50").replace("pinned =", "there = torch.ones(600 << 18).cuda()\npinned =")
+    on_card = report_of_text(tmp_path, text)["host"]["peak_rss_bytes"]
+    freed = report_of_text(tmp_path, text.replace(".cuda()\npinned", "\ndel there\npinned"))["host"]["peak_rss_bytes"]
+    assert on_card == pytest.approx(freed, rel=0.1)
