@@ -80,7 +80,7 @@ def test_a_smaller_budget_is_tried_where_it_may_help(
 ) -> None:
     """Not of a script too short for a plan; nor where no schedule has room."""
     said: Any = SimpleNamespace(
-        outcome=outcome, guest=guest | {"predicted_overhead": 1.1}, ooms=0, steps=steps, retries=0, peak_device_bytes=1
+        outcome=outcome, guest=guest | {"predicted_overhead": 1.1, "host_bytes": 0}, ooms=0, steps=steps, retries=0, peak_device_bytes=1
     )
     count = []
     tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))
