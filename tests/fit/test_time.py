@@ -78,7 +78,7 @@ RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
 def test_a_smaller_budget_is_tried_where_it_may_help(
     steps: int, outcome: str, guest: dict[str, Any], budgets: int
 ) -> None:
-    """Not of a script too short for a plan; nor where no schedule has room. Offload is tried where a plan costs time."""
+    """Not of a script too short for a plan; nor where no schedule has room. Offload is tried if a plan costs time."""
     said: Any = SimpleNamespace(
         outcome=outcome,
         guest=guest | {"predicted_overhead": 1.1, "host_bytes": 0},
