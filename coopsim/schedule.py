@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coopsim.renamed import with_new_keys
 from coopsim.text import html_table, human, overhead
 from coopsim.trace.check import TraceError
 from coopsim.trace.file import arrow, read_parquet, write_parquet
@@ -144,4 +143,4 @@ def load(path: str | Path) -> Schedule:
         columns = {c: table.column(c).cast(pa.int64()).to_numpy() for c in COLUMNS}
     except (pa.ArrowException, ValueError, TypeError) as e:
         raise TraceError(f"{path}: malformed: {str(e).splitlines()[0]}") from None
-    return Schedule(action=action, **columns, header=with_new_keys(header))
+    return Schedule(action=action, **columns, header=header)

@@ -20,6 +20,8 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.script import Script
 
     command = command_of(args, "fit --gpu rtx-3060")
+    if args.gpu == "any":
+        return _every_card(command, args)
     script = Script(
         command,
         card=args.gpu,
@@ -53,6 +55,19 @@ def run(args: argparse.Namespace) -> int:
         )
     chosen = remedies[number - 1]
     return _apply(script, chosen, args) if args.apply else _patch(chosen)
+
+
+def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
+    from coopsim.fit.which import which
+    from coopsim.script import Script
+
+    given = ("memory", "apply", "patch", "replay_steps", "lengths")
+    if (other := next((name for name in given if getattr(args, name)), None)) or args.executor != "processes":
+        raise CoopsimError(f"--{(other or 'executor').replace('_', '-')} is for one card; with --gpu any, leave it out")
+    script = Script(command, masks=args.masks, steps=args.steps)
+    found = which(script, seconds=args.time, jobs=args.jobs or 1, say=note)
+    print(json.dumps(found.to_dict(), indent=2) if args.json else found)
+    return 0 if found.solved else 3
 
 
 def _apply(script: "Script", remedy: "Remedy", args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from coopsim.cli.flags import shared
-from coopsim.cli.values import OF_TORCH, Renamed, percent, positive, positives
+from coopsim.cli.values import OF_TORCH, percent, positive, positives
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ def add_map(p: argparse.ArgumentParser) -> None:
     """Flags of `map`."""
     _add(p, "M")
     p.add_argument("--largest", metavar="B", help="largest budget, in %% of the peak without eviction (default: 100%%)")
-    p.add_argument("--from", action=Renamed, dest="largest")
     p.add_argument("--smallest", metavar="B", help="smallest budget (default: 10%%)")
-    p.add_argument("--to", action=Renamed, dest="smallest")
     p.add_argument("--step", metavar="S", help="distance between two budgets (default: 0.5%%)")
     p.add_argument("--fine", metavar="S", help="distance where the outcome changes (default: a tenth of the step)")
     _add_where(p)
@@ -68,7 +66,6 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
         metavar="C,C",
         help="cost of an op that policies assume: cost, bytes, flops, unit (default: cost)",
     )
-    p.add_argument("--decide-by", action=Renamed, dest="cost_model")
     p.add_argument(
         "--random", metavar="R,R", help="what to do with results of random ops: recompute, keep (default: recompute)"
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import renamed, tables
+    from coopsim import tables
     from coopsim.sweep import Scan, grid_file
     from coopsim.sweep.feasibility_map import feasibility_map
 
@@ -25,7 +25,6 @@ def run(args: argparse.Namespace) -> int:
         with watch("replays") as report:
             table = feasibility_map(wanted, scan, output, where, report)
     if args.json:
-        renamed.warn_of_keys({"from": "largest", "to": "smallest", "holes": "failing"})
         print(json.dumps(_object(args.output, scan, table), indent=1))
     else:
         print(tables.feasible_text(table))
@@ -39,7 +38,7 @@ def _object(output: str | None, scan: "Scan", table: Any) -> dict[str, Any]:
 
     settings = [setting | _answer(found) for setting, found in tables.feasible(table)]
     counts = {"replays": len(table), "refined": int(table.refined.sum())}
-    return {"map": output, **scan.described(), "from": scan.top, "to": scan.bottom, **counts, "settings": settings}
+    return {"map": output, **scan.described(), **counts, "settings": settings}
 
 
 def _answer(found: "Feasibility") -> dict[str, Any]:
@@ -51,4 +50,4 @@ def _answer(found: "Feasibility") -> dict[str, Any]:
         for h in found.failing
     ]
     edges = {"safe": budget(found.safe), "smallest": budget(found.smallest)}
-    return {"points": found.points, **edges, "failing": failing, "holes": failing}
+    return {"points": found.points, **edges, "failing": failing}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim import files, renamed, text
+from coopsim import files, text
 from coopsim.cli import phantom_gate, phantom_growth, phantom_host, phantom_long
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
@@ -90,8 +90,6 @@ def run(args: argparse.Namespace) -> int:
     for name, there in ((args.snapshot, True), (args.trace, trace)):
         if name and there:
             note(f"wrote {name}")
-    if args.json:
-        renamed.warn_of_keys({"fragmentation": "reserved_but_unallocated"})
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     if report.interrupted:
         raise KeyboardInterrupt

@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
-from coopsim import files, renamed
+from coopsim import files
 from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import remember
 from coopsim.progress import note
@@ -43,8 +43,7 @@ def run(args: argparse.Namespace) -> int:
         remember(trace, args.trace)
         note(f"wrote {args.output}: {len(schedule)} actions")
     if args.json:
-        renamed.warn_of_keys()
-        print(json.dumps(renamed.with_old_keys(result), indent=1))
+        print(json.dumps(result, indent=1))
     else:
         print(describe(result))
     if result["outcome"] != "ok":

@@ -1,10 +1,7 @@
 """Types of options for argparse: each parses a value, and raises ArgumentTypeError if it is invalid."""
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
 
-from coopsim import renamed
 from coopsim.types import NEWEST_TORCH, SIMULATED_TORCH
 
 #: The help of --torch.
@@ -62,16 +59,3 @@ def percent(text: str) -> float:
     if not (text.endswith("%") and 0 < value < 1):
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0% and 100%")
     return value
-
-
-class Renamed(argparse.Action):
-    """The old name of an option, accepted for one release with a warning on stderr."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **how: Any) -> None:
-        super().__init__(option_strings, dest, **how | {"help": argparse.SUPPRESS})
-
-    def __call__(
-        self, _parser: object, namespace: argparse.Namespace, values: object, option: str | None = None
-    ) -> None:
-        renamed.warn(str(option), f"--{self.dest.replace('_', '-')}")
-        setattr(namespace, self.dest, values)

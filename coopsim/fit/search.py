@@ -130,6 +130,14 @@ class Search:
                     )
                 return self._remedies(Case(self._trials, survey, requests), batch)
 
+    def look(self) -> Survey:
+        """Run the unchanged script with unlimited memory, and nothing else. Raises what coopsim.script.run raises."""
+        with (
+            executors.opened(self._executor) as self._trials.execute,
+            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
+        ):
+            return self._trials.survey(Path(folder, "requests.npy"))
+
     def _remedies(self, case: Case, batch: Batch | None) -> Fit:
         if batch is None:
             self._trials.notes.append(_NO_BATCH)

@@ -1,5 +1,6 @@
 """The survey: what one run of the unchanged script shows of its models, its optimizers, and the cost of a step."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -116,7 +117,7 @@ class Survey:
     transformers' Trainer was imported. step_ns, optimizer_ns: the cost of a step by the roofline, and of the
     optimizer's part of it. clock_step_ns: a step's time by the phantom's clock. peak_in_optimizer: whether memory
     peaked in an optimizer's step. logits_bytes: the largest input of a cross entropy. basis: what costs are computed
-    from. given: the script's own calls that set the batch size.
+    from. given: the script's own calls that set the batch size. step_ns_by_card: `step_ns` on every known card.
     """
 
     report: Report
@@ -136,6 +137,7 @@ class Survey:
     logits_bytes: int
     basis: str
     given: Given = field(default_factory=Given)
+    step_ns_by_card: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def model(self) -> Model | None:
@@ -167,6 +169,7 @@ def read(report: Report, needs_bytes: int) -> Survey:
         logits_bytes=found["logits_bytes"],
         basis=found["basis"],
         given=Given.read(found["batches"], trainer=found["trainer"]),
+        step_ns_by_card=found["step_ns_by_card"],
     )
 
 

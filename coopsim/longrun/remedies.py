@@ -64,12 +64,14 @@ def _try(run: Run, card: Card, kind: str, what: str, **how: object) -> Tried:
 
 
 def _padded(run: Run, card: Card, multiple: int) -> Tried | None:
-    """Lengths rounded up, the longest at most to itself; None if what these take is not known."""
+    """Lengths rounded up, at most to the longest; None if they are so already, or if what these take is not known."""
     most = tuple(max(sizes) for sizes in zip(*run.lengths, strict=True))
 
     def pad(length: Length) -> Length:
         return tuple(min(-(-n // multiple) * multiple, m) for n, m in zip(length, most, strict=True))
 
+    if all(pad(length) == length for length in set(run.lengths)):
+        return None
     try:
         return _try(run, card, "padding", f"lengths padded to multiples of {multiple}", change=pad)
     except CoopsimError:

@@ -82,7 +82,7 @@ class Run:
         return self._play(self._all(change, empties), card, conf)
 
     def alone(self, length: Length, card: Card | None = None, times: int = 3) -> Played:
-        """Play the first steps, and then, from an empty cache, only steps of one length; the rows are of these."""
+        """Play the first steps, then from an empty cache one step of a length, and `times` more, whose the rows are."""
 
         def sections() -> Iterator[Sequence[Template]]:
             for step in self._steps[:FIRST]:

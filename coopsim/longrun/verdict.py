@@ -92,9 +92,11 @@ def judge(run: Run, card: Card, say: Callable[[str], None], *, helps: bool = Tru
 
 
 def _cause(run: Run, card: Card, step: int) -> Cause:
-    """Why memory ran out at that step: its input alone is too long; or with what is kept; or memory is fragmented."""
-    least = Card(card.limit_bytes or card.bytes)
-    if run.alone(run.lengths[step - 1], least).failed:
+    """Why memory ran out at a step.
+
+    Its input is too long if one such step runs out from an empty cache. Else it is what is kept, or fragmentation.
+    """
+    if run.alone(run.lengths[step - 1], card, times=0).failed:
         return "longer input"
     here = parts(run, step)
     return "leak" if here.kept_bytes >= here.fragmentation_bytes and here.kept_bytes else "fragmentation"

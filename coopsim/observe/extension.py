@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from coopsim.phantom import compilers
+from coopsim.phantom import compiled, compilers
 from coopsim.phantom.build import cache_folder
 
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w"]
@@ -36,15 +36,28 @@ class Extension:
     headers: Callable[[Path], dict[str, str]] = lambda _: {}
 
     def file(self) -> Path:
-        """Return the path of the compiled library, compiling it if the cache lacks it.
+        """Return the path of the compiled library: a release's own, or else the cache's, compiled if it has none.
 
-        Raises NoExtensionError if there is no C++ compiler, or if the code does not compile with this torch's headers.
+        Raises NoExtensionError if it must be compiled and there is no C++ compiler, or if the code does not compile
+        with this torch's headers.
         """
+        shipped = self.within(compiled.folder(torch.__version__, torch.version.cuda or ""))
+        if shipped.is_file():
+            return shipped
         cxx = compiler()
+        asked = subprocess.run([cxx, "--version"], check=False, capture_output=True, text=True, env=_plain())  # noqa: S603
+        made = self.within(cache_folder(), asked.stdout)
+        if not made.is_file():
+            self.compile_to(made, cxx)
+        return made
+
+    def within(self, folder: Path, compiler_version: str = "") -> Path:
+        """Return the library's place in a folder of compiled files."""
+        return folder / f"{self.name}-{self._key(compiler_version)}" / f"libcoopsim-{self.name}.so"
+
+    def compile_to(self, made: Path, cxx: str) -> None:
+        """Compile the library, all of it or none. Raises NoExtensionError."""
         torch_folder = Path(torch.__file__).parent
-        made = cache_folder() / f"{self.name}-{self._key(cxx)}" / f"libcoopsim-{self.name}.so"
-        if made.is_file():
-            return made
         made.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
             texts = self.headers(torch_folder / "include") | {name: self.source(name) for name in self.sources}
@@ -59,20 +72,18 @@ class Extension:
             if run.returncode:
                 raise NoExtensionError(f"{cxx} cannot compile it: {compilers.first_error(run.stderr)}")
             out.rename(made)
-        return made
 
     def source(self, name: str) -> str:
         """Return the text of a file of the package, by its name."""
         return resources.files(self.package).joinpath(name).read_text(encoding="utf-8")
 
-    def _key(self, cxx: str) -> str:
+    def _key(self, compiler_version: str) -> str:
         """Return a hash of what the library depends on: sources, this module, the compiler's and torch's version."""
-        asked = subprocess.run([cxx, "--version"], check=False, capture_output=True, text=True, env=_plain())  # noqa: S603
         h = hashlib.blake2b(digest_size=8)
         how = Path(__file__).read_text(encoding="utf-8")
         headers = self.headers(Path(torch.__file__).parent / "include").values()
         texts = (*map(self.source, self.sources), self.source("build.py"), *headers, how, torch.__version__)
-        for text in (*texts, torch.version.git_version, asked.stdout):
+        for text in (*texts, torch.version.git_version, compiler_version):
             h.update(str(text).encode() + b"\0")
         return h.hexdigest()
 

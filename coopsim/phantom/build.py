@@ -12,7 +12,7 @@ import tempfile
 from importlib import resources
 from pathlib import Path
 
-from coopsim.phantom import compilers, functions, wheel
+from coopsim.phantom import compiled, compilers, functions, wheel
 from coopsim.phantom.errors import PhantomError
 
 _RUNTIME = (
@@ -52,15 +52,24 @@ _C = ["-std=gnu11", "-O2", "-fPIC", "-fno-builtin", "-w"]
 
 
 def libraries() -> Path:
-    """Return the folder of stand-in libraries for the installed torch, compiled at first use (some seconds).
+    """Return the folder of stand-in libraries for the installed torch.
 
-    Raises PhantomError if torch, its CUDA build, a C compiler or Linux is missing.
+    A release has them compiled for one torch; for any other they are compiled at first use (some seconds). Raises
+    PhantomError if torch, its CUDA build or Linux is missing, or, where they must be compiled, a C compiler.
     """
     torch = wheel.find()
+    shipped = compiled.folder(torch.version, torch.cuda) / f"phantom-{key(torch)}"
+    if shipped.is_dir():
+        return shipped
     cc = compiler()
-    folder = cache_folder() / f"phantom-{_key(torch, cc)}"
-    if folder.is_dir():
-        return folder
+    folder = cache_folder() / f"phantom-{key(torch, _version(cc))}"
+    if not folder.is_dir():
+        compile_into(folder, torch, cc)
+    return folder
+
+
+def compile_into(folder: Path, torch: wheel.Wheel, cc: str) -> None:
+    """Compile the libraries for a torch into a new folder, which has all of them or does not exist."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".phantom-"))
     try:
@@ -72,7 +81,6 @@ def libraries() -> Path:
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return folder
 
 
 def cache_folder() -> Path:
@@ -95,11 +103,14 @@ def _sources() -> dict[str, str]:
     return {f.name: f.read_text(encoding="utf-8") for f in files}
 
 
-def _key(torch: wheel.Wheel, cc: str) -> str:
-    """Return a hash of what the libraries depend on: sources, torch's and CUDA's version, the compiler's version."""
-    version = subprocess.run([cc, "--version"], check=False, capture_output=True, text=True).stdout  # noqa: S603
+def _version(cc: str) -> str:
+    return subprocess.run([cc, "--version"], check=False, capture_output=True, text=True).stdout  # noqa: S603
+
+
+def key(torch: wheel.Wheel, compiler_version: str = "") -> str:
+    """Return a hash of what the libraries depend on: sources, torch's, CUDA's and the compiler's version."""
     h = hashlib.blake2b(digest_size=8)
-    for text in (*_sources().values(), *map(_own_source, _MAKERS), torch.version, torch.cuda, version):
+    for text in (*_sources().values(), *map(_own_source, _MAKERS), torch.version, torch.cuda, compiler_version):
         h.update(text.encode() + b"\0")
     return h.hexdigest()
 

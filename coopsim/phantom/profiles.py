@@ -18,6 +18,7 @@ _MEMORY_BUS = 256
 #: GB/s
 #: (NVIDIA/nvbandwidth issue 42).
 _REACHED = 0.8
+_AMD = re.compile(r"(?i)(amd\b|radeon|instinct|rx[ -]?\d|mi-?\d{2,3})")
 _NVLINK_STEP_NS, _PCIE_STEP_NS = 3400, 5700  #: latency of a step of NCCL's rings (csrc/nccl_time.c has the source)
 
 
@@ -102,6 +103,8 @@ def get(name: str) -> Profile:
 def _instead(name: str) -> str:
     """Suggest a card for an unknown name: one of its architecture and memory if these are known, else like names."""
     wanted = _bare(name)
+    if _AMD.match(name.strip()):
+        return "it is AMD's, and the phantom GPU imitates NVIDIA's cards only: PyTorch's build for AMD is another one"
     for other, (capability, gib) in _others().items():
         if _bare(other) == wanted:
             same = [p for p in _all().values() if p.compute_capability == capability]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 
-_INSTALL = "pip install --no-deps torch==2.14.1, and then pip install 'coopsim[capture]'"
+_INSTALL = "coopsim setup-torch"
 _NVIDIA = re.compile(r"lib(?:cu|nv|nccl)")
 #: Libraries without symbol versions, by the prefix of their symbols; the first match counts.
 _PREFIXES = (

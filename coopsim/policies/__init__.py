@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
-from coopsim import renamed
 from coopsim.errors import unknown
 from coopsim.policies import _foreign
 from coopsim.policies._space import CHOICES, LEARNS, Policy
@@ -56,8 +55,6 @@ def find(spec: str) -> Policy:
         policy = replace(_foreign.in_file(Path(f"{file}.py"), name), name=spec)
     else:
         name, _, changes = spec.partition(":")
-        if (now := renamed.policy(name)) != name:
-            return find(f"{now},{changes}" if changes else now)
         policy = _named(name)
     if not changes:
         return policy
@@ -66,8 +63,6 @@ def find(spec: str) -> Policy:
         choice, _, value = change.partition("=")
         if choice not in CHOICES:
             raise unknown("choice", choice, CHOICES, hint=f" (in policy {spec!r})")
-        now = renamed.choice(choice, value)
-        spec, value = spec.replace(change, f"{choice}={now}"), now
         if value not in list(CHOICES[choice]):
             raise unknown(choice, value, [str(v) for v in CHOICES[choice]], hint=f" (in policy {spec!r})")
         changed[choice] = CHOICES[choice](value)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from coopsim import renamed
 from coopsim.types import (
     CoopsimError,
     Cost,
@@ -58,7 +57,6 @@ class Policy:
             value = getattr(self, field)
             if isinstance(value, kind):
                 continue
-            value = renamed.choice(field, value) if isinstance(value, str) else value
             if value not in list(kind):
                 raise CoopsimError(f"policy {self.name}: {field} is {value!r:.40}; it is {' or '.join(kind)}")
             object.__setattr__(self, field, kind(value))

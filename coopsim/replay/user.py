@@ -18,7 +18,6 @@ from coopsim.kernel import state as s
 from coopsim.kernel.call import address_of
 from coopsim.kernel.jit import CACHE, DISABLED, kernel
 from coopsim.policies import Policy
-from coopsim.renamed import warn
 from coopsim.replay.score import score, terms_of
 from coopsim.replay.search import can_go
 from coopsim.types import CoopsimError
@@ -42,10 +41,9 @@ class Memory:
 
     def __init__(self, state: s.State) -> None:
         self._state = state
-        self._says_new_name = True
 
     def blocks(self) -> list[Block]:
-        """All blocks, in address order."""
+        """All blocks, in address order. Each counts as visited by the search."""
         S, found = self._state, []
         at = S.K[s.K_HEAD]
         while at >= 0:
@@ -54,6 +52,7 @@ class Memory:
                 can_go = v >= 0 and self.can_go(v)
                 found.append(Block(int(S.P[at, s.ADDRESS]), int(S.P[at, s.LENGTH]), v, can_go))
             at = S.P[at, s.NEXT]
+        S.K[s.K_VISITS] += len(found)
         return found
 
     def can_go(self, value: int) -> bool:
@@ -61,18 +60,12 @@ class Memory:
         S, block = self._state, self._state.V[value, s.BLOCK]
         return bool(block >= 0 and _can_go(S, value) and S.P[block, s.ADDRESS] < S.K[s.K_BORDER])
 
-    def pieces(self) -> list[Block]:
-        """What `blocks` was called in the release before."""
-        if self._says_new_name:
-            warn("memory.pieces()", "memory.blocks()")
-            self._says_new_name = False
-        return self.blocks()
-
     def score(self, value: int) -> float:
-        """The policy's score of a resident value, by its cost, recency and divisor."""
+        """The policy's score of a resident value, by its cost, recency and divisor; counts as computed."""
         S = self._state
         if not 0 <= value < len(S.V) or S.V[value, s.BLOCK] < 0:
             raise ValueError(f"value {value} is not in memory, and has no score")
+        S.K[s.K_SCORES] += 1
         return float(_score(S, value))
 
 

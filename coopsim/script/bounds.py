@@ -15,8 +15,8 @@ def with_other_bound(script: Script, report: Report, running: Running | None = N
 
     If that run fails, `other_masks` says why.
 
-    If the script takes more with the lower bound, as it may if the host decides by a mask, it is the other way round,
-    except where the smallest memory was searched for.
+    If the script takes more with the lower bound, as it may where the host branches on a mask, that run's report is
+    returned and `other_masks` has the figures of the first, except where the smallest memory was searched for.
 
     The report is returned as it is if the user has said what masks keep (`Script.masks`), if no size depended on a
     mask, or if the run with the other bound is the one that failed.

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coopsim import budget, renamed
+from coopsim import budget
 from coopsim.errors import unknown
 from coopsim.sweep.options import NAMES, several
 from coopsim.types import CoopsimError
 
 _LISTS = ("traces", "policies", "allocators", "budgets")
 _SCAN = ("largest", "smallest", "step", "fine")
-_OLD = renamed.KEYS | {"from": "largest", "to": "smallest"}
 KEYS = (*_LISTS, "band", "band_width", *NAMES)  #: of a sweep
 FIGURE = "figure"  #: a table that may stand in the file too: what is drawn of it, for whoever draws it
 MAP_KEYS = ("traces", "policies", "allocators", *_SCAN, *NAMES)
@@ -43,12 +42,9 @@ def read(path: str | Path, keys: tuple[str, ...] = KEYS) -> dict[str, Any]:
 
 def _checked(found: Mapping[str, Any], folder: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for given, value in found.items():
-        name = _OLD.get(given, given)
+    for name, value in found.items():
         if name not in keys:
-            raise unknown("key", given, keys)
-        if name != given:
-            renamed.warn(given, name)
+            raise unknown("key", name, keys)
         result[name] = value
         if name in _LISTS:
             result[name] = several(value)

@@ -127,15 +127,6 @@ def test_the_verdict_comes_first(step: Path, coopsim: Any) -> None:
     assert "same numbers" not in out
 
 
-def test_the_old_name_of_alloc_conf(step: Path, coopsim: Any) -> None:
-    options = ("advise", step, "--memory", "1GiB", "--json")
-    new, old = (coopsim(*options, name, "max_split_size_mb:64") for name in ("--alloc-conf", "--conf"))
-    assert json.loads(new.out)["conf"] == "max_split_size_mb:64"
-    assert old.out == new.out
-    assert "--conf is called --alloc-conf now" in old.err
-    assert "--conf" not in new.err
-
-
 def test_from_which_size_on_recomputation_works(step: Path, coopsim: Any) -> None:
     code, out, _ = coopsim("advise", step, "--memory", "100MiB", "--json")
     policies = json.loads(out)["policies"]

@@ -80,9 +80,6 @@ def test_a_word_would_be_found() -> None:
 
 #: Words in the code that are something else there: where, which, and what they are.
 IN_CODE = (
-    ("coopsim/renamed.py", r"scatter|homes", "old names, understood for one release"),
-    ("coopsim/cli/", r"decide-by|Renamed", "an old option, understood for one release"),
-    ("coopsim/replay/user.py", r"pieces", "an old method, understood for one release"),
     ("coopsim/script/ranks/", r"scatters?", "the collective"),
     ("coopsim/phantom/csrc/nccl", r"scatters?", "the collective"),
     ("coopsim/kernel/jit.py", r"home", "the folder of the user's files"),

@@ -196,7 +196,7 @@ def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        (None, r"torch is not installed; .* pip install --no-deps torch==2\.14\.1"),
+        (None, r"torch is not installed; .* coopsim setup-torch"),
         ("__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n", r"torch 2\.13\.0\+cpu is a build without CUDA; "),
     ],
 )

@@ -18,13 +18,12 @@ def said(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "card", "memory"),
     [
-        ("rtx-a6000", "rtx-3090", "48GiB"),
-        ("A6000", "rtx-3090", "48GiB"),
-        ("a10", "a10g", "24GiB"),
+        ("rtx-a6000", "a40", "48GiB"),
+        ("A6000", "a40", "48GiB"),
         ("NVIDIA GeForce RTX 3080", "rtx-3060", "10GiB"),
-        ("rtx-4070-ti-super", "rtx-4090", "16GiB"),
-        ("RTX 6000 Ada", "l40s", "48GiB"),
-        ("rtx-5070", "rtx-5090", "12GiB"),
+        ("rtx-4070-ti-super", "rtx-4060-ti-16gb", "16GiB"),
+        ("RTX 6000 Ada", "l20", "48GiB"),
+        ("rtx-5070", "rtx-5080", "12GiB"),
         ("rtx-2080-ti", "t4", "11GiB"),
         ("a30", "a100-40gb", "24GiB"),
         ("V100-SXM2-16GB", "v100-32gb", "16GiB"),
@@ -35,10 +34,16 @@ def test_another_card_of_the_same_architecture(name: str, card: str, memory: str
     assert f"of the same architecture is --gpu {card} --memory {memory} " in said(name)
 
 
-@pytest.mark.parametrize("name", ["b200", "gtx-1080-ti", "p100"])
+@pytest.mark.parametrize("name", ["b300", "gtx-1080-ti", "p100"])
 def test_no_card_of_the_architecture(name: str) -> None:
     """Another generation is not offered in its place."""
     assert "none of its architecture (compute capability" in said(name)
+    assert "did you mean" not in said(name)
+
+
+@pytest.mark.parametrize("name", ["mi300x", "MI250", "AMD Instinct MI210", "rx-7900-xtx", "Radeon VII"])
+def test_other_vendors(name: str) -> None:
+    assert "NVIDIA's cards only" in said(name)
     assert "did you mean" not in said(name)
 
 

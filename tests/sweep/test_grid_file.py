@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from coopsim import renamed
 from coopsim.sweep import Grid, sweep
 
 FILE = """
@@ -104,5 +103,5 @@ def test_replay_and_sweep_say_the_same_of_the_caching_allocator(coopsim: Any, tm
     row = pd.read_parquet(output).iloc[0].to_dict()
     assert (row["torch"], row["alloc_conf"]) == ("2.9.1", "max_split_size_mb:21")
     for key, value in one.items():
-        if key not in ("search_ns", "failure", *renamed.KEYS):
+        if key not in ("search_ns", "failure"):
             assert row[key] == value or (value is None and pd.isna(row[key])), key

@@ -3,7 +3,7 @@
 import argparse
 
 from coopsim.cli.flags import shared
-from coopsim.cli.values import OF_TORCH, Renamed, natural, positive
+from coopsim.cli.values import OF_TORCH, natural, positive
 from coopsim.types import NEWEST_TORCH
 
 
@@ -40,7 +40,6 @@ def advise(p: argparse.ArgumentParser) -> None:
         help="version of PyTorch (default: the one that agrees with the snapshot's history; or the trace's)",
     )
     p.add_argument("--alloc-conf", metavar="STRING", help="value of PYTORCH_CUDA_ALLOC_CONF (default: as recorded)")
-    p.add_argument("--conf", action=Renamed, dest="alloc_conf")
     p.add_argument("--device", type=natural, metavar="N", help="device to read, if the snapshot has several")
     p.add_argument("-o", "--output", metavar="DIR|FILE", help="draw the memory at the failure into this folder or file")
     p.add_argument(
@@ -127,4 +126,10 @@ def requests(p: argparse.ArgumentParser) -> None:
         help="for a trace: also compare PyTorch's allocator with this PYTORCH_CUDA_ALLOC_CONF; may be repeated",
     )
     p.add_argument("--steps", type=positive, metavar="N", help="for a trace: steps to serve (default: as recorded)")
+    p.add_argument(
+        "--against",
+        metavar="torch==V",
+        help="also ask the real caching allocator of that PyTorch, without a GPU (downloaded with pip if it is not "
+        "installed): for a case every answer, for a trace the smallest card; exit code 1 where it does otherwise",
+    )
     p.add_argument("--json", action="store_true", help="for a trace: print one JSON object")

@@ -4,7 +4,7 @@ import argparse
 
 from coopsim.cli import grid
 from coopsim.cli.flags import shared
-from coopsim.cli.values import OF_TORCH, Renamed, percent, positive
+from coopsim.cli.values import OF_TORCH, percent, positive
 from coopsim.types import CostModel
 
 COST_MODELS = tuple(str(model) for model in CostModel)
@@ -101,7 +101,6 @@ def _common(p: argparse.ArgumentParser) -> None:
         help="cost of an op that the policy assumes: recorded time, bytes moved, floating point operations, or 1 "
         "(default: cost); the reported cost is always the trace's",
     )
-    p.add_argument("--decide-by", action=Renamed, dest="cost_model", choices=COST_MODELS, default="cost")
     p.add_argument(
         "--random",
         choices=("recompute", "keep"),

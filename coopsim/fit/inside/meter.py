@@ -2,6 +2,7 @@
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -11,11 +12,14 @@ from torch.optim import optimizer as hooks
 
 from coopsim.observe import costs, effects, torch_private
 from coopsim.observe.native import memory
+from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import clock
 from coopsim.script.imports import AfterImport, now_or_after
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
+#: An op (None: a compiled kernel), its FLOPs, the bytes that it moves, and the type of its operands.
+Call = tuple[Any, int, int, torch.dtype | None]
 
 
 class Meter:
@@ -31,6 +35,8 @@ class Meter:
         self._control = Control()
         self._clock: int | None = None
         self._marks: list[tuple[int, int, int]] = []
+        self._calls: Counter[Call] = Counter()
+        self._calls_of_steps: Counter[Call] = Counter()
         self._peak_before = 0
         self._rose = self._comparing = False
         self._logits = 0
@@ -49,7 +55,9 @@ class Meter:
         @functools.wraps(launch)
         def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             if not kwargs.get("benchmark_run"):
-                self._add(self._model.moving(sum(map(_bytes, args))))
+                nbytes = sum(map(_bytes, args))
+                self._calls[None, 0, nbytes, None] += 1
+                self._add(self._model.moving(nbytes))
             return launch(kernel, *args, **kwargs)
 
         torch_private.replace(_LAUNCH, run)
@@ -100,7 +108,9 @@ class Meter:
             self._logits = max(self._logits, made_bytes)
         nbytes += made_bytes
         flops = costs.flops(func, args, kwargs, named, out)
-        cost = self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
+        dtype = costs.operand_dtype(list(args))
+        self._calls[func, flops, nbytes, dtype] += 1
+        cost = self._model.nanoseconds(func, flops, nbytes, dtype)
         self._add(cost)
         self.in_block(str(func), cost, made_bytes)
 
@@ -114,11 +124,27 @@ class Meter:
         if self._clock is None:
             self._clock = id(optimizer)
         if id(optimizer) == self._clock:
-            self._marks.append(self._mark())
+            self._mark_step()
 
     def compiled_step_ended(self) -> None:
         """Mark the end of a compiled step, whose hooks are not called."""
+        self._mark_step()
+
+    def _mark_step(self) -> None:
         self._marks.append(self._mark())
+        if len(self._marks) == 1:
+            self._calls.clear()
+        else:
+            self._calls_of_steps = self._calls.copy()
+
+    def _on_cards(self, steps: int) -> dict[str, float]:
+        """Return a step's mean ns on every known card, by the roofline, from the calls of these steps."""
+        calls = self._calls_of_steps or self._calls
+        found = {}
+        for name in profiles.names():
+            model = costs.CostModel(profiles.get(name), self._model.precision)
+            found[name] = sum(n * _cost(model, call) for call, n in calls.items()) / steps
+        return found
 
     def _mark(self) -> tuple[int, int, int]:
         """Return the ns of all ops so far, of optimizers' ops, and the end of the current stream by the clock.
@@ -131,9 +157,9 @@ class Meter:
         """Return the figures for the report. `step_ns`, `optimizer_ns`: means of a step, and of its optimizer's part.
 
         They are by the roofline, without the first step; of a run with fewer than two, those of the whole run.
-        `clock_step_ns`: the mean by the phantom's clock, which includes collectives and overlap. `peak_in_optimizer`:
-        whether memory peaked in an optimizer's step. `logits_bytes`: the largest result of a log-softmax. `basis`: the
-        roofline's rates, in one line.
+        `clock_step_ns`: the mean by the phantom's clock, which includes collectives and overlap. `step_ns_by_card`:
+        `step_ns` on every known card. `peak_in_optimizer`: whether memory peaked in an optimizer's step.
+        `logits_bytes`: the largest result of a log-softmax. `basis`: the roofline's rates, in one line.
         """
         marks = self._marks if len(self._marks) > 1 else [(0, 0, 0), self._mark()]
         step, optimizer, clocked = (
@@ -143,10 +169,16 @@ class Meter:
             "step_ns": step,
             "optimizer_ns": optimizer,
             "clock_step_ns": clocked,
+            "step_ns_by_card": self._on_cards(len(marks) - 1),
             "peak_in_optimizer": self._rose,
             "logits_bytes": self._logits,
             "basis": self._model.source,
         }
+
+
+def _cost(model: costs.CostModel, call: Call) -> int:
+    func, flops, nbytes, dtype = call
+    return model.moving(nbytes) if func is None else model.nanoseconds(func, flops, nbytes, dtype)
 
 
 def _peak() -> int:

@@ -1,0 +1,12 @@
+"""coopsim setup-torch [VERSION]: install PyTorch's CUDA build, without CUDA's libraries, beside coopsim."""
+
+import argparse
+
+from coopsim.progress import note
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim.phantom import install
+
+    install.install(args.version or install.VERSION, say=note)
+    return 0

@@ -1,0 +1,77 @@
+"""Install PyTorch's CUDA build without CUDA's libraries: most of its size, and of no use on the phantom GPU."""
+
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from coopsim.phantom import wheel
+from coopsim.phantom.errors import NoCudaTorchError, PhantomError
+
+VERSION = "2.14.1"  #: the torch for which releases have compiled libraries, and with which everything is tested
+#: Of that version and its Triton, for Python 3.11 on x86-64: to download, and on disk.
+_DOWNLOAD, _ON_DISK = "0.8 GB", "2.1 GB"
+_CUDA = re.compile(r"(nvidia|cuda)[-_]", re.IGNORECASE)
+
+
+def install(version: str = VERSION, *, say: Callable[[str], None]) -> wheel.Wheel:
+    """Install torch and the Python packages that it requires into this Python's environment, and return what is there.
+
+    An installed CUDA build stays. `say` gets lines for the user; the installer's own output goes to stderr. Files that
+    were downloaded whole stay in the installer's cache, so that another call after an interruption goes on from there.
+    Raises PhantomError for a torch without CUDA, without pip and uv, and if the installer fails.
+    """
+    have = _installed()
+    if have is not None:
+        say(f"torch {have.version} (CUDA {have.cuda}) is here already, in {have.folder}; nothing to do")
+        return have
+    command = _installer()
+    say(
+        f"torch {version} and Triton, without CUDA's libraries: about {_DOWNLOAD} to download, {_ON_DISK} on disk, one "
+        "minute at 100 Mbit/s; interrupted, start it again: whole files are kept"
+    )
+    _run([*command, "--no-deps", f"torch=={version}"])
+    importlib.invalidate_caches()
+    _run([*command, *needed(importlib.metadata.requires("torch") or ())])
+    importlib.invalidate_caches()
+    found = wheel.find()
+    say(
+        f"torch {found.version} (CUDA {found.cuda}) is installed. Start what imports it with coopsim, as in: coopsim "
+        f"phantom run -- python train.py. For a machine with a GPU add CUDA's libraries: pip install torch=={version}"
+    )
+    return found
+
+
+def needed(requirements: Sequence[str]) -> list[str]:
+    """Return those of torch's requirements that are neither CUDA's libraries nor for its extras."""
+    return [one for one in requirements if not _CUDA.match(one) and "extra ==" not in one]
+
+
+def _installed() -> wheel.Wheel | None:
+    try:
+        return wheel.find()
+    except NoCudaTorchError:
+        if importlib.util.find_spec("torch") is None:
+            return None
+    raise PhantomError(
+        f"torch {wheel.find_any().version} is a build without CUDA; remove it (pip uninstall torch) and start again, "
+        "or use another environment"
+    )
+
+
+def _installer() -> list[str]:
+    """Return the command that installs into this environment: pip's, or uv's where the environment has no pip."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-warn-conflicts"]
+    if uv := shutil.which("uv"):
+        return [uv, "pip", "install", "--python", sys.executable]
+    raise PhantomError(f"neither pip nor uv installs into {sys.prefix}; install one, as in: python -m ensurepip")
+
+
+def _run(command: list[str]) -> None:
+    code = subprocess.run(command, check=False, stdout=sys.stderr).returncode  # noqa: S603
+    if code:
+        raise PhantomError(f"{' '.join(command[1:4])} failed (exit code {code}); it has said why above")

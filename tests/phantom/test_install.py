@@ -1,0 +1,63 @@
+"""`coopsim setup-torch`: what it installs, and what it says where it cannot, without installing anything."""
+
+import importlib.metadata
+from typing import Any
+
+import pytest
+
+from coopsim.phantom import build, compiled, install, wheel
+from coopsim.phantom.errors import NoCudaTorchError
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Commands that would have run, in an environment without torch until the first of them."""
+    commands: list[list[str]] = []
+
+    def find() -> wheel.Wheel:
+        if not commands:
+            raise NoCudaTorchError("torch is not installed")
+        return wheel.Wheel(wheel.Path("/x/torch"), "2.14.1+cu130", "13.0")
+
+    monkeypatch.setattr(install, "_run", commands.append)
+    monkeypatch.setattr(wheel, "find", find)
+    monkeypatch.setattr(install.importlib.util, "find_spec", lambda name: "pip" if name == "pip" else None)
+    return commands
+
+
+def test_it_leaves_out_the_libraries(coopsim: Any, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [
+        "sympy>=1.13",
+        "triton~=3.8.0; python_version < '3.15'",
+        "nvidia-nccl-cu13==2",
+        "cuda-bindings<14",
+        "x; extra == 'x'",
+    ]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
+    found = coopsim("setup-torch")
+    assert found.code == 0
+    assert ran[0][-2:] == ["--no-deps", "torch==2.14.1"]
+    assert ran[1][-2:] == wanted[:2]
+    said = found.err.splitlines()
+    assert "0.8 GB to download" in said[0]  # before anything is installed
+    assert "torch 2.14.1+cu130 (CUDA 13.0) is installed" in said[1]
+    assert "nothing to do" in coopsim("setup-torch").err
+    assert len(ran) == 2
+
+
+def test_without_an_installer(coopsim: Any, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(install.shutil, "which", lambda _: None)
+    found = coopsim("setup-torch")
+    assert (found.code, len(found.err.splitlines())) == (2, 1)
+    assert "neither pip nor uv" in found.err
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_releases_libraries_need_no_compiler(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = build.libraries()
+    monkeypatch.setattr(compiled, "folder", lambda *_: tmp_path)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    folder = tmp_path / f"phantom-{build.key(wheel.find())}"
+    folder.symlink_to(made)
+    assert build.libraries() == folder
