@@ -12,7 +12,7 @@ from coopsim.types import CoopsimError
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
     *("recomputes", "deviations", "replans", "predicted_overhead", "policy", "unplanned", "deviated", "no_arena"),
-    *("needs_data", "loops_ended"),
+    *("offloads", "offloaded_bytes", "host_bytes", "no_offload", "needs_data", "loops_ended"),
 )
 
 
@@ -73,6 +73,11 @@ def _text(said: dict[str, Any]) -> str:
         ask = "" if said.get("by_plan") else "; whether a plan keeps to it, `coopsim live plan` tells"
         rows.append(("over budget", f"by {human(taken - limit)}{ask}"))
     rows.append(("evicted", f"{said['evictions']} values; {said['recomputes']} ops were run again"))
+    if said["host_bytes"]:
+        moved = human(said["offloaded_bytes"])
+        rows.append(("offloaded", f"{said['offloads']} values, {moved}; {human(said['host_bytes'])} of host memory"))
+    if said["no_offload"]:
+        rows.append(("no offload", said["no_offload"]))
     if said["deviations"]:
         rows.append(("left its plan", f"{said['deviations']} steps; the last: {said['deviated']}"))
     if said["replans"]:

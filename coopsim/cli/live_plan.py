@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import budget, files
-from coopsim.cli.live_script import Failed, no_arena, said_by, script_of, wants_arena
+from coopsim.cli.live_script import Failed, hosting_of, no_arena, said_by, script_of, wants_arena
 from coopsim.progress import note
 from coopsim.text import human
 
@@ -74,8 +74,10 @@ def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[di
     """
     from coopsim.live import make, plan_file
 
-    head, arena = replace(steps.header, budget_bytes=limit), steps.header.arena
-    made = [make.make(kind, head.policy, limit, head.others_bytes, arena=arena) for kind in steps.kinds]
+    hosting, arena = hosting_of(args), steps.header.arena
+    head = replace(steps.header, budget_bytes=limit, hosting=hosting)
+    how: dict[str, Any] = {"arena": arena, "hosting": hosting}
+    made = [make.make(kind, head.policy, limit, head.others_bytes, **how) for kind in steps.kinds]
     has_plans = any(m.kind.schedule is not None for m in made if not m.kind.first)
     if not has_plans or any(m.least.nbytes > limit for m in made):
         return _found(args, limit, made, None, arena=arena), None
@@ -143,6 +145,8 @@ def _found(
         "least_planned_bytes": None if None in least else max(least),
         "peak_allocated_bytes": taken[0],
         "peak_reserved_bytes": taken[1],
+        "host_bytes": ran.get("host_bytes", 0),
+        "no_offload": ran.get("no_offload", ""),
         "kinds": kinds,
     }
 
@@ -180,6 +184,10 @@ def _text(found: dict[str, Any]) -> str:
         beside = "some of it beside the arena" if found["arena"] else "whose addresses PyTorch's allocator fragments"
         reserved += "" if found["fits"] else f": more than the budget, {beside}"
         rows.append(("tried", f"peak allocated {human(found['peak_allocated_bytes'])}{reserved}"))
+    if found["host_bytes"]:
+        rows.append(("host memory", f"{human(found['host_bytes'])} for copies"))
+    if found["no_offload"]:
+        rows.append(("no offload", found["no_offload"]))
     rows.append(("least with a plan", human(least) if least else "none was found"))
     rows.append(("least of any", f"{human(most['lower_bound_bytes'])}, while {most['lower_bound_op']} runs: {held}"))
     if found["plan"]:

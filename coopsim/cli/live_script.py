@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from coopsim import budget
@@ -13,6 +14,7 @@ from coopsim.script import data
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
+    from coopsim.live.hosting import Hosting
     from coopsim.script import Script
 
 
@@ -38,6 +40,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         planned_bytes = plan_file.load(told["plan"]).header.budget_bytes  # raises before the script starts
         told["plan"] = os.path.abspath(told["plan"])
     told["arena_bytes"] = _arena_bytes(told, planned_bytes) if arena else None
+    told["offload"], told["hosting"] = args.offload, asdict(hosting) if (hosting := hosting_of(args)) else None
     script = Script(command)
     if args.masks and not args.gpu:
         raise CoopsimError("--masks is of the phantom GPU (--gpu CARD); this machine's devices compute what masks keep")
@@ -52,6 +55,19 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         guest="coopsim.live.guest",
         told=json.dumps(told | {"command": script.title}),
     )
+
+
+def hosting_of(args: argparse.Namespace) -> "Hosting | None":
+    """Return what the flags let plans use of the host; None: nothing, or what the plan says. Raises CoopsimError."""
+    from coopsim.live import hosting
+
+    if not args.offload:
+        if args.host_memory or args.link or args.offload_state:
+            raise CoopsimError("--host-memory, --link and --offload-state are for --offload")
+        return None
+    hosting.check(args.policy)
+    most = budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None
+    return hosting.Hosting(args.link or "", most, args.offload_state)
 
 
 def _arena_bytes(told: dict[str, Any], planned_bytes: int) -> int:

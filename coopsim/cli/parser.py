@@ -33,6 +33,14 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Suggest what was meant in place of a value that is none of an argument's choices."""
+        if action.choices is None or value in action.choices:
+            return
+        what = action.metavar if isinstance(action.metavar, str) else action.dest
+        named = action.option_strings[-1] if action.option_strings else str(what).lower()
+        raise argparse.ArgumentError(None, str(unknown(named, str(value), [str(choice) for choice in action.choices])))
+
     def error(self, message: str) -> NoReturn:
         if message.startswith(("unrecognized arguments", "the following arguments are required")):
             known = [name for name in self._option_string_actions if name.startswith("--")]
@@ -117,7 +125,8 @@ def build() -> Parser:
         "what",
         nargs="?",
         choices=("policies", "traces", "allocators", "models", "hardware", "links"),
-        help="default: all",
+        metavar="KIND",
+        help="policies, traces, allocators, models, hardware or links (default: all)",
     )
     p.add_argument("--choices", action="store_true", help="for policies: show the choices that each consists of")
     p.add_argument("--json", action="store_true", help="print JSON")

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from coopsim.cli.common import is_trace
+from coopsim.cli.real import real_allocator
 from coopsim.progress import note
 from coopsim.text import human, table
 from coopsim.trace import load_trace
@@ -26,6 +27,8 @@ def run(args: argparse.Namespace) -> int:
         raise CoopsimError(f"{args.case} is a pickle; import it first: coopsim import torch-snapshot {args.case} -o T")
     if not compare and (args.json or args.steps is not None or args.alloc_conf):
         raise CoopsimError(f"{args.case}: --json, --steps and --alloc-conf are for traces; a case has its own conf")
+    if args.against:
+        return _against(args, compare)
     if compare:
         answer, settings = _compare(args, load_trace(args.case)), args.alloc_conf or ()
     else:
@@ -37,6 +40,41 @@ def run(args: argparse.Namespace) -> int:
     for line in answer:
         print(line)
     return 0
+
+
+def _against(args: argparse.Namespace, a_trace: bool) -> int:
+    """Ask the real allocator, too: a case's own settings and card; for a trace the smallest card that serves it."""
+    from coopsim.allocators.caching import case
+    from coopsim.oracle.against import smallest_card
+    from coopsim.requests import of_trace
+
+    real = real_allocator(args.against)
+    if not a_trace:
+        asked = case.load(args.case)
+        simulated, found = list(case.answer(asked, real.version)), real.ask(asked.conf, asked.total_bytes, asked.ops)
+        differs = next((i for i, (a, b) in enumerate(zip(simulated, found, strict=False)) if a != b), None)
+        if differs is None and len(simulated) == len(found):
+            print(f"torch {real.version} answers the same: {len(found)} lines")
+            return 0
+        at = min(len(simulated), len(found)) if differs is None else differs
+        said = [lines[at] if at < len(lines) else "nothing" for lines in (simulated, found)]
+        print(f"line {at + 1}: simulated {said[0]!r}, torch {real.version} {said[1]!r}")
+        return 1
+    trace = load_trace(args.case)
+    asked_for = of_trace(trace, iterations=max(1, -(-(args.steps or 1) // trace.n_steps)))
+    rows, report, agrees = [], [], True
+    for conf in dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ()))):
+        s = smallest_card(asked_for, real, conf)
+        agrees &= s.confirmed
+        rows.append((conf or "(none)", human(s.total_bytes), s.at.requests, s.at.equal, "yes" if s.confirmed else "no"))
+        report.append(
+            {"conf": conf, "card_bytes": s.total_bytes, "requests": s.at.requests, "equal": s.at.equal}
+            | {"confirmed": s.confirmed}
+        )
+    found_all = {"trace": trace.label, "torch": real.version, "agrees": agrees, "cards": report}
+    header = ("settings", "smallest card", "requests", "equal on it", "served there, refused 2 MiB below")
+    print(json.dumps(found_all, indent=1) if args.json else table(header, rows))
+    return 0 if agrees else 1
 
 
 def _is_pickle(path: str) -> bool:

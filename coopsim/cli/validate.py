@@ -4,10 +4,11 @@ import argparse
 import json
 from typing import Any
 
+from coopsim.cli.real import real_allocator
 from coopsim.cli.traces import trace_of
 from coopsim.progress import note
 from coopsim.text import human, table
-from coopsim.types import NEWEST_TORCH, CoopsimError
+from coopsim.types import CoopsimError
 
 _SETTINGS = ("", "expandable_segments:True")
 
@@ -41,7 +42,7 @@ def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], l
     from coopsim.requests import of_schedule
 
     requests = of_schedule(schedule)
-    real = _real(args.against)
+    real = real_allocator(args.against)
     if schedule.header["allocator"] != "cuda-caching":
         settings = _SETTINGS if args.alloc_conf is None else (args.alloc_conf,)
         return _cards([smallest_card(requests, real, conf) for conf in settings], schedule.header["budget_bytes"])
@@ -51,21 +52,6 @@ def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], l
     if real.version != h["torch"]:
         note(f"note: the schedule is of torch {h['torch']}, so that {real.version} may do otherwise")
     return _performed(compare(requests, real, h["alloc_conf"], h["budget_bytes"]), schedule, requests)
-
-
-def _real(against: str) -> Any:
-    """Return the real allocator that --against names. Raises CoopsimError for a name that is neither form."""
-    from coopsim.allocators.caching.version import find
-    from coopsim.oracle import gpu, oracle
-
-    if against == "cuda":
-        return gpu()
-    name, _, version = against.partition("==")
-    if name != "torch" or not version:
-        raise CoopsimError(f"--against {against}: write torch==VERSION, such as torch=={NEWEST_TORCH}, or cuda")
-    find(version)  # raises for a version that is not simulated
-    note(f"preparing the allocator of torch {version}")
-    return oracle(version, fetch=True)
 
 
 def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], list[str]]:

@@ -18,10 +18,11 @@ class Changes:
     that every step takes the memory of accumulation. activation_memory_budget: this setting of AOTAutograd's
     partitioner (None: the script's). no_cache: models of transformers keep no cache of keys and values. chunked_loss:
     cross entropies are computed in chunks. live: the budget in which coopsim.live runs the script, "" for none; it
-    excludes all of the above. divide: batches are so many times smaller, those of TrainingArguments if `in_arguments`,
-    else those of data loaders; a library's own accumulation is multiplied by it. bf16_weights: weights become bfloat16,
-    those of the numbered `models`. printed: names of changes that only printed lines can make. variables: environment
-    variables. cards: the number of ranks, 0 for as many as the command starts.
+    excludes all of the above. offload: its plans may copy values to the host. divide: batches are so many times
+    smaller, those of TrainingArguments if `in_arguments`, else those of data loaders; a library's own accumulation is
+    multiplied by it. bf16_weights: weights become bfloat16, those of the numbered `models`. printed: names of changes
+    that only printed lines can make. variables: environment variables. cards: the number of ranks, 0 for as many as the
+    command starts.
     """
 
     root: int = 0
@@ -48,6 +49,7 @@ class Changes:
     bf16_weights: bool = False
     printed: tuple[str, ...] = ()
     live: str = ""
+    offload: bool = False
     variables: tuple[tuple[str, str], ...] = ()
     cards: int = 0
 
@@ -59,7 +61,9 @@ class Changes:
     @property
     def outside_files(self) -> "Changes":
         """The changes that no line in the script's files makes: variables, live and cards; `printed` is kept, too."""
-        return Changes(variables=self.variables, live=self.live, cards=self.cards, printed=self.printed)
+        return Changes(
+            variables=self.variables, live=self.live, offload=self.offload, cards=self.cards, printed=self.printed
+        )
 
     def of_model(self, number: int, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of `names` (`checkpoint` or `plain`) that are modules of model `number`, without its number.

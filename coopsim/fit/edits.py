@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coopsim.fit import loops, source
+from coopsim.fit import longer_loops, loops, source
 from coopsim.types import CoopsimError
 
 
@@ -46,7 +46,10 @@ def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
     """
     for edit in sorted(dict.fromkeys(edits), key=lambda one: one.times > 1):
         text = texts.get(edit.file) or _read(edit.file)
-        new = loops.adding_up(text, edit.times) if edit.times > 1 else _changed(text, edit)
+        if edit.times > 1:
+            new = loops.adding_up(text, edit.times) or longer_loops.adding_up_more(text, edit.times)
+        else:
+            new = _changed(text, edit)
         if not new:
             what = f"make the {edit.name}" if edit.name else "have a loop whose lines are certain"
             raise CoopsimError(f"no patch: {Path(edit.file).name or 'the script'} does not {what} in one certain place")

@@ -1,5 +1,6 @@
-"""Remedy "live": run the script inside a memory budget, by `coopsim live run`."""
+"""Remedies "live" and "live with offload": run the script inside a memory budget, by `coopsim live run`."""
 
+import os
 import shlex
 from collections.abc import Iterator
 
@@ -7,12 +8,14 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
 from coopsim.live import settings
+from coopsim.text import human
 from coopsim.types import MIB
 
 #: Budgets as fractions of what the allocator may reserve; fragmentation takes the rest.
 _SHARES = (0.97, 0.9, 0.8)
 
 _LEAST_STEPS = 3
+_DEAR = 1.01  #: time of a step, in steps as they are, from which on offload is tried, too
 
 
 def find(case: Case) -> Iterator[Remedy]:
@@ -34,21 +37,42 @@ def find(case: Case) -> Iterator[Remedy]:
         done = case.verify(wanted)
         if done is not None:
             yield done
+            yield from _offloading(case, int(room * share) // MIB, done)
         ran = case.trials.within.get(wanted.changes)
         if done is not None or ran is None or ran.guest.get("fits") is False:
             return
 
 
-def proposal(case: Case, budget_mib: int) -> Remedy:
-    """Return the remedy, not tried yet, of running the script in a budget of `budget_mib` MiB."""
+def _offloading(case: Case, budget_mib: int, alone: Remedy) -> Iterator[Remedy]:
+    """Yield the same budget with offload, if that costs less time."""
+    done = case.verify(proposal(case, budget_mib, offload=True)) if alone.time_ratio > _DEAR else None
+    if done is None:
+        return
+    if not done.host_bytes or done.time_ratio >= alone.time_ratio:
+        del case.trials.found[done.key]
+        return
+    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if done.host_bytes > has:
+        takes = f"live with offload takes {human(done.host_bytes)} of the host's memory"
+        case.trials.notes.append(f"{takes}; this machine has {human(has)}")
+    yield done
+
+
+def proposal(case: Case, budget_mib: int, *, offload: bool = False) -> Remedy:
+    """Return the remedy, not tried yet, of running the script in a budget of `budget_mib` MiB.
+
+    offload: plans may copy values to the host.
+    """
     words = case.trials.script.command
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
-    line = f"coopsim live run --memory {memory} -- {command}"
-    changes = Changes(live=memory, variables=settings.variables())  # as the command does
-    return case.proposal("live", text(memory), (line,), changes, same=True)
+    line = f"coopsim live run{' --offload' * offload} --memory {memory} -- {command}"
+    changes = Changes(live=memory, offload=offload, variables=settings.variables())  # as the command does
+    kind = "live with offload" if offload else "live"
+    return case.proposal(kind, text(memory, offload=offload), (line,), changes, same=True)
 
 
-def text(memory: str) -> str:
+def text(memory: str, *, offload: bool = False) -> str:
     """Return the remedy's text, one line, in which `memory` is the budget as the user types it, "8GiB"."""
-    return f"train in a budget of {memory} (host overhead not counted)"
+    more = ", with values in the host's memory" if offload else ""
+    return f"train in a budget of {memory}{more} (host overhead not counted)"

@@ -39,7 +39,7 @@ def adding_up(text: str, times: int) -> str:
     loss = _loss(backward.value)  # type: ignore[attr-defined]
     if loss is None:
         return ""
-    changes.append((*_span(text, loss), _divided(text, loss, times)))
+    changes.append((*span(text, loss), _divided(text, loss, times)))
     at = loop.body.index(backward)
     first = [s for s in _called(loop.body, "zero_grad") if loop.body.index(s) < at]
     changes += [(*_rows(text, s), "") for s in first]
@@ -63,14 +63,14 @@ def _is_plain(text: str, loop: ast.For) -> bool:
     calls = [n for n in ast.walk(loop) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") in _ONCE]
     plain = [s for name in _ONCE for s in _called(loop.body, name)]
     concerned = [*plain, *(s for name in _DUE for s in _called(loop.body, name))]
-    rows = all(not text[_rows(text, s)[0] : _span(text, s)[0]].strip() and _ends_row(text, s) for s in concerned)
+    rows = all(not text[_rows(text, s)[0] : span(text, s)[0]].strip() and _ends_row(text, s) for s in concerned)
     skips = any(isinstance(n, ast.Continue) for n in ast.walk(loop))
     one = len(_called(loop.body, "backward")) == 1 and _called(loop.body, "zero_grad")
     return bool(one) and len(calls) == len(plain) and rows and not skips and not loop.orelse
 
 
 def _ends_row(text: str, statement: ast.stmt) -> bool:
-    rest = text[_span(text, statement)[1] : _rows(text, statement)[1]].strip()
+    rest = text[span(text, statement)[1] : _rows(text, statement)[1]].strip()
     return not rest or rest.startswith("#")
 
 
@@ -90,7 +90,7 @@ def _header(text: str, tree: ast.Module, loop: ast.For) -> list:  # type: ignore
     counter = next((name for name in _COUNTERS if name not in names), "")
     if not counter:
         return []
-    (begin, end), (start, stop) = _span(text, loop.target), _span(text, over)
+    (begin, end), (start, stop) = span(text, loop.target), span(text, over)
     target_text = text[begin:end]
     if isinstance(loop.target, ast.Tuple) and not target_text.startswith("("):
         target_text = f"({target_text})"
@@ -108,7 +108,7 @@ def _loss(call: ast.Call) -> ast.expr | None:
 
 
 def _divided(text: str, loss: ast.expr, times: int) -> str:
-    begin, end = _span(text, loss)
+    begin, end = span(text, loss)
     plain = isinstance(loss, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     old = text[begin:end] if plain else f"({text[begin:end]})"
     return f"({old} / {times})"
@@ -146,12 +146,13 @@ def _moved(text: str, statement: ast.stmt) -> str:
 
 def _rows(text: str, node: ast.stmt) -> tuple[int, int]:
     """Return the offsets of the beginning of a statement's first line and the end of its last."""
-    begin, end = _span(text, node)
+    begin, end = span(text, node)
     stop = text.find("\n", end)
     return text.rfind("\n", 0, begin) + 1, len(text) if stop < 0 else stop + 1
 
 
-def _span(text: str, node: ast.stmt | ast.expr) -> tuple[int, int]:
+def span(text: str, node: ast.stmt | ast.expr) -> tuple[int, int]:
+    """Return the offsets of a node's beginning and end in the text."""
     rows = text.splitlines(keepends=True)
 
     def offset(line: int, column: int) -> int:

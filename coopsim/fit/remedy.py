@@ -11,14 +11,18 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.edits import Edit
 
 #: The keys of --json.
-KEYS = ("kind", "text", "lines", "peak_device_bytes", "time_ratio", "same_numbers", "verified", "stand_in")
+KEYS = (
+    *("kind", "text", "lines", "peak_device_bytes", "host_bytes", "time_ratio", "same_numbers", "verified"),
+    "stand_in",
+)
 
 
 @dataclass(frozen=True)
 class Remedy:
     """A remedy. `kind` is one kind, or several joined by " + ". `lines` are to be pasted, or typed.
 
-    `peak_device_bytes`: peak of the memory taken of the card, context included. `time_ratio`: the time of an optimizer
+    `peak_device_bytes`: peak of the memory taken of the card, context included. `host_bytes`: of the host's memory
+    that the remedy takes for values of the card. `time_ratio`: the time of an optimizer
     step, by the roofline, divided by that of the script as it is. `same_numbers`: whether results are the same, bit for
     bit. `verified`: whether the script trained with it in a run on the phantom GPU. That run had the lines themselves,
     in a copy of the script, or `stand_in` says why it could not, and coopsim made the same change inside the script's
@@ -42,6 +46,7 @@ class Remedy:
     patched: bool = False
     stand_in: str = ""
     texts: tuple[tuple[str, str], ...] = ()
+    host_bytes: int = 0
 
     @property
     def key(self) -> str:

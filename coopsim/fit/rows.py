@@ -14,14 +14,16 @@ def lines(remedies: Iterable[Remedy]) -> list[str]:
     The table shows peaks in GiB or the like, and times as a difference to the unchanged script's.
     """
     numbered = list(enumerate(remedies, 1))
-    found = [table(_HEADER, [_row(i, r) for i, r in numbered])]
+    host = any(remedy.host_bytes for _, remedy in numbered)
+    header = (*_HEADER, "host memory") if host else _HEADER
+    found = [table(header, [_row(i, r, host=host) for i, r in numbered])]
     for i, remedy in numbered:
         found += ["", f"{i}  {remedy.text}", *(f"     {line}" for line in remedy.lines)]
         found += [f"     (verified by a stand-in for these lines: {remedy.stand_in})"] * bool(remedy.stand_in)
     return found
 
 
-def _row(number: int, remedy: Remedy) -> list[object]:
+def _row(number: int, remedy: Remedy, *, host: bool) -> list[object]:
     yes = {True: "yes", False: "no"}
     return [
         number,
@@ -30,4 +32,5 @@ def _row(number: int, remedy: Remedy) -> list[object]:
         f"{remedy.time_ratio - 1:+.1%}",
         yes[remedy.same_numbers],
         "stand-in" if remedy.verified and remedy.stand_in else yes[remedy.verified],
+        *([human(remedy.host_bytes) if remedy.host_bytes else "-"] if host else []),
     ]

@@ -3,7 +3,7 @@
 import json
 import shlex
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
@@ -13,6 +13,7 @@ from coopsim.fit.printed import copied
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
+from coopsim.live.hosting import Hosting
 from coopsim.observe.data.masks import LOWER
 from coopsim.script import Report, Script, run
 from coopsim.script.smallest import STEP, guess
@@ -221,6 +222,7 @@ class Trials:
             remedy,
             peak_device_bytes=report.peak_device_bytes,
             time_ratio=ratio(report, survey, timed),
+            host_bytes=int(report.guest["host_bytes"]) if remedy.changes.live else 0,
             verified=True,
         )
         if counts:
@@ -266,7 +268,8 @@ def changed(script: Script, changes: Changes) -> Script:
     """
     guest, told = GUEST, changes.message()
     if changes.live:
-        guest, told = LIVE, json.dumps({"memory": changes.live})
+        hosting = asdict(Hosting()) if changes.offload else None
+        guest, told = LIVE, json.dumps({"memory": changes.live, "hosting": hosting})
     return replace(
         script,
         variables=changes.variables,

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from coopsim import budget as amounts
 from coopsim.live.errors import LiveError
+from coopsim.live.hosting import Hosting
 from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.policies import Policy
@@ -17,8 +19,10 @@ class Budget:
     memory: for everything on the device, an amount such as "8GiB", or a share such as "50%" of what the largest step
     takes without a budget. policy: any that `coopsim.replay` takes. plan: a file of `coopsim live plan`, which steps
     follow from the first one on; memory may then be left out, and the policy is the plan's. device: "cuda" or "cpu"; by
-    default, the one that has most bytes of parameters when the first step begins. Under `coopsim live run` the
-    command's arguments replace all of these.
+    default, the one that has most bytes of parameters when the first step begins. offload: plans may also copy values
+    to the host and fetch them: at most host_memory, an amount, over link, a name of `coopsim list links` (by default
+    the card's); with offload_state also parameters, optimizer state and buffers, between their uses. Under `coopsim
+    live run` the command's arguments replace all of these.
 
     Raises LiveError without memory and plan, for a PyTorch before 2.12, and for a plan that does not match.
 
@@ -35,11 +39,21 @@ class Budget:
         plan: str | os.PathLike[str] | None = None,
         *,
         device: str | None = None,
+        offload: bool = False,
+        host_memory: str | None = None,
+        link: str = "",
+        offload_state: bool = False,
     ) -> None:
         if memory is None and plan is None:
             raise LiveError('a budget is an amount of memory, such as "8GiB", or a plan')
         path = os.fspath(plan) if plan is not None else None
-        self.session = OFFERED.take() or TrainingSession(memory, policy, device, path)
+        hosting = None
+        if offload:
+            most = amounts.parse(host_memory, None, "host_memory") if host_memory else None
+            hosting = Hosting(link, most, offload_state)
+        elif host_memory or link or offload_state:
+            raise LiveError("host_memory, link and offload_state are for offload=True")
+        self.session = OFFERED.take() or TrainingSession(memory, policy, device, path, offload=hosting)
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -63,7 +77,8 @@ class Budget:
         Peaks are in bytes, of steps that had a budget. predicted_overhead: the cost of a step by the last plan ÷ that
         without recomputation (1.1: 10 % more). unplanned: why the last kind of step has no plan; deviated: why a step
         left its plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked
-        for. These are "" where they do not apply.
+        for; no_offload: why the last plan does not offload although it may. These are "" where they do not apply.
+        host_bytes: of the host's area for copies.
         """
         return report(self.session)
 
@@ -87,4 +102,8 @@ def report(session: TrainingSession) -> dict[str, Any]:
         "deviated": totals.deviated,
         "no_observer": session.no_observer,
         "no_arena": session.no_arena,
+        "offloads": totals.offloads,
+        "offloaded_bytes": totals.offloaded_bytes,
+        "host_bytes": session.host_bytes,
+        "no_offload": session.planning.no_offload,
     }

@@ -34,8 +34,11 @@ class AllocatorCap(Protocol):
     def holds(self) -> bool:
         """Whether an op that runs out of memory does so because of this limit."""
 
-    def higher(self) -> bool:
-        """Raise the limit for the rest of the step. True if that was done, False if it cannot be raised further."""
+    def higher(self, most: int | None = None) -> bool:
+        """Raise the limit a little, for the rest of the step, to `most` bytes at most.
+
+        True if that was done, False if it cannot be raised further.
+        """
 
     def exceeded(self, limit: int) -> bool:
         """Whether the allocator has taken more than `limit` bytes."""
@@ -83,11 +86,15 @@ class CachingCap:
         """Whether the limit is applied, which it is only where the program has not set a lower one."""
         return self._before is not None
 
-    def higher(self) -> bool:
-        """Raise the limit by 1/128 of it, or 2 MiB if that is more; True. False if it is not applied (`holds`)."""
-        if self._before is None:
+    def higher(self, most: int | None = None) -> bool:
+        """Raise the limit by 1/128 of it, or 2 MiB if that is more, to `most` bytes at most; True.
+
+        False if it is not applied (`holds`), or was at `most`.
+        """
+        wanted = self._now + max(self._limit // _PART, _STEP)
+        if self._before is None or (most is not None and self._now >= most):
             return False
-        self._allow(self._now + max(self._limit // _PART, _STEP))
+        self._allow(wanted if most is None else min(wanted, most))
         if self._now >= self._before * self._total:
             self.lift()
         return True

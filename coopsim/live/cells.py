@@ -17,9 +17,9 @@ class Cell:
 
     gone: whether its memory was evicted. held: by version, a storage with the bytes of it: a copy of ours, or the
     program's own, referenced for longer than the program does. makers: by version, the call that made it. made_again:
-    whether its memory comes from an op that was run again. pinned: whether the program knows its address, so that it
-    must not move. streams: the CUDA streams of the ops that used it, where there are several. touched: when it was used
-    last, as a number of ops since the step began.
+    whether its memory comes from an op that was run again. number: of the storage in the plan's trace, -1 without
+    a plan. pinned: whether the program knows its address, so that it must not move. streams: the CUDA streams of the
+    ops that used it, where there are several. touched: when it was used last, as a number of ops since the step began.
     """
 
     __slots__ = (
@@ -30,6 +30,7 @@ class Cell:
         "made_again",
         "makers",
         "nbytes",
+        "number",
         "pinned",
         "ref",
         "streams",
@@ -37,11 +38,12 @@ class Cell:
         "version",
     )
 
-    def __init__(self, storage: torch.UntypedStorage | None, nbytes: int = 0) -> None:
+    def __init__(self, storage: torch.UntypedStorage | None, nbytes: int = 0, number: int = -1) -> None:
         """storage: None if it does not exist any more; then `nbytes` is its size in bytes."""
         self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else weakref.ref(storage)
         self.key: int = storage._cdata if storage is not None else 0  #: of the storage, for as long as it lives
         self.nbytes: int = storage.nbytes() if storage is not None else nbytes
+        self.number = number
         self.version = 0
         self.gone = False
         self.held: dict[int, torch.UntypedStorage] = {}

@@ -5,16 +5,18 @@ step, and a call an op that can be run again (cells.py). The observer is compile
 """
 
 import ctypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
 from coopsim.live.cells import Call, Cell, Spec, change, given_on
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
 from coopsim.live.on_demand import generator
-from coopsim.live.plan import Drop, Evict, Plan, Recompute, Row
+from coopsim.live.plan import Plan, Row
+from coopsim.live.skipped import Skipped
 from coopsim.live.values import Values
 
 
@@ -37,7 +39,8 @@ class Follow:
     and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
     """
 
-    def __init__(self, plan: Plan, values: Values) -> None:
+    def __init__(self, plan: Plan, values: Values, stays: Mapping[int, Any] | None = None) -> None:
+        """stays: weak references to storages that the step finds, by number of the trace (Kind.stays)."""
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
         self._observed: Observed | None = None  # the same, while Python follows
@@ -49,6 +52,10 @@ class Follow:
         self._by_key: dict[int, Cell] = {}
         self._calls: dict[int, Call] = {}
         self._several_streams = plan.several_streams
+        for s in plan.early:
+            storage = stays[s]() if stays is not None and s in stays else None
+            if storage is not None:
+                self._know(s, storage)
 
     @property
     def at(self) -> int:
@@ -119,16 +126,15 @@ class Follow:
         """
         cells: dict[int, Cell] = {}
         versions: dict[int, int] = {}
-        late: dict[tuple[int, int], None] = {}
-        wanted: set[tuple[int, int]] = set()
-        watched = self.plan.watched
+        skipped, watched = Skipped(), self.plan.watched
+        late, wanted = skipped.late, skipped.wanted
         for row, (inputs, results, call) in zip(self.rows, before, strict=False):
             for numbers, found in ((row.entry.inputs, inputs), (row.entry.results, results)):
                 for storage, cell in zip(numbers, found, strict=True):
                     if storage in watched and (cell is None or cells.setdefault(storage, cell) is not cell):
                         return False
             for action in row.before:
-                _note(action, late, wanted)
+                skipped.note(action)
             versions |= dict(row.makes)
             wanted.update(row.keep)
             wanted.update(row.copies)
@@ -137,11 +143,18 @@ class Follow:
             self.at += 1
         if any(cells[s].version != version for s, version in versions.items()):
             return False
-        self.cells, self._by_key = cells, {cell.key: cell for cell in cells.values()}
+        self.cells |= cells
+        self._by_key = {cell.key: cell for cell in self.cells.values()}
+        for s, cell in cells.items():
+            cell.number = s
         for s, version in late:
             self.values.evict((cells[s], version))
+        for copy in skipped.copies.values():
+            self._act(copy)
+        for copied in skipped.left:
+            self._act(Leave(copied))
         for s, cell in cells.items() if held else ():
-            for version in [v for v in cell.held if (s, v) not in wanted]:
+            for version in {v for v in cell.held if (s, v) not in wanted}:
                 del cell.held[version]
         return True
 
@@ -225,7 +238,7 @@ class Follow:
             if cell is not None and cell not in expected and cell.ref() is storage:
                 raise Deviation("changes other tensors")
 
-    def _act(self, action: Evict | Drop | Recompute) -> None:
+    def _act(self, action: Action) -> None:
         cells = self.cells
         if isinstance(action, Recompute):
             call = self._calls.get(action.op)
@@ -238,10 +251,21 @@ class Follow:
             return
         s, v = action.value
         cell = cells.get(s)
-        if cell is not None and isinstance(action, Evict):
-            self.values.evict((cell, v))
-        elif cell is not None:
-            cell.held.pop(v, None)
+        if cell is None:
+            return
+        match action:
+            case Evict():
+                self.values.evict((cell, v))
+            case Drop():
+                cell.held.pop(v, None)
+            case Offload(at=at):
+                self.values.offloaded.offload((cell, v), at)
+            case Leave():
+                self.values.offloaded.leave((cell, v))
+            case Fetch():
+                self.values.offloaded.fetch((cell, v))
+            case Arrive():
+                self.values.offloaded.arrive((cell, v))
 
     def _bind(self, watched: list[tuple[int, int]], found: list[torch.Tensor]) -> None:
         """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.
@@ -255,10 +279,13 @@ class Follow:
             storage = found[i].untyped_storage()
             cell = cells.get(s)
             if cell is None:
-                cell = cells[s] = Cell(storage)
-                self._by_key[cell.key] = cell
+                self._know(s, storage)
             elif cell.ref() is not storage:
                 raise Deviation("works on other tensors")
+
+    def _know(self, s: int, storage: torch.UntypedStorage) -> None:
+        cell = self.cells[s] = Cell(storage, number=s)
+        self._by_key[cell.key] = cell
 
     def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         cells, kind = self.cells, self.values.kind
@@ -283,17 +310,3 @@ class Follow:
             call.generator = generator(kind, dict(zip(names, args, strict=False)) | kwargs)
             call.state = call.generator.get_state()
         return call
-
-
-def _note(action: Evict | Drop | Recompute, late: dict[tuple[int, int], None], wanted: set[tuple[int, int]]) -> None:
-    """Collect what skipped actions leave to do: `late`, values to evict, and `wanted`, values to hold."""
-    if isinstance(action, Recompute):
-        wanted.update(action.targets, action.takeovers)
-        for value in (*action.targets, *action.takeovers):
-            late.pop(value, None)
-    else:
-        wanted.discard(action.value)
-        if isinstance(action, Evict):
-            late[action.value] = None
-        else:
-            late.pop(action.value, None)

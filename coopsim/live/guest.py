@@ -19,6 +19,7 @@ from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.hosting import Hosting
 from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
@@ -36,7 +37,8 @@ class Request:
 
     memory, policy, plan: as Budget takes them. save: a file to write all known kinds of step to; the script is then
     ended after `steps` steps, or, if that is 0, once a kind has come again and all plans are proven. command: the title
-    of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena.
+    of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload: whether plans
+    may offload; None: if the file's do. hosting: fields of a live.hosting.Hosting, if they may.
     """
 
     memory: str | None = None
@@ -46,6 +48,8 @@ class Request:
     steps: int = 0
     command: str = ""
     arena_bytes: int | None = None
+    offload: bool | None = None
+    hosting: dict[str, Any] | None = None
 
 
 class BudgetGuest:
@@ -71,8 +75,16 @@ class BudgetGuest:
         A Budget that the script makes joins this session, and says from then on what a step is.
         """
         request = self._request
-        self._session = TrainingSession(request.memory, request.policy, plan=request.plan, arena=self._arena)
+        self._session = TrainingSession(
+            request.memory,
+            request.policy,
+            plan=request.plan,
+            arena=self._arena,
+            offload=Hosting(**request.hosting) if request.hosting else None,
+            no_offload="--no-offload" if request.offload is False else "",
+        )
         self._session.no_arena = self._no_arena
+        self._session.tries = bool(request.save)
         self._session.stepped = self._step_over
         self._clock: int | None = None  # id of the optimizer that stepped first, whose steps count
         self._depth = 0

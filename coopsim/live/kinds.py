@@ -3,7 +3,7 @@
 Steps are of one kind if they dispatch the same ops on the same sizes. A tape is the list of these ops, its entries.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,7 +18,8 @@ class Kind:
     """A recorded step, which stands for all steps that dispatch the same ops on the same sizes.
 
     decided: number of the tape's entries after which the sizes of the batch are known, and thus the kind. peak_bytes:
-    of the step without eviction. first: whether it makes the optimizer's state, as only a program's first step does.
+    of the step without eviction. stays: of what a step finds, by number of the trace, a weak reference to the storage
+    in the latest step. first: whether it makes the optimizer's state, as only a program's first step does.
     """
 
     trace: Trace
@@ -27,12 +28,19 @@ class Kind:
     peak_bytes: int
     first: bool = False
     state: PlanState = field(default_factory=PlanState)
+    stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
     _common: "WeakKeyDictionary[Kind, int]" = field(default_factory=WeakKeyDictionary)
 
     @property
     def plan(self) -> Plan | None:
         """The plan that steps of this kind follow; None if there is none."""
         return self.state.plan
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next step can go by the plan: all that it offloads unseen is known."""
+        early = self.plan.early if self.plan is not None else ()
+        return all(s in self.stays and self.stays[s]() is not None for s in early)
 
     def has_op(self, at: int, func: Any) -> bool:
         """Whether entry number `at` of the tape is a call of `func`."""

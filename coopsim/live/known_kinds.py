@@ -3,7 +3,8 @@
 Steps that dispatch the same ops on the same sizes are of one kind; a tape is the list of a recorded step's ops.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from coopsim.live.kinds import Kind
 from coopsim.live.plan import Entry
@@ -27,7 +28,8 @@ class KnownKinds:
     @property
     def expected(self) -> Kind | None:
         """The kind that the next step is assumed to be of; None if its first ops have to tell."""
-        return self.last if self._in_a_row >= _STABLE and not self._grows else None
+        sure = self.last is not None and self.last.ready and self._in_a_row >= _STABLE and not self._grows
+        return self.last if sure else None
 
     def candidates(self, *, first_step: bool) -> list[Kind]:
         """The kinds that the next step may turn out to be of, the likeliest first; [] if it has to be recorded.
@@ -36,16 +38,17 @@ class KnownKinds:
         """
         if self._to_record:
             return []
-        found = [kind for kind in self.kinds if not kind.first or first_step]
+        found = [kind for kind in self.kinds if kind.ready and (not kind.first or first_step)]
         return sorted(found, key=lambda kind: (not kind.first, kind is not self.last))
 
-    def recognise(self, tape: Sequence[Entry]) -> bool:
-        """Note a recorded step, by its tape. True if it is of a known kind, False if of a new one (then `add` it)."""
+    def recognise(self, tape: Sequence[Entry], stays: Mapping[int, Callable[[], Any]]) -> bool:
+        """Note a recorded step, by its tape and what it found (Kind.stays). False if it is of a new kind: `add` it."""
         known = next((k for k in self.kinds if len(k.tape) == len(tape) and k.has(tape)), None)
         self._in_a_row = 0
         self._to_record = max(self._to_record - 1, 0) if known is not None else 0
         if known is None:
             return False
+        known.stays = stays
         self.last, self.recurred = known, True
         return True
 

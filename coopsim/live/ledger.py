@@ -76,6 +76,12 @@ class LiveLedger(Ledger):
             self.live_bytes += held.nbytes
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
+    def ours(self, untyped: torch.UntypedStorage) -> None:
+        """Count a storage here from now on, whoever has counted it so far."""
+        if self._observer is not None:
+            self._observer.uncount(untyped)
+        self.filled(untyped)
+
     def released(self, storage: Storage) -> None:
         """Correct the count for a storage that is gone: if it was empty, its bytes had been taken off before."""
         if storage in self._empty:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from coopsim.live import schedules
 from coopsim.live.arena.place import Places, at_start, place
 from coopsim.live.arena.requests import requests_of
+from coopsim.live.hosting import Hosting
 from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
 from coopsim.live.schedules import Least
@@ -40,19 +41,29 @@ class Made:
         return self.kind.schedule.overhead if self.kind.schedule is not None else None
 
 
-def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool = True, arena: bool = False) -> Made:
+def make(
+    kind: Planned,
+    policy: str,
+    budget: int,
+    others: int,
+    *,
+    search: bool = True,
+    arena: bool = False,
+    hosting: Hosting | None = None,
+) -> Made:
     """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's (workspaces and such).
 
     search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
-    If there is no plan, the result's `kind` has no schedule, and its `why` says why.
+    hosting: what the plan may use of the host. If there is no plan, the result's `kind` has no schedule, and its `why`
+    says why.
     """
     least, room = schedules.least(kind.trace), budget - others - kind.margin
     if least.nbytes > room:
         made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.margin))
     elif arena:
-        made = _in_place(kind, policy, budget, others)
+        made = _in_place(kind, policy, budget, others, hosting)
     else:
-        made = _planned(kind, policy, room)
+        made = _planned(kind, policy, room, hosting)
     peak = peak_bytes(kind.trace, _GRANULE)
     smallest = _smallest(made, policy, least.nbytes, room, peak) if search else None
     return Made(
@@ -63,18 +74,18 @@ def make(kind: Planned, policy: str, budget: int, others: int, *, search: bool =
     )
 
 
-def _planned(kind: Planned, policy: str, room: int) -> Planned:
-    schedule = schedules.find(kind.trace, policy, room)
+def _planned(kind: Planned, policy: str, room: int, hosting: Hosting | None) -> Planned:
+    schedule = schedules.find(kind.trace, policy, room, hosting)
     why = schedules.explain(schedule)
     return replace(kind, schedule=None if why else schedule, why=why)
 
 
-def _in_place(kind: Planned, policy: str, budget: int, others: int) -> Planned:
+def _in_place(kind: Planned, policy: str, budget: int, others: int, hosting: Hosting | None) -> Planned:
     """Plan with more and more margin until all requests have addresses below the budget; failing that, the lowest."""
     found: list[tuple[int, Planned]] = []
     made, tape = kind, cast("Any", kind.tape)
     for k in range(PLACINGS):
-        made = _planned(made, policy, budget - others - made.margin)
+        made = _planned(made, policy, budget - others - made.margin, hosting)
         if made.schedule is None:
             break
         plan = Plan(kind.trace, made.schedule, tape, everything=False)

@@ -8,6 +8,7 @@ import torch
 
 from coopsim.live.cells import Call, Cell
 from coopsim.live.observer import Kept, Observer, State, Table, load, stored
+from coopsim.live.observer.table import ARRIVE, LEAVE, OFFLOAD
 from coopsim.live.plan import Plan
 from coopsim.live.values import Values
 
@@ -43,8 +44,10 @@ class Observed:
         known.append(len(self._calls))
         for op, call in self._calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
+        for coming in values.offloaded.copies.coming():
+            self._give(coming)
         roomy = _Switch(values.roomy) if values.roomy is not nullcontext else None
-        self._observer.engage(self._plan.table, at, known, self._again, roomy, values.ledger.of_storage)
+        self._observer.engage(self._plan.table, at, known, self._again, self._copy, roomy, values.ledger.of_storage)
         for cell in self._cells.values():
             cell.held.clear()
         values.gone.clear()
@@ -59,7 +62,7 @@ class Observed:
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
             cell = self._cells.get(s)
             if cell is None:
-                cell = self._cells[s] = Cell(storage, nbytes)
+                cell = self._cells[s] = Cell(storage, nbytes, s)
                 yield cell
             cell.version, cell.gone, cell.pinned = next(numbers), bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
@@ -120,6 +123,21 @@ class Observed:
         for storage in results:
             self._give(storage)
         return results
+
+    def _copy(self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None) -> Any:
+        """Do what an action of a plan says to copies, for the observer (observer.Copy)."""
+        copies, key = self._values.offloaded.copies, (s, v)
+        if kind == LEAVE:
+            self._give(storage)
+            return copies.leave(key)
+        if kind == ARRIVE:
+            return copies.arrive(key)
+        assert storage is not None
+        if kind == OFFLOAD:
+            copies.offload(key, storage, at)
+        else:
+            self._give(copies.fetch(key, self._values.allocate))
+        return None
 
 
 class _Switch:

@@ -20,6 +20,7 @@ from coopsim.text import human
 
 _SMALL = 1 / 20_000  #: of the budget; smaller storages are not evicted
 _FOR_ROOM = 1 / 8  #: of the budget, what a step evicts because of fragmentation before its cap is raised
+_TOLERANCE = 64  #: a hard budget may be exceeded by the budget divided by this, for pages of the allocator
 _SPARE = 16  #: the budget divided by this is left to PyTorch's caching allocator, because it fragments
 _PATIENCE = 100  #: recomputations by which a step may exceed the number of its own ops so far
 
@@ -43,6 +44,7 @@ class OnDemand:
             values.roomy = self._roomy
         self._victims = Victims(values, _SMALL * (limit or 0))
         self.hole = cap.hole(values, self._victims, self._evict) if cap is not None else None
+        self.by_plan = False  #: whether the step follows a plan, which it can leave
         self.over_cap = False  #: whether the allocator had to take more than the budget
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self.workspace = 0
@@ -136,11 +138,17 @@ class OnDemand:
         return self._meter.now() if self._meter is not None else self.values.ledger.live_bytes
 
     def _short(self, leave: Collection[Cell]) -> bool:
-        """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done."""
+        """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done.
+
+        A hard budget is exceeded only if nothing is left to evict, and the step has left its plan.
+        """
         if self.hole is not None:
             return self.hole.made(leave) or self._higher()
-        victim = self._victims.best(leave) if self._for_room < (self.limit or 0) * _FOR_ROOM else None
-        if victim is None and self._higher():
+        limit = self.limit or 0
+        if self._hard and self._higher(limit + limit // _TOLERANCE):
+            return True
+        victim = self._victims.best(leave) if self._hard or self._for_room < limit * _FOR_ROOM else None
+        if victim is None and not (self._hard and self.by_plan) and self._higher():
             return True
         victim = victim or self._victims.best(leave)
         if victim is None:
@@ -149,9 +157,9 @@ class OnDemand:
         self._evict(victim)
         return True
 
-    def _higher(self) -> bool:
-        """Raise the cap, so that the allocator may exceed the budget. False if that is not possible."""
-        if self._cap is None or not self._cap.higher():
+    def _higher(self, most: int | None = None) -> bool:
+        """Raise the cap, to `most` bytes at most, above the budget. False if that is not possible."""
+        if self._cap is None or not self._cap.higher(most):
             return False
         self.over_cap = True
         return True

@@ -8,8 +8,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Protocol
 
+from coopsim.live.actions import Action as PlanAction
+from coopsim.live.actions import Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
+from coopsim.live.plan_copies import copies_of
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, Role
@@ -29,34 +33,6 @@ class Entry(Protocol):
     mutable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
-    """Free the memory of a value that the program still refers to."""
-
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Let go of a value that only we hold."""
-
-    value: Value
-
-
-@dataclass(slots=True)
-class Recompute:
-    """Run an op again for `targets`. `takeovers` are versions that take over the memory of the version before."""
-
-    op: int
-    targets: tuple[Value, ...]
-    takeovers: list[Value] = field(default_factory=list)
-
-    @property
-    def makes(self) -> tuple[Value, ...]:
-        """All values that are kept of its results: `targets`, then `takeovers`."""
-        return (*self.targets, *self.takeovers)
-
-
 @dataclass(slots=True)
 class Row:
     """What a plan does at one entry of the tape.
@@ -72,7 +48,7 @@ class Row:
     look: list[tuple[int, int]]
     find: list[tuple[int, int]]
     makes: list[Value]
-    before: list[Evict | Drop | Recompute]
+    before: list[PlanAction]
     copies: list[Value]
     keep: list[Value]
     call: bool
@@ -101,10 +77,13 @@ class Plan:
         self.mutates = [set(row) for row in trace.mutates.rows()]
         self.random: list[bool] = trace.random.tolist()
         self.several_streams = len(set(trace.stream.tolist())) > 1
-        self._before: dict[int, list[Evict | Drop | Recompute]] = defaultdict(list)
+        self._before: dict[int, list[PlanAction]] = defaultdict(list)
         self._copies: dict[int, list[Value]] = defaultdict(list)
         self._keep: dict[int, list[Value]] = defaultdict(list)
         self._evicted: set[Value] = set()
+        self._offloaded: set[Value] = set()
+        self.early: set[int] = set()  #: storages that are offloaded before an op of the step has used them
+        self.host_bytes = 0  #: of the host's area, for what is offloaded
         self._again: set[int] = set()
         if evict:
             self._read(schedule, trace.creates.rows())
@@ -119,16 +98,18 @@ class Plan:
         self.table: Any = None  #: the rows as the observer reads them (observer.Table), once one has followed the plan
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
-        pending: list[Evict | Drop | Recompute] = []
+        rows = list(takewhile(lambda row: not row[1], schedule.rows()))
+        copies = copies_of(rows, self.program.reads)
+        self.host_bytes = copies.nbytes
+        pending: list[PlanAction] = []
         targets: list[Value] = []
         run: Recompute | None = None
         at = -1
         dropped: dict[Value, list[int]] = defaultdict(list)  # by value: after which ops it goes
         older: dict[int, list[Value]] = {}
-        for action, step, op, storage, version, *_ in schedule.rows():
-            if step:
-                break
+        for i, (action, _, op, storage, version, *_) in enumerate(rows):
             value = storage, version
+            pending += [Arrive(one) for one in copies.arrives.get(i, ())]
             match Action(action):
                 case Action.ALLOC if storage >= 0 and op >= 0:
                     targets.append(value)
@@ -143,6 +124,15 @@ class Plan:
                     targets = []
                 case Action.MOVE if op >= 0 and run:
                     run.takeovers.append(value)
+                case Action.OFFLOAD if i in copies.offloads:
+                    self._offloaded.add(value)
+                    pending.append(Offload(value, copies.offloads[i]))
+                case Action.FETCH:
+                    targets.remove(value)  # allocated for the copy, and not for what an op makes
+                    pending.append(Fetch(value))
+                case Action.EVICT if i in copies.leaves:
+                    pending.append(Leave(value))
+                    dropped[value].append(at + (run is not None))
                 case Action.EVICT if storage >= 0:
                     self._evicted.add(value)
                     pending.append(Evict(value))
@@ -176,13 +166,17 @@ class Plan:
 
     def _rows(self, tape: Sequence[Entry]) -> list[Row]:
         reads, writes = self.program.reads, self.program.writes
-        watch = self.watched = {s for s, _ in self._evicted}
+        watch = self.watched = {s for s, _ in self._evicted | self._offloaded}
         watch |= {s for values in (*self._keep.values(), *self._copies.values()) for s, _ in values}
         for op in self._calls:
             watch |= {s for s, _ in (*reads[op], *writes[op])} | self.mutates[op]
         rows, outside = [], self._outside()
+        seen: set[int] = set()
         for entry in tape:
             op = entry.op
+            gone = (a.value[0] for a in self._before.get(op, ()) if op >= 0 and isinstance(a, Offload))
+            self.early |= {s for s in gone if s not in seen}
+            seen.update(entry.inputs, entry.results)
             rows.append(
                 Row(
                     entry,

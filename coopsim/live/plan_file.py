@@ -12,12 +12,13 @@ from typing import Any
 from coopsim import schedule as schedules
 from coopsim.files import replacing
 from coopsim.live.errors import LiveError
+from coopsim.live.hosting import Hosting
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.trace import file as traces
 from coopsim.types import CoopsimError
 
-VERSION = 1
+VERSION = 2  #: 1 had no copies to the host
 _HEAD = "plan.json"
 _MANY = 4096  #: kinds that are read of a file, at most
 
@@ -57,7 +58,8 @@ class Header:
 
     others_bytes: what the allocator hands out to others than the program's storages, such as cuBLAS's workspaces.
     torch: its version. device: "cuda" or "cpu". command: the title of the program. arena: whether the steps ran in an
-    arena, and all requests of their plans have addresses.
+    arena, and all requests of their plans have addresses. hosting: what plans may use of the host; None: they do not
+    offload.
     """
 
     budget_bytes: int
@@ -68,6 +70,7 @@ class Header:
     command: str = ""
     plan_version: int = VERSION
     arena: bool = False
+    hosting: Hosting | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,8 @@ def load(path: str | Path) -> PlanFile:
                     f"{path}: plan version {head['plan_version']} is newer than this coopsim ({VERSION}); upgrade"
                 )
             kinds = [_kind(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
-            return PlanFile(Header(**head), kinds)
+            hosting = head.pop("hosting", None)
+            return PlanFile(Header(**head, hosting=Hosting(**hosting) if hosting else None), kinds)
     except FileNotFoundError:
         raise LiveError(f"{path}: no such file") from None
     except IsADirectoryError:

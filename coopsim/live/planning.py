@@ -8,9 +8,11 @@ less.
 import numpy as np
 
 from coopsim import metrics
-from coopsim.live import schedules
+from coopsim.live import hosting, schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.host_area import HostArea
+from coopsim.live.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.parameters import PlanningParameters
@@ -18,6 +20,7 @@ from coopsim.live.plan import Plan
 from coopsim.live.plan_state import Candidate
 from coopsim.policies import Policy
 from coopsim.schedule import Schedule
+from coopsim.text import human
 
 
 class Planning:
@@ -36,10 +39,19 @@ class Planning:
     ) -> None:
         self.policy, self.limit, self.placed = policy, limit, placed
         self._parameters = parameters or PlanningParameters()
+        self.hosting: Hosting | None = None  #: None: nothing is offloaded
+        self.area: HostArea | None = None  #: of the device that steps run on
+        self.no_offload = ""  #: why the latest plan does not offload, although plans may
         self.on_gpu = False
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were mended, over all kinds
+
+    def let_offload(self, offload: Hosting | None, no_offload: str) -> None:
+        """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans."""
+        if offload is not None:
+            hosting.check(self.policy)
+        self.hosting, self.no_offload = None if no_offload else offload, no_offload
 
     def learn(self, kind: Kind) -> None:
         """Make the first plan of a kind of step, kept in its `state`, with the reason (`why`) if none is found.
@@ -68,9 +80,9 @@ class Planning:
         if budget <= state.margin:
             state.refuse("nothing is left of the budget")
             return
-        schedule = schedules.find(kind.trace, self.policy, budget - state.margin)
+        schedule = schedules.find(kind.trace, self.policy, budget - state.margin, self.hosting)
         if state.margin and schedules.explain(schedule):
-            schedule = schedules.padded(kind.trace, self.policy, budget, state.margin) or schedule
+            schedule = schedules.padded(kind.trace, self.policy, budget, state.margin, self.hosting) or schedule
         why = schedules.explain(schedule)
         if why:
             state.refuse(why)
@@ -96,7 +108,31 @@ class Planning:
             evict = needed + state.margin > limit
             plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict)
             plan.overhead = metrics.summary(state.schedule)["overhead"]
+            if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
+                self._recompute_only(kind, why)
+                return
+            if self.hosting is not None:
+                dearer = "recomputing alone is predicted to cost no more" if plan.overhead > 1 else "nothing is evicted"
+                self.no_offload = "" if plan.host_bytes else dearer
             state.follow(plan)
+
+    def _cannot_offload(self, nbytes: int) -> str:
+        """Why copies that take so much of the host cannot be made; "" if they can."""
+        assert self.area is not None
+        if self.hosting is None:
+            return self.no_offload
+        most = self.hosting.memory_bytes
+        if most is not None and nbytes > most:
+            return f"the copies take {human(nbytes)} as they lie on the host, of {human(most)}"
+        return self.area.reserve(nbytes)
+
+    def _recompute_only(self, kind: Kind, why: str) -> None:
+        """Plan a kind of step, and all later ones, without copies, for this reason."""
+        self.hosting, self.no_offload = None, why
+        if self.placed is not None:
+            self._plan_in_place(kind, self.placed)
+        else:
+            self.plan(kind)
 
     def prove(self, kind: Kind, taken: int, *, ran_out: bool) -> None:
         """Judge the kind's plan by a step that followed it, and mend the plan if the step exceeded the budget.
@@ -161,7 +197,7 @@ class Planning:
         found: list[Candidate] = []
         for each in margins:
             if each < (room if state.infeasible_margin is None else state.infeasible_margin):
-                schedule = schedules.find(kind.trace, self.policy, room - each)
+                schedule = schedules.find(kind.trace, self.policy, room - each, self.hosting)
                 if not schedules.explain(schedule):
                     found.append(Candidate(each, schedule))
                     break
@@ -169,7 +205,7 @@ class Planning:
         if found and found[0].margin == margin and found[0].cost <= schedules.CHEAP:
             return found
         for each in margins:
-            padded = schedules.padded(kind.trace, self.policy, room, each)
+            padded = schedules.padded(kind.trace, self.policy, room, each, self.hosting)
             if padded is not None and not schedules.explain(padded):
                 return [*found, Candidate(each, padded)]
         return found

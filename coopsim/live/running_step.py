@@ -58,7 +58,7 @@ class RunningStep:
             self._cap = self._new_cap(exits)
             exits.enter_context(effects.on(self._kind))
             self._ledger.peak_bytes = self._ledger.live_bytes
-            values = Values(self._kind, self._ledger)
+            values = Values(self._kind, self._ledger, self._planning.area)
             values.placed = self._planning.placed
             if self._cap is not None:
                 self._cap.set()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopsim import allocators, metrics, policies
+from coopsim.live.hosting import Hosting, copying
 from coopsim.optimum.problem import problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
@@ -27,20 +28,39 @@ CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
 _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
+#: What a step finds where the step before has left it, so that it can be offloaded before an op has used it.
+_STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
 _ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 
-def find(trace: Trace, policy: Policy | str, budget: int) -> Schedule:
+def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | None = None) -> Schedule:
     """The cheapest schedule found for a step under a policy, a policy or its name, in `budget` bytes.
 
     The first is the policy's own, replayed in a simulated memory with addresses. It is returned if its overhead (total
     cost ÷ cost without recomputation) is at most 1.1, and if it was planned where the policy plans. Otherwise, for a
     policy that plans, two more are made, a plan without addresses and one in the shape of checkpointing; and if all
-    have an overhead above 1.75, a replay that only counts bytes. A schedule is always returned: `explain` says why it
-    is none to follow, if none runs to its end, or all have an overhead above 1.75. Raises CoopsimError as `recomputing`
-    does.
+    have an overhead above 1.75, a replay that only counts bytes. With `hosting`, and a policy that plans, a plan that
+    offloads is made, too, and returned if it costs less. A schedule is always returned: `explain` says why it is none
+    to follow, if none runs to its end, or all have an overhead above 1.75. Raises CoopsimError as `recomputing` does.
     """
     policy = recomputing(policy)
+    found = _recomputing(trace, policy, budget)
+    if hosting is None or not policy.plans or _cost(found) == 1.0:
+        return found
+    return _cheapest([found, *_offloading(trace, policy, budget, hosting)])
+
+
+def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> list[Schedule]:
+    """Plans with copies: of what ops make, and of what stays from step to step, too, where that is allowed."""
+    options = hosting.options
+    found = [_without_addresses(trace, copying(policy), budget, options=options)]
+    if hosting.state:
+        both = copying(policy, state=True)
+        found.append(_without_addresses(trace, both, budget, options=options, from_start=_STAYS))
+    return found
+
+
+def _recomputing(trace: Trace, policy: Policy, budget: int) -> Schedule:
     first = _schedule(trace, policy, budget, "arena")
     planned = not policy.plans or first.header["planned_steps"]
     if planned and _cost(first) <= CHEAP:
@@ -64,7 +84,9 @@ def recomputing(policy: Policy | str) -> Policy:
     return policy
 
 
-def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Schedule | None:
+def padded(
+    trace: Trace, policy: Policy | str, budget: int, spare: int, hosting: Hosting | None = None
+) -> Schedule | None:
     """A schedule that leaves `spare` bytes of `budget` unused, or, at ops that leave less than that, half of the rest.
 
     It is the cheaper of a plan and one in the shape of checkpointing; None for a policy that makes no plans. If neither
@@ -75,6 +97,8 @@ def padded(trace: Trace, policy: Policy | str, budget: int, spare: int) -> Sched
         return None
     wider = _padded(trace, budget, spare)
     plans = [_without_addresses(wider, policy, budget, segmented=segmented) for segmented in (False, True)]
+    if hosting is not None:
+        plans += _offloading(wider, policy, budget, hosting)
     return _cheapest([_without_padding(plan, trace) for plan in plans])
 
 
@@ -161,11 +185,19 @@ def _schedule(trace: Trace, policy: Policy, budget: int, allocator: str) -> Sche
     return schedule_of(replay, replay.run(record=True))
 
 
-def _without_addresses(trace: Trace, policy: Policy, budget: int, *, segmented: bool) -> Schedule:
+def _without_addresses(
+    trace: Trace,
+    policy: Policy,
+    budget: int,
+    *,
+    segmented: bool = False,
+    options: ReplayOptions = _OPTIONS,
+    from_start: frozenset[Role] | None = None,
+) -> Schedule:
     """A plan that keeps to `budget` bytes, wherever they lie; if none is found, its outcome is out of memory."""
-    replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, _OPTIONS)
+    replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, options)
     assert replay.planner is not None
-    replay.planner.most, replay.planner.segmented = budget, segmented
+    replay.planner.most, replay.planner.segmented, replay.planner.from_start = budget, segmented, from_start
     schedule = schedule_of(replay, replay.run(record=True))
     if schedule.header["peak_bytes"] <= budget and schedule.header["planned_steps"]:
         return schedule

@@ -13,6 +13,8 @@ from coopsim.live import device, hollow, observer, refused, stored
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit, LiveError
+from coopsim.live.host_area import HostArea
+from coopsim.live.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.ledger import LiveLedger
@@ -35,7 +37,8 @@ class TrainingSession:
     steps are planned. device_kind: "cuda" or "cpu"; None: where most bytes of parameters are when the first step
     begins. plan: a file of plans that steps follow from the first one on. With neither memory nor plan, each step is
     recorded and none is planned. arena: serves all of the device's memory, and is as large as the budget; None:
-    PyTorch's own allocator does.
+    PyTorch's own allocator does. offload: plans may copy values to the host; None: only if the file's do.
+    no_offload: why none may, the file's included.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -47,6 +50,8 @@ class TrainingSession:
         device_kind: str | None = None,
         plan: str | None = None,
         arena: Arena | None = None,
+        offload: Hosting | None = None,
+        no_offload: str = "",
     ) -> None:
         self._memory = memory or "100%"
         self.share = memory is not None and memory.strip().endswith("%")
@@ -57,10 +62,13 @@ class TrainingSession:
         if self._planned is not None:
             limit = self._planned.limit(limit, share=self.share)
             policy = self._planned.policy(policy)
+            offload = offload or self._planned.hosting
         self._device_kind = device_kind
         self._arena = arena
+        self.tries = False  #: whether steps may exceed a budget in bytes, to find out by how much
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
+        self.planning.let_offload(offload, no_offload)
         self._records_all = memory is None and plan is None
         self.stepped: Callable[[], None] = lambda: None  #: called after each step that ended without an error
         self._observer, self.no_observer = observer.find()
@@ -82,6 +90,7 @@ class TrainingSession:
         if self._device_kind is None:
             self._device_kind = device.here()
         self.planning.on_gpu = self._device_kind == "cuda"
+        self.planning.area = self.planning.area or HostArea(self._device_kind)
         self._take_planned()
         if self._arena is not None and self._arena.kind != self._device_kind:
             self._arena = self.planning.placed = None
@@ -97,7 +106,7 @@ class TrainingSession:
             self.known,
             [] if self._records_all else self.known.candidates(first_step=not self.totals.steps),
             watcher,
-            hard=not self.share,
+            hard=not self.share and not self.tries,
         )
         self._exits.enter_context(running)
         self._running = running
@@ -197,12 +206,12 @@ class TrainingSession:
 
     def _learn(self, running: RunningStep, recorder: TapeRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new kind. DoesNotFit if the budget is below its largest op."""
-        if self.known.recognise(recorder.tape):
+        if self.known.recognise(recorder.tape, recorder.stays):
             return
         if running.meter is not None:
             self.planning.others = running.meter.others(self.ledger)
         kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, device.GRANULE))
-        kind.first = _first(trace)
+        kind.first, kind.stays = _first(trace), recorder.stays
         self.known.last = kind
         if self._records_all:
             self.known.add(kind)
@@ -240,7 +249,8 @@ class TrainingSession:
         command: the title of the program. If writing fails, a file that was there before is left as it was.
         """
         known = self.limit, self.policy, self.planning.others, self._device_kind or "", command
-        stored.save(self.known.kinds, path, stored.header(*known, arena=self._arena is not None))
+        head = stored.header(*known, arena=self._arena is not None, hosting=self.planning.hosting)
+        stored.save(self.known.kinds, path, head)
 
     @property
     def all_proven(self) -> bool:
@@ -263,6 +273,11 @@ class TrainingSession:
     def replans(self) -> int:
         """The number of plans that were replaced because a step took more than the budget."""
         return self.planning.replans
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of the host's area for copies."""
+        return self.planning.area.nbytes if self.planning.area is not None else 0
 
     @property
     def unplanned(self) -> str:

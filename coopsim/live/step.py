@@ -55,12 +55,12 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values, self.on_demand, self.recorder = values, on_demand, recorder
         self.kind, self._undecided, self._others = kind, undecided, others
         self._observer = observer
-        self.follow = Follow(kind.plan, values) if kind and kind.plan else None
+        self.follow = Follow(kind.plan, values, kind.stays) if kind and kind.plan else None
         self.deviated = ""
         self.outgrown = False  #: whether it left its plan because its data are larger
         self.ran_out = False  #: whether it left its plan because the device had no room
         self.failure: LiveError | None = None
-        self.planned = self.follow is not None
+        self.planned = on_demand.by_plan = self.follow is not None
         if on_demand.hole is not None:
             on_demand.hole.planned = self._planned
         self._counts = values.kind == "cpu"  # there is no allocator to ask
@@ -201,7 +201,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known is None:
             return
         self._undecided = []
-        follow = Follow(known.plan, self.values) if known.plan else None
+        follow = Follow(known.plan, self.values, known.stays) if known.plan else None
         if follow is not None:
             if not follow.take_over(taped.cells for taped in tape):
                 recorder.commit()
@@ -211,16 +211,22 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if follow is None and self.values.placed is not None:
             self.values.placed.end()
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
+        self.on_demand.by_plan = self.planned
 
     def _switch(self, func: Any) -> bool:
         """Switch to the plan of a kind whose tape is the same so far, and has `func` next. False if there is none."""
         assert self.follow is not None
         assert self.kind is not None
+        if self.values.offloaded.copies.away():  # where they lie on the host is the present plan's
+            return False
+        self.values.offloaded.copies.wait_for_all()
         at = self.follow.at
         for other in self._others:
-            if other is self.kind or other.plan is None or not other.has_op(at, func) or self.kind.common(other) < at:
+            if other is self.kind or other.plan is None or not (other.ready and other.has_op(at, func)):
                 continue
-            follow = Follow(other.plan, self.values)
+            if self.kind.common(other) < at:
+                continue
+            follow = Follow(other.plan, self.values, other.stays)
             if follow.take_over(self.follow.taken(), held=True):
                 follow.begin(self._observer)
                 self.kind, self.follow = other, follow
@@ -232,8 +238,9 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert self.follow is not None
         self.deviated = self.deviated or why
         self.follow.end()
+        self.values.offloaded.copies.wait_for_all()
         self.on_demand.adopt(self.follow.cells.values())
-        self.follow, self.planned = None, False
+        self.follow, self.planned, self.on_demand.by_plan = None, False, False
 
     def _planned(self) -> Iterable[Cell]:
         follow = self.follow

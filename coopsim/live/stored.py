@@ -11,6 +11,7 @@ import torch
 from coopsim.live import plan_file
 from coopsim.live.device import GRANULE
 from coopsim.live.errors import LiveError
+from coopsim.live.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
@@ -25,7 +26,14 @@ _DEFAULT = "foresight-offline"
 
 
 def header(
-    limit: int | None, policy: Policy | str, others_bytes: int, kind: str, command: str, *, arena: bool
+    limit: int | None,
+    policy: Policy | str,
+    others_bytes: int,
+    kind: str,
+    command: str,
+    *,
+    arena: bool,
+    hosting: Hosting | None,
 ) -> Header:
     """The header of a plan file that this process writes.
 
@@ -33,7 +41,7 @@ def header(
     arguments are fields of Header.
     """
     name = policy if isinstance(policy, str) else policy.name
-    return Header(limit or 0, name, others_bytes, torch.__version__, kind, command, arena=arena)
+    return Header(limit or 0, name, others_bytes, torch.__version__, kind, command, arena=arena, hosting=hosting)
 
 
 def save(kinds: Sequence[Kind], path: str, head: Header) -> None:
@@ -63,6 +71,11 @@ class Loaded:
             what = "a share" if share or asked is None else human(asked)
             raise LiveError(f"{self._path} is a plan for {human(own)}, and the budget is {what}; leave --memory out")
         return asked or own
+
+    @property
+    def hosting(self) -> Hosting | None:
+        """What the plans may use of the host; None: they do not offload."""
+        return self._file.header.hosting
 
     def policy(self, asked: Policy | str) -> str:
         """The plan's policy, which plans steps of new kinds, too. LiveError if another was asked for."""

@@ -18,7 +18,7 @@ class Streams:
     """The streams that one step uses. In a step with a single stream, nothing is waited for."""
 
     def __init__(self) -> None:
-        self._seen: set[torch.cuda.Stream] = set()
+        self.seen: set[torch.cuda.Stream] = set()  #: of the step's ops so far; not complete if there is only one
         self._again: dict[torch.cuda.Stream, int] = {}  # by stream, ops that were run again
         self._waited: dict[tuple[torch.cuda.Stream, torch.cuda.Stream], int] = {}
         self._node: Any = None  # of autograd, whose ops ran last
@@ -27,7 +27,7 @@ class Streams:
     def use(self, cells: Iterable[Cell]) -> None:
         """Note that the program's next op, on the current stream, uses these cells, and wait for recomputations."""
         stream = torch.cuda.current_stream()
-        self._seen.add(stream)
+        self.seen.add(stream)
         for cell in cells:
             cell.streams.add(stream)
             storage = cell.ref() if cell.made_again else None
@@ -37,7 +37,7 @@ class Streams:
 
     def made(self, cells: Iterable[Cell]) -> None:
         """Note that the program's latest op, on the current stream, has made these cells."""
-        node = current_autograd_node() if len(self._seen) > 1 else None
+        node = current_autograd_node() if len(self.seen) > 1 else None
         if node is not self._node:
             self._node = node
             self._of_node.clear()
@@ -54,8 +54,8 @@ class Streams:
     def before_again(self) -> None:
         """Let the current stream, on which an op is about to run again, wait for all others."""
         stream = torch.cuda.current_stream()
-        self._seen.add(stream)
-        for other in self._seen:
+        self.seen.add(stream)
+        for other in self.seen:
             if other != stream:
                 stream.wait_stream(other)
 
@@ -63,7 +63,7 @@ class Streams:
         """Note that an op has run again on the current stream, and has read these storages."""
         stream = torch.cuda.current_stream()
         self._again[stream] = self._again.get(stream, 0) + 1
-        if len(self._seen) > 1:
+        if len(self.seen) > 1:
             for storage in read:
                 guard(storage, stream)
 
@@ -71,7 +71,7 @@ class Streams:
         """Let every stream wait for all recomputations, so that the next step comes after them."""
         self._node = None
         self._of_node.clear()
-        for stream in self._seen:
+        for stream in self.seen:
             self._wait(stream)
 
     def _wait(self, stream: torch.cuda.Stream) -> None:

@@ -69,6 +69,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         self.kind, self._held = kind, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
+        self.stays: dict[int, Any] = {}  #: of what the step found, by number of the trace, weak references to storages
         self.recorded: Recording | None = None  #: what was recorded, once the step is over
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -239,7 +240,10 @@ def trace_of(recorder: TapeRecorder) -> Trace:
     for i, op in enumerate(ops):
         if op.number >= 0:
             recorder.tape[op.number].op = i
+    start = set(recording.start)
     for entry in recorder.tape:
+        known = zip(entry.inputs, entry.cells[0], strict=False)
+        recorder.stays |= {number[s]: c.ref for s, c in known if s in start and c is not None}
         entry.inputs = [number.get(s, -1) for s in entry.inputs]
         entry.results = [number.get(s, -1) for s in entry.results]
         entry.cells = [], [], None

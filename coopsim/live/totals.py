@@ -17,15 +17,19 @@ class Totals:
     planned_steps: int = 0
     evictions: int = 0
     recomputes: int = 0
+    offloads: int = 0
+    offloaded_bytes: int = 0
     deviations: int = 0
     peak_allocated_bytes: int = 0
     peak_reserved_bytes: int = 0
     deviated: str = ""
 
     def add(self, step: Step) -> None:
-        """Count what was evicted and recomputed in a step that is over."""
+        """Count what was evicted, recomputed and offloaded in a step that is over."""
         self.evictions += step.values.evictions
         self.recomputes += step.values.recomputes
+        self.offloads += step.values.offloaded.copies.offloads
+        self.offloaded_bytes += step.values.offloaded.copies.offloaded_bytes
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
         """Take the peaks, in bytes, of a step that had a budget into account."""

@@ -16,14 +16,16 @@ from coopsim.live import hollow
 from coopsim.live.arena.placed import Placed
 from coopsim.live.cells import Call, Cell, Spec, Value, can_start_again, change, on_device
 from coopsim.live.errors import LiveError
+from coopsim.live.host_area import HostArea
 from coopsim.live.ledger import LiveLedger
+from coopsim.live.offloaded import Offloaded
 from coopsim.live.streams import Streams, guard
 from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 Room = Callable[[int, Collection[Cell]], None]  #: makes room for so many bytes, without evicting these cells
 
 
-_CLONE = torch.ops.aten.clone.default
+_CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_format
 
 
 def _no_room(_nbytes: int, _leave: Collection[Cell]) -> None:
@@ -33,13 +35,14 @@ def _no_room(_nbytes: int, _leave: Collection[Cell]) -> None:
 class Values:
     """The values of one step on devices of one kind, "cuda" or "cpu"."""
 
-    def __init__(self, kind: str, ledger: LiveLedger) -> None:
+    def __init__(self, kind: str, ledger: LiveLedger, area: HostArea | None = None) -> None:
         self.kind, self.ledger = kind, ledger
         self.gone: dict[int, Cell] = {}  #: evicted cells, by key, in order of eviction
         self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: makes room; False if it cannot
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: in it, an op may exceed the budget
         self.streams = Streams() if kind == "cuda" else None  #: None on the CPU
         self.placed: Placed | None = None  #: places requests at their planned addresses; None without an arena
+        self.offloaded = Offloaded(self, area or HostArea(kind))
         self.evictions = self.recomputes = 0
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
@@ -51,8 +54,13 @@ class Values:
         return cell.ref() if cell.version == version and not cell.gone else None
 
     def must_stay(self, cell: Cell) -> bool:
-        """Whether a cell must be neither evicted nor moved, as the program or autograd knows its address."""
-        return cell.pinned or (self.streams is not None and self.streams.needs(cell))
+        """Whether a cell must be neither evicted nor moved, as its address is in use.
+
+        The program or autograd knows it, or a copy to the host reads it.
+        """
+        storage = cell.ref()
+        copied = storage is not None and self.offloaded.reads(storage)
+        return cell.pinned or copied or (self.streams is not None and self.streams.needs(cell))
 
     def evict(self, value: Value) -> None:
         """Free the memory of a value: let go of it if it is held, and empty its storage if that has this version.
@@ -80,7 +88,7 @@ class Values:
         value cannot be recomputed.
         """
         wanted = list(wanted)
-        calls = self._to_run(wanted)
+        calls = self._to_run(wanted, room, leave)
         if not calls:
             return
         uses = Counter(value for call in calls for value in call.reads if self.memory_of(value) is None)
@@ -104,10 +112,13 @@ class Values:
         for cell, version in ours:
             cell.held.pop(version, None)
 
-    def _to_run(self, wanted: Iterable[Value]) -> list[Call]:
-        """The calls that make those of these values that have no memory, in an order in which they can run."""
+    def _to_run(self, wanted: Iterable[Value], room: Room, leave: Collection[Cell]) -> list[Call]:
+        """The calls that make those of these values that have no memory, in an order in which they can run.
+
+        Values that are on the host are fetched; these need no call.
+        """
         found: dict[Call, None] = {}
-        stack = [(value, False) for value in wanted if self.memory_of(value) is None]
+        stack = [(value, False) for value in wanted if self._is_missing(value, room, leave)]
         while stack:
             value, ready = stack.pop()
             call = self._maker(value)
@@ -115,8 +126,19 @@ class Values:
                 found[call] = None
             elif call not in found:
                 stack.append((value, True))
-                stack += [(read, False) for read in call.reads if self.memory_of(read) is None]
+                stack += [(read, False) for read in call.reads if self._is_missing(read, room, leave)]
         return list(found)
+
+    def _is_missing(self, value: Value, room: Room, leave: Collection[Cell]) -> bool:
+        """Whether a value has no memory, and is not on the host: from there it is fetched at once."""
+        if self.memory_of(value) is not None:
+            return False
+        if not self.offloaded.has(value):
+            return True
+        room(value[0].nbytes, {*leave, value[0]})
+        self.offloaded.fetch(value, leave)
+        self.offloaded.arrive(value)
+        return False
 
     def _maker(self, value: Value) -> Call:
         cell, version = value
@@ -150,7 +172,7 @@ class Values:
         if self.streams is not None:
             self.streams.after_again(where.values())
         for value in (*targets, *(t for t in takeovers if t not in targets)):
-            self._assign(value, made[value[0]])
+            self.assign(value, made[value[0]])
         self.recomputes += 1
 
     def execute(
@@ -169,7 +191,7 @@ class Values:
         for cell, storage in zip(call.results, results, strict=True):
             if cell is not None and cell not in where and storage is not None:
                 found[cell] = storage
-                self._enter(storage)
+                self.enter(storage)
         return found
 
     def _execute_kept(
@@ -226,7 +248,7 @@ class Values:
         """A new storage with a copy of the bytes of another. leave: cells that must not be evicted for that."""
         with DisableTorchDispatch():
             copied: torch.UntypedStorage = self.attempt(_CLONE, storage.clone, leave)
-        self._enter(copied)
+        self.enter(copied)
         return copied
 
     def move(self, storage: torch.UntypedStorage) -> None:
@@ -235,10 +257,11 @@ class Values:
             copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
             hollow.fill(storage, copied)
 
-    def _enter(self, storage: torch.UntypedStorage) -> None:
+    def enter(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage of ours."""
         self.ledger.of(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
 
-    def _assign(self, value: Value, storage: torch.UntypedStorage) -> None:
+    def assign(self, value: Value, storage: torch.UntypedStorage) -> None:
         """Give a recomputed value to the program's storage if that is empty and has this version; else hold it."""
         cell, version = value
         theirs = cell.ref() if cell.version == version else None
@@ -251,6 +274,13 @@ class Values:
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
 
+    def allocate(self, nbytes: int, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
+        """Memory of so many bytes on the device. leave: cells that must not be evicted for that."""
+        with DisableTorchDispatch():
+            make = partial(torch.empty, nbytes, dtype=torch.uint8, device=self.kind)
+            found: torch.UntypedStorage = self.attempt(_EMPTY, make, leave).untyped_storage()
+        return found
+
     def finish(self, cells: Iterable[Cell]) -> None:
         """At the end of the step, recompute every evicted value that the program still refers to.
 
@@ -262,6 +292,7 @@ class Values:
             for cell in cells:  # cells and calls refer to each other
                 cell.makers.clear()
                 cell.held.clear()
+            self.offloaded.copies.end()
             if self.streams is not None:
                 self.streams.end()
 

@@ -43,7 +43,7 @@ class Memory:
         self._state = state
 
     def blocks(self) -> list[Block]:
-        """All blocks, in address order."""
+        """All blocks, in address order. Each counts as visited by the search."""
         S, found = self._state, []
         at = S.K[s.K_HEAD]
         while at >= 0:
@@ -52,6 +52,7 @@ class Memory:
                 can_go = v >= 0 and self.can_go(v)
                 found.append(Block(int(S.P[at, s.ADDRESS]), int(S.P[at, s.LENGTH]), v, can_go))
             at = S.P[at, s.NEXT]
+        S.K[s.K_VISITS] += len(found)
         return found
 
     def can_go(self, value: int) -> bool:
@@ -60,10 +61,11 @@ class Memory:
         return bool(block >= 0 and _can_go(S, value) and S.P[block, s.ADDRESS] < S.K[s.K_BORDER])
 
     def score(self, value: int) -> float:
-        """The policy's score of a resident value, by its cost, recency and divisor."""
+        """The policy's score of a resident value, by its cost, recency and divisor; counts as computed."""
         S = self._state
         if not 0 <= value < len(S.V) or S.V[value, s.BLOCK] < 0:
             raise ValueError(f"value {value} is not in memory, and has no score")
+        S.K[s.K_SCORES] += 1
         return float(_score(S, value))
 
 

@@ -192,8 +192,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as `--json` prints it: its fields but `guest`, and what follows from them.
 
-        `ranks` has such a dict for each rank; without ranks, one, of the run itself. Until the next release
-        `reserved_but_unallocated` also has its old name, `fragmentation`.
+        `ranks` has such a dict for each rank; without ranks, one, of the run itself.
         """
         part = self.reserved_but_unallocated
         own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part}

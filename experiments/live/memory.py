@@ -98,6 +98,7 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     torch.cuda.empty_cache()
     before = torch.cuda.memory_stats().get("num_alloc_retries", 0)
     budget, step = Budget(plan=path), train.build(model)
+    budget.session.tries = True
     why = ""
     try:
         for _ in range(train.STEPS):

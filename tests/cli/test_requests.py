@@ -121,3 +121,22 @@ def test_no_case_file(coopsim, tmp_path: Path, text: str, says: str) -> None:
     assert says in answer.err
     assert coopsim("requests", tmp_path / "absent.json").err.endswith("absent.json: no such file\n")
     assert coopsim("requests", tmp_path).code == 2
+
+
+@pytest.mark.slow
+def test_against_the_real_allocator(coopsim, tmp_path: Path) -> None:
+    """The installed torch's own library is asked; what it is asked by, tests/oracle tests."""
+    answer = coopsim("requests", "synth:unet:4", "--against", "torch==2.14.1", "--json")
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)
+    assert found["agrees"]
+    assert [card["equal"] for card in found["cards"]] == [card["requests"] for card in found["cards"]]
+    assert coopsim("requests", write(tmp_path), "--against", "torch==2.14.1").out.startswith(
+        "torch 2.14.1 answers the same"
+    )
+
+
+def test_against_what(coopsim, tmp_path: Path) -> None:
+    answer = coopsim("requests", write(tmp_path), "--against", "pytorch")
+    assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+    assert "write torch==VERSION" in answer.err

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.fit import edits, loops
+from coopsim.fit import edits, longer_loops, loops
 from coopsim.fit.edits import Edit
 from coopsim.fit.given import Given, Made, with_option
 from coopsim.types import CoopsimError
@@ -175,6 +175,49 @@ def test_no_other_loop_where_it_is_not_certain(old: str, new: str) -> None:
 def test_the_counter(old: str, row: str) -> None:
     body = "\n    accelerator.backward(f(batch) + 1)\n    o.step()\n    o.zero_grad()\n"
     assert loops.adding_up(old + body, 2).splitlines()[:2] == [row, "    accelerator.backward(((f(batch) + 1) / 2))"]
+
+
+ADDS_UP = """\
+per_step = 4
+for epoch in range(2):
+    for i, x in enumerate(loader):
+        loss = f(x) / per_step
+        loss.backward()
+        if (i + 1) % per_step == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+PLAIN = """\
+for i, x in enumerate(loader):
+    (f(x) / 4).backward()
+    if i and (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_a_loop_that_adds_up_already_adds_up_more() -> None:
+    assert longer_loops.adding_up_more(ADDS_UP, 2) == ADDS_UP.replace("per_step = 4", "per_step = 8")
+    assert longer_loops.adding_up_more(PLAIN, 4) == PLAIN.replace("4", "16")
+    assert loops.adding_up(ADDS_UP, 2) == loops.adding_up(PLAIN, 2) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("per_step = 4", "per_step = int(argv[1])"),
+        ("per_step = 4", "per_step = 4\nper_step = 2"),
+        (" / per_step", ""),
+        ("        loss = f(x) / per_step", "        scaler.step(optimizer)\n        loss = f(x) / per_step"),
+        ("loss.backward()", "loss.backward(); g(x).backward()"),
+        ("(i + 1) % per_step", "(i + 1) % args.per_step"),
+    ],
+)
+def test_no_more_where_it_is_not_certain(old: str, new: str) -> None:
+    assert ADDS_UP.count(old) == 1
+    text = ADDS_UP.replace(old, new)
+    ast.parse(text)
+    assert longer_loops.adding_up_more(text, 2) == ""
 
 
 def test_the_batch_as_calls_set_it() -> None:

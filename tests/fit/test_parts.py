@@ -106,7 +106,7 @@ def test_a_budget_takes_a_plan(steps: int, planned: int, failed: str, *, expecte
 
 def test_a_budget_is_run_as_coopsim_live_runs_it() -> None:
     run = trials.changed(Script(("a.py",)), Changes(live="9MiB"))
-    assert (run.guest, json.loads(run.told)) == ("coopsim.live.guest", {"memory": "9MiB"})
+    assert (run.guest, json.loads(run.told)) == ("coopsim.live.guest", {"memory": "9MiB", "hosting": None})
 
 
 def test_the_largest_blocks_come_first_and_like_ones_in_order() -> None:

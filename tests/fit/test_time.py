@@ -72,15 +72,20 @@ RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
         (3, "oom", RAN, 3),
         (5, "ok", RAN, 3),
         (5, "oom", RAN | {"failed": "no schedule", "fits": False}, 1),
-        (5, "ok", RAN | {"planned_steps": 3}, 1),
+        (5, "ok", RAN | {"planned_steps": 3}, 2),  # with offload, too, which moves nothing
     ],
 )
 def test_a_smaller_budget_is_tried_where_it_may_help(
     steps: int, outcome: str, guest: dict[str, Any], budgets: int
 ) -> None:
-    """Not of a script too short for a plan; nor where no schedule has room."""
+    """Not of a script too short for a plan; nor where no schedule has room. Offload is tried if a plan costs time."""
     said: Any = SimpleNamespace(
-        outcome=outcome, guest=guest | {"predicted_overhead": 1.1}, ooms=0, steps=steps, retries=0, peak_device_bytes=1
+        outcome=outcome,
+        guest=guest | {"predicted_overhead": 1.1, "host_bytes": 0},
+        ooms=0,
+        steps=steps,
+        retries=0,
+        peak_device_bytes=1,
     )
     count = []
     tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))

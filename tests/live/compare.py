@@ -7,18 +7,38 @@ from typing import Any
 import torch
 
 import coopsim.live
+from coopsim.link import Link
+from coopsim.live.hosting import Hosting
+from coopsim.live.offered import OFFERED
+from coopsim.live.session import TrainingSession
+from coopsim.options import ReplayOptions
 from tests.live.programs import PROGRAMS
 
 STEPS = 9
 
 
+class FastHost(Hosting):
+    """Of a link so fast that plans offload rather than recompute, as small ops on the CPU take no time."""
+
+    @property
+    def options(self) -> ReplayOptions:
+        return ReplayOptions(steps=1, link=Link("fast", 1_000_000, 1_000_000, 0), host_memory=self.memory_bytes)
+
+
 def compare(
-    name: str, memory: str | None, policy: str = "foresight-offline", steps: int = STEPS, plan: str | None = None
+    name: str,
+    memory: str | None,
+    policy: str = "foresight-offline",
+    steps: int = STEPS,
+    plan: str | None = None,
+    offload: Hosting | None = None,
 ) -> dict[str, Any]:
     """The report of the run inside the budget, and `same`: were losses and all states the same?"""
     losses, wanted = plain(name, steps)
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
+    if offload is not None:
+        OFFERED.offer(lambda: TrainingSession(memory, policy, plan=plan, offload=offload))
     budget = coopsim.live.Budget(memory, policy, plan)
     found = []
     for i in range(steps):

@@ -12,11 +12,12 @@ from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
 from coopsim.live.budget import Budget
 from coopsim.live.errors import LiveError
+from coopsim.live.hosting import Hosting
 from coopsim.live.offered import OFFERED
 from coopsim.live.plan import Plan
 from coopsim.live.session import TrainingSession
 from coopsim.observe.extension import Extension
-from tests.live.compare import bits, plain
+from tests.live.compare import FastHost, bits, plain
 from tests.live.programs import PROGRAMS
 
 POLICY = "foresight-offline"
@@ -47,8 +48,9 @@ def serve_cpu(nbytes: int) -> library.Arena:
     return library.Arena(library.HOST)
 
 
-def record(name: str, share: float, path: str) -> dict[str, Any]:
+def record(name: str, share: float, path: str, *, offload: bool = False) -> dict[str, Any]:
     """Two steps in an arena that is large enough, and a plan for a share of the peak, with addresses, into a file."""
+    hosting = FastHost() if offload else None
     torch.set_num_threads(1)
     session = TrainingSession(None, POLICY, "cpu", arena=serve_cpu(1 << 30))
     _, step = PROGRAMS[name]()
@@ -61,8 +63,9 @@ def record(name: str, share: float, path: str) -> dict[str, Any]:
     session.save(path, name)
     file = plan_file.load(path)
     budget = int(share * max(kind.peak_bytes for kind in session.known.kinds))
-    made = [make.make(kind, POLICY, budget, 0, search=False, arena=True) for kind in file.kinds]
-    plan_file.save(replace(file, header=replace(file.header, budget_bytes=budget), kinds=[m.kind for m in made]), path)
+    made = [make.make(kind, POLICY, budget, 0, search=False, arena=True, hosting=hosting) for kind in file.kinds]
+    head = replace(file.header, budget_bytes=budget, hosting=Hosting() if offload else None)
+    plan_file.save(replace(file, header=head, kinds=[m.kind for m in made]), path)
     return {"why": [m.kind.why for m in made], "budget": budget}
 
 
@@ -85,7 +88,7 @@ def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any
             return {"same": False, "error": str(error)}
         got.append((arena.stats.planned - before[0], arena.stats.placed - before[1]))
     stats = {key: int(getattr(arena.stats, key)) for key in ("reserved_peak", "size", "allocated_peak")}
-    keys = "planned_steps", "evictions", "recomputes", "deviations", "deviated"
+    keys = "planned_steps", "offloads", "evictions", "recomputes", "deviations", "deviated"
     report = {key: getattr(session.totals, key) for key in keys}
     return report | stats | {"same": losses == found and wanted == bits(state), "placed": got, "budget": nbytes}
 

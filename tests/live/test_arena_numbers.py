@@ -47,6 +47,22 @@ def test_steps_in_an_arena_end_with_the_same_bits(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["transformer", "convolutions"])
+def test_steps_that_offload_do_so_in_an_arena_too(child: Runner, name: str, tmp_path: Path) -> None:
+    """By a plan from a file, from the first step on: what is fetched has its place, like all else."""
+    plan = str(tmp_path / "step.plan")
+    made = child(f"from tests.live.in_arena import record\nanswer(record({name!r}, 0.5, {plan!r}, offload=True))")
+    assert made["why"] == ["", ""]
+    found = again(child, name, plan, "", 1.0)
+    assert found["same"]
+    assert (found["planned_steps"], found["deviations"]) == (STEPS, 0)
+    assert found["offloads"] > 5 * STEPS
+    assert found["reserved_peak"] == found["size"] <= found["budget"]
+    for planned, placed in found["placed"]:
+        assert placed >= 0.9 * planned
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["shift_addresses", "end_too_early"])
 def test_plans_that_overlap_are_seen(child: Runner, fault: str, tmp_path: Path) -> None:
     """The allocator gives nobody a place that is taken. If it did, the numbers would tell."""

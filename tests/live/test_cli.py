@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, Runner
 from tests.live.command import SCRIPT, called, live
+from tests.live.plans import TRAIN
 
 KEYS = {
     *("outcome", "budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
@@ -226,3 +227,17 @@ def test_unmodified_scripts_train_on_a_card_that_cannot_hold_them(script: str, t
     assert (found["outcome"], found["steps"]) == ("ok", 6)
     assert found["planned_steps"] >= 2
     assert found["peak_allocated_bytes"] <= found["budget_bytes"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("child")
+@pytest.mark.parametrize("offload", ["--offload", "--no-offload"])
+def test_a_budget_in_bytes_holds_without_a_plan(offload: str) -> None:
+    """Swin-T in half its memory, from the first step on: within 2 %, what the allocator fragments included."""
+    done = live("--gpu", "rtx-3060", "--memory", "2400MiB", offload, "--json", "--", *TRAIN)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["steps"] == 6
+    assert found["planned_steps"] >= 2
+    assert found["peak_reserved_bytes"] <= 1.02 * (2400 << 20)
+    assert (found["offloads"] > 0) is (offload == "--offload")

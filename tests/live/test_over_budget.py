@@ -19,6 +19,10 @@ SAID = {
     "unplanned": "",
     "deviated": "",
     "no_arena": "",
+    "offloads": 0,
+    "offloaded_bytes": 0,
+    "host_bytes": 0,
+    "no_offload": "",
     "failed": "",
 }
 

@@ -61,6 +61,21 @@ def test_a_search_of_ones_own(bert: Trace) -> None:
     assert validate(found, bert) == []
 
 
+def test_a_search_of_ones_own_counts_what_it_looks_at(bert: Trace) -> None:
+    looked = []
+
+    def cheapest(memory, need):
+        blocks = memory.blocks()
+        looked.append(len(blocks))
+        scores = [(memory.score(b.value), b.value) for b in blocks if b.can_go]
+        return [value for _, value in sorted(scores)[:8]]
+
+    mine = Policy(name="mine", summary="", source="", divisor=Divisor.BYTES, choose=cheapest)
+    found = measure(bert, mine, peak_bytes(bert, 512) * 9 // 10, options=ReplayOptions(1))
+    assert found["search_visits"] == sum(looked) > 0
+    assert found["search_scores"] > 0
+
+
 def test_exceptions_and_nonsense_end_in_one_line(bert: Trace) -> None:
     def broken(memory, need):
         raise LookupError("no idea")

@@ -126,4 +126,10 @@ def requests(p: argparse.ArgumentParser) -> None:
         help="for a trace: also compare PyTorch's allocator with this PYTORCH_CUDA_ALLOC_CONF; may be repeated",
     )
     p.add_argument("--steps", type=positive, metavar="N", help="for a trace: steps to serve (default: as recorded)")
+    p.add_argument(
+        "--against",
+        metavar="torch==V",
+        help="also ask the real caching allocator of that PyTorch, without a GPU (downloaded with pip if it is not "
+        "installed): for a case every answer, for a trace the smallest card; exit code 1 where it does otherwise",
+    )
     p.add_argument("--json", action="store_true", help="for a trace: print one JSON object")

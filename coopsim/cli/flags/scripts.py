@@ -237,5 +237,20 @@ def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
         help="memory is one reservation of the budget's size, with each request where the plan has it; the budget is "
         f"then an amount, and there has to be a C++ compiler (default: {default})",
     )
+    p.add_argument(
+        "--offload",
+        action=argparse.BooleanOptionalAction,
+        help="plans may also copy values to the host's memory and fetch them, where that is predicted to cost less "
+        "than recomputing alone (default: as in the plan)",
+    )
+    p.add_argument(
+        "--offload-state",
+        action="store_true",
+        help="with --offload: parameters, optimizer state and buffers may go between their uses, too",
+    )
+    p.add_argument("--host-memory", metavar="B", help="with --offload: the most that copies take (default: no limit)")
+    p.add_argument(
+        "--link", metavar="L", help="with --offload: link to the host, of `coopsim list links` (default: the card's)"
+    )
     p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
     p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")

@@ -31,7 +31,7 @@ class ArenaCap:
         """Let the arena take no memory beyond its reservation, unless `higher` was called in this step."""
         self._arena.may_grow(yes=self._grows)
 
-    def higher(self) -> bool:
+    def higher(self, _most: int | None = None) -> bool:
         """Let the rest of the step take from the GPU what finds no room in the arena.
 
         True if this is new, False if it was called in this step before.

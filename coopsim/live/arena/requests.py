@@ -7,7 +7,8 @@ ours.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from coopsim.live.plan import Drop, Evict, Plan, Recompute, Row
+from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
+from coopsim.live.plan import Plan, Row
 from coopsim.trace import Trace
 from coopsim.types import Role
 from coopsim.validate.program import Value
@@ -49,13 +50,14 @@ class _Block:
 
 @dataclass(eq=False)
 class _Cell:
-    """A simulated live.cells.Cell. block: that of the program's storage; None if it is evicted or gone."""
+    """A simulated live.cells.Cell. block: of the program's storage; None if evicted or gone. coming: being fetched."""
 
     nbytes: int
     block: _Block | None = None
     alive: bool = False
     version: int = 0
     held: dict[int, _Block] = field(default_factory=dict)
+    coming: _Block | None = None
 
 
 class _Simulation:
@@ -98,16 +100,27 @@ class _Simulation:
                 cell.block.references += 1
                 cell.held[v] = cell.block
 
-    def _act(self, action: Evict | Drop | Recompute) -> None:
+    def _act(self, action: Action) -> None:
         if isinstance(action, Recompute):
             self._again(action)
             return
         s, v = action.value
         cell = self._cells[s]
-        self._give(cell.held.pop(v, None))
-        if isinstance(action, Evict) and cell.version == v:
-            block, cell.block = cell.block, None
-            self._give(block)
+        match action:
+            case Drop():
+                self._give(cell.held.pop(v, None))
+            case Evict() | Leave():
+                self._give(cell.held.pop(v, None))
+                if cell.version == v:
+                    block, cell.block = cell.block, None
+                    self._give(block)
+            case Fetch() if cell.alive and cell.version == v and cell.block is None:
+                cell.coming = self._take(cell.nbytes)
+            case Arrive() if cell.coming is not None:
+                coming, cell.coming = cell.coming, None
+                self._assign(s, v, coming)
+            case Offload() | Fetch() | Arrive():
+                pass
 
     def _again(self, action: Recompute) -> None:
         """Recompute, as Values.run does."""

@@ -30,10 +30,12 @@ struct State {
 };
 
 // What Python is called for. again: run a call that Python has kept; how many results, each with a reference that is
-// ours, -1 if that failed. roomy: from now on (1), or no more (0), an op may go over the budget. foreign: a storage on
+// ours, -1 if that failed. copy: what an action says of the host's copies; the memory of a value that arrives, with a
+// reference that is ours, else whether one may leave, -1 if that failed. roomy: from now on (1), or no more (0), an op may go over the budget. foreign: a storage on
 // the CPU whose memory is not PyTorch's allocator's, which Python has to count.
 struct Callbacks {
   int64_t (*again)(int64_t op, StorageImpl* const* operands, int64_t n, StorageImpl** results) = nullptr;
+  int64_t (*copy)(int64_t kind, int64_t s, int64_t v, int64_t at, int64_t storage) = nullptr;
   void (*roomy)(int64_t enter) = nullptr;
   void (*foreign)(StorageImpl* storage) = nullptr;
 };
@@ -233,9 +235,26 @@ class Follower {
 
   bool act(const Action& action) {
     if (action.kind == Kind::again) return again(action);
-    if (!cells[action.value.storage].storage) return true;
+    Cell& cell = cells[action.value.storage];
+    if (!cell.storage) return true;
     if (action.kind == Kind::evict) evict(action.value);
-    else cells[action.value.storage].let_go(action.value.version);
+    else if (action.kind == Kind::drop) cell.let_go(action.value.version);
+    else return copies(action, cell);
+    return true;
+  }
+
+  // To the host and back. False: it failed.
+  bool copies(const Action& action, const Cell& cell) {
+    const StoragePtr storage = cell.version == action.value.version ? cell.program.lock() : StoragePtr();
+    const bool back = action.kind == Kind::fetch || action.kind == Kind::arrive;
+    if (!storage || cell.gone != back || (cell.pinned && !back)) return true;
+    const Below below;
+    const int64_t found = callbacks.copy(static_cast<int64_t>(action.kind), action.value.storage, action.value.version,
+                                         action.at, static_cast<int64_t>(reinterpret_cast<intptr_t>(storage.get())));
+    if (found < 0) return false;
+    if (action.kind == Kind::leave && found) evict(action.value);
+    if (action.kind == Kind::arrive && found)
+      assign(action.value, StoragePtr::reclaim(reinterpret_cast<StorageImpl*>(static_cast<intptr_t>(found))));
     return true;
   }
 

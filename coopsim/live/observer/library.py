@@ -19,6 +19,10 @@ RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.Untyped
 _AGAIN = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
 )
+#: Does what an action says to copies: its kind (table.py), the value's storage and version, where on the host, and the
+#: program's storage. To be returned: the memory of a value that arrives, or whether one may leave.
+Copy = Callable[[int, int, int, int, torch.UntypedStorage | None], torch.UntypedStorage | bool | None]
+_COPY = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 _NUMBER = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 
@@ -29,7 +33,7 @@ def load() -> Any:
     lib.coopsim_follower.restype = lib.coopsim_table.restype = ctypes.c_void_p
     lib.coopsim_state.restype = ctypes.POINTER(ctypes.c_int64 * len(State.FIELDS))
     lib.coopsim_account.restype = ctypes.POINTER(ctypes.c_int64 * 3)
-    lib.coopsim_callbacks.restype = ctypes.POINTER(ctypes.c_void_p * 3)
+    lib.coopsim_callbacks.restype = ctypes.POINTER(ctypes.c_void_p * 4)
     lib.coopsim_known.restype = ctypes.POINTER(ctypes.c_int64)
     lib.coopsim_run.restype = ctypes.c_int64
     return lib
@@ -70,14 +74,15 @@ class Observer:
         at: int,
         known: list[int],
         again: RunAgain,
+        copy: Copy,
         roomy: Callable[[bool], None] | None,
         foreign: Callable[[torch.UntypedStorage], object],
     ) -> None:
         """Follow a plan from entry `at` of its tape on.
 
-        known: the state of cells and calls, in the format of exchange.h. again: runs a call that Python keeps. roomy:
-        called with True before and with False after an op that may exceed the budget. foreign: called with a storage on
-        the CPU whose memory is not of PyTorch's allocator, to count it.
+        known: the state of cells and calls, in the format of exchange.h. again: runs a call that Python keeps. copy:
+        copies to the host and back. roomy: called with True before and with False after an op that may exceed the
+        budget. foreign: called with a storage on the CPU whose memory is not of PyTorch's allocator, to count it.
         """
 
         def run(op: int, operands: Any, n: int, results: Any) -> int:
@@ -97,7 +102,18 @@ class Observer:
             if storage is not None:
                 foreign(storage)
 
-        self._kept = [table, _AGAIN(run), _NUMBER(lambda enter: roomy(bool(enter))) if roomy else None, _NUMBER(count)]
+        def copied(kind: int, s: int, v: int, at: int, address: int) -> int:
+            try:
+                found = copy(kind, s, v, at, stored(address))
+            except Exception:  # as above
+                return -1
+            if not isinstance(found, torch.UntypedStorage):
+                return int(bool(found))
+            self._lib.coopsim_hold(ctypes.c_void_p(found._cdata))
+            return int(found._cdata)
+
+        switch = _NUMBER(lambda enter: roomy(bool(enter))) if roomy else None
+        self._kept = [table, _AGAIN(run), _COPY(copied), switch, _NUMBER(count)]
         for i, function in enumerate(self._kept[1:]):
             self._callbacks[i] = ctypes.cast(function, ctypes.c_void_p).value if function else None
         numbers = (ctypes.c_int64 * len(known))(*known)

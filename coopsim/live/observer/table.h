@@ -19,11 +19,12 @@ struct Watch {
   int32_t position, storage;
 };
 
-enum class Kind : int64_t { evict = 0, drop = 1, again = 2 };
+enum class Kind : int64_t { evict, drop, again, offload, leave, fetch, arrive };
 
 struct Action {
   Kind kind;
-  Value value{};                          // to evict, or to drop
+  Value value{};                          // of all but `again`
+  int64_t at = 0;                         // where on the host, to offload
   int32_t op = -1;                        // to run again
   std::vector<Value> targets, takeovers;  // what is kept of what it makes
 };
@@ -96,6 +97,7 @@ class Reader {
     } else {
       const int32_t storage = number();
       action.value = {storage, number()};
+      action.at = next();
     }
     return action;
   }

@@ -5,8 +5,12 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
 from coopsim.live.cells import can_start_again
-from coopsim.live.plan import Drop, Evict, Plan, Recompute, Row
+from coopsim.live.plan import Plan, Row
+
+EVICT, DROP, AGAIN, OFFLOAD, LEAVE, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)
+_KINDS = {Evict: EVICT, Drop: DROP, Offload: OFFLOAD, Leave: LEAVE, Fetch: FETCH, Arrive: ARRIVE}
 
 
 class Table:
@@ -62,10 +66,10 @@ def _starts_again(func: Any) -> bool:
     return not hasattr(func, "_schema") or can_start_again(func)
 
 
-def _action(action: Evict | Drop | Recompute) -> list[int]:
+def _action(action: Action) -> list[int]:
     if isinstance(action, Recompute):
-        return [2, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
-    return [int(isinstance(action, Drop)), *action.value]
+        return [AGAIN, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
+    return [_KINDS[type(action)], *action.value, action.at if isinstance(action, Offload) else 0]
 
 
 def _counted(numbers: Iterable[int]) -> list[int]:

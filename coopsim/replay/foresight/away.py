@@ -16,19 +16,11 @@ from coopsim.kernel import state as s
 from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun
 from coopsim.replay.foresight.prune import prune
-from coopsim.replay.foresight.select import (
-    I_AFTER,
-    I_BEFORE,
-    I_OPEN,
-    I_VALUE,
-    Selection,
-    cost_to_bring_back,
-    exceeds,
-    excess,
-    take_note,
-)
+from coopsim.replay.foresight.select import cost_to_bring_back
+from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, excess, take_note
 from coopsim.replay.plan import STAY
 
+USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value
 _ROUNDS = 3  # of replacing, as what is replaced makes room and time for more
 _LEAST = 4096  # a value of less than this part of the budget is not worth the latency of two copies
 
@@ -67,7 +59,9 @@ class Away:
         last = np.arange(len(value)) - value == uses_end[value]
         gap = chosen.idle[:, I_BEFORE] - chosen.idle[:, I_AFTER] > 1
         large = D.V[value, s.BYTES] * _LEAST >= budget
-        self.possible = (D.copies[value, s.OFFLOADABLE] == 1) & ~last & gap & large
+        can = D.copies[value, s.OFFLOADABLE]
+        can = (can == 1) | ((can == USED_FIRST) & (chosen.idle[:, I_AFTER] >= 0))
+        self.possible = can & ~last & gap & large
 
     def install(self) -> None:
         """Write the copies into the dry run, in order."""

@@ -29,7 +29,8 @@ from coopsim.replay.foresight.dry_run_state import (
 )
 from coopsim.replay.foresight.place import place
 from coopsim.replay.foresight.prune import prune
-from coopsim.replay.foresight.select import I_OPEN, Selection, exceeds, is_open, keep_all, select, selection
+from coopsim.replay.foresight.select import select
+from coopsim.replay.foresight.selection import I_OPEN, Selection, exceeds, is_open, keep_all, selection
 from coopsim.replay.lower import NEVER, Program
 
 _TRIES = 8

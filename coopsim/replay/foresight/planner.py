@@ -10,6 +10,7 @@ import numpy as np
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.policies import Policy
+from coopsim.replay.foresight.away import USED_FIRST
 from coopsim.replay.foresight.dry_run_state import Copying
 from coopsim.replay.foresight.make import Plan, make
 from coopsim.replay.foresight.tries import for_first_step, for_later_steps
@@ -17,7 +18,7 @@ from coopsim.replay.loop import run
 from coopsim.replay.lower import Program
 from coopsim.replay.offloadable import offloadable
 from coopsim.trace.table import Trace
-from coopsim.types import InPlace, Phase, Planning
+from coopsim.types import InPlace, Phase, Planning, Role
 
 
 class Planner:
@@ -27,13 +28,15 @@ class Planner:
     is then run again from the start, which comes to the same; plans are kept for that.
 
     most: bytes that a plan may have in memory at once; None: all of the budget. segmented: plans are in the shape of
-    checkpointing.
+    checkpointing. from_start: where parameters and the like may be offloaded, the roles of those that may be before an
+    op has used them; None: all may, and only where nothing else fits.
     """
 
     def __init__(self, trace: Trace, program: Program, policy: Policy, budget: int) -> None:
         self.trace, self.program, self.policy, self.budget = trace, program, policy, budget
         self.most: int | None = None
         self.segmented = False
+        self.from_start: frozenset[Role] | None = None
         self.plans: dict[bytes, Plan | None] = {}
         self.seconds = 0.0
         self.lost_cost = 0
@@ -130,6 +133,11 @@ class Planner:
         rows[:, s.HOST_AT] = np.where(rows[:, s.HOST_AT] == s.NO_COPY, s.NO_COPY, 0)
         busy = (int(max(K[engine] - K[s.K_TOTAL], 0)) for engine in (s.K_OUT_FREE, s.K_IN_FREE))
         first = rows[:, s.OFFLOADABLE] * offloadable(self.program, self.trace, state_too=False)
+        if self.from_start is not None:
+            early = np.array([role in self.from_start for role in self.trace.role] + [False])
+            there = self.program.values[:, s.PRODUCER] < 0
+            rows[there & ~early[self.program.storage], s.OFFLOADABLE] *= USED_FIRST
+            first = rows[:, s.OFFLOADABLE]
         return Copying(rows, first, int(K[s.K_RATE]), int(K[s.K_SHARED_RATE]), int(K[s.K_HOST_BUDGET]), *busy)
 
     def header(self, state: s.State) -> dict[str, Any]:

@@ -4,16 +4,8 @@ from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import D_COST, DryRun
-from coopsim.replay.foresight.select import (
-    I_AFTER,
-    I_BEFORE,
-    I_OPEN,
-    I_VALUE,
-    Selection,
-    cost_to_bring_back,
-    exceeds,
-    take_note,
-)
+from coopsim.replay.foresight.select import cost_to_bring_back
+from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, take_note
 from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
 

@@ -13,7 +13,7 @@ from coopsim.replay.foresight import cut as c
 from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import DryRun, new_dry_run
 from coopsim.replay.foresight.make import make
-from coopsim.replay.foresight.select import keep_all
+from coopsim.replay.foresight.selection import keep_all
 from coopsim.replay.lower import Program, lower
 from coopsim.replay.plan import LEAVE_ONCE
 from coopsim.trace import Trace, TraceBuilder, load

@@ -8,7 +8,7 @@ from coopsim.live import schedules
 from coopsim.replay.foresight import segments
 from coopsim.replay.foresight.dry_run_state import new_dry_run
 from coopsim.replay.foresight.make import make
-from coopsim.replay.foresight.select import keep_all
+from coopsim.replay.foresight.selection import keep_all
 from coopsim.replay.lower import lower
 from coopsim.schedule import GIVES_BACK
 from coopsim.trace import load_trace, synth

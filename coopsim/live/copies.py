@@ -1,0 +1,109 @@
+"""The values of a running step that are on the host, or on their way there or back."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from coopsim.live.engines import BACK, OUT, Mark
+from coopsim.live.host_area import HostArea
+from coopsim.observe.torch_private import DisableTorchDispatch
+
+Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
+
+Allocate = Callable[[int], torch.UntypedStorage]  #: memory of so many bytes on the device
+
+
+@dataclass(slots=True)
+class _OnHost:
+    """A copy, in the area from `at` on. end: of the copy out. source: what it is made of, until that has left."""
+
+    at: int
+    nbytes: int
+    end: Mark
+    source: torch.UntypedStorage | None
+    left: bool = False
+
+
+class Copies:
+    """Copies of one step. streams: the streams of the program's ops, where there are several."""
+
+    def __init__(self, area: HostArea, streams: Callable[[], Iterable[torch.cuda.Stream]]) -> None:
+        self._area, self._streams = area, streams
+        self._host: dict[Key, _OnHost] = {}
+        self._coming: dict[Key, tuple[torch.UntypedStorage, Mark]] = {}
+        self.offloads = self.offloaded_bytes = 0
+
+    def away(self) -> bool:
+        """Whether a value is on the host only, or on its way back."""
+        return bool(self._coming) or any(copy.left for copy in self._host.values())
+
+    def has(self, key: Key) -> bool:
+        """Whether the value is on the host only, or on its way back."""
+        copy = self._host.get(key)
+        return key in self._coming or (copy is not None and copy.left)
+
+    def reads(self, storage: torch.UntypedStorage) -> bool:
+        """Whether a copy out may still read the storage, whose memory must not move or go."""
+        return any(copy.source is storage for copy in self._host.values())
+
+    def coming(self) -> Iterator[torch.UntypedStorage]:
+        """Memory that values are being fetched to."""
+        yield from (storage for storage, _ in self._coming.values())
+
+    def offload(self, key: Key, source: torch.UntypedStorage, at: int) -> None:
+        """Begin to copy a value to the area's bytes from `at` on, once all ops so far are done."""
+        nbytes = source.nbytes()
+        end = self._area.engines.begin(OUT, self._area.place(at, nbytes), _bytes_of(source), self._streams())
+        self._host[key] = _OnHost(at, nbytes, end, source)
+        self.offloads += 1
+        self.offloaded_bytes += nbytes
+
+    def leave(self, key: Key) -> bool:
+        """Let what follows wait until a value is on the host, whose memory may go then. False if it has no copy."""
+        copy = self._host.get(key)
+        if copy is None:
+            return False
+        self._area.engines.wait(OUT, copy.end)
+        copy.source, copy.left = None, True
+        return True
+
+    def fetch(self, key: Key, allocate: Allocate) -> torch.UntypedStorage | None:
+        """Begin to copy a value that is on the host only to newly allocated memory, which is returned; else None."""
+        copy = self._host.get(key)
+        if copy is None or not copy.left or key in self._coming:
+            return None
+        storage = allocate(copy.nbytes)
+        place = self._area.place(copy.at, copy.nbytes)
+        self._coming[key] = storage, self._area.engines.begin(BACK, _bytes_of(storage), place, self._streams())
+        return storage
+
+    def arrive(self, key: Key) -> torch.UntypedStorage | None:
+        """Let what follows wait for a value that was fetched; return its memory. None if it is not on its way."""
+        if key not in self._coming:
+            return None
+        storage, end = self._coming.pop(key)
+        self._area.engines.wait(BACK, end)
+        self._host[key].left = False
+        return storage
+
+    def wait_for_all(self) -> None:
+        """Let what follows wait for all copies out, and forget those of values that did not leave."""
+        for key, copy in list(self._host.items()):
+            self._area.engines.wait(OUT, copy.end)
+            copy.source = None
+            if not copy.left:
+                del self._host[key]
+
+    def end(self) -> None:
+        """The step is over."""
+        self.wait_for_all()
+        for _, end in self._coming.values():
+            self._area.engines.wait(BACK, end)
+        self._coming.clear()
+        self._host.clear()
+
+
+def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    with DisableTorchDispatch():
+        return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)

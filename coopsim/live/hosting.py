@@ -1,0 +1,42 @@
+"""What plans may use of the host's memory. Knows no torch."""
+
+from dataclasses import dataclass, replace
+
+from coopsim import link as links
+from coopsim import policies
+from coopsim.options import ReplayOptions
+from coopsim.policies import Policy
+from coopsim.types import CoopsimError, Lose, OffloadState
+
+
+@dataclass(frozen=True)
+class Hosting:
+    """Values may be copied to the host and fetched. CoopsimError for a link that is not known.
+
+    link: a name of `coopsim list links`; "": that of the card for which steps are recorded. memory_bytes: for all
+    copies together; None: no limit. state: parameters, optimizer state and buffers may go between their uses, too.
+    """
+
+    link: str = ""
+    memory_bytes: int | None = None
+    state: bool = False
+
+    def __post_init__(self) -> None:
+        links.check(self.link, None)
+
+    @property
+    def options(self) -> ReplayOptions:
+        """Options of the replay of one step."""
+        return ReplayOptions(steps=1, link=self.link, host_memory=self.memory_bytes)
+
+
+def copying(policy: Policy, *, state: bool = False) -> Policy:
+    """The policy, as one that may offload as well as recompute. state: parameters and the like, too."""
+    return replace(policy, lose=Lose.EITHER, offload_state=OffloadState.YES if state else OffloadState.NO)
+
+
+def check(policy: Policy | str) -> None:
+    """Raise CoopsimError for a policy that makes no plans: copies on demand save no time."""
+    policy = policies.find(policy) if isinstance(policy, str) else policy
+    if not policy.plans:
+        raise CoopsimError(f"policy {policy.name} makes no plans, and only plans offload: take foresight-offline")

@@ -1,0 +1,67 @@
+"""Offloads the values of a step to the host, and fetches them."""
+
+from collections.abc import Collection, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from coopsim.live.cells import Cell, Value
+from coopsim.live.copies import Copies
+from coopsim.live.host_area import HostArea
+
+if TYPE_CHECKING:
+    from coopsim.live.values import Values
+
+
+class Offloaded:
+    """The values of a step that are on the host. area: where they lie."""
+
+    def __init__(self, values: "Values", area: HostArea) -> None:
+        self._values = values
+        self.copies = Copies(area, self._streams)
+
+    def has(self, value: Value) -> bool:
+        """Whether a value is on the host only, or on its way back."""
+        cell, version = value
+        return self.copies.has((cell.number, version))
+
+    def reads(self, storage: torch.UntypedStorage) -> bool:
+        """Whether a copy may still read a storage, whose memory must not move or go."""
+        return self.copies.reads(storage)
+
+    def offload(self, value: Value, at: int) -> None:
+        """Begin to copy a value to the area's bytes from `at` on, if the program has it."""
+        cell, version = value
+        storage = cell.ref()
+        if storage is not None and cell.version == version and not (cell.gone or self._values.must_stay(cell)):
+            self.copies.offload((cell.number, version), storage, at)
+
+    def leave(self, value: Value) -> None:
+        """Free the memory of a value once it is on the host; it stays if it is not copied, or its address is known."""
+        cell, version = value
+        if not cell.gone and not cell.pinned and self.copies.leave((cell.number, version)):
+            self._values.evict(value)
+
+    def fetch(self, value: Value, leave: Collection[Cell] = ()) -> None:
+        """Begin to fetch a value that is on the host only. leave: cells that must not be evicted for that."""
+        cell, version = value
+        if cell.gone and cell.ref() is not None:
+            allocate = partial(self._values.allocate, leave={*leave, cell})
+            storage = self.copies.fetch((cell.number, version), allocate)
+            if storage is not None:
+                self._values.enter(storage)
+
+    def arrive(self, value: Value) -> None:
+        """Wait for a value that is on its way, and hand its memory to the program's storage."""
+        cell, version = value
+        storage = self.copies.arrive((cell.number, version))
+        if storage is None:
+            return
+        if self._values.streams is not None:
+            self._values.streams.after_again(())
+        self._values.ledger.ours(storage)
+        self._values.assign(value, storage)
+
+    def _streams(self) -> Iterable[torch.cuda.Stream]:
+        return self._values.streams.seen if self._values.streams is not None else ()

@@ -1,0 +1,158 @@
+"""Planned steps that may offload, beside those that recompute alone: on the phantom GPU, under a cap of the budget.
+
+A process per model and card, on PyTorch's caching allocator with expandable segments. Plans are made, tried and mended
+as by `coopsim live plan`; peaks are those of six planned steps. Overheads are predicted by a roofline of the card;
+`clock_overhead` is the time of the last two steps by the phantom's clock, over that of steps that keep everything;
+`stall_ms`: how long ops waited for copies in one of them; `retries`: how often the allocator gave memory back in both
+and took it again, for which the clock stops the card, too.
+
+    python experiments/live/offload.py [CARD:MODEL:SHARE...]
+    python experiments/live/offload.py table
+"""
+
+import csv
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from by_clock import timed
+from memory import POLICY, ROOT, SETTINGS, TRIES, recorded
+
+from coopsim import phantom
+
+OUT = ROOT / "experiments" / "expected" / "live" / "offload.csv"
+PAGE, MARK = ROOT / "docs" / "live-offload.md", "<!-- {}offload in live -->"
+RUNS = [f"{card}:{run}" for card in ("rtx-3060", "a100-80gb") for run in ("bert-large:50", "bert-large:30", "gpt-2:50")]
+ENOUGH = 200 << 30  #: bytes of the phantom card, so that steps can be recorded on any
+COLUMNS = (
+    *("card", "model", "share", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes"),
+    *("predicted_overhead", "clock_overhead", "stall_ms", "retries", "recomputes"),
+    *("offloads", "offloaded_bytes", "host_bytes", "no_offload", "tries", "planning_s", "why"),
+)
+Row = dict[str, Any]
+
+
+def by_plan(model: str, nbytes: int, steps: Any, path: str, *, offload: bool) -> Row:
+    """In so much; with copies to the host where they are cheaper."""
+    from coopsim.live import make, plan_file
+    from coopsim.live.hosting import Hosting
+
+    hosting = Hosting() if offload else None
+    head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
+    begun = time.perf_counter()
+    made = [make.make(k, POLICY, nbytes, head.others_bytes, search=False, hosting=hosting) for k in steps.kinds]
+    row: Row = {"budget_bytes": nbytes, "fits": False, "planning_s": round(time.perf_counter() - begun, 1)}
+    why = next((m.kind.why for m in made if m.kind.why), "")
+    if why:
+        return row | {"why": why}
+    plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
+    for k in range(TRIES):
+        ran = tried(model, path)
+        row |= ran | {"tries": k + 1}
+        if not row.pop("replans"):
+            break
+    return row | {"fits": not row["why"] and row["reserved_bytes"] <= nbytes}
+
+
+def tried(model: str, path: str) -> Row:
+    """Six steps of a new model by a plan, which is mended."""
+    import torch
+
+    from coopsim.live.budget import Budget
+    from experiments.live import train
+
+    gc.collect()
+    torch.cuda.empty_cache()
+    budget, step = Budget(plan=path), train.build(model)
+    budget.session.tries = True
+    why = ""
+    found: list[tuple[int, int, int]] = [(0, 0, 0)]
+    with timed() as clock:
+        try:
+            for _ in range(train.STEPS):
+                with budget.step():
+                    step()
+                retries = torch.cuda.memory_stats()["num_alloc_retries"]
+                found.append((clock.now(), clock.stall_ns, retries))
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            why = str(error).splitlines()[0]
+    budget.session.save(path, model)
+    report = budget.report()
+    keys = ("predicted_overhead", "recomputes", "offloads", "offloaded_bytes", "host_bytes", "no_offload", "replans")
+    peaks = {f"{k}_bytes": report[f"peak_{k}_bytes"] for k in ("allocated", "reserved")}
+    ns, stall, retries = (b - a for a, b in zip(found[max(len(found) - 3, 0)], found[-1], strict=True))
+    times = {"clock_ns": ns / 2, "stall_ms": round(stall / 2e6, 3), "retries": retries}
+    return {key: report[key] for key in keys} | peaks | times | {"why": why}
+
+
+def measure(card: str, model: str, share: int) -> None:
+    """In the child: the rows of one budget."""
+    from coopsim.trace.measure import peak_bytes
+
+    with tempfile.TemporaryDirectory() as folder:
+        steps = recorded(model, str(Path(folder, "recorded")))
+        peak = max(peak_bytes(k.trace, 512) for k in steps.kinds) + steps.header.others_bytes
+        keeps = by_plan(model, 2 * peak, steps, str(Path(folder, "plan")), offload=False)["clock_ns"]
+        for how in ("recompute", "offload"):
+            row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), offload=how == "offload")
+            row["clock_overhead"] = row.pop("clock_ns", 0) / keeps or None
+            print(json.dumps({"card": card, "model": model, "share": share, "how": how} | row), flush=True)
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """The table of docs/live-offload.md."""
+    head = ["card, model, budget", "recomputing: reserved", "overhead", "offload: reserved", "overhead"]
+    lines = [[*head, "waits", "offloaded", "host"], ["---"] * 8]
+    for alone, copied in zip(rows[::2], rows[1::2], strict=True):
+        words = [f"{alone['card']}, {alone['model']}, {alone['share']} %"]
+        for row in (alone, copied):
+            words.append(f"{int(row['reserved_bytes']) / int(row['budget_bytes']):.3f}")
+            words.append(f"{float(row['predicted_overhead']) - 1:.1%}")
+        words.append(f"{float(copied['stall_ms']):.0f} ms")
+        words += [f"{int(n) / 2**30:.1f} GiB" for n in (int(copied["offloaded_bytes"]) // 6, copied["host_bytes"])]
+        lines.append(words)
+    return "\n".join(f"| {' | '.join(words)} |" for words in lines)
+
+
+def put(rows: list[dict[str, str]]) -> None:
+    """The table into its page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK.format("") + "\n")
+    _, end, after = rest.partition(MARK.format("end of "))
+    PAGE.write_text(f"{before}{MARK.format('')}\n{table(rows)}\n{end}{after}", encoding="utf-8")
+
+
+def main(runs: list[str]) -> None:
+    """Write what was found beside what the file has of other runs."""
+    known = list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
+    for run in runs:
+        card, model, share = run.split(":")
+        variables = phantom.environment(card, total_bytes=ENOUGH) | {"PYTHONPATH": str(ROOT), "CXX": "/nowhere/c++"}
+        variables |= {"PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
+        command = [sys.executable, __file__, "measure", card, model, share]
+        done = subprocess.run(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        known = [r for r in known if (r["card"], r["model"], r["share"]) != (card, model, share)]
+        known += [{key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS} for row in rows]
+        known.sort(key=lambda r: (r["card"], r["model"], -int(r["share"])))
+        with OUT.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(known)
+    put(known)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["measure", card, model, share]:
+            measure(card, model, int(share))
+        case ["table"]:
+            put(list(csv.DictReader(OUT.open(encoding="utf-8"))))
+        case runs:
+            main(runs or RUNS)

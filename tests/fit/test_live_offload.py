@@ -1,0 +1,76 @@
+"""The row "live with offload": where it costs less time than live alone, with the bytes that it takes of the host."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coopsim.fit import live, rows
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.trials import changed
+from coopsim.script import Script
+
+GIB = 1 << 30
+
+
+class Case:
+    """Trials that give what a test says: (time, host bytes) without and with offload."""
+
+    def __init__(self, *said: tuple[float, int]) -> None:
+        self.said = dict(zip((False, True), said, strict=True))
+        self.survey = SimpleNamespace(report=SimpleNamespace(ranks=0, compiled_graphs=0, steps=6, context_bytes=0))
+        script = Script(["train.py"])
+        self.trials = SimpleNamespace(script=script, limit_bytes=10 * GIB, within={}, found={}, notes=[])
+        self.ran: list[Changes] = []
+
+    def proposal(self, kind: str, text: str, lines: tuple[str, ...], changes: Changes, *, same: bool) -> Remedy:
+        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, ())
+
+    def verify(self, remedy: Remedy) -> Remedy:
+        time, host = self.said[remedy.changes.offload]
+        self.ran.append(remedy.changes)
+        self.trials.found[remedy.key] = replace(remedy, time_ratio=time, host_bytes=host, verified=True)
+        return self.trials.found[remedy.key]
+
+
+def found(*said: tuple[float, int]) -> tuple[Case, list[Remedy]]:
+    case: Any = Case(*said)
+    return case, list(live.find(case))
+
+
+def test_it_is_a_row_beside_live_where_it_costs_less() -> None:
+    case, remedies = found((1.2, 0), (1.02, 3 * GIB))
+    assert [remedy.kind for remedy in remedies] == ["live", "live with offload"]
+    assert remedies[1].lines == ("coopsim live run --offload --memory 9932MiB -- python train.py",)
+    assert remedies[1].row()["host_bytes"] == 3 * GIB
+    head, *table = rows.lines(remedies)[0].splitlines()
+    assert "host memory" in head
+    assert table[-1].endswith("3 GiB")
+    assert not case.trials.notes
+
+
+@pytest.mark.parametrize(("said", "runs"), [
+    (((1.2, 0), (1.2, GIB)), 2),
+    (((1.2, 0), (1.1, 0)), 2),
+    (((1.005, 0), (1.0, GIB)), 1),
+])  # fmt: skip
+def test_it_is_none_where_it_is_no_cheaper_or_nothing_was_to_gain(said: Any, runs: int) -> None:
+    case, remedies = found(*said)
+    assert [remedy.kind for remedy in remedies] == ["live"]
+    assert list(case.trials.found) == ["live"]
+    assert len(case.ran) == runs
+    assert "host memory" not in rows.lines(remedies)[0]
+
+
+def test_a_machine_with_less_memory_is_told() -> None:
+    case, _ = found((1.2, 0), (1.02, 1 << 60))
+    assert len(case.trials.notes) == 1
+    assert "of the host's memory; this machine has" in case.trials.notes[0]
+
+
+def test_the_guest_is_told_to_offload() -> None:
+    script = changed(Script(["train.py"]), Changes(live="8GiB", offload=True))
+    assert '"hosting": {"link": "", "memory_bytes": null}' in script.told
+    assert '"hosting": null' in changed(Script(["train.py"]), Changes(live="8GiB")).told

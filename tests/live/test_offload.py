@@ -1,0 +1,145 @@
+"""Training that offloads leaves the same bits as training without a budget.
+
+On the CPU a copy is made at the latest moment at which it may end on a GPU (engines.LateEngines), so what may read or
+overwrite bytes out of turn shows in the numbers.
+"""
+
+import pytest
+
+from tests.conftest import Runner
+from tests.live.test_same_numbers import NAMES, SELDOM_PLANNED
+
+CALL = """
+from tests.live.compare import FastHost, compare
+answer({{name: compare(name, "75%", steps={steps}, offload=FastHost()) for name in {names!r}}})
+"""
+QUICK = ["convolutions"]
+#: Steps whose plans recompute alone: what they could offload is used again at once.
+SELDOM_OFFLOADED = SELDOM_PLANNED
+
+
+def check(found: dict[str, dict[str, object]]) -> None:
+    for name, report in found.items():
+        assert report["same"], name
+        if name in SELDOM_OFFLOADED:
+            continue
+        assert report["planned_steps"] >= 2, (name, report)
+        assert report["offloads"] > 0, (name, report)
+        assert report["offloaded_bytes"] >= report["host_bytes"] > 0, (name, report)
+        assert report["peak_allocated_bytes"] <= report["budget_bytes"], (name, report)
+
+
+def test_a_program_ends_with_the_same_bits(child: Runner) -> None:
+    check(child(CALL.format(names=QUICK, steps=5)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_programs_end_with_the_same_bits(child: Runner, part: int) -> None:
+    """All programs of the tests of recomputation, with the observer."""
+    check(child(CALL.format(names=NAMES[part::4], steps=7)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2))
+def test_the_observer_does_what_python_does(child: Runner, part: int) -> None:
+    """Without a C++ compiler Python follows alone, with the same bits."""
+    names = ["convolutions", "transformer", "accumulated", "hooks", "own_kernel", "fused"][part::2]
+    check(child(CALL.format(names=names, steps=5), CXX="/nowhere/c++"))
+
+
+STATE = """
+from coopsim.live import planning, schedules
+from tests.live.compare import FastHost, compare
+cheapest, follow, early = schedules._cheapest, planning.Planning.follow, []
+def last(found):  # the one that may offload state: the others cost no more on so fast a link
+    return cheapest(found[-1:] if found[-1].header["outcome"] == "ok" else found)
+def noted(self, kind):
+    follow(self, kind)
+    if kind.plan is not None: early.append(len(kind.plan.early))
+schedules._cheapest, planning.Planning.follow = last, noted
+def one(name):
+    early.clear()
+    return compare(name, "45%", steps=6, offload=FastHost(state=True)) | {"early": max(early)}
+answer({name: one(name) for name in NAMES})
+"""
+#: Loop, foreach and fused optimizers; gradients that are added up; averages of weights; scales; an optimizer per half.
+WITH_STATE = [
+    *("foreach_and_clipping", "fused", "transformer", "averaged", "two_optimizers"),
+    *("accumulated", "scaled", "weight_norm", "hooks", "looked_at_later"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2))
+def test_state_goes_home_between_its_uses(child: Runner, part: int) -> None:
+    """Parameters and the optimizer's state, before an op of the step has used them, too."""
+    found = child(f"NAMES = {WITH_STATE[part::2]!r}\n{STATE}")
+    check(found)
+    without_early = {"accumulated", "scaled"}  # SGD without momentum; scales that change
+    for name, report in found.items():
+        assert (report["early"] == 0) is (name in without_early), (name, report)
+
+
+FAULTS = {
+    "a stale copy": "LateEngines.begin = stale",
+    "a fetch is not waited for": "LateEngines.wait = out_only",
+    "memory goes before it is copied": "LateEngines.wait = back_only",
+    "the area is reused too early": "plan_copies._places = early",
+}
+PLANT = """
+from dataclasses import replace
+from coopsim.live import plan_copies
+from coopsim.live.engines import BACK, OUT, LateEngines
+from coopsim.live.errors import LiveError
+from tests.live.compare import FastHost, compare
+begin, wait, places = own = LateEngines.begin, LateEngines.wait, plan_copies._places
+seen = set()
+def stale(self, way, to, source, streams):
+    if way == OUT and to.data_ptr() in seen:
+        source = to.clone()
+    seen.add(to.data_ptr())
+    return begin(self, way, to, source, streams)
+def out_only(self, way, end):
+    if way == OUT: wait(self, way, end)
+def back_only(self, way, end):
+    if way == BACK: wait(self, way, end)
+def early(copies):
+    return places([replace(c, until=c.begins + 1) for c in copies])
+def same():
+    try:
+        return compare("convolutions", "75%", steps=4, offload=FastHost())["same"]
+    except (RuntimeError, LiveError):  # a copy of memory that is gone
+        return False
+found = {}
+for fault, plant in FAULTS.items():
+    exec(plant)
+    found[fault] = same()
+    LateEngines.begin, LateEngines.wait, plan_copies._places = own
+answer(found | {"none": same()})
+"""
+
+
+@pytest.mark.slow
+def test_planted_faults_show(child: Runner) -> None:
+    assert child(f"FAULTS = {FAULTS!r}\n{PLANT}") == dict.fromkeys(FAULTS, False) | {"none": True}
+
+
+def test_without_room_on_the_host_steps_recompute(child: Runner) -> None:
+    """One line says why, and the plan is the one without copies."""
+    text = """
+from coopsim.live.host_area import HostArea
+from tests.live.compare import FastHost, compare
+HostArea.reserve = lambda self, nbytes: "the host gives nothing"
+found = compare("accumulated", "75%", steps=4, offload=FastHost())
+HostArea.reserve = reserve
+answer([found, compare("accumulated", "75%", steps=4, offload=FastHost(memory_bytes=1))])
+""".replace("HostArea.reserve = lambda", "reserve = HostArea.reserve\nHostArea.reserve = lambda")
+    refused, tiny = child(text)
+    for report in (refused, tiny):
+        assert report["same"]
+        assert (report["offloads"], report["host_bytes"]) == (0, 0)
+        assert report["recomputes"] > 0
+        assert report["planned_steps"] >= 2
+    assert refused["no_offload"] == "the host gives nothing"
+    assert tiny["no_offload"] == "recomputing alone is predicted to cost no more"
