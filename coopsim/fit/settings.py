@@ -17,9 +17,12 @@ _SETTINGS = ("expandable_segments:True", "garbage_collection_threshold:0.8", "ma
 def find_allocator(case: Case) -> Iterator[Remedy]:
     """Yield the remedy with a setting of PyTorch's allocator that suffices, if any.
 
-    The recorded requests are replayed with each setting; the script is run with the first that serves them.
+    The recorded requests are replayed with each setting; the script is run with the first that serves them. A script
+    that is judged by a long run is run with expandable segments, which helps most there.
     """
-    wanted = _allocator(case)
+    report = case.survey.report
+    may = report.context_bytes + report.peak_allocated_bytes <= case.trials.limit_bytes
+    wanted = _allocator(case) if report.replay is None else _expandable(case) if may else None
     if wanted is not None and (done := case.verify(wanted)):
         yield done
 
