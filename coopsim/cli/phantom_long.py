@@ -116,6 +116,9 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             ("caution", f"{found['estimated']} steps are longer than all recorded, and partly estimated (2 % at most)")
         )
+    lines += [
+        ("caution", f"{what} follows no period in the steps that ran, and is left out") for what in found["irregular"]
+    ]
     for key, what in _CAUTIONS:
         if found[key]:
             lines.append(("caution", f"{found[key]} recorded parts of steps {what}"))

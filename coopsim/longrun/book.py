@@ -54,9 +54,11 @@ class Book:
         self._evaluations = [(self.lengths[step.number], step.sections) for step in marked]
 
     @property
-    def irregular(self) -> bool:
-        """Whether the script evaluates at steps that follow no period, so that the replay does not."""
-        return bool(self._evaluations) and self.evaluates is None
+    def irregular(self) -> tuple[str, ...]:
+        """What the script does at steps that follow no period, so that the replay leaves it out."""
+        evaluates = bool(self._evaluations) and self.evaluates is None
+        empties = any(slot.emptied and slot.empties is None for slot in self._of)
+        return ("evaluation",) * evaluates + ("empty_cache",) * empties
 
     @property
     def empties(self) -> Every | None:
@@ -143,10 +145,9 @@ class _Slot:
         self._made: dict[tuple[Structure, Length], Template] = {}
         self.estimated: set[Length] = set()  #: lengths beyond all recorded ones, of which a part is estimated
         self._by_step = {structure: self._follow_step(structure) for structure in self._by}
-        self._empty_at: dict[int, tuple[int, ...]] = {s.number: s.sections[slot].empties for s in steps}
-        emptied = [number for number, at in self._empty_at.items() if at]
-        self.empties = every(emptied, FIRST + 1, end) if emptied else None
-        self._emptied = self._empty_at[emptied[0]] if emptied else ()
+        self.emptied = [step.number for step in steps if step.sections[slot].empties]
+        self.empties = every(self.emptied, FIRST + 1, end) if self.emptied else None
+        self._emptied = next((step.sections[slot].empties for step in steps if step.sections[slot].empties), ())
 
     def at(self, key: Length, step: int) -> Template:
         """The section of that length at that step."""

@@ -54,6 +54,7 @@ class Verdict:
             "estimated": run.estimated,
             "left_out": book.left_out,
             "unlike": book.unlike,
+            "irregular": list(book.irregular),
             "empties_every": book.empties.period if book.empties else None,
             "evaluates_every": book.evaluates.period if book.evaluates else None,
             "alloc_conf": run.recorded.conf,

@@ -3,6 +3,7 @@
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from coopsim.live import plan_file, schedules
 from coopsim.live.errors import LiveError
+from coopsim.live.hosting import Hosting
 from coopsim.live.plan_file import Line, PlanFile, Planned
 from coopsim.trace import synth
 from tests.live.plans import HEADER
@@ -49,6 +51,22 @@ def changed(file: Path, **members: Callable[[Any], Any]) -> None:
         for name, data in held.items():
             change = members.get(name.replace(".", "_").replace("/", "_"))
             archive.writestr(name, json.dumps(change(json.loads(data))) if change else data)
+
+
+def test_one_of_the_version_before_does_not_offload(file: Path) -> None:
+    def older(head: dict[str, Any]) -> dict[str, Any]:
+        del head["hosting"]
+        return head | {"plan_version": 1}
+
+    changed(file, plan_json=older)
+    assert plan_file.load(file).header == replace(HEADER, plan_version=1)
+
+
+def test_what_plans_may_use_of_the_host_is_kept(file: Path, tmp_path: Path) -> None:
+    found, again = plan_file.load(file), tmp_path / "again.plan"
+    hosting = Hosting("pcie3-x16", 1 << 30, state=True)
+    plan_file.save(replace(found, header=replace(HEADER, hosting=hosting)), again)
+    assert plan_file.load(again).header.hosting == hosting
 
 
 def test_one_that_does_not_say_is_not_for_an_arena(file: Path) -> None:

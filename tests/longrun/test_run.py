@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.kernel.rows import EMPTY
 from coopsim.longrun.causes import parts
 from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
-from coopsim.longrun.recorded import Recorded
+from coopsim.longrun.recorded import STEP, Recorded
 from coopsim.longrun.run import Card, Run
 from coopsim.longrun.verdict import judge
 from coopsim.types import CoopsimError
@@ -66,6 +67,17 @@ def test_what_does_not_follow_is_played_as_the_next_longer(tmp_path: Path) -> No
     assert run.lengths[3] == (12,)
     with pytest.raises(CoopsimError, match=r"lengths.txt:4: length 13: longer than any recorded step"):
         Run(varying([8, 12] * 5).recorded(), a_file(tmp_path, [8, 12, 8, 13]), None)
+
+
+def test_what_follows_no_period_is_said() -> None:
+    assert Run(varying([8, 12] * 10, empties=5).recorded(), None, 30).book.irregular == ()
+    program = varying([8, 12] * 10)
+    ends = [row for row, mark in program.marks if mark == STEP]
+    for step in (16, 9, 6):  # the cache is emptied before these
+        at = ends[step - 2]
+        program.rows.insert(at, (EMPTY, 0, 0, 0))
+        program.marks = [(row + (row > at), mark) for row, mark in program.marks]
+    assert Run(program.recorded(), None, 30).book.irregular == ("empty_cache",)
 
 
 def test_draws_are_of_those_recorded_and_repeat() -> None:
