@@ -11,7 +11,7 @@ import pytest
 
 from coopsim.gate.summary import bars
 from tests.conftest import ROOT
-from tests.gate.test_check import KEEPS, SCRIPT
+from tests.gate.scripts import KEEPS, SCRIPT
 
 SCRIPTS = ("train.py", "evaluate.py", "finetune.py")
 

@@ -8,21 +8,8 @@ from typing import Any
 import pytest
 
 from coopsim.script import Report, Script, run
+from tests.gate.scripts import KEEPS, SCRIPT
 
-SCRIPT = """\
-import torch
-
-kept = []
-model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(3)]).cuda()
-optimizer = torch.optim.SGD(model.parameters())
-x = torch.randn(2048, 256, device="cuda")
-for _ in range(3):
-    y = model(x)
-    y.square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-"""
-KEEPS = "    kept.append(y.detach().relu())\n"
 BYTES = 2048 * 256 * 4  #: of an activation
 
 

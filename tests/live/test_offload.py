@@ -7,7 +7,7 @@ overwrite bytes out of turn shows in the numbers.
 import pytest
 
 from tests.conftest import Runner
-from tests.live.test_same_numbers import NAMES, SELDOM_PLANNED
+from tests.live.names import NAMES, SELDOM_PLANNED
 
 CALL = """
 from tests.live.compare import FastHost, compare

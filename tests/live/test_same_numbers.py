@@ -1,11 +1,9 @@
 """Training inside a budget leaves the same bits as training without one."""
 
-import ast
-from pathlib import Path
-
 import pytest
 
 from tests.conftest import Runner
+from tests.live.names import NAMES, SELDOM_PLANNED
 
 CALL = """
 from tests.live.compare import compare
@@ -13,18 +11,8 @@ answer({{name: compare(name, {memory!r}, {policy!r}, {steps}) for name in {names
 """
 
 
-def names() -> list[str]:
-    """Of all programs. They are read and not imported: torch is there in child processes only."""
-    tree = ast.parse((Path(__file__).parent / "programs.py").read_text(encoding="utf-8"))
-    marked = (f for f in tree.body if isinstance(f, ast.FunctionDef) and f.decorator_list)
-    return [f.name for f in marked if any(getattr(d, "id", "") == "program" for d in f.decorator_list)]
-
-
-NAMES = names()
 QUICK = ["accumulated", "convolutions", "foreach_and_clipping", "own_kernel"]
 OTHERS = [name for name in NAMES if name not in QUICK]
-#: Steps that change so often that few go by plan, or whose budget is less than what no policy can evict.
-SELDOM_PLANNED = {"a_branch", "closure", "eight_lengths", "checkpointed"}
 
 
 def test_all_programs_are_found() -> None:

@@ -18,7 +18,7 @@ PACKAGES = (
 )  # who imports torch, but the oracle's one file
 TABLE = ROOT / "coopsim" / "observe" / "torch_private.py"
 #: Private names of Python's and of libraries but PyTorch.
-OTHERS = {"_current_frames", "_exit", "_fields", "_getframe"}
+OTHERS = {"_bench", "_current_frames", "_exit", "_fields", "_getframe"}
 
 PROBE = """
 import pathlib, torch

@@ -43,7 +43,7 @@ def test_peaks_and_a_trace(tmp_path: Path) -> None:
     # The last step is like the others but for what the first could not have: momentum.
     assert held == report["peak_requested_bytes"]
     unallocated = 1 - report["peak_allocated_bytes"] / report["peak_reserved_bytes"]
-    assert report["reserved_but_unallocated"] == report["fragmentation"] == unallocated
+    assert report["reserved_but_unallocated"] == unallocated
     # 4 products forward, two for each backward; the first needs no gradient of its input
     assert list(recorded.name).count("aten.mm.default") == 11
 

@@ -55,9 +55,7 @@ class Meter:
         @functools.wraps(launch)
         def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             if not kwargs.get("benchmark_run"):
-                nbytes = sum(map(_bytes, args))
-                self._calls[None, 0, nbytes, None] += 1
-                self._add(self._model.moving(nbytes))
+                self._kernel(sum(map(_bytes, args)))
             return launch(kernel, *args, **kwargs)
 
         torch_private.replace(_LAUNCH, run)
@@ -72,7 +70,7 @@ class Meter:
         @functools.wraps(launch)
         def run(kernel: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
             if not warmup and not self._comparing:
-                self._add(self._model.moving(sum(map(_bytes, (*args, *kwargs.values())))))
+                self._kernel(sum(map(_bytes, (*args, *kwargs.values()))))
             return launch(kernel, *args, warmup=warmup, **kwargs)
 
         module.JITFunction.run = run
@@ -89,6 +87,11 @@ class Meter:
                 self._comparing = False
 
         module.Autotuner._bench = compare
+
+    def _kernel(self, nbytes: int) -> None:
+        """Add the cost of a compiled kernel that moves so many bytes."""
+        self._calls[None, 0, nbytes, None] += 1
+        self._add(self._model.moving(nbytes))
 
     def _add(self, cost: int) -> None:
         self._total += cost
