@@ -16,10 +16,10 @@ import torch
 from torch.utils.data import dataloader
 
 from coopsim.script import places
+from coopsim.types import KIB
 
 _EVERY_S = 1.0
 _MORE = 1.05  #: a process's memory is taken apart when it is so many times what it was at the last time
-_KIB = 1024
 _DEVICE = 16 << 30  #: the phantom's device memory is a mapping of at least so many bytes, as no other is
 
 
@@ -119,7 +119,7 @@ def _status(pid: int | str) -> dict[str, int]:
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if value.endswith(" kB"):
-            found[name] = int(value.removesuffix(" kB")) * _KIB
+            found[name] = int(value.removesuffix(" kB")) * KIB
     return found
 
 
@@ -143,5 +143,5 @@ def _in_device() -> int:
                 begin, _, end = first.partition("-")
                 inside = int(end, 16) - int(begin, 16) >= _DEVICE
             elif inside and first == "Rss:":
-                found += int(line.split()[1]) * _KIB
+                found += int(line.split()[1]) * KIB
     return found

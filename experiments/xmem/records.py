@@ -67,7 +67,8 @@ def card(gpu: str, prefer: Iterable[str] = ()) -> str:
     found = [name for name, title in titles.items() if title == words]
     found = found or [name for name, title in titles.items() if set(words) <= set(title)]
     if len(found) > 1:
-        found = [n for n in found if n in set(prefer)] or found
+        fewest = min(len(titles[n]) for n in found)  # an RTX 4060 is no 4060 Ti
+        found = [n for n in found if n in set(prefer)] or [n for n in found if len(titles[n]) == fewest]
     if len(found) != 1:
         raise CoopsimError(f"no card for {gpu!r}: {', '.join(found) or 'none'} of {', '.join(titles)}")
     return found[0]

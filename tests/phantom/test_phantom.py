@@ -14,7 +14,7 @@ GIB = 2**30
 
 
 def test_profiles_are_sane() -> None:
-    assert len(profiles.names()) == 15
+    assert len(profiles.names()) == 24
     for name in profiles.names():
         card = profiles.get(name)
         assert 3 * GIB < card.memory_bytes < 200 * GIB
