@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopsim import files, text
-from coopsim.cli import phantom_gate, phantom_growth, phantom_host, phantom_long
+from coopsim.cli import phantom_gate, phantom_growth, phantom_long
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import profiles
 from coopsim.progress import note
-from coopsim.script import data, margin
+from coopsim.script import data, host_rows, margin
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def text_of(report: "Report") -> str:
     ]
     rows += _apart(report)
     rows += [(name, _phase(of)) for name, of in report.phases.items()]
-    rows += phantom_host.rows(report.host)
+    rows += host_rows.rows(report.host)
     rows += phantom_growth.rows(report)
     rows += phantom_long.rows(report.replay) if report.replay else []
     if report.compiled_graphs:

@@ -187,6 +187,7 @@ class Search:
             runs=self._trials.runs.count,
             card=self._trials.script.card,
             notes=tuple(self._trials.notes),
+            host=self._survey.report.host,
             failed=self._survey.report.out_of_memory if self._survey.report.outcome == "oom" else None,
         )
 

@@ -1,13 +1,13 @@
 """The verdict on a script and a card, with the remedies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from coopsim.fit import rows
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.trials import MARGIN
 from coopsim.phantom import profiles
-from coopsim.script import OutOfMemory, margin
+from coopsim.script import OutOfMemory, host_rows, margin
 from coopsim.script.largest import Largest
 from coopsim.text import human
 
@@ -22,7 +22,8 @@ class Fit:
     script fits, or no card has enough memory for it; else None. basis: what times are predicted from. runs: how often
     the script was run. notes: lines to print, as on kinds of remedy that could not be tried. failed: where memory ran
     out with unlimited memory, in which case needs_bytes is a lower bound; else None. full_after_steps: if the script
-    fits and its memory grows from step to step, the step by which the card is full; else None.
+    fits and its memory grows from step to step, the step by which the card is full; else None. host: what the unchanged
+    script takes of the host's memory (Report.host).
     """
 
     fits: bool
@@ -38,6 +39,7 @@ class Fit:
     masks: str = "all"
     lower_needs_bytes: int | None = None
     full_after_steps: int | None = None
+    host: dict[str, Any] = field(default_factory=dict)
 
     @property
     def too_close(self) -> bool:
@@ -58,11 +60,18 @@ class Fit:
             "masks": self.masks,
             "lower_needs_bytes": self.lower_needs_bytes,
             "full_after_steps": self.full_after_steps,
+            "host": self.host,
             "remedies": [remedy.row() for remedy in self.remedies],
         }
 
     def __str__(self) -> str:
-        return "\n".join(self._verdict() if self.fits else [*self._verdict(), *self._remedies()])
+        said = self._verdict() if self.fits else [*self._verdict(), *self._remedies()]
+        return "\n".join([*said, *self._host()])
+
+    def _host(self) -> list[str]:
+        found = host_rows.rows(self.host)
+        width = max((len(label) for label, _ in found), default=0) + 2
+        return [""] * bool(found) + [f"{label:{width}}{text}" for label, text in found]
 
     @property
     def _roofline(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from coopsim.fit import batch, case, checkpointing, microbatches, names, runs, s
 from coopsim.fit.changes import Changes
 from coopsim.fit.given import Given
 from coopsim.fit.survey import Block, Model
+from coopsim.fit.verdict import Fit
 from coopsim.script import Script
 from coopsim.types import CoopsimError
 
@@ -138,3 +140,25 @@ def test_where_a_model_is_made_is_certain_or_not(text: str, tmp_path: Path) -> N
     file = tmp_path / "a.py"
     file.write_text(text)
     assert source.after_assignment(str(file), "model") == PLACES[text]
+
+
+def test_memory_of_the_host_is_beside_the_cards() -> None:
+    alone = Fit(fits=True, needs_bytes=1 << 30, memory_bytes=8 << 30, remedies=(), basis="", runs=1, card="t4")
+    host = {
+        "peak_rss_bytes": 700 << 20,
+        "workers": {"count": 2, "peak_rss_bytes": 1 << 30},
+        "shared_bytes": 64 << 20,
+        "loaders": [{"place": "train.py:5", "workers": 2, "prefetch": 3, "pins": True}],
+        "pinned_bytes": 96 << 20,
+        "pinned_by": [{"place": "train.py:6", "bytes": 144 << 20}],
+    }
+    found = replace(alone, host=host)
+    assert found.to_dict()["host"] == host
+    assert str(found).removeprefix(str(alone)).splitlines() == [
+        "",
+        "",
+        "host    700 MiB of its own memory at the peak, without CUDA's libraries",
+        "        2 processes beside it: 1 GiB in all; 64 MiB of shared memory",
+        "        by a DataLoader at train.py:5: 2 workers, 3 batches each",
+        "pinned  96 MiB at the peak; train.py:6: 144 MiB in all",
+    ]

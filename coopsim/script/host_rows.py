@@ -1,4 +1,4 @@
-"""Memory of the host, as `phantom run` prints it."""
+"""Memory of the host in words, as `phantom run` and `fit` print it."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ from coopsim.text import human
 
 
 def rows(host: dict[str, Any]) -> list[tuple[str, str]]:
-    """Nothing if it was not looked at."""
+    """Return (label, text) for each line about Report.host; a line without a label goes on with the one above.
+
+    No rows if the host was not looked at.
+    """
     if not host:
         return []
     found = [("host", f"{human(host['peak_rss_bytes'])} of its own memory at the peak, without CUDA's libraries")]
