@@ -98,6 +98,7 @@ def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:
     assert everything.count("out of memory  ") == len(advice["trials"]) + 1
 
 
+@pytest.mark.slow
 def test_of_a_rank_live_is_no_remedy(step: Path, coopsim: Any) -> None:
     """It takes no jobs of several ranks; that recomputation helps is said all the same."""
     b = TraceBuilder()

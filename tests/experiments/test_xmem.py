@@ -111,6 +111,7 @@ def test_one_record(xmem, write: Write, monkeypatch, capsys, tmp_path: Path, pha
     assert json.loads(capsys.readouterr().out) == first
 
 
+@pytest.mark.slow
 def test_published_parameter_counts(on_phantom) -> None:
     """Of all transformers; the CNNs where torchvision is there."""
     text = f"""

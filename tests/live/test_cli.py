@@ -99,6 +99,7 @@ def test_compiled_programs_are_refused() -> None:
     assert (done.returncode, "torch.compile hides its ops" in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("child")
 def test_fsdp2_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     job = str(ROOT / "tests/script/ranks/scripts/fsdp2.py")
@@ -194,6 +195,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("child")
 def test_workers_that_load_data_take_no_steps(tmp_path: Path) -> None:
     """Forked before the first step and in the middle of one; what they transform data with are modules."""

@@ -209,6 +209,7 @@ def test_what_the_host_has_given_is_known(tmp_path: Path) -> None:
     assert watched(tmp_path / "known.py")["needs_data"] == []
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_with_the_upper_bound_is_run_with_the_lower(tmp_path: Path) -> None:
     (tmp_path / "short.py").write_text(
         "import torch\nx = torch.rand(9, device='cuda')\nif len(x[x > 2]) > 5:\n    raise ValueError('too many')\n"

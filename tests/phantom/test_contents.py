@@ -90,6 +90,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.slow
 def test_detection_with_hard_examples_and_masked_losses(tmp_path) -> None:
     """As Faster R-CNN's matcher and sampler, OHEM and masked losses look at data: they got billions of rows."""
     (tmp_path / "detect.py").write_text(DETECTION)

@@ -116,12 +116,13 @@ add[lambda m: (triton.cdiv(a.numel(), m["B"]),)](a, a, o, a.numel())
     assert (report["compiled_graphs"], report["first_step_peak_reserved_bytes"]) == (0, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "graphs", "places"),
     [
-        pytest.param("aot_eager", 1, [], marks=pytest.mark.slow),
-        pytest.param("method", 1, [], marks=pytest.mark.slow),
-        pytest.param("optimizer", 1, ["optimizer.py"], marks=pytest.mark.slow),
+        ("aot_eager", 1, []),
+        ("method", 1, []),
+        ("optimizer", 1, ["optimizer.py"]),
         ("step", 2, ["compiled.py:25", "optimizer.py"]),
     ],
 )

@@ -37,6 +37,7 @@ def test_ops_of_a_library_that_is_gone_at_the_end(tmp_path: Path) -> None:
     assert report["peak_by_kind"]["parameters"] == (256 * 256 + 256) * 4
 
 
+@pytest.mark.slow
 def test_preferences_with_adapters() -> None:
     report = report_of("--", TUNE, "dpo", *SMALL)
     assert (report["outcome"], report["steps"]) == ("ok", 3)

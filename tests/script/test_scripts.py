@@ -116,6 +116,7 @@ def test_a_script_that_looks_for_torch_first_and_draws_from_distributions(tmp_pa
     assert report_of("--", file)["steps"] == 3
 
 
+@pytest.mark.slow
 def test_too_short_for_a_trace(tmp_path: Path) -> None:
     script = tmp_path / "short.py"
     script.write_text(

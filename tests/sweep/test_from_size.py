@@ -35,7 +35,7 @@ def test_it_fits_there_and_at_every_stride_above_and_not_just_below(name: str, p
     assert not fits(size.nbytes - peak // 2000 - 1024)
 
 
-@pytest.mark.parametrize("policy", ["dtr-oneflow", "coop"])
+@pytest.mark.parametrize("policy", [pytest.param("dtr-oneflow", marks=pytest.mark.slow), "coop"])
 def test_it_is_what_a_map_calls_safe(policy: str, tmp_path: Path) -> None:
     """Of BERT-Large, in ten steps."""
     path = str(BERT)
