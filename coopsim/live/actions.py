@@ -29,7 +29,7 @@ class Recompute:
 
     @property
     def makes(self) -> tuple[Value, ...]:
-        """All values that are kept of its results."""
+        """All values that are kept of its results: `targets`, then `takeovers`."""
         return (*self.targets, *self.takeovers)
 
 

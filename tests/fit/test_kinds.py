@@ -179,6 +179,6 @@ def test_a_trainer_gets_micro_batches_among_its_first_rows() -> None:
     script = Script((str(SCRIPTS / "trainer.py"),), card="rtx-3060", memory_bytes=900 * MIB)
     found = Search(script, say=said.append, seconds=300).run()
     kinds = [remedy.kind for remedy in found.remedies]
-    assert "micro-batches" in kinds
+    assert "micro-batches" in kinds[:4]
     began = [row for row in said if row.endswith("…")]
     assert any("batches of 16" in row for row in began[:6])  # within the first runs
