@@ -48,7 +48,7 @@ test-all: setup ## the tests and the slow proofs
 	$(BIN)/pytest -n auto
 
 check: setup ## lint, format, types, layers
-	$(BIN)/ruff check
+	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.cli.phantom_host import rows as host_rows
 from coopsim.cli.phantom_long import draw, rows
 from coopsim.longrun.run import Card, Run
 from coopsim.longrun.verdict import Verdict, judge
+from coopsim.script.host_rows import rows as host_rows
 from tests.longrun.made import MIB, varying
 
 LENGTHS = random.Random(5).choices(range(4, 40), k=150)
