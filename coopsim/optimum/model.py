@@ -9,6 +9,7 @@ the least cost of this program is a lower bound for every schedule. The rows are
     bulk[t]       bytes of the values that stay
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -46,6 +47,11 @@ class Rows:
         self.value += sums.values()
         self.start.append(len(self.index))
         self.upper.append(bound)
+
+
+def power_of_two(x: float) -> float:
+    """One near x: scaled by it, whole numbers are floats without rounding."""
+    return 2.0 ** round(math.log2(x))
 
 
 class Model:

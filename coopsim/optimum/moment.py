@@ -1,10 +1,12 @@
 """A lower bound for long traces: what must run again after one moment of the step, as a small linear program.
 
 The moment is the first run of an op. A value made by then that is used later is resident at that moment, within the
-budget, or is made again after it. In the program, with columns for the values made and the ops run by then:
+budget, or is made again after it, or comes back from the host. In the program, with columns for the values made and the
+ops run by then:
 
     keep[v]     value v stays resident
     again[i]    op i runs again
+    away[v]     value v is on the host; it has been copied before the moment and is copied back after it (around.py)
 """
 
 import itertools
@@ -13,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from coopsim.optimum import highs
-from coopsim.optimum.model import Rows, Term
+from coopsim.optimum.around import copy_around
+from coopsim.optimum.model import Rows, Term, power_of_two
 from coopsim.optimum.problem import Problem
 
 
@@ -26,8 +29,8 @@ def cut(problem: Problem, budget: int, worth: Iterable[Sequence[float]], seconds
     most = 0
     for chain in dict.fromkeys(moments(problem, budget, guess) for guess in worth):
         total = 0
-        for moment, until in chain:
-            program = Cut(problem, budget, moment, until)
+        for k, (moment, until) in enumerate(chain):
+            program = Cut(problem, budget, moment, until, first=k == 0)
             answer = highs.minimise(program.rows, seconds(), relaxed=True)
             if answer.infeasible:
                 return None
@@ -47,27 +50,30 @@ def moments(problem: Problem, budget: int, worth: Sequence[float]) -> tuple[tupl
 class Cut:
     """The program of the moment at which op `moment` runs for the first time.
 
-    Counted is what runs again from then on, up to the first run of op `until`: the costs of spans that do not overlap
-    add up.
+    Counted is what runs again from then on, up to the first run of op `until`, and how long ops wait for copies: the
+    costs of spans that do not overlap add up. first: no other moment comes before, so what delays it counts as well.
     """
 
-    def __init__(self, problem: Problem, budget: int, moment: int, until: int) -> None:
+    def __init__(self, problem: Problem, budget: int, moment: int, until: int, *, first: bool = True) -> None:
         self.problem, self.rows = problem, Rows()
-        self.moment, self.until = moment, until
+        self.moment, self.until, self.first = moment, until, first
         self.there = problem.at_least(moment)
         self.again: dict[int, int] = {}
         self.keep: dict[int, int] = {}
+        self.away: dict[int, int] = {}
         inputs = itertools.chain.from_iterable(problem.ins[moment + 1 : until + 1])
         used = [v for v in dict.fromkeys(inputs) if problem.producer[v] <= moment and v not in self.there]
-        self.scale = _power_of_two(1e6 / (problem.base_cost or 1))
+        self.scale = power_of_two(1e6 / (problem.base_cost or 1))
         self._columns(moment, used)
+        if problem.copies is not None:
+            copy_around(self, problem.copies)
         for v in used:
             self.rows.at_most(-1, *self._has(v))
         for op, column in self.again.items():
             for v in problem.ins[op]:
                 if v not in self.there:
                     self.rows.at_most(0, (column, 1), *self._has(v))
-        scale = _power_of_two(1000 / (budget or 1))
+        scale = power_of_two(1000 / (budget or 1))
         room = budget - problem.bytes_of(self.there) - problem.inside[moment]
         self.rows.at_most(room * scale, *((column, problem.size[v] * scale) for v, column in self.keep.items()))
 
@@ -75,15 +81,17 @@ class Cut:
         """Of what is used after the moment, and of what can be of use to make it again."""
         p, wanted = self.problem, set(used)
         for op in range(moment, -1, -1):
-            if not wanted.isdisjoint(p.outs[op]):
+            if not wanted.isdisjoint(p.outs[op]) and op not in p.runs_once:
                 self.again[op] = self.rows.column(p.cost[op] * self.scale)
                 wanted.update(v for v in p.ins[op] if v not in self.there)
         for v in sorted(wanted):
             self.keep[v] = self.rows.column()
+            if v in p.offloadable:
+                self.away[v] = self.rows.column()
 
     def _has(self, v: int) -> list[Term]:
         """What makes v available after the moment, as terms to subtract."""
-        columns = (self.keep[v], self.again.get(self.problem.producer[v]))
+        columns = (self.keep[v], self.again.get(self.problem.producer[v]), self.away.get(v))
         return [(c, -1.0) for c in columns if c is not None]
 
     def proven(self, prices: Sequence[float]) -> int:
@@ -109,8 +117,3 @@ def least(rows: Rows, prices: Sequence[float]) -> Fraction:
 
 
 _GRAINS = 1 << 40  # prices are rounded to such a part of one, so that the fractions stay short
-
-
-def _power_of_two(x: float) -> float:
-    """One near x: scaled by it, whole numbers are floats without rounding."""
-    return 2.0 ** round(math.log2(x))

@@ -5,12 +5,14 @@ Stage t of a schedule is what runs after the first run of op t - 1, up to and wi
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from coopsim.kernel import state as s
+from coopsim.link import Link
+from coopsim.optimum.copies import Copies, copies_of
 from coopsim.replay.lower import Program, lower
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Pinning
@@ -30,6 +32,7 @@ class Problem:
     dropped: dict[int, int]  # the op after which the program drops each value; n_ops: never
     non_evictable: frozenset[int]  # values that no search may choose
     begins: tuple[int, ...]  # the first op of each step of the trace
+    copies: Copies | None = None  # what may be offloaded; None: nothing
 
     @property
     def n_ops(self) -> int:
@@ -47,10 +50,20 @@ class Problem:
     @cached_property
     def forced(self) -> list[frozenset[int]]:
         """What is resident all through each stage, whatever is decided; one more for after the last."""
+        stays = self.non_evictable - self.offloadable
         return [
-            frozenset(v for v in self.non_evictable if self.producer[v] < t <= self.dropped[v])
-            for t in range(self.n_ops + 1)
+            frozenset(v for v in stays if self.producer[v] < t <= self.dropped[v]) for t in range(self.n_ops + 1)
         ]
+
+    @cached_property
+    def offloadable(self) -> frozenset[int]:
+        """The values that may be copied to the host."""
+        return frozenset(self.copies.ns) if self.copies else frozenset()
+
+    @cached_property
+    def runs_once(self) -> frozenset[int]:
+        """The ops whose results are kept or offloaded, but not made again: random ones whose results are kept."""
+        return frozenset(self.producer[v] for v in self.non_evictable & self.offloadable)
 
     @cached_property
     def last_use(self) -> dict[int, int]:
@@ -89,8 +102,8 @@ class Problem:
 
     @cached_property
     def cost_unit(self) -> int:
-        """The greatest cost of which every op's is a multiple."""
-        return math.gcd(*self.cost) or 1
+        """The greatest cost of which every op's is a multiple; where ops may wait for copies, 1 ns."""
+        return 1 if self.copies else math.gcd(*self.cost) or 1
 
     def bytes_of(self, values: frozenset[int]) -> int:
         return sum(self.size[v] for v in values)
@@ -115,10 +128,18 @@ class Problem:
         )
 
 
-def problem_of(trace: Trace, *, keep_random: bool = False) -> Problem:
-    """The problem of a trace: values in single bytes, non-evictable only what is so under every policy."""
+def problem_of(
+    trace: Trace, *, keep_random: bool = False, link: Link | None = None, host_memory: int | None = None
+) -> Problem:
+    """The problem of a trace: values in single bytes, non-evictable only what is so under every policy.
+
+    link: what values are offloaded over; None: none is. host_memory: bytes for their copies; None: no limit.
+    """
     program = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1, keep_random=keep_random)
-    return _Reader(program).problem(trace)
+    problem = _Reader(program).problem(trace)
+    if link is None:
+        return problem
+    return replace(problem, copies=copies_of(program, trace, problem.size, link, host_memory))
 
 
 class _Reader:
