@@ -24,7 +24,7 @@ def copy_around(cut: "Cut", copies: Copies) -> None:
     begins = [0, *itertools.accumulate(p.cost)]  # of each op, if nothing delays it
     longest = sum(copies.ns[v] for v in cut.away)  # if all copies of one direction are waited for
     total = scale * (longest + sum(p.cost[op] for op in cut.again))  # a cheapest solution has no longer delay
-    after = rows.column(1.0, upper=total)
+    cut.after = after = rows.column(1.0, upper=total)
     again = [(column, p.cost[op] * scale) for op, column in cut.again.items()]
     for column in cut.again.values():
         rows.cost[column] = 0.0
@@ -37,7 +37,7 @@ def copy_around(cut: "Cut", copies: Copies) -> None:
         by_maker.setdefault(p.producer[v], []).append(v)
         by_use.setdefault(uses.get(v, cut.until), []).append(v)
     if cut.first:
-        before = rows.column(1.0, upper=total)
+        cut.before = before = rows.column(1.0, upper=total)
         free = {op: begins[cut.moment] - begins[op + 1] for op in by_maker}
         _engine(cut, copies, before, [(free[op], by_maker[op]) for op in sorted(by_maker, reverse=True)])
     free = {op: begins[op] - begins[cut.moment + 1] for op in by_use}

@@ -55,7 +55,7 @@ def minimise(rows: Rows, seconds: float, start: list[float] | None = None, *, re
     if relaxed:
         bound = info.objective_function_value if finished else 0.0
     else:
-        bound = round(info.objective_function_value) if finished else info.mip_dual_bound
+        bound = round(info.objective_function_value) if finished and rows.whole else info.mip_dual_bound
     return Answer(
         infeasible=status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible),
         finished=finished,

@@ -10,6 +10,7 @@ the least cost of this program is a lower bound for every schedule. The rows are
 """
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -31,6 +32,7 @@ class Rows:
     index: list[int] = field(default_factory=list)
     value: list[float] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
+    whole: bool = True  # every point in whole numbers costs a whole number
 
     def column(self, cost: float = 0.0, *, integer: bool = True, upper: float = 1.0) -> int:
         self.cost.append(cost)
@@ -98,32 +100,41 @@ class Model:
         p, rows = self.problem, self.rows
         for t in range(p.n_ops):
             for i in range(t):
-                if any(p.last_need[v] >= t for v in p.outs[i]):
+                if i not in p.runs_once and any(p.last_need[v] >= t for v in p.outs[i]):
                     self.again[t, i] = rows.column(p.cost[i] / p.cost_unit)
             for v in self.candidates[t]:
                 self.keep[t, v] = rows.column()
+        self._more_columns()
         for t in range(p.n_ops):
             for v in self.candidates[t]:
                 if v in p.ins[t] or (t + 1, v) in self.keep:
                     self.stay[t, v] = self._staying(t, v)
 
+    def _more_columns(self) -> None:
+        """Of other ways to bring values back."""
+
+    def _back(self, t: int, v: int) -> list[Term]:
+        """What brings v back in stage t, as terms to subtract."""
+        column = self.again.get((t, self.problem.producer[v]))
+        return [] if column is None else [(column, -1.0)]
+
     def _staying(self, t: int, v: int) -> int:
-        """Resident all through stage t: used by op t or kept after it, and not made again in the stage."""
-        made = self.again.get((t, self.problem.producer[v]))
+        """Resident all through stage t: used by op t or kept after it, and not brought back in the stage."""
+        back = self._back(t, v)
         used = v in self.problem.ins[t]
-        if made is None:
+        if not back:
             return self.keep[t, v] if used else self.keep[t + 1, v]
         column = self.rows.column(integer=False)
         if used:
-            self.rows.at_most(-1, (made, -1), (column, -1))
+            self.rows.at_most(-1, *back, (column, -1))
         else:
-            self.rows.at_most(0, (self.keep[t + 1, v], 1), (made, -1), (column, -1))
+            self.rows.at_most(0, (self.keep[t + 1, v], 1), *back, (column, -1))
         return column
 
     def _has(self, t: int, v: int) -> list[Term]:
         """What makes v available in stage t, as terms to subtract."""
-        columns = (self.keep.get((t, v)), self.again.get((t, self.problem.producer[v])))
-        return [(c, -1.0) for c in columns if c is not None]
+        column = self.keep.get((t, v))
+        return ([] if column is None else [(column, -1.0)]) + self._back(t, v)
 
     def _dependencies(self, t: int) -> None:
         p, rows = self.problem, self.rows
@@ -175,18 +186,22 @@ class Model:
     def _waits(
         self, t: int, used: int, terms: list[Term], w: int, k: int, others: list[int], stays: dict[int, int]
     ) -> None:
-        """As above; and if op k runs again and waits for w, its `others` inputs are resident, if not made again too."""
+        """As above; and if op k runs again and waits for w, its `others` inputs are resident, if not brought back too."""
         total, more = 0, list(terms)
         for v in others:
             nbytes = float(self.bytes_of(v))
-            made = self.again.get((t, self.problem.producer[v]))
-            more += [(column, -nbytes) for column in (made, stays.get(v)) if column is not None]
+            more += [(column, -nbytes) for column, _ in self._back(t, v)]
+            if v in stays:
+                more.append((stays[v], -nbytes))
             total += self.bytes_of(v)
         if total:
             more.append((self.again[t, k], float(total)))
-            if (t, w) in self.keep:
-                more.append((self.keep[t, w], -float(total)))
+            more += [(column, -float(total)) for column in self._elsewhere(t, w)]
             self._scaled(self.room - used, more)
+
+    def _elsewhere(self, t: int, w: int) -> list[int]:
+        """Columns of which one is 1 if an op of stage t need not wait for w to be made again."""
+        return [self.keep[t, w]] if (t, w) in self.keep else []
 
     def _fits(self, used: int, terms: list[Term]) -> None:
         if used > self.room:
@@ -197,6 +212,11 @@ class Model:
         """A row of bytes, as thousandths of the budget: the solver's tolerances are absolute."""
         scale = 1000 / self.room if self.room > 1000 else 1.0
         self.rows.at_most(bound * scale, *((column, x * scale) for column, x in terms))
+
+    def delays(self, stages: Iterable[int]) -> Iterator[Term]:
+        """What makes these stages longer, in ns."""
+        wanted = set(stages)
+        return ((column, float(self.problem.cost[i])) for (t, i), column in self.again.items() if t in wanted)
 
     def point(self, needs: Needs) -> list[float]:
         """The columns' values for a schedule."""

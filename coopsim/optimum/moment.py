@@ -61,6 +61,8 @@ class Cut:
         self.again: dict[int, int] = {}
         self.keep: dict[int, int] = {}
         self.away: dict[int, int] = {}
+        self.before: int | None = None
+        self.after: int | None = None
         inputs = itertools.chain.from_iterable(problem.ins[moment + 1 : until + 1])
         used = [v for v in dict.fromkeys(inputs) if problem.producer[v] <= moment and v not in self.there]
         self.scale = power_of_two(1e6 / (problem.base_cost or 1))
