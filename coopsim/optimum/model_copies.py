@@ -6,6 +6,7 @@ alone; a copy may be spread over its engine's time.
     stall[t]      how long ops wait for copies in stage t
     fetch[t, v]   value v begins to come back from the host in stage t, before op t runs
     sent[t, v]    part of v that is on the host when stage t starts; [n_ops + t, v]: when op t runs
+    whole[t, v]   all of v is on the host when stage t starts
     due[t, v]     part of v that its fetch has still to bring when stage t starts; [n_ops + t, v]: when op t runs
 """
 
@@ -25,6 +26,7 @@ class ModelWithCopies(Model):
         self.copies: Copies = problem.copies
         self.stall: list[int] = []
         self.fetch: dict[tuple[int, int], int] = {}
+        self.whole: dict[tuple[int, int], int] = {}
         self.sent: dict[tuple[int, int], int] = {}
         self.due: dict[tuple[int, int], int] = {}
         super().__init__(problem, budget)
@@ -45,6 +47,7 @@ class ModelWithCopies(Model):
         for t in range(p.n_ops):
             for v in self._copied(t):
                 self.fetch[t, v] = rows.column()
+                self.whole[t, v] = rows.column()
                 for at in (t, p.n_ops + t):
                     new = at == p.producer[v] + 1
                     self.sent[at, v] = rows.column(integer=False, upper=0.0 if new else 1.0)
@@ -99,21 +102,21 @@ class ModelWithCopies(Model):
         return [(self.keep[t, v], -1.0), *Model._back(self, t, v)]
 
     def _moved(self, begin: int, end: int, resident: list[Term] | None) -> list[Term]:
-        """The part of a value that goes to the host between two moments. Where there is a limit, copies may go."""
-        terms = [(end, 1.0), (begin, -1.0)]
-        if self.copies.host_memory is None:
-            self.rows.at_most(0, *((c, -x) for c, x in terms))
-        else:
-            column = self.rows.column(integer=False)
-            self.rows.at_most(0, *terms, (column, -1.0))
-            terms = [(column, 1.0)]
+        """The part of a value that goes to the host between two moments; what is there may be discarded."""
+        column = self.rows.column(integer=False)
+        self.rows.at_most(0, (end, 1.0), (begin, -1.0), (column, -1.0))
         if resident is not None:
-            self.rows.at_most(0, *terms, *resident)
-        return terms
+            self.rows.at_most(0, (column, 1.0), *resident)
+        return [(column, 1.0)]
 
     def _order(self, t: int, v: int) -> None:
-        """A copy back comes after the whole copy out, holds its bytes, and ends before an op uses the value."""
+        """A copy back comes after the whole copy out, holds its bytes, and ends before an op uses the value.
+
+        A copy out that has begun is of use only as long as the value stays, or if it is whole when the value leaves.
+        """
         p, n, rows = self.problem, self.problem.n_ops, self.rows
+        rows.at_most(0, (self.sent[t, v], 1.0), (self.keep[t, v], -1.0), (self.whole[t, v], -1.0))
+        rows.at_most(0, (self.whole[t, v], 1.0), (self.sent[t, v], -1.0))
         rows.at_most(0, (self.fetch[t, v], 1.0), (self.sent[n + t, v], -1.0))
         rows.at_most(0, (self.due[t, v], 1.0), (self.keep[t, v], -1.0))
         if v not in p.ins[t]:

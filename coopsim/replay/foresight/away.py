@@ -65,17 +65,16 @@ class Away:
 
     def install(self) -> None:
         """Write the copies into the dry run, in order."""
-        idle, away = self.chosen.idle, self.D.away
-        rows = []
-        for i in np.flatnonzero(self.chosen.away >= 0).tolist():
-            back = int(self.chosen.away[i])
-            v, after, before = (int(idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
-            rows += [(after + 1, 0, before, v), (back, 1, before, v)]
-        rows.sort()
-        self.D.K[D_AWAYS] = len(rows)
-        if rows:
-            away[: len(rows), [s.A_OP, s.A_BACK, s.A_VALUE]] = np.array(rows, np.int64)[:, [0, 1, 3]]
-            away[: len(rows), s.A_START :] = 0
+        idle, D = self.chosen.idle, self.D
+        i = np.flatnonzero(self.chosen.away >= 0)
+        count, zero = 2 * len(i), np.zeros(len(i), np.int64)
+        begin = np.concatenate([idle[i, I_AFTER] + 1, self.chosen.away[i]])
+        back = np.concatenate([zero, zero + 1])
+        before, v = np.tile(idle[i, I_BEFORE], 2), np.tile(idle[i, I_VALUE], 2)
+        order = np.lexsort((v, before, back, begin))
+        D.K[D_AWAYS] = count
+        D.away[:count, s.A_OP], D.away[:count, s.A_BACK], D.away[:count, s.A_VALUE] = begin[order], back[order], v[order]
+        D.away[:count, s.A_START :] = 0
 
     def accepts(self, i: int, back: int, better: Callable[[], bool]) -> bool:
         """Offload in interval i, if a dry run of that is better; else all is as before, times included."""

@@ -27,6 +27,7 @@ from coopsim.replay.foresight.dry_run_state import (
     DryRun,
     new_dry_run,
 )
+from coopsim.replay.foresight.least import least_bytes
 from coopsim.replay.foresight.place import place
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.select import select
@@ -71,14 +72,17 @@ def make(
     budget. segmented: in the shape of checkpointing. copying: it may offload, too.
     """
     D = new_dry_run(program, first_run=first_run, copying=copying)
+    if least_bytes(program, copying) > (budget if most is None else most):
+        return None
     chosen, graph = selection(program), new_cut(program)
     target = budget if most is None else most
     choose = _choose_segments if segmented else _choose
+    which = [] if copying is None else [(values, _begins_with_copies(D, chosen, graph)) for values in _which(copying)]
     for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):
         if copying is not None:
-            for offloadable in (copying.first, copying.rows[:, s.OFFLOADABLE]):
+            for offloadable, begins in which:
                 D.copies[:, s.OFFLOADABLE] = offloadable
-                choices = _choices_with_copies(D, chosen, graph, target, dry_runs)
+                choices = _choices_with_copies(D, chosen, begins, target, dry_runs)
                 plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
                 if plan is not None:
                     return plan
@@ -87,6 +91,12 @@ def make(
         if begin is not None:
             return _placed(D, chosen, begin, target, budget, placed, dry_runs)
     return None
+
+
+def _which(copying: Copying) -> list[s.Array]:
+    """What may be offloaded: first without parameters and the like, then with them, if they may be."""
+    every = copying.rows[:, s.OFFLOADABLE]
+    return [copying.first] if np.array_equal(copying.first, every) else [copying.first, every]
 
 
 def _placed(
@@ -158,25 +168,53 @@ def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) ->
     return with_cut if fits else None
 
 
-def _choices_with_copies(
-    D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int
-) -> list[tuple[int, Taken, Begin]]:
-    """Decisions that fit, with what they cost and what they began with, the cheapest first.
+class _Remembered:
+    """A begin that is asked for the same budget again, and is then not made again; and whether it is hopeless."""
 
-    As in _choose, and from what is offloaded first. That ops wait for copies is accepted only if nothing else fits.
-    """
+    def __init__(self, D: DryRun, chosen: Selection, begin: Begin) -> None:
+        self.D, self.chosen, self.begin = D, chosen, begin
+        self.known: tuple[int, float, Taken] | None = None
+        self.hopeless = False  # nothing fits from it, however many dry runs there are
+
+    def __call__(self, budget: int) -> float:
+        if self.known is not None and self.known[0] == budget:
+            restore(self.D, self.chosen, self.known[2])
+            return self.known[1]
+        least = self.begin(budget)
+        self.known = budget, least, taken(self.D, self.chosen)
+        return least
+
+
+def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut) -> list[_Remembered]:
+    """As in _choose, and from what is offloaded first; the last of them lets ops wait for copies."""
     begins: list[Begin] = [
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=True)),
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=False)),
         partial(_begin_offload, D, chosen, may_stall=False),
+        partial(_begin_offload, D, chosen, may_stall=True),
     ]
-    stalling: Begin = partial(_begin_offload, D, chosen, may_stall=True)
+    return [_Remembered(D, chosen, begin) for begin in begins]
+
+
+def _choices_with_copies(
+    D: DryRun, chosen: Selection, begins: list[_Remembered], budget: int, most: int
+) -> list[tuple[int, Taken, Begin]]:
+    """Decisions that fit, with what they cost and what they began with, the cheapest first.
+
+    That ops wait for copies is accepted only if nothing else fits.
+    """
     found: list[tuple[int, Taken, Begin]] = []
-    for begin in [*begins, stalling]:
-        if begin is stalling and found:
-            break
-        if begin(budget) >= 0 and _make_fit(D, chosen, budget, most):
+    for begin in begins:
+        if begin.hopeless or (begin is begins[-1] and found):
+            continue
+        if begin(budget) < 0:
+            begin.hopeless = True
+            continue
+        began = int(D.K[D_COUNT])
+        if _make_fit(D, chosen, budget, most):
             found.append((int(D.K[D_COST]), taken(D, chosen), begin))
+        else:
+            begin.hopeless = D.K[D_COUNT] - began < most
     return sorted(found, key=lambda one: one[0])
 
 
