@@ -7,13 +7,14 @@ from typing import Any
 from coopsim.progress import progress
 from coopsim.text import human, table
 from coopsim.trace import load_trace
-from coopsim.types import CoopsimError
+from coopsim.types import CoopsimError, OffloadState
 
 _STATUS = {
     "feasible": "not proven: the best schedule found costs {overhead}, none less than {lower}",
     "bounded": "no schedule found; none costs less than {lower}",
     "infeasible": "nothing fits: proven for every schedule",
 }
+_EITHER = ("coop:lose=either", "foresight:lose=either")
 _BOUND = {
     "exact": "bound of the mixed-integer program",
     "solver": "bound of the solver when the time was up",
@@ -25,7 +26,7 @@ _BOUND = {
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import budget, optimum, policies
+    from coopsim import budget, optimum
     from coopsim.kernel.jit import note_if_cold
     from coopsim.optimum import highs
     from coopsim.trace.measure import peak_bytes
@@ -34,19 +35,23 @@ def run(args: argparse.Namespace) -> int:
     trace = load_trace(args.trace)
     peak = peak_bytes(trace)
     budgets = [budget.parse(text, peak, "--budget") for text in budget.parse_list(args.budget)]
-    everyone = [name for name in policies.names() if not policies.find(name).offloads]
-    names = everyone if args.policy is None else policies.split(args.policy)
-    for name in names:
-        if policies.find(name).offloads:
-            raise CoopsimError(
-                f"--policy {name}: the optimum is of schedules that recompute, not of those that offload"
-            )
-    keep_random = args.random == "keep"
-    problem = optimum.problem_of(trace, keep_random=keep_random)
+    names, offloads = _policies(args)
+    options = optimum.options_for(
+        trace,
+        keep_random=args.random == "keep",
+        link=args.link or "",
+        host_memory=budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None,
+        host_bandwidth=args.host_bandwidth,
+    )
+    problem = optimum.problem_for(trace, options, offloads=offloads)
     note_if_cold()
     with progress("replays and optima", len(budgets) * (len(names) + 1)) as tick:
-        options = {"seconds": args.time_limit, "keep_random": keep_random, "problem": problem, "tick": tick}
-        gaps = [optimum.gap(trace, nbytes, peak, names, **options) for nbytes in budgets]
+        gaps = [
+            optimum.gap(
+                trace, nbytes, peak, names, seconds=args.time_limit, options=options, problem=problem, tick=tick
+            )
+            for nbytes in budgets
+        ]
     if args.json:
         print(json.dumps([g.as_dict() for g in gaps], indent=1))
     else:
@@ -54,12 +59,31 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _policies(args: argparse.Namespace) -> tuple[list[str], bool]:
+    """The policies to compare, and whether the optimum is of schedules that may offload."""
+    from coopsim import policies
+
+    asked = bool(args.link or args.host_memory or args.host_bandwidth)
+    names = policies.split(args.policy) if args.policy is not None else policies.names()
+    if args.policy is None:
+        names = [*names, *_EITHER] if asked else [name for name in names if not policies.find(name).offloads]
+    for name in names:
+        if policies.find(name).offload_state == OffloadState.YES:
+            raise CoopsimError(f"--policy {name}: the optimum offloads no parameters and the like (offload_state=no)")
+    offloads = any(policies.find(name).offloads for name in names)
+    if asked and not offloads:
+        raise CoopsimError("--link, --host-memory and --host-bandwidth are of policies that offload: none is compared")
+    return names, offloads
+
+
 def describe(g: Any) -> str:
     """Return a line on the optimum for one budget, and a table of the policies."""
     o = g.optimum
-    head = f"{g.trace} in {human(o.budget_bytes)}, {g.memory_ratio:.1%} of the peak without eviction: "
+    over = f", offload over {g.link}" if g.link else ""
+    head = f"{g.trace} in {human(o.budget_bytes)}, {g.memory_ratio:.1%} of the peak without eviction{over}: "
     if o.status == "optimal":
-        head += f"least overhead {_x(o.overhead)}, {len(o.runs) - o.n_ops} ops run again"
+        head += f"least overhead {_x(o.overhead)}"
+        head += f", {len(o.runs) - o.n_ops} ops run again" if o.runs else ", that of a policy"
     else:
         head += _STATUS[o.status].format(overhead=_x(o.overhead), lower=f"{_x(o.lower_bound)} ({_BOUND[o.bound]})")
     if o.status == "infeasible":

@@ -28,9 +28,7 @@ class Copies:
     host_memory: int | None
 
 
-def copies_of(
-    program: Program, trace: Trace, values: Iterable[int], link: Link, host_memory: int | None
-) -> Copies:
+def copies_of(program: Program, trace: Trace, values: Iterable[int], link: Link, host_memory: int | None) -> Copies:
     """Of the activations among the `values`, and of results of random ops; not of parameters and the like."""
     rows = copies(program, trace, link, state_too=False)
     ns = {v: int(rows[v, s.COPY_NS]) for v in values if rows[v, s.OFFLOADABLE]}

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from coopsim.link import Link
+from coopsim.link import find as find_link
 from coopsim.optimum.planned import planned_step
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.optimum.solve import Optimum, solve
@@ -41,6 +43,7 @@ class Gap:
     memory_ratio: float
     optimum: Optimum
     rows: list[Row] = field(default_factory=list)
+    link: str | None = None  # what schedules may offload over
 
     def excess(self, overhead: float | None) -> tuple[float, float | None] | None:
         """Points above the optimum, and recomputation as a multiple of the least; above the bound if that is all.
@@ -63,6 +66,7 @@ class Gap:
             "trace": self.trace,
             "budget_bytes": o.budget_bytes,
             "memory_ratio": self.memory_ratio,
+            "link": self.link,
             "status": o.status,
             "base_cost_ns": o.base_cost_ns,
             "cost_ns": o.cost_ns,
@@ -82,6 +86,30 @@ class Gap:
         return vars(row) | {"excess": points, "excess_ratio": multiple, "planned_excess": planned}
 
 
+def options_for(
+    trace: Trace,
+    *,
+    keep_random: bool = False,
+    link: str | Link = "",
+    host_memory: int | None = None,
+    host_bandwidth: float | None = None,
+) -> ReplayOptions:
+    """Those of a replay of one iteration of the trace."""
+    return ReplayOptions(
+        trace.n_steps,
+        random=RandomOps.KEEP if keep_random else RandomOps.RECOMPUTE,
+        link=link,
+        host_memory=host_memory,
+        host_bandwidth=host_bandwidth,
+    )
+
+
+def problem_for(trace: Trace, options: ReplayOptions, *, offloads: bool) -> Problem:
+    """What is to be scheduled by these options. offloads: schedules may copy values to the host."""
+    found = find_link(options.link, options.host_bandwidth, trace) if offloads else None
+    return problem_of(trace, keep_random=options.random == RandomOps.KEEP, link=found, host_memory=options.host_memory)
+
+
 def gap(
     trace: Trace,
     budget: int,
@@ -89,28 +117,36 @@ def gap(
     policies: Sequence[str],
     *,
     seconds: float = 60.0,
-    keep_random: bool = False,
+    options: ReplayOptions | None = None,
     problem: Problem | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> Gap:
     """Replay the trace once under each policy, then close in on the optimum from the best of them.
 
     Under a policy that plans it is replayed again, for a step that goes by its plan. peak: what a memory ratio of 1 is.
-    problem: the trace's, if it is there already. tick: called after each part of the work, one per policy and one for
-    the optimum.
+    options: of options_for. problem: the trace's, if it is there already; if a policy offloads, it has copies. tick:
+    called after each part of the work, one per policy and one for the optimum.
     """
-    problem = problem or problem_of(trace, keep_random=keep_random)
-    rows, known = [], []
+    options = options or options_for(trace)
+    offloads = any(find(policy).offloads for policy in policies)
+    problem = problem or problem_for(trace, options, offloads=offloads)
+    rows, known, costs = [], [], []
     called = shown(policies)
     for policy in policies:
-        counter, arena = (_replay(trace, policy, kind, budget, keep_random) for kind in ("counter", "arena"))
-        known += [runs_of(s) for s in (counter, arena) if s is not None and s.header["outcome"] == "ok"]
-        planned = _planned(trace, policy, budget, keep_random)
+        counter, arena = (_replay(trace, policy, kind, budget, options) for kind in ("counter", "arena"))
+        for schedule in (counter, arena):
+            if schedule is not None and schedule.header["outcome"] == "ok":
+                costs.append(int(schedule.header["total_cost_ns"]))
+                known.append(runs_of(schedule))
+        planned = _planned(trace, policy, budget, options)
         rows.append(Row(called[policy], *_result(counter, problem), *_result(arena, problem), *planned))
+        if planned[1] is not None:
+            costs.append(round(planned[1] * problem.base_cost))
         tick()
-    optimum = solve(problem, budget, seconds=seconds, known=known)
+    optimum = solve(problem, budget, seconds=seconds, known=known, costs=costs if offloads else ())
     tick()
-    return Gap(trace.label, budget / peak, optimum, rows)
+    name = find_link(options.link, options.host_bandwidth, trace).name if offloads else None
+    return Gap(trace.label, budget / peak, optimum, rows, name)
 
 
 def runs_of(schedule: Schedule) -> list[int]:
@@ -120,21 +156,17 @@ def runs_of(schedule: Schedule) -> list[int]:
     return runs
 
 
-def _replay(trace: Trace, policy: str, allocator: str, budget: int, keep_random: bool) -> Schedule | None:
+def _replay(trace: Trace, policy: str, allocator: str, budget: int, options: ReplayOptions) -> Schedule | None:
     if allocator == "arena" and budget < GRANULE:  # not one block
         return None
-    return record(trace, policy, budget, allocator, _options(trace, keep_random))
+    return record(trace, policy, budget, allocator, options)
 
 
-def _options(trace: Trace, keep_random: bool) -> ReplayOptions:
-    return ReplayOptions(trace.n_steps, random=RandomOps.KEEP if keep_random else RandomOps.RECOMPUTE)
-
-
-def _planned(trace: Trace, policy: str, budget: int, keep_random: bool) -> tuple[str | None, float | None]:
+def _planned(trace: Trace, policy: str, budget: int, options: ReplayOptions) -> tuple[str | None, float | None]:
     if not find(policy).plans or budget < GRANULE:
         return None, None
     try:
-        return planned_step(trace, policy, budget, _options(trace, keep_random))
+        return planned_step(trace, policy, budget, options)
     except CoopsimError:  # one iteration went through without complaint: the trace cannot be repeated
         return None, None
 

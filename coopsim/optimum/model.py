@@ -186,7 +186,7 @@ class Model:
     def _waits(
         self, t: int, used: int, terms: list[Term], w: int, k: int, others: list[int], stays: dict[int, int]
     ) -> None:
-        """As above; and if op k runs again and waits for w, its `others` inputs are resident, if not brought back too."""
+        """As above; and if op k runs again and waits for w, its `others` are resident if not brought back too."""
         total, more = 0, list(terms)
         for v in others:
             nbytes = float(self.bytes_of(v))

@@ -14,7 +14,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from coopsim.optimum.copies import Copies
+from coopsim.optimum.embed import embed
 from coopsim.optimum.model import INFINITY, Model, Term
+from coopsim.optimum.moment import Cut
 from coopsim.optimum.problem import Problem
 
 
@@ -133,3 +135,27 @@ class ModelWithCopies(Model):
             scale = 1000 / (limit or 1)
             sent = ((self.sent[self.problem.n_ops + t, v], self.problem.size[v] * scale) for v in values)
             self.rows.at_most(limit * scale, *sent)
+
+    def cheaper_than(self, cost: int) -> None:
+        """Of interest are only points that cost less, in ns, than a schedule that is known."""
+        terms = [(column, x) for column, x in enumerate(self.rows.cost) if x]
+        self.rows.at_most((cost - 1 - self.problem.base_cost) / self.problem.cost_unit, *terms)
+
+
+def model_of(problem: Problem, budget: int) -> ModelWithCopies:
+    """The program, with those of all moments at which the bytes exceed the budget (embed.py)."""
+    model = ModelWithCopies(problem, budget)
+    for op, nbytes in enumerate(problem.live):
+        if nbytes > budget:
+            embed(model, Cut(problem, budget, op, problem.n_ops - 1))
+    return model
+
+
+def columns(problem: Problem) -> int:
+    """How many columns the program of all stages has, about."""
+    values = sum(last - problem.producer[v] for v, last in problem.last_need.items())
+    again = problem.n_ops * (problem.n_ops + 1) // 2
+    return again + values + sum(_MORE * (problem.last_need[v] - problem.producer[v]) for v in problem.offloadable)
+
+
+_MORE = 8  # columns of a stage and of a value that may be offloaded

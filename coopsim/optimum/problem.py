@@ -51,9 +51,7 @@ class Problem:
     def forced(self) -> list[frozenset[int]]:
         """What is resident all through each stage, whatever is decided; one more for after the last."""
         stays = self.non_evictable - self.offloadable
-        return [
-            frozenset(v for v in stays if self.producer[v] < t <= self.dropped[v]) for t in range(self.n_ops + 1)
-        ]
+        return [frozenset(v for v in stays if self.producer[v] < t <= self.dropped[v]) for t in range(self.n_ops + 1)]
 
     @cached_property
     def offloadable(self) -> frozenset[int]:

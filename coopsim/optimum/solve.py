@@ -9,6 +9,7 @@ from coopsim.optimum import highs
 from coopsim.optimum.bounds import knapsacks
 from coopsim.optimum.late import schedules
 from coopsim.optimum.model import Model
+from coopsim.optimum.model_copies import columns, model_of
 from coopsim.optimum.moment import cut
 from coopsim.optimum.order import arrange, needs
 from coopsim.optimum.problem import Problem
@@ -31,7 +32,7 @@ class Optimum:
     lower_bound_ns: int
     bound: str
     cost_ns: int | None = None
-    runs: Sequence[int] = ()  # the ops in the order in which they run, if a schedule is known
+    runs: Sequence[int] = ()  # the ops in the order in which they run, if a schedule is known; not if it has copies
     seconds: float = 0.0
 
     @property
@@ -56,15 +57,17 @@ def solve(
     *,
     seconds: float = 60.0,
     known: Iterable[Sequence[int]] = (),
+    costs: Iterable[int] = (),
     whole: bool = True,
 ) -> Optimum:
     """The least cost of the problem in `budget` bytes, or what can be said of it in so many seconds.
 
     known: schedules (ops in the order in which they run), such as a policy's; the solver starts from the cheapest that
-    fits, which bounds the result from above. whole: whether the program of all moments is solved where it is small
-    enough. What it bounds rests on the solver, the cut on exact arithmetic.
+    fits, which bounds the result from above. costs: of schedules that fit, such as replays, if the problem has copies:
+    then the result has no schedule, only its cost. whole: whether the program of all moments is solved where it is
+    small enough. What it bounds rests on the solver, the cut on exact arithmetic.
     """
-    return _Search(problem, budget, seconds, whole=whole).run(known)
+    return _Search(problem, budget, seconds, whole=whole).run(known, costs)
 
 
 class _Search:
@@ -78,32 +81,34 @@ class _Search:
         self.best_cost = math.inf
         self.lower, self.bound = problem.base_cost, "base"
 
-    def run(self, known: Iterable[Sequence[int]]) -> Optimum:
+    def run(self, known: Iterable[Sequence[int]], costs: Iterable[int]) -> Optimum:
         p = self.problem
         highs.solver()
         for runs in (range(p.n_ops), *known):
             self._offer(runs)
-        costs = knapsacks(p, self.budget)
-        if costs is None or p.bytes_of(p.initial) > self.budget:
+        self._know(costs)
+        if p.bytes_of(p.initial) > self.budget:
             return self._result("infeasible")
-        self._raise(p.base_cost + p.whole_cost(max(costs, default=0.0)), "knapsack")
-        if self._closed():
-            return self._result()
-        again = cut(p, self.budget, (p.live, costs), self._left)
+        worth = knapsacks(p, self.budget)
+        if p.copies is None:
+            if worth is None:
+                return self._result("infeasible")
+            self._raise(p.base_cost + p.whole_cost(max(worth, default=0.0)), "knapsack")
+            if self._closed():
+                return self._result()
+        again = cut(p, self.budget, (p.live, worth or p.live), self._left)
         if again is not None:
             self._raise(p.base_cost + p.whole_cost(again), "cut")
-        elif self.best is None:
+        elif self.best_cost == math.inf:
             return self._result("infeasible")
-        for runs in schedules(p, self.budget, self._left):
+        for runs in schedules(p, self.budget, self._left) if p.copies is None else ():
             self._offer(runs)
         if self._closed():
             return self._result()
-        columns = sum(p.n_ops - i for i in range(p.n_ops)) + sum(
-            last - p.producer[v] for v, last in p.last_need.items()
-        )
-        if columns > _MOST_COLUMNS or not self.whole:
+        if columns(p) > _MOST_COLUMNS or not self.whole:
             return self._result()
-        return self._result("infeasible" if self._program() else None)
+        solve_program = self._program if p.copies is None else self._program_with_copies
+        return self._result("infeasible" if solve_program() else None)
 
     def _program(self) -> bool:
         """Solve the mixed-integer program. True: it has no solution, and no schedule that fits is known."""
@@ -130,6 +135,40 @@ class _Search:
             self._raise(self._cost(answer.bound), "solver")
         return False
 
+    def _program_with_copies(self) -> bool:
+        """As _program. Asked for is a point that is cheaper than the cheapest known, which is optimal if there is none.
+
+        It is no schedule: copies are spread over time.
+        """
+        model = model_of(self.problem, self.budget)
+        if not model.possible:
+            return True
+        relaxed = highs.minimise(model.rows, self._left() / 2, relaxed=True)
+        if relaxed.infeasible:
+            return self.best_cost == math.inf
+        if relaxed.finished:
+            self._raise(self._cost(relaxed.bound), "relaxation")
+        if self._closed():
+            return False
+        if self.best_cost < math.inf:
+            model.cheaper_than(int(self.best_cost))
+        answer = highs.minimise(model.rows, self._left())
+        if answer.infeasible:
+            if self.best_cost == math.inf:
+                return True
+            self._raise(int(self.best_cost), "exact")
+        elif answer.finished:
+            self._raise(self._cost(answer.bound), "exact")
+        else:
+            self._raise(self._cost(answer.bound), "solver")
+        return False
+
+    def _know(self, costs: Iterable[int]) -> None:
+        """Costs of schedules that are not here to be counted again, but fit."""
+        for cost in costs:
+            if self.problem.copies is not None and cost < self.best_cost:
+                self.best, self.best_cost = None, cost
+
     def _left(self) -> float:
         return max(self.seconds - (time.monotonic() - self.began), 0.0)
 
@@ -152,7 +191,7 @@ class _Search:
 
     def _result(self, status: str | None = None) -> Optimum:
         if status is None:
-            status = "optimal" if self._closed() else "bounded" if self.best is None else "feasible"
+            status = "optimal" if self._closed() else "bounded" if self.best_cost == math.inf else "feasible"
         known = status in ("optimal", "feasible")
         return Optimum(
             status=status,

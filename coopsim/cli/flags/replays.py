@@ -52,7 +52,7 @@ def gap(p: argparse.ArgumentParser) -> None:
         help="trace file, name of `coopsim list traces`, or synth:NAME; exact for traces of up to about a hundred ops",
     )
     p.add_argument("--budget", required=True, metavar="B,B|FROM:TO:STEP", help=BUDGET_HELP)
-    p.add_argument("--policy", metavar="P,P", help="policies to compare (default: all)")
+    p.add_argument("--policy", metavar="P,P", help="policies to compare (default: all; those that offload with --link)")
     p.add_argument(
         "--time-limit",
         type=positive,
@@ -66,6 +66,7 @@ def gap(p: argparse.ArgumentParser) -> None:
         default="recompute",
         help="what to do with results of random ops (default: recompute)",
     )
+    shared.copies(p)
     p.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -73,7 +73,7 @@ class Away:
         before, v = np.tile(idle[i, I_BEFORE], 2), np.tile(idle[i, I_VALUE], 2)
         order = np.lexsort((v, before, back, begin))
         D.K[D_AWAYS] = count
-        D.away[:count, s.A_OP], D.away[:count, s.A_BACK], D.away[:count, s.A_VALUE] = begin[order], back[order], v[order]
+        D.away[:count, [s.A_OP, s.A_BACK, s.A_VALUE]] = np.stack([begin, back, v], axis=1)[order]
         D.away[:count, s.A_START :] = 0
 
     def accepts(self, i: int, back: int, better: Callable[[], bool]) -> bool:

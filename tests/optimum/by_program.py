@@ -1,0 +1,48 @@
+"""A plan made from a point of the program with copies: its decisions, for a replay to follow."""
+
+from typing import Any
+
+from coopsim.kernel import state as s
+from coopsim.optimum.model_copies import ModelWithCopies
+from coopsim.replay.foresight import make as making
+from coopsim.replay.foresight.away import Away
+from coopsim.replay.foresight.dry_run_state import Copying, DryRun, new_dry_run
+from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
+from coopsim.replay.lower import Program
+from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
+
+
+class ByProgram:
+    """Stands for replay.foresight.make.make: the plan that a point of the program describes, if it has addresses."""
+
+    def __init__(self, model: ModelWithCopies, point: list[float]) -> None:
+        self.model, self.point = model, point
+
+    def __call__(
+        self, program: Program, budget: int, placed: s.Array, *, copying: Copying, **_: Any
+    ) -> making.Plan | None:
+        D, chosen = new_dry_run(program, copying=copying), selection(program)
+        self.decide(D, chosen, budget)
+        return making._placed(D, chosen, lambda _: -1.0, budget, budget, placed, 1)
+
+    def is_one(self, column: int | None) -> bool:
+        return column is not None and self.point[column] > 0.5
+
+    def decide(self, D: DryRun, chosen: Selection, budget: int) -> None:
+        """Copies out begin as early as they may, copies back in the stage in which the program has them."""
+        keep_all(D)
+        model, p = self.model, self.model.problem
+        for i, row in enumerate(chosen.idle.tolist()):
+            v, last = row[I_VALUE], i - row[I_VALUE] == D.V[row[I_VALUE], s.USES_END]
+            if D.V[v, s.PRODUCER] < 0 or not D.V[v, s.EVICTABLE]:
+                continue
+            stages = range(row[I_AFTER] + 1, (p.last_need[v] if last else row[I_BEFORE]) + 1)
+            kept = [self.is_one(model.keep.get((t, v))) for t in stages]
+            fetched = [t for t in stages if self.is_one(model.fetch.get((t, v)))]
+            if last:
+                D.decisions[i] = STAY if any(kept) else LEAVE
+            elif fetched:
+                chosen.away[i] = fetched[-1]
+            elif not all(kept):
+                D.decisions[i] = LEAVE_ONCE if kept[-1] else LEAVE
+        Away(D, chosen, budget).install()
