@@ -101,7 +101,7 @@ class ModelWithCopies(Model):
         """What says that v is there to be copied, as terms to subtract; None: it is. late: while op t runs."""
         if late:
             return None if v in self.problem.ins[t] else [(self.keep[t + 1, v], -1.0)]
-        return [(self.keep[t, v], -1.0), *Model._back(self, t, v)]
+        return [(self.keep[t, v], -1.0), *self._back(t, v)]
 
     def _moved(self, begin: int, end: int, resident: list[Term] | None) -> list[Term]:
         """The part of a value that goes to the host between two moments; what is there may be discarded."""
