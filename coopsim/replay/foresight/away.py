@@ -76,17 +76,21 @@ class Away:
         D.away[:count, [s.A_OP, s.A_BACK, s.A_VALUE]] = np.stack([begin, back, v], axis=1)[order]
         D.away[:count, s.A_START :] = 0
 
-    def accepts(self, i: int, back: int, better: Callable[[], bool]) -> bool:
-        """Offload in interval i, if a dry run of that is better; else all is as before, times included."""
+    def accepts(self, i: int, backs: dict[int, int], better: Callable[[], bool]) -> bool:
+        """Offload in interval i, if a dry run of that is better; else all is as before, times included.
+
+        backs: of i, and of intervals in which values are offloaded already, the op before which the copy back begins.
+        """
         D, chosen = self.D, self.chosen
         before = int(D.decisions[i]), int(chosen.idle[i, I_OPEN]), int(D.K[D_AWAYS])
-        rows, begin, K = D.away[: D.K[D_AWAYS]].copy(), D.begin.copy(), D.K.copy()
-        D.decisions[i], chosen.idle[i, I_OPEN], chosen.away[i] = STAY, 0, back
+        rows, begin, K, away = D.away[: D.K[D_AWAYS]].copy(), D.begin.copy(), D.K.copy(), chosen.away.copy()
+        D.decisions[i], chosen.idle[i, I_OPEN] = STAY, 0
+        chosen.away[list(backs)] = list(backs.values())
         self.install()
         if dry_run(D) and better():
             return True
         D.decisions[i], chosen.idle[i, I_OPEN], D.K[D_AWAYS] = before
-        chosen.away[i] = -1
+        chosen.away[:] = away
         count = int(D.K[D_COUNT])
         D.away[: len(rows)], D.begin[:], D.K[:] = rows, begin, K
         D.K[D_COUNT] = count
@@ -106,14 +110,55 @@ class Away:
         for k in np.argsort(-busy[:, s.A_START], kind="stable").tolist():
             if busy[k, s.A_START] < end and busy[k, s.A_END] > end - ns:
                 end = int(busy[k, s.A_START])
-        out = rows[(rows[:, s.A_BACK] == 0) & (rows[:, s.A_OP] <= after + 1)]
-        copied = max(int(begin[after + 1]), int(out[:, s.A_END].max(initial=0))) + ns
-        if end - ns < copied:
+        if end - ns < self._copied(after + 1, ns):
             return -1
         return max(int(np.searchsorted(begin, end - ns, side="right")) - 1, after + 1)
 
+    def _copied(self, op: int, ns: int) -> int:
+        """When a copy to the host that is given before op has ended, behind those given by then."""
+        rows = self.D.away[: self.D.K[D_AWAYS]]
+        out = rows[(rows[:, s.A_BACK] == 0) & (rows[:, s.A_OP] <= op)]
+        return max(int(self.D.begin[op]), int(out[:, s.A_END].max(initial=0))) + ns
+
+    def _beside_others(self, i: int) -> dict[int, int]:
+        """As latest_back, with no other copy back begun earlier for it; empty: there is no such op."""
+        back = self.latest_back(i)
+        return {i: back} if back >= 0 else {}
+
+    def _before_others(self, i: int) -> dict[int, int]:
+        """The last op before which the copy back of interval i may begin, and of those that go before it for that.
+
+        By the times of the last dry run. In the order of uses, each copy has ended when its value is used, and begins
+        as late as those after it let it; it is given to its engine before, at an op. Empty if there is no such op.
+        """
+        D, begin, idle = self.D, self.D.begin, self.chosen.idle
+        took = {(v, op): end - start for op, back, v, start, end in D.away[: D.K[D_AWAYS]].tolist() if back}
+        gone = np.flatnonzero(self.chosen.away >= 0)
+        order = gone[np.lexsort((gone, idle[gone, I_BEFORE]))[::-1]].tolist()
+        at = next((k for k, other in enumerate(order) if idle[other, I_BEFORE] <= idle[i, I_BEFORE]), len(order))
+        order.insert(at, i)
+        backs: dict[int, int] = {}
+        free = int(begin[-1])
+        for k, one in enumerate(order):
+            v, after, before = (int(idle[one, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
+            old = int(self.chosen.away[one])
+            ns = took.get((v, old), 0) or int(D.copies[v, s.COPY_NS])
+            free = min(free, int(begin[before])) - ns
+            back = max(int(np.searchsorted(begin, free, side="right")) - 1, after + 1)
+            if k > at and back >= old:
+                break  # this one, and those before it, need not begin earlier than they do
+            if one == i and free < self._copied(after + 1, ns):
+                return {}
+            if k >= at:
+                backs[one] = back
+        return backs
+
     def replace(self) -> None:
         """Offload where values leave to be made again, if that is cheaper and fits."""
+        for ways in (self._beside_others, self._before_others):
+            self._replace(ways)
+
+    def _replace(self, ways: Callable[[int], dict[int, int]]) -> None:
         D, chosen, budget = self.D, self.chosen, self.budget
         for _ in range(_ROUNDS):
             dry_run(D)
@@ -122,10 +167,8 @@ class Away:
             gone = np.flatnonzero(self.possible & (D.decisions != STAY)).tolist()
             worth = {i: self._worth(i) for i in gone}
             for i in sorted(gone, key=lambda i: (-worth[i], i)):
-                back = self.latest_back(i)
-                if back < 0:
-                    continue
-                if self.accepts(i, back, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):  # noqa: B023
+                backs = ways(i)
+                if backs and self.accepts(i, backs, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):  # noqa: B023
                     cost = int(D.K[D_COST])
             if cost == begun:
                 return
@@ -156,5 +199,5 @@ class Away:
                 if not may_stall:
                     continue
                 back = int(idle[i, I_BEFORE])
-            if self.accepts(i, back, lambda: (may_stall or D.K[D_STALL] <= stall) and exceeds(D, budget) < over):  # noqa: B023
+            if self.accepts(i, {i: back}, lambda: (may_stall or D.K[D_STALL] <= stall) and exceeds(D, budget) < over):  # noqa: B023
                 over = exceeds(D, budget)
