@@ -12,7 +12,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from coopsim.optimum.copies import Copies
-from coopsim.optimum.model import power_of_two
+from coopsim.optimum.model import Term, power_of_two
 
 if TYPE_CHECKING:
     from coopsim.optimum.moment import Cut
@@ -65,7 +65,7 @@ def _engine(cut: "Cut", copies: Copies, delay: int, groups: list[tuple[int, list
     for free, values in groups:
         terms = [(cut.away[v], copies.ns[v] * cut.scale) for v in values]
         longest += sum(ns for _, ns in terms)
-        earlier = [] if busy is None else [(busy, 1.0)]
+        earlier: list[Term] = [] if busy is None else [(busy, 1.0)]
         busy = rows.column(upper=longest)
         rows.at_most(0, (busy, -1.0), *earlier, *terms)
         rows.at_most(free * cut.scale, (busy, 1.0), (delay, -1.0))

@@ -83,3 +83,13 @@ def test_none_is_worse_than_without() -> None:
 
     compare()
     assert seen["better"] > 0.25 * seen["fits"]
+
+
+def test_a_copy_back_goes_before_others_if_it_has_to() -> None:
+    """A tree of 23 ops at 80 %: three copies back that are in time only one behind the other. Nothing runs again."""
+    trace = make("synth:tree:3")
+    peak = peak_bytes(trace)
+    rate = round(peak * 1000 / int(trace.cost_ns.sum()) / 2)
+    schedule = replay(trace, BOTH, int(0.8 * peak), steps=2, link=Link("small", rate, rate * 7 // 10, 0))
+    assert (schedule.overhead, schedule.header["planned_steps"]) == (1.0, 2)
+    assert validate(schedule, trace) == []
