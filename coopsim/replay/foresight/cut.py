@@ -8,6 +8,9 @@ needs its own inputs then. At a price for each byte that is resident the cheapes
     again(p) -> sink                      the cost of p
     again(p) -> needed(u)                 without limit, for each input u of p
 
+Where a value may be offloaded around the moment, what it costs to have it is the lesser of the price of its bytes and
+a price for its copies (copy_prices.py finds prices at which the engines are not too busy).
+
 The higher the price, the fewer bytes are resident. The least cost in the room that there is lies above the straight
 line between the two neighbouring choices that take just more and just less: a lower bound for any plan.
 """
@@ -15,6 +18,7 @@ line between the two neighbouring choices that take just more and just less: a l
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
@@ -43,6 +47,9 @@ class Cut(Bundle):
     at: s.Array  # the edge that a search has come to
     path: s.Array
     priced: s.Array  # of each value, the edge that has the price; -1: none
+    copy_price: NDArray[np.float64]  # of each value, for its copies; infinite: it may not be offloaded
+    price: NDArray[np.float64]  # of a byte, in the last cut
+    gone: s.Array  # of each value, whether it is on the host at the moment, by the last decisions
     K: s.Array
 
 
@@ -57,6 +64,9 @@ def new_cut(program: Any) -> Cut:
         at=np.zeros(nodes, np.int64),
         path=np.zeros(nodes, np.int64),
         priced=np.zeros(values, np.int64),
+        copy_price=np.full(values, np.inf),
+        price=np.zeros(1),
+        gone=np.zeros(values, np.int64),
         K=np.zeros(4, np.int64),
     )
 
@@ -137,12 +147,13 @@ def cut(D: DryRun, graph: Cut, price: float) -> None:
 @kernel
 def _set_prices(D: DryRun, graph: Cut, price: float, tilt: float, early: int) -> None:
     """What keeping each value costs: by `tilt` more if an op up to `early` made it, else by `tilt` less."""
+    graph.price[0] = price
     for e in range(graph.K[CUT_EDGES]):
         graph.edges[e, EDGE_LEFT] = graph.edges[e, EDGE_FULL]
     for v in range(D.V.shape[0]):
         if graph.priced[v] >= 0:
             tilted = price * (1.0 + tilt if D.V[v, s.PRODUCER] <= early else 1.0 - tilt)
-            capacity = tilted * float(D.V[v, s.BYTES]) * float(graph.K[CUT_SCALE])
+            capacity = min(tilted * float(D.V[v, s.BYTES]), graph.copy_price[v]) * float(graph.K[CUT_SCALE])
             graph.edges[graph.priced[v], EDGE_LEFT] = int(min(capacity, 4.0 * float(_ALL_COSTS)))
 
 
@@ -160,13 +171,22 @@ def _find(D: DryRun, graph: Cut) -> None:
             graph.K[CUT_COST] += D.O[p, s.DECIDE]
     for v in range(D.V.shape[0]):
         if graph.priced[v] >= 0 and is_kept(D, graph, v):
-            graph.K[CUT_BYTES] += D.V[v, s.BYTES]
+            if is_away(D, graph, v):
+                graph.K[CUT_COST] += int(graph.copy_price[v])
+            else:
+                graph.K[CUT_BYTES] += D.V[v, s.BYTES]
 
 
 @inlined
 def is_kept(D: DryRun, graph: Cut, v: int) -> bool:
     """Whether v is needed after the moment and not made again."""
     return graph.level[v] >= 0 and graph.level[D.V.shape[0] + D.V[v, s.PRODUCER]] < 0
+
+
+@inlined
+def is_away(D: DryRun, graph: Cut, v: int) -> bool:
+    """Of a value that is kept, whether on the host."""
+    return graph.priced[v] >= 0 and graph.copy_price[v] < graph.price[0] * float(D.V[v, s.BYTES])
 
 
 @kernel
@@ -231,6 +251,7 @@ def _push(graph: Cut, source: int) -> None:
 def decide(D: DryRun, graph: Cut, moment: int) -> None:
     """Decisions for the intervals around the moment, as cut."""
     for v in range(D.V.shape[0]):
+        graph.gone[v] = is_kept(D, graph, v) & is_away(D, graph, v)
         if D.V[v, s.EVICTABLE] and D.V[v, s.PRODUCER] <= moment:
             last = v + D.V[v, s.USES_END]
             i = v + D.V[v, s.USES]

@@ -11,6 +11,7 @@ import numpy as np
 from coopsim.kernel import state as s
 from coopsim.replay.foresight import segments
 from coopsim.replay.foresight.away import Away, Taken, restore, taken
+from coopsim.replay.foresight.copy_prices import CopyPrices
 from coopsim.replay.foresight.cut import Cut, decide_at, new_cut
 from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import (
@@ -190,6 +191,7 @@ def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut) -> list[_Remem
     begins: list[Begin] = [
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=True)),
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=False)),
+        partial(_begin_with_copy_prices, D, chosen, graph),
         partial(_begin_offload, D, chosen, may_stall=False),
         partial(_begin_offload, D, chosen, may_stall=True),
     ]
@@ -222,6 +224,14 @@ def _begin_with_copies(D: DryRun, chosen: Selection, begin: Begin, budget: int) 
     """As `begin`, with no copy yet."""
     _forget_copies(D, chosen)
     return begin(budget)
+
+
+def _begin_with_copy_prices(D: DryRun, chosen: Selection, graph: Cut, budget: int) -> float:
+    """As _begin with a cut, in which values are offloaded as far as the engines have time."""
+    _forget_copies(D, chosen)
+    keep_all(D)
+    dry_run(D)
+    return min(CopyPrices(D, chosen, graph, budget, moment).decide() for moment in _fullest(D))
 
 
 def _begin_offload(D: DryRun, chosen: Selection, budget: int, *, may_stall: bool) -> float:
