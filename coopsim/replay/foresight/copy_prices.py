@@ -2,14 +2,16 @@
 
 In the cut at the moment (cut.py) a value is made again, resident, or on the host, whichever is cheapest. The price is
 the least at which all copies of what is on the host end in time, out before the moment and back before the use. Layers
-that are alike all go at one price: then those go that have time, from the first, and the cut is made again for the rest.
+that are alike all go at one price: then the first of them go, as far as there is time, and the cut is made again for
+the rest.
 """
 
 import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.replay.foresight.away import Away
-from coopsim.replay.foresight.cut import Cut, decide_at
+from coopsim.replay.foresight.cut import decide_at
+from coopsim.replay.foresight.cut_graph import Cut
 from coopsim.replay.foresight.dry_run_state import DryRun
 from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection
 from coopsim.replay.plan import LEAVE_ONCE, STAY

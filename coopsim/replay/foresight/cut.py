@@ -15,75 +15,27 @@ The higher the price, the fewer bytes are resident. The least cost in the room t
 line between the two neighbouring choices that take just more and just less: a lower bound for any plan.
 """
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.kernel.reference import Bundle
+from coopsim.replay.foresight.cut_graph import (
+    CUT_BYTES,
+    CUT_COST,
+    CUT_EDGES,
+    CUT_SCALE,
+    EDGE_FULL,
+    EDGE_LEFT,
+    NO_LIMIT,
+    Cut,
+    edge,
+    measure,
+    push,
+)
 from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import DryRun
 from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
 
-_NO_LIMIT = 1 << 60
 _TILT = 0.02  # of a price, to break ties
 _ALL_COSTS = 1 << 50  # what all costs come to in the graph, so that prices are rounded to less than matters
-
-# edges: a row per edge, and its reverse beside it. EDGE_FULL is its capacity, EDGE_LEFT what is left of it.
-EDGE_TO, EDGE_NEXT, EDGE_FULL, EDGE_LEFT = range(4)
-
-# K: numbers.
-CUT_EDGES, CUT_COST, CUT_BYTES, CUT_SCALE = range(4)
-
-
-class Cut(Bundle):
-    """The graph for one moment. Nodes are the values, the ops, the source and the sink."""
-
-    edges: s.Array
-    first: s.Array  # of each node, its first edge
-    level: s.Array  # distance from the source, -1: cut off from it
-    at: s.Array  # the edge that a search has come to
-    path: s.Array
-    priced: s.Array  # of each value, the edge that has the price; -1: none
-    copy_price: NDArray[np.float64]  # of each value, for its copies; infinite: it may not be offloaded
-    price: NDArray[np.float64]  # of a byte, in the last cut
-    gone: s.Array  # of each value, whether it is on the host at the moment, by the last decisions
-    K: s.Array
-
-
-def new_cut(program: Any) -> Cut:
-    """Room for the graph of any moment of the program."""
-    values, n_ops = len(program.values), len(program.ops) - 1
-    nodes = values + n_ops + 2
-    return Cut(
-        edges=np.zeros((2 * (2 * values + n_ops + len(program.ins)), 4), np.int64),
-        first=np.zeros(nodes, np.int64),
-        level=np.zeros(nodes, np.int64),
-        at=np.zeros(nodes, np.int64),
-        path=np.zeros(nodes, np.int64),
-        priced=np.zeros(values, np.int64),
-        copy_price=np.full(values, np.inf),
-        price=np.zeros(1),
-        gone=np.zeros(values, np.int64),
-        K=np.zeros(4, np.int64),
-    )
-
-
-@inlined
-def _edge(graph: Cut, a: int, b: int, capacity: int) -> int:
-    e = graph.K[CUT_EDGES]
-    graph.K[CUT_EDGES] += 2
-    graph.edges[e, EDGE_TO] = b
-    graph.edges[e, EDGE_FULL] = capacity
-    graph.edges[e, EDGE_NEXT] = graph.first[a]
-    graph.first[a] = e
-    graph.edges[e + 1, EDGE_TO] = a
-    graph.edges[e + 1, EDGE_FULL] = 0
-    graph.edges[e + 1, EDGE_NEXT] = graph.first[b]
-    graph.first[b] = e + 1
-    return e
 
 
 @inlined
@@ -125,16 +77,16 @@ def draw(D: DryRun, graph: Cut, moment: int) -> None:
         if D.V[v, s.EVICTABLE] == 0 or p > moment:
             continue
         if D.V[v, s.USES_END] > D.V[v, s.USES] and D.uses[D.V[v, s.USES_END] - 1] > moment:
-            _edge(graph, source, v, _NO_LIMIT)
+            edge(graph, source, v, NO_LIMIT)
         if _overwritten(D, v, moment):
-            _edge(graph, v, values + p, _NO_LIMIT)
+            edge(graph, v, values + p, NO_LIMIT)
         elif not _of_the_moment(D, v, moment):
-            graph.priced[v] = _edge(graph, v, values + p, 0)
+            graph.priced[v] = edge(graph, v, values + p, 0)
     for p in range(moment + 1):
-        _edge(graph, values + p, sink, D.O[p, s.DECIDE] * graph.K[CUT_SCALE])
+        edge(graph, values + p, sink, D.O[p, s.DECIDE] * graph.K[CUT_SCALE])
         for k in range(D.O[p, s.INS], D.O[p + 1, s.INS]):
             if D.V[D.ins[k], s.EVICTABLE]:
-                _edge(graph, values + p, D.ins[k], _NO_LIMIT)
+                edge(graph, values + p, D.ins[k], NO_LIMIT)
 
 
 @kernel
@@ -161,10 +113,10 @@ def _set_prices(D: DryRun, graph: Cut, price: float, tilt: float, early: int) ->
 def _find(D: DryRun, graph: Cut) -> None:
     """The minimum cut at the prices that are set; its cost and bytes are without tilt."""
     source = D.V.shape[0] + D.O.shape[0] - 1
-    while _measure(graph, source):
+    while measure(graph, source):
         for node in range(graph.first.shape[0]):
             graph.at[node] = graph.first[node]
-        _push(graph, source)
+        push(graph, source)
     graph.K[CUT_COST] = graph.K[CUT_BYTES] = 0
     for p in range(D.O.shape[0] - 1):
         if graph.level[D.V.shape[0] + p] >= 0:
@@ -187,64 +139,6 @@ def is_kept(D: DryRun, graph: Cut, v: int) -> bool:
 def is_away(D: DryRun, graph: Cut, v: int) -> bool:
     """Of a value that is kept, whether on the host."""
     return graph.priced[v] >= 0 and graph.copy_price[v] < graph.price[0] * float(D.V[v, s.BYTES])
-
-
-@kernel
-def _measure(graph: Cut, source: int) -> bool:
-    """Levels of what can still be reached. False: the sink cannot, the flow is the greatest (Dinic)."""
-    for node in range(graph.level.shape[0]):
-        graph.level[node] = -1
-    graph.level[source] = 0
-    graph.path[0] = source
-    done, n = 0, 1
-    while done < n:
-        node = graph.path[done]
-        done += 1
-        e = graph.first[node]
-        while e >= 0:
-            to = graph.edges[e, EDGE_TO]
-            if graph.edges[e, EDGE_LEFT] > 0 and graph.level[to] < 0:
-                graph.level[to] = graph.level[node] + 1
-                graph.path[n] = to
-                n += 1
-            e = graph.edges[e, EDGE_NEXT]
-    return graph.level[source + 1] >= 0
-
-
-@kernel
-def _push(graph: Cut, source: int) -> None:
-    """Push flow along all shortest ways to the sink. graph.path has the edges of the way so far."""
-    sink, node, n = source + 1, source, 0
-    while True:
-        if node == sink:
-            least = _NO_LIMIT
-            for k in range(n):
-                least = min(least, graph.edges[graph.path[k], EDGE_LEFT])
-            back = 0
-            for k in range(n - 1, -1, -1):
-                e = graph.path[k]
-                graph.edges[e, EDGE_LEFT] -= least
-                graph.edges[e ^ 1, EDGE_LEFT] += least
-                if graph.edges[e, EDGE_LEFT] == 0:
-                    back = k
-            n = back
-            node = graph.edges[graph.path[n] ^ 1, EDGE_TO]
-        e = graph.at[node]
-        while e >= 0 and not (
-            graph.edges[e, EDGE_LEFT] > 0 and graph.level[graph.edges[e, EDGE_TO]] == graph.level[node] + 1
-        ):
-            e = graph.edges[e, EDGE_NEXT]
-        graph.at[node] = e
-        if e >= 0:
-            graph.path[n] = e
-            n += 1
-            node = graph.edges[e, EDGE_TO]
-        elif n == 0:
-            return
-        else:
-            n -= 1
-            graph.level[node] = -1
-            node = graph.edges[graph.path[n] ^ 1, EDGE_TO]
 
 
 @kernel

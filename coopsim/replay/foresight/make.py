@@ -1,6 +1,5 @@
 """Make a plan for an iteration of the trace, of one step or of several, that is known beforehand."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -12,7 +11,8 @@ from coopsim.kernel import state as s
 from coopsim.replay.foresight import segments
 from coopsim.replay.foresight.away import Away, Taken, restore, taken
 from coopsim.replay.foresight.copy_prices import CopyPrices
-from coopsim.replay.foresight.cut import Cut, decide_at, new_cut
+from coopsim.replay.foresight.cut import decide_at
+from coopsim.replay.foresight.cut_graph import Cut, new_cut
 from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import (
     D_AWAYS,
@@ -31,6 +31,7 @@ from coopsim.replay.foresight.dry_run_state import (
 from coopsim.replay.foresight.least import least_bytes
 from coopsim.replay.foresight.place import place
 from coopsim.replay.foresight.prune import prune
+from coopsim.replay.foresight.remembered import Begin, Remembered
 from coopsim.replay.foresight.select import select
 from coopsim.replay.foresight.selection import I_OPEN, Selection, exceeds, is_open, keep_all, selection
 from coopsim.replay.lower import NEVER, Program
@@ -40,8 +41,6 @@ _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twic
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
 _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
-
-Begin = Callable[[int], float]  # decisions to begin with in a budget; the least that then can be, negative: none
 
 
 @dataclass(frozen=True)
@@ -169,24 +168,7 @@ def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) ->
     return with_cut if fits else None
 
 
-class _Remembered:
-    """A begin that is asked for the same budget again, and is then not made again; and whether it is hopeless."""
-
-    def __init__(self, D: DryRun, chosen: Selection, begin: Begin) -> None:
-        self.D, self.chosen, self.begin = D, chosen, begin
-        self.known: tuple[int, float, Taken] | None = None
-        self.hopeless = False  # nothing fits from it, however many dry runs there are
-
-    def __call__(self, budget: int) -> float:
-        if self.known is not None and self.known[0] == budget:
-            restore(self.D, self.chosen, self.known[2])
-            return self.known[1]
-        least = self.begin(budget)
-        self.known = budget, least, taken(self.D, self.chosen)
-        return least
-
-
-def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut) -> list[_Remembered]:
+def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut) -> list[Remembered]:
     """As in _choose, and from what is offloaded first; the last of them lets ops wait for copies."""
     begins: list[Begin] = [
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=True)),
@@ -195,11 +177,11 @@ def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut) -> list[_Remem
         partial(_begin_offload, D, chosen, may_stall=False),
         partial(_begin_offload, D, chosen, may_stall=True),
     ]
-    return [_Remembered(D, chosen, begin) for begin in begins]
+    return [Remembered(D, chosen, begin) for begin in begins]
 
 
 def _choices_with_copies(
-    D: DryRun, chosen: Selection, begins: list[_Remembered], budget: int, most: int
+    D: DryRun, chosen: Selection, begins: list[Remembered], budget: int, most: int
 ) -> list[tuple[int, Taken, Begin]]:
     """Decisions that fit, with what they cost and what they began with, the cheapest first.
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from coopsim import optimum
 from coopsim.kernel import state as s
 from coopsim.replay.foresight import cut as c
+from coopsim.replay.foresight import cut_graph as graphs
 from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import DryRun, new_dry_run
 from coopsim.replay.foresight.make import make
@@ -35,7 +36,7 @@ def fullest(D: DryRun, trace: Trace) -> list[int]:
     return [int(of_step[D.peak[of_step].argmax()]) for of_step in ops]
 
 
-def least_at(D: DryRun, graph: c.Cut, moment: int, budget: int) -> float:
+def least_at(D: DryRun, graph: graphs.Cut, moment: int, budget: int) -> float:
     keep_all(D)
     return c.decide_at(D, graph, moment, budget)
 
@@ -68,10 +69,10 @@ def test_no_choice_is_cheaper(trace: Trace, per_2048: int, data: st.DataObject) 
     """Costs are 0 to 30, sizes 512 to 4096: at such prices one is weighed against the other."""
     program = program_of(trace)
     moment = data.draw(st.integers(0, min(len(program.ops) - 2, 9)))
-    D, graph = new_dry_run(program), c.new_cut(program)
+    D, graph = new_dry_run(program), graphs.new_cut(program)
     c.draw(D, graph, moment)
     c.cut(D, graph, per_2048 / 2048)
-    found = 2048 * int(graph.K[c.CUT_COST]) + per_2048 * int(graph.K[c.CUT_BYTES])
+    found = 2048 * int(graph.K[graphs.CUT_COST]) + per_2048 * int(graph.K[graphs.CUT_BYTES])
     assert found == least_of_all(program, moment, per_2048)
 
 
@@ -90,7 +91,7 @@ def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
         if plan is not None:
             break
     assert plan is not None
-    D, graph = new_dry_run(program), c.new_cut(program)
+    D, graph = new_dry_run(program), graphs.new_cut(program)
     bounds = np.array([least_at(D, graph, moment, budget) for moment in range(trace.n_ops)])
     assert min(bounds) >= 0  # that nothing fits is not said where something does
     assert sum(bounds[trace.step == k].max() for k in range(trace.n_steps)) <= plan.cost * (1 + 1e-9)
@@ -118,7 +119,7 @@ def test_plans_are_near_the_bound(name: str, ratio: float, above: float) -> None
     sizes = program.values[program.initial, s.BYTES]
     plan = make(program, budget, budget - np.cumsum(sizes))
     assert plan is not None
-    D, graph = new_dry_run(program), c.new_cut(program)
+    D, graph = new_dry_run(program), graphs.new_cut(program)
     least = sum(least_at(D, graph, moment, budget) for moment in fullest(D, trace))
     assert 0 < least <= plan.cost <= (1 + above) * least
 
@@ -128,7 +129,7 @@ def test_two_ways_come_to_the_same_bound(name: str) -> None:
     """A maximum flow here; there, a linear program's dual prices. Sizes here are rounded up to 512 bytes."""
     trace = load(ROOT / "traces" / f"{name}.parquet")
     program, budget = program_of(trace), peak_bytes(trace) // 1024 * 512
-    D, graph = new_dry_run(program), c.new_cut(program)
+    D, graph = new_dry_run(program), graphs.new_cut(program)
     least = least_at(D, graph, *fullest(D, trace), budget)
     problem = optimum.problem_of(trace)
     found = optimum.solve(problem, budget)
@@ -151,7 +152,7 @@ def test_of_layers_that_are_alike_the_first_leave() -> None:
         t.free(a)
         t.free(gradient)
     program = program_of(t.build({}))
-    D, graph = new_dry_run(program), c.new_cut(program)
+    D, graph = new_dry_run(program), graphs.new_cut(program)
     assert least_at(D, graph, 6, (2 + 3) * 512) == 3 * 10
     left = [v for v in range(len(D.V)) if D.decisions[v + D.V[v, s.USES]] == LEAVE_ONCE]
     assert D.V[left, s.PRODUCER].tolist() == [0, 1]  # a little less than enough: the rest is selected
