@@ -83,10 +83,10 @@ def markdown(table: pd.DataFrame) -> str:
         parts.append(
             f"- **Copying the peak takes {link}:** in {len(part)} cells the least overhead sums to "
             f"{100 * (part.lower_bound - 1).sum():.1f} points with offload, {100 * (part.optimum_plain - 1).sum():.1f} "
-            f"without. Planned steps are {above.sum():.1f} points above it with offload, {plain.sum():.1f} without. "
-            f"With offload they attain it in {(above < ATTAINED).sum()} cells, without in {(plain < ATTAINED).sum()}. "
-            f"Of the {above.sum():.1f} points {above[known].sum():.1f} are in cells where the program was solved; in "
-            f"the other {(~known).sum()} cells the bound may be below the optimum."
+            f"without. Planned steps attain it in {(above < ATTAINED).sum()} cells with offload, in "
+            f"{(plain < ATTAINED).sum()} without. In the {known.sum()} cells whose program was solved they are "
+            f"{above[known].sum():.1f} points above it with offload, {plain[known].sum():.1f} without; in the other "
+            f"{(~known).sum()} at most {above[~known].sum():.1f}, as the bound may be below the optimum."
         )
     return wrapped("\n".join(parts))
 

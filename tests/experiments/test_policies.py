@@ -116,6 +116,8 @@ def test_pages_say_what_is_expected(script: Callable[[str], ModuleType]) -> None
     assert read_section("policy room", optimum).strip() == text.room(table, bounds)
     assert read_section("planned gaps", optimum).strip() == script("planned_gap").markdown(gaps)
     assert read_section("gaps", optimum).strip() == script("gap").markdown(pd.read_csv(HERE / "expected" / "gap.csv"))
+    copies = pd.read_csv(HERE / "expected" / "gap_copies.csv")
+    assert read_section("gap copies", optimum).strip() == script("gap_copies").markdown(copies)
 
 
 def test_the_page_says_what_is_expected_of_live(
