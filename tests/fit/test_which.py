@@ -42,7 +42,7 @@ def test_every_card_is_as_a_run_on_it_says(tmp_path: Path, monkeypatch: pytest.M
     """One run for each architecture, and runs of their own on cards that were not run."""
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(SCRIPT)
-    found = which.which(Script(("train.py",)), seconds=60)
+    found = which.EveryCard(Script(("train.py",)), seconds=60).run()
     assert [a.card.memory_bytes for a in found.answers] == sorted(
         p.memory_bytes for p in map(profiles.get, profiles.names())
     )
