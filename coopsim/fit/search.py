@@ -253,7 +253,7 @@ class Search:
     def _try(self, kinds: list[Iterator[Remedy]]) -> None:
         if self._jobs == 1:
             for _ in itertools.chain(*kinds):
-                if self._first:
+                if self._first and self._trials.found:
                     return
             return
         with ThreadPoolExecutor(self._jobs) as pool:
