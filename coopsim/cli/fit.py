@@ -11,8 +11,8 @@ from coopsim.progress import note
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.fit import Fit, Remedy
-    from coopsim.fit.which import Which
+    from coopsim.fit import Fit, Remedy, Search
+    from coopsim.fit.which import EveryCard, Which
     from coopsim.script import Script
 
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             found = search.run()
         except KeyboardInterrupt:
-            _show(search.so_far(interrupted=True), args)
+            _show_what_is_known(search, args)
             raise
         remedies = found.remedies
         if not number:
@@ -70,7 +70,7 @@ def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
     try:
         found = search.run()
     except KeyboardInterrupt:
-        _show(search.so_far(interrupted=True), args)
+        _show_what_is_known(search, args)
         raise
     _show(found, args)
     return 0 if found.solved else 3
@@ -93,3 +93,12 @@ def _patch(remedy: "Remedy") -> int:
 
 def _show(found: "Fit | Which", args: argparse.Namespace) -> None:
     print(json.dumps(found.to_dict(), indent=2) if args.json else found)
+
+
+def _show_what_is_known(search: "Search | EveryCard", args: argparse.Namespace) -> None:
+    try:
+        known = search.so_far(interrupted=True)
+    except CoopsimError as e:
+        note(str(e))
+    else:
+        _show(known, args)
