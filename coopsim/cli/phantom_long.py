@@ -60,7 +60,14 @@ def run(
     longer.check(recorded, file)
     lengths = None if args.lengths is None else Path(args.lengths)
     it = Run(Recorded.load(file), lengths, args.replay_steps)
-    return report, judge(it, longer.card_of(recorded, report.memory_bytes), note)
+
+    def again(times: int) -> Recorded:
+        note(f"running it again with some batches in {times} micro-batches, for the replay")
+        own = folder / f"steps-{times}.npz"
+        longer.check(report_of(longer.divided(script, times), own), own)
+        return Recorded.load(own)
+
+    return report, judge(it, longer.card_of(recorded, report.memory_bytes), note, again=again)
 
 
 def draw(verdict: "Verdict", path: str) -> None:
@@ -105,8 +112,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     lines.append(("unlimited", f"{human(parts['reserved_bytes'])} reserved at step {parts['step']}: {shares[0]}"))
     lines += [("", f"+ {share}") for share in shares[1:]]
     lines += [("tried" if i == 0 else "", _tried(one)) for i, one in enumerate(found["tried"])]
-    if out is not None:
-        lines.append(("not tried", _OTHERS[out["cause"]]))
+    lines += [("not tried" if i == 0 else "", what) for i, what in enumerate(found["not_tried"])]
     if found["stood_in"]:
         lines.append(
             ("caution", f"{found['stood_in']} steps are played as of the next longer length that was recorded:")
@@ -136,11 +142,6 @@ _CAUTIONS = (
     ("left_out", "make requests like no others, and are left out"),
     ("unlike", "take other sizes than others of their length, and are taken to be like them"),
 )
-_OTHERS = {
-    "leak": "anything: the line under `kept by` is what to change",
-    "longer input": "micro-batches for the longest, checkpointing (coopsim fit tries them)",
-    "fragmentation": "sorting the inputs by length (bucketing)",
-}
 
 
 def _figures(of: dict[str, int]) -> str:

@@ -7,7 +7,7 @@ from coopsim.longrun.recorded import Recorded
 from coopsim.longrun.run import Card, Run
 from coopsim.longrun.verdict import judge
 from coopsim.observe.errors import CaptureError
-from coopsim.script.memory import SURELY_ENOUGH
+from coopsim.script.memory import ENDLESS, SURELY_ENOUGH
 from coopsim.script.report import Report
 from coopsim.script.script import Script
 from coopsim.types import CoopsimError
@@ -27,6 +27,11 @@ def check(report: Report, file: Path) -> None:
         raise CoopsimError("a replay of steps is for a script of one process that uses the GPU")
     if not file.exists():
         raise CoopsimError("the steps cannot be replayed: the script's process left no record of them")
+
+
+def divided(script: Script, times: int) -> Script:
+    """Return the script, on a card without end, with some of its batches cut into `times` parts (dividing.py)."""
+    return replace(script.with_memory(ENDLESS), guest="coopsim.script.dividing", told=str(times))
 
 
 def judged(script: Script, report: Report, file: Path) -> Report:
