@@ -23,7 +23,7 @@ def card_of(report: Report, memory_bytes: int) -> Card:
 
 def check(report: Report, file: Path) -> None:
     """Raise CoopsimError if the steps of a run cannot be replayed: it had several processes, or left no record."""
-    if report.world_size > 1 or report.processes > 1:
+    if report.processes > 1:
         raise CoopsimError("a replay of steps is for a script of one process that uses the GPU")
     if not file.exists():
         raise CoopsimError("the steps cannot be replayed: the script's process left no record of them")

@@ -68,10 +68,9 @@ def test_micro_batches_for_the_longest(tmp_path: Path) -> None:
     file = tmp_path / "lengths.txt"
     file.write_text("16\n24\n16\n" + lengths(997))
     options = ("--steps", "100", "--lengths", file)
-    memory = report_of_text(tmp_path, script, *options)["replay"]["allocated"]["max"] * 8 // 10 + (
-        160 << 20
-    )  # the context's
-    told = report_of_text(tmp_path, script, *options, "--memory", f"{memory >> 20}MiB")["replay"]
+    needs = report_of_text(tmp_path, script, *options)["replay"]["allocated"]["max"]
+    card = "--memory", f"{(needs * 8 // 10 >> 20) + 160}MiB"  # 160 MiB are the context's
+    told = report_of_text(tmp_path, script, *options, *card)["replay"]
     assert told["runs_out"]["cause"] == "longer input"
     [tried] = [one for one in told["tried"] if one["kind"] == "micro_batches"]
     assert tried["fits"]
