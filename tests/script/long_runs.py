@@ -104,6 +104,31 @@ for i, tokens in enumerate(torch.utils.data.DataLoader(texts, batch_size=None), 
 """
 )
 
+#: Pages of the lengths in a file, eight of each at a time from a DataLoader; what a step has made is gone at its end.
+PAGES = (
+    _HEAD
+    + """
+class Pages(torch.utils.data.Dataset):
+    def __init__(self):
+        self.lengths = [int(line) for line in open(sys.argv[1])]
+
+    def __len__(self):
+        return 8 * len(self.lengths)
+
+    def __getitem__(self, i):
+        return torch.zeros(self.lengths[i // 8], dtype=torch.long)
+
+
+net = Net(4, 256, 1000).cuda()
+optimizer = torch.optim.AdamW(net.parameters())
+for tokens in torch.utils.data.DataLoader(Pages(), batch_size=8):
+    tokens = tokens.cuda()
+    nn.functional.cross_entropy(net(tokens).flatten(0, 1), tokens.flatten()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+)
+
 
 def lengths(count: int) -> str:
     """The lengths of the steps of VARYING and EVALUATES, as `--lengths` reads them."""

@@ -21,7 +21,10 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_every_rank_is_replayed(phantom_run: Command, job: Job, file: Path) -> None:
-    """The peaks of 300 steps, of which 60 ran; what is said above is of the rank that takes most."""
+    """The peaks of 300 steps, of which 60 ran; what is said above is of the rank that takes most.
+
+    Reserved memory is within 2 %, as DDP's threads free in an order that is not always the same.
+    """
     ran = job("lengths", world=2, ranks="all")["ranks"]
     options = ("--world", 2, "--ranks", "all", "--steps", 60, "--lengths", file)
     answer = phantom_run("--json", "--gpu", "h100-80gb", *options, "--", "python", SCRIPT)
@@ -29,7 +32,9 @@ def test_every_rank_is_replayed(phantom_run: Command, job: Job, file: Path) -> N
     assert [one["rank"] for one in told["ranks"]] == [0, 1]
     for one, of in zip(told["ranks"], ran, strict=True):
         replay = one["replay"]
-        assert (replay["allocated"]["max"], replay["reserved"]["max"]) == tuple(of[key] for key in PEAKS[:2])
+        allocated, reserved, *_ = (of[key] for key in PEAKS)
+        assert replay["allocated"]["max"] == allocated
+        assert replay["reserved"]["max"] == pytest.approx(reserved, rel=0.02)
     assert (told["rank"], told["replay"]) == (1, told["ranks"][1]["replay"])
 
 
@@ -45,7 +50,8 @@ def test_growth_of_every_rank(phantom_run: Command) -> None:
 @pytest.mark.slow
 def test_the_rank_that_runs_alone(phantom_run: Command, file: Path) -> None:
     """Too long an input for the card: as the job itself, in exit code and step."""
-    options = ("--gpu", "rtx-3060", "--memory", "850MiB", "--world", 2)
+    options = ("--gpu", "rtx-3060", "--memory", "750MiB", "--world", 2)
     told = phantom_run(*options, "--steps", 60, "--lengths", file, "--", "python", SCRIPT)
     assert told.code == 3, told.err
+    assert "rank            0 of 2, the others imagined" in told.out
     assert "runs out" in told.out
