@@ -24,6 +24,7 @@ from coopsim.fit import (
     lora,
     masks,
     microbatches,
+    offload,
     optimizers,
     precision,
     selective,
@@ -238,8 +239,9 @@ class Search:
             cards.find(case),
             lora.advise(case),
         ]
-        # Live's trials take longest: with several jobs they start early.
-        kinds.insert(len(kinds) if self._jobs == 1 else _EARLY, live.find(case))
+        # Live's trials take longest: with several jobs they start early. Offload is for where live finds nothing.
+        last = itertools.chain(live.find(case), offload.find(case))
+        kinds.insert(len(kinds) if self._jobs == 1 else _EARLY, last)
         if self._jobs == 1:
             list(itertools.chain(*kinds))
             return
