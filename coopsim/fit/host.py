@@ -12,7 +12,7 @@ from coopsim.text import human
 def taken(report: Report, survey: Survey, changes: Changes) -> int:
     """Return the bytes of the host's memory that hold values of the card in a run: of live, the area of its copies.
 
-    Of save_on_cpu, what is pinned beyond what the unchanged script pins, as PyTorch's allocator rounds it.
+    Of save_on_cpu, what PyTorch's allocator pins beyond what it pins for the unchanged script.
     """
     if changes.live:
         return int(report.guest["host_bytes"])

@@ -22,9 +22,9 @@ def find(case: Case) -> Iterator[Remedy]:
 
     It has more blocks where that was seen to take less time, as where the allocator has to give memory back otherwise.
     Yields nothing if live has been found to fit (Trials.found), which hides copies and keeps the numbers, nor if no
-    level suffices.
+    level suffices. Nothing is tried for compiled scripts: Inductor's kernels assert the layout of what they saved.
     """
-    if "live" in case.trials.found:
+    if "live" in case.trials.found or case.survey.report.compiled_graphs:
         return
     for level in checkpointing.levels(case):
         if found := checkpointing.fewest(case, level, partial(proposal, case, level)):
