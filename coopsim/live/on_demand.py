@@ -15,8 +15,9 @@ from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
-from coopsim.observe import effects
+from coopsim.observe import effects, roles
 from coopsim.text import human
+from coopsim.types import Role
 
 _SMALL = 1 / 20_000  #: of the budget; smaller storages are not evicted
 _FOR_ROOM = 1 / 8  #: of the budget, what a step evicts because of fragmentation before its cap is raised
@@ -31,14 +32,23 @@ class OnDemand:
     To keep a call is to keep the op and its arguments, by which it can be run again (cells.Call).
 
     limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
-    allocator. hard: raise DoesNotFit rather than exceed the limit. hole: frees address ranges in an arena; None without
-    one. workspace: bytes that the latest op took and gave back while it ran.
+    allocator. hard: raise DoesNotFit rather than exceed the limit. state: the optimizer's state may go to the host.
+    hole: frees address ranges in an arena; None without one. workspace: bytes that the latest op took and gave back
+    while it ran.
     """
 
     def __init__(
-        self, values: Values, limit: int | None, meter: device.Meter | None, cap: AllocatorCap | None, *, hard: bool
+        self,
+        values: Values,
+        limit: int | None,
+        meter: device.Meter | None,
+        cap: AllocatorCap | None,
+        *,
+        hard: bool,
+        state: bool = False,
     ) -> None:
         self.values, self.limit, self._meter, self._cap, self._hard = values, limit, meter, cap, hard
+        self._state: Iterator[torch.Tensor] | None = None if state else iter(())  # to send; None: not looked for yet
         values.short = self._short
         if cap is not None and cap.holds:
             values.roomy = self._roomy
@@ -144,6 +154,8 @@ class OnDemand:
         """
         if self.hole is not None:
             return self.hole.made(leave) or self._higher()
+        if self._send(leave):
+            return True
         limit = self.limit or 0
         if self._hard and self._higher(limit + limit // _TOLERANCE):
             return True
@@ -226,6 +238,10 @@ class OnDemand:
                 )
             return
         while missing > 0:
+            if sent := self._send(leave):
+                missing -= sent
+                over -= sent
+                continue
             victim = self._victims.best(leave)
             if victim is None and (not self._hard or over <= 0):
                 return
@@ -238,12 +254,34 @@ class OnDemand:
             missing -= victim.nbytes
             over -= victim.nbytes
 
+    def _send(self, leave: Collection[Cell]) -> int:
+        """Send some of the optimizer's state to the host, which no op uses before the optimizer; return its bytes.
+
+        0 if there is no more, or none may go. Each goes once in a step. A plan has its own copies of it.
+        """
+        if self.by_plan or self.values.ending:
+            return 0
+        if self._state is None:
+            self._state = iter(_state())
+        for tensor in self._state:
+            cell = self.cell(tensor) if tensor.device.type == self.values.kind else None
+            small = cell is None or cell.nbytes < _SMALL * (self.limit or 0)
+            if cell is not None and not small and cell not in leave and self.values.offloaded.send(cell):
+                return cell.nbytes
+        return 0
+
     def _evict(self, victim: Cell) -> None:
         """Evict a cell, and keep alive what it is recomputed from in the end, which no op of the step makes."""
         self._kept += [
             storage for root in self._victims.roots(victim) if (storage := self.values.memory_of(root)) is not None
         ]
         self.values.evict((victim, victim.version))
+
+
+def _state() -> list[torch.Tensor]:
+    """The tensors of the optimizers' state, the largest first."""
+    found = [tensor for role, tensor in roles.Objects.now().by_role() if role is Role.OPTIMIZER_STATE]
+    return sorted(found, key=lambda tensor: -tensor.nbytes)
 
 
 def generator(kind: str, named: dict[str, Any]) -> torch.Generator:

@@ -59,7 +59,7 @@ class Planning:
         Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
         """
         assert self.limit is not None
-        least = schedules.least(kind.trace)
+        least = schedules.least(kind.trace, state=self.hosting is not None and self.hosting.state)
         if least.nbytes + self.others > self.limit:
             raise DoesNotFit(schedules.too_much(least, self.others, self.limit))
         if self.placed is not None:

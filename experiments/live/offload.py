@@ -113,12 +113,20 @@ def table(rows: list[dict[str, str]]) -> str:
     for alone, copied in zip(rows[::2], rows[1::2], strict=True):
         words = [f"{alone['card']}, {alone['model']}, {alone['share']} %"]
         for row in (alone, copied):
-            words.append(f"{int(row['reserved_bytes']) / int(row['budget_bytes']):.3f}")
-            words.append(f"{float(row['predicted_overhead']) - 1:.1%}")
-        words.append(f"{float(copied['stall_ms']):.0f} ms")
-        words += [f"{int(n) / 2**30:.1f} GiB" for n in (int(copied["offloaded_bytes"]) // 6, copied["host_bytes"])]
-        lines.append(words)
+            words += figures(row)
+        if copied["predicted_overhead"]:
+            words.append(f"{float(copied['stall_ms']):.0f} ms")
+            words += [f"{int(n) / 2**30:.1f} GiB" for n in (int(copied["offloaded_bytes"]) // 6, copied["host_bytes"])]
+        lines.append([*words, *["-"] * (8 - len(words))])
     return "\n".join(f"| {' | '.join(words)} |" for words in lines)
+
+
+def figures(row: dict[str, str]) -> list[str]:
+    """What a row reserved, as a share of the budget, and its overhead."""
+    if not row["predicted_overhead"]:
+        return ["does not fit", "-"]
+    reserved = int(row["reserved_bytes"]) / int(row["budget_bytes"])
+    return [f"{reserved:.3f}", f"{float(row['predicted_overhead']) - 1:.1%}"]
 
 
 def put(rows: list[dict[str, str]]) -> None:
