@@ -14,10 +14,9 @@ from coopsim.live.cap import AllocatorCap
 from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.values import Values
-from coopsim.live.victims import Victims
-from coopsim.observe import effects, roles
+from coopsim.live.victims import Victims, largest_state
+from coopsim.observe import effects
 from coopsim.text import human
-from coopsim.types import Role
 
 _SMALL = 1 / 20_000  #: of the budget; smaller storages are not evicted
 _FOR_ROOM = 1 / 8  #: of the budget, what a step evicts because of fragmentation before its cap is raised
@@ -164,9 +163,17 @@ class OnDemand:
             return True
         victim = victim or self._victims.best(leave)
         if victim is None:
-            return False
+            return self._end_above()
         self._for_room += victim.nbytes
         self._evict(victim)
+        return True
+
+    def _end_above(self) -> bool:
+        """Let what was sent come back above the budget, as the step is over. False if there is no cap in the way."""
+        if not self.values.ending or self._cap is None or not self._cap.holds:
+            return False
+        self._cap.lift()
+        self.over_cap = True
         return True
 
     def _higher(self, most: int | None = None) -> bool:
@@ -262,7 +269,7 @@ class OnDemand:
         if self.by_plan or self.values.ending:
             return 0
         if self._state is None:
-            self._state = iter(_state())
+            self._state = iter(largest_state())
         for tensor in self._state:
             cell = self.cell(tensor) if tensor.device.type == self.values.kind else None
             small = cell is None or cell.nbytes < _SMALL * (self.limit or 0)
@@ -276,12 +283,6 @@ class OnDemand:
             storage for root in self._victims.roots(victim) if (storage := self.values.memory_of(root)) is not None
         ]
         self.values.evict((victim, victim.version))
-
-
-def _state() -> list[torch.Tensor]:
-    """The tensors of the optimizers' state, the largest first."""
-    found = [tensor for role, tensor in roles.Objects.now().by_role() if role is Role.OPTIMIZER_STATE]
-    return sorted(found, key=lambda tensor: -tensor.nbytes)
 
 
 def generator(kind: str, named: dict[str, Any]) -> torch.Generator:

@@ -6,6 +6,7 @@ the cost of the step with its recomputations, divided by its cost without: 1.1 i
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -167,17 +168,27 @@ class Least:
 def least(trace: Trace, *, state: bool = False) -> Least:
     """The lower bound on the bytes of any schedule of a step; `state` as of `needs`.
 
-    In `held`, operands, results and temporaries without another role count as "of the op".
+    In `held`, operands, results and temporaries without another role count as "of the op". What stays is all there at
+    the end of a step, which may be the most that it needs.
     """
     problem = problem_of(trace)
     need = needs(trace, state=state)
     op = max(range(len(need)), key=need.__getitem__)
+    stays: Counter[str] = Counter()
+    for role, nbytes, there in zip(trace.role, trace.bytes.tolist(), trace.alive_at_start.tolist(), strict=True):
+        stays[role] += nbytes if there and role in _STAYS else 0
+    if sum(stays.values()) > need[op]:
+        return Least(sum(stays.values()), "the end of a step", _sorted(stays))
     storage = _storages(trace)
     held: Counter[str] = Counter({_OF_THE_OP: problem.inside[op]})
     for v in _held(trace, problem, state=state)[op]:
         role = trace.role[storage[v]]
         held[_OF_THE_OP if role in (Role.ACTIVATION, Role.TEMPORARY) else role] += problem.size[v]
-    return Least(need[op], trace.name[op], {role: n for role, n in sorted(held.items(), key=lambda x: -x[1]) if n})
+    return Least(need[op], trace.name[op], _sorted(held))
+
+
+def _sorted(held: Mapping[str, int]) -> dict[str, int]:
+    return {role: n for role, n in sorted(held.items(), key=lambda x: -x[1]) if n}
 
 
 def too_much(least: Least, others: int, budget: int) -> str:

@@ -7,8 +7,11 @@ be run again (cells.py).
 
 from collections.abc import Collection, Iterator
 
+import torch
+
 from coopsim.live.cells import Call, Cell, Value
 from coopsim.live.values import Values
+from coopsim.observe import roles
 from coopsim.types import Role
 
 _ANCESTORS = 32  #: calls that a score adds up, at most
@@ -104,3 +107,9 @@ class Victims:
     def _can_be_made(self, cell: Cell) -> bool:
         """Whether a cell can be recomputed, now and after the running op: its roots have memory."""
         return all(self._values.memory_of(root) is not None and root not in self.ends for root in self.roots(cell))
+
+
+def largest_state() -> list[torch.Tensor]:
+    """The tensors of the optimizers' state, the largest first."""
+    found = [tensor for role, tensor in roles.Objects.now().by_role() if role is Role.OPTIMIZER_STATE]
+    return sorted(found, key=lambda tensor: -tensor.nbytes)
