@@ -24,9 +24,9 @@ class Offloaded:
         self._sent: dict[Cell, torch.UntypedStorage] = {}  # in ordinary memory of the host
 
     @property
-    def sent(self) -> bool:
-        """Whether something is on the host that no plan has copied."""
-        return bool(self._sent)
+    def sent_bytes(self) -> int:
+        """Bytes on the host that no plan has copied."""
+        return sum(copied.nbytes() for copied in self._sent.values())
 
     def has(self, value: Value) -> bool:
         """Whether a value is on the host only, or on its way back."""
@@ -41,6 +41,7 @@ class Offloaded:
         storage = cell.ref()
         if storage is None or cell.gone or self._values.must_stay(cell):
             return False
+        self._sent = {other: bytes_ for other, bytes_ in self._sent.items() if other.ref() is not None}
         self._sent[cell] = copied = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
         _copy(storage, copied)
         self.copies.offloads += 1
@@ -83,6 +84,11 @@ class Offloaded:
         storage = self.copies.arrive((cell.number, version))
         if storage is not None:
             self._hand_over(value, storage)
+
+    def end(self) -> None:
+        """The step is over."""
+        self.copies.end()
+        self._sent.clear()
 
     def _return(self, cell: Cell, leave: Collection[Cell]) -> None:
         """Copy back at once what was sent."""

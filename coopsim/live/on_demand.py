@@ -13,8 +13,9 @@ from coopsim.live import device, need, refused
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.sender import Sender
 from coopsim.live.values import Values
-from coopsim.live.victims import Victims, largest_state
+from coopsim.live.victims import Victims
 from coopsim.observe import effects
 from coopsim.text import human
 
@@ -31,9 +32,9 @@ class OnDemand:
     To keep a call is to keep the op and its arguments, by which it can be run again (cells.Call).
 
     limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
-    allocator. hard: raise DoesNotFit rather than exceed the limit. state: the optimizer's state may go to the host.
-    hole: frees address ranges in an arena; None without one. workspace: bytes that the latest op took and gave back
-    while it ran.
+    allocator. hard: raise DoesNotFit rather than exceed the limit. sends: bytes of values that may be on the host
+    rather than be evicted. hole: frees address ranges in an arena; None without one. workspace: bytes that the latest
+    op took and gave back while it ran.
     """
 
     def __init__(
@@ -44,14 +45,15 @@ class OnDemand:
         cap: AllocatorCap | None,
         *,
         hard: bool,
-        state: bool = False,
+        sends: int = 0,
     ) -> None:
         self.values, self.limit, self._meter, self._cap, self._hard = values, limit, meter, cap, hard
-        self._state: Iterator[torch.Tensor] | None = None if state else iter(())  # to send; None: not looked for yet
         values.short = self._short
         if cap is not None and cap.holds:
             values.roomy = self._roomy
-        self._victims = Victims(values, _SMALL * (limit or 0))
+        small = _SMALL * (limit or 0)
+        self._victims = Victims(values, small)
+        self._sender = Sender(values.offloaded, self._victims, self.cell, small, sends)
         self.hole = cap.hole(values, self._victims, self._evict) if cap is not None else None
         self.by_plan = False  #: whether the step follows a plan, which it can leave
         self.over_cap = False  #: whether the allocator had to take more than the budget
@@ -262,20 +264,11 @@ class OnDemand:
             over -= victim.nbytes
 
     def _send(self, leave: Collection[Cell]) -> int:
-        """Send some of the optimizer's state to the host, which no op uses before the optimizer; return its bytes.
+        """Send something to the host instead of evicting it, where that is allowed; return its bytes, or 0.
 
-        0 if there is no more, or none may go. Each goes once in a step. A plan has its own copies of it.
+        Not in a planned step, whose plan has its own copies.
         """
-        if self.by_plan or self.values.ending:
-            return 0
-        if self._state is None:
-            self._state = iter(largest_state())
-        for tensor in self._state:
-            cell = self.cell(tensor) if tensor.device.type == self.values.kind else None
-            small = cell is None or cell.nbytes < _SMALL * (self.limit or 0)
-            if cell is not None and not small and cell not in leave and self.values.offloaded.send(cell):
-                return cell.nbytes
-        return 0
+        return 0 if self.by_plan or self.values.ending else self._sender.send(leave)
 
     def _evict(self, victim: Cell) -> None:
         """Evict a cell, and keep alive what it is recomputed from in the end, which no op of the step makes."""

@@ -201,7 +201,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known is None:
             return
         self._undecided = []
-        if self.values.offloaded.sent:  # no plan knows of it
+        if self.values.offloaded.sent_bytes:  # no plan knows of them
             recorder.commit()
             return
         follow = Follow(known.plan, self.values, known.stays) if known.plan else None

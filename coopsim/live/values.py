@@ -294,7 +294,7 @@ class Values:
             for cell in cells:  # cells and calls refer to each other
                 cell.makers.clear()
                 cell.held.clear()
-            self.offloaded.copies.end()
+            self.offloaded.end()
             if self.streams is not None:
                 self.streams.end()
 

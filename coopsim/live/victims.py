@@ -7,11 +7,8 @@ be run again (cells.py).
 
 from collections.abc import Collection, Iterator
 
-import torch
-
 from coopsim.live.cells import Call, Cell, Value
 from coopsim.live.values import Values
-from coopsim.observe import roles
 from coopsim.types import Role
 
 _ANCESTORS = 32  #: calls that a score adds up, at most
@@ -39,6 +36,10 @@ class Victims:
             if score < least and self._can_be_made(cell):
                 best, least = cell, score
         return best
+
+    def oldest(self, leave: Collection[Cell]) -> Cell | None:
+        """The cell that was used longest ago, except those in `leave`, whether or not it can be recomputed."""
+        return min(self._evictable(leave, self._least_bytes), key=lambda cell: cell.touched, default=None)
 
     def prices(self, leave: Collection[Cell]) -> dict[Cell, float]:
         """The cost of recomputing each cell that can be evicted ÷ its staleness, except those in `leave`."""
@@ -107,9 +108,3 @@ class Victims:
     def _can_be_made(self, cell: Cell) -> bool:
         """Whether a cell can be recomputed, now and after the running op: its roots have memory."""
         return all(self._values.memory_of(root) is not None and root not in self.ends for root in self.roots(cell))
-
-
-def largest_state() -> list[torch.Tensor]:
-    """The tensors of the optimizers' state, the largest first."""
-    found = [tensor for role, tensor in roles.Objects.now().by_role() if role is Role.OPTIMIZER_STATE]
-    return sorted(found, key=lambda tensor: -tensor.nbytes)
