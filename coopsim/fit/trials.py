@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from coopsim.fit import host
 from coopsim.fit.changes import Changes
 from coopsim.fit.executors import Local
 from coopsim.fit.patch import certain, patched
@@ -223,7 +224,7 @@ class Trials:
             remedy,
             peak_device_bytes=report.peak_device_bytes,
             time_ratio=ratio(report, survey, timed),
-            host_bytes=int(report.guest["host_bytes"]) if remedy.changes.live else 0,
+            host_bytes=host.taken(report, survey, remedy.changes),
             verified=True,
         )
         if counts:
@@ -294,12 +295,12 @@ def works(report: Report, ran: Changes) -> bool:
 def ratio(report: Report, survey: Survey, changes: Changes) -> float:
     """Return the time of an optimizer step in a run, divided by that of the unchanged script; 1.0 if that has no time.
 
-    With accumulation, a step has `changes.accumulate` forward and backward passes. Settings of FSDP cost time spent
-    waiting for collectives, so it is taken from the phantom's clock; of live, what it predicts; else by the roofline.
+    With accumulation, a step has `changes.accumulate` forward and backward passes. Where ops wait for collectives or
+    copies (`changes.waits`), it is taken from the phantom's clock; of live, what it predicts; else by the roofline.
     """
     if changes.live:
         return float(report.guest["predicted_overhead"])
-    if changes.of_fsdp and changes.accumulate == 1:
+    if changes.waits and changes.accumulate == 1:
         return float(report.guest["clock_step_ns"]) / survey.clock_step_ns if survey.clock_step_ns else 1.0
     accumulate = changes.accumulate
     step, optimizer = float(report.guest["step_ns"]), float(report.guest["optimizer_ns"])

@@ -109,7 +109,11 @@ class Fit:
             return ["", "Nothing that was tried makes it fit", *self.notes]
         lines = [] if self.solved else ["", "Nothing that was tried makes it fit. This comes nearest:"]
         lines += ["", *rows.lines(self.remedies)]
-        clock = "; with settings of FSDP, by the phantom's clock" * any(r.changes.of_fsdp for r in self.remedies)
+        by_clock = [
+            *["settings of FSDP"] * any(r.changes.of_fsdp for r in self.remedies),
+            *["save_on_cpu"] * any(r.changes.on_host for r in self.remedies),
+        ]
+        clock = f"; with {' and '.join(by_clock)}, by the phantom's clock" if by_clock else ""
         left = self.memory_bytes - int(self.memory_bytes * (1 - MARGIN))
         return [
             *lines,

@@ -77,7 +77,7 @@ def make(
     chosen, graph = selection(program), new_cut(program)
     target = budget if most is None else most
     choose = _choose_segments if segmented else _choose
-    which = [] if copying is None else [(values, _begins_with_copies(D, chosen, graph)) for values in _which(copying)]
+    which = [] if copying is None else [(v, _begins_with_copies(D, chosen, graph, copying)) for v in _which(copying)]
     for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):
         if copying is not None:
             for offloadable, begins in which:
@@ -168,28 +168,32 @@ def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) ->
     return with_cut if fits else None
 
 
-def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut) -> list[Remembered]:
-    """As in _choose, and from what is offloaded first; the last of them lets ops wait for copies."""
+def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut, copying: Copying) -> list[Remembered]:
+    """As in _choose, with prices for copies, and from what is offloaded first.
+
+    If nothing of that fits, from parameters and the like that are offloaded first, and so that ops wait for copies.
+    """
     begins: list[Begin] = [
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=True)),
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=False)),
         partial(_begin_with_copy_prices, D, chosen, graph),
         partial(_begin_offload, D, chosen, may_stall=False),
-        partial(_begin_offload, D, chosen, may_stall=True),
     ]
-    return [Remembered(D, chosen, begin) for begin in begins]
+    rest: list[Begin] = [partial(_begin_offload, D, chosen, may_stall=True)]
+    if copying.lasting:
+        rest.insert(0, partial(_begin_offload, D, chosen, may_stall=False, lasting=True))
+    return [Remembered(D, chosen, begin, is_last_resort=begin in rest) for begin in [*begins, *rest]]
 
 
 def _choices_with_copies(
     D: DryRun, chosen: Selection, begins: list[Remembered], budget: int, most: int
 ) -> list[tuple[int, Taken, Begin]]:
-    """Decisions that fit, with what they cost and what they began with, the cheapest first.
-
-    That ops wait for copies is accepted only if nothing else fits.
-    """
+    """Decisions that fit, with what they cost and what they began with, the cheapest first."""
     found: list[tuple[int, Taken, Begin]] = []
     for begin in begins:
-        if begin.hopeless or (begin is begins[-1] and found):
+        if begin.is_last_resort and found:
+            break
+        if begin.hopeless:
             continue
         if begin(budget) < 0:
             begin.hopeless = True
@@ -216,11 +220,11 @@ def _begin_with_copy_prices(D: DryRun, chosen: Selection, graph: Cut, budget: in
     return min(CopyPrices(D, chosen, graph, budget, moment).decide() for moment in _fullest(D))
 
 
-def _begin_offload(D: DryRun, chosen: Selection, budget: int, *, may_stall: bool) -> float:
-    """All values stay, but for what is offloaded because more would be in memory than fits."""
+def _begin_offload(D: DryRun, chosen: Selection, budget: int, *, may_stall: bool, lasting: bool = False) -> float:
+    """All values stay, but for what is offloaded because more would be in memory than fits (Away.first)."""
     _forget_copies(D, chosen)
     keep_all(D)
-    Away(D, chosen, budget).first(may_stall=may_stall)
+    Away(D, chosen, budget).first(may_stall=may_stall, lasting=lasting)
     return 0.0
 
 
