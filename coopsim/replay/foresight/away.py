@@ -6,6 +6,7 @@ which making the value again costs most for each ns of copying. Where an engine 
 wait, which is a cost like any other, and is left to recomputation.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,17 @@ def restore(D: DryRun, chosen: Selection, to: Taken) -> None:
     dry_run(D)
 
 
+@dataclass(frozen=True)
+class _Back:
+    """A copy back: of which interval, how long it takes, and when it has to begin at the latest."""
+
+    interval: int
+    after: int
+    before: int
+    ns: int
+    free: int
+
+
 class Away:
     """The intervals of a selection in which values are offloaded."""
 
@@ -62,6 +74,7 @@ class Away:
         can = D.copies[value, s.OFFLOADABLE]
         can = (can == 1) | ((can == USED_FIRST) & (chosen.idle[:, I_AFTER] >= 0))
         self.possible = can & ~last & gap & large
+        self.table: list[_Back] | None = None
 
     def install(self) -> None:
         """Write the copies into the dry run, in order."""
@@ -88,6 +101,7 @@ class Away:
         chosen.away[list(backs)] = list(backs.values())
         self.install()
         if dry_run(D) and better():
+            self.table = None
             return True
         D.decisions[i], chosen.idle[i, I_OPEN], D.K[D_AWAYS] = before
         chosen.away[:] = away
@@ -131,27 +145,38 @@ class Away:
         By the times of the last dry run. In the order of uses, each copy has ended when its value is used, and begins
         as late as those after it let it; it is given to its engine before, at an op. Empty if there is no such op.
         """
-        D, begin, idle = self.D, self.D.begin, self.chosen.idle
-        took = {(v, op): end - start for op, back, v, start, end in D.away[: D.K[D_AWAYS]].tolist() if back}
-        gone = np.flatnonzero(self.chosen.away >= 0)
-        order = gone[np.lexsort((gone, idle[gone, I_BEFORE]))[::-1]].tolist()
-        at = next((k for k, other in enumerate(order) if idle[other, I_BEFORE] <= idle[i, I_BEFORE]), len(order))
-        order.insert(at, i)
-        backs: dict[int, int] = {}
-        free = int(begin[-1])
-        for k, one in enumerate(order):
-            v, after, before = (int(idle[one, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
-            old = int(self.chosen.away[one])
-            ns = took.get((v, old), 0) or int(D.copies[v, s.COPY_NS])
-            free = min(free, int(begin[before])) - ns
-            back = max(int(np.searchsorted(begin, free, side="right")) - 1, after + 1)
-            if k > at and back >= old:
+        D, begin = self.D, self.D.begin
+        v, after, before = (int(self.chosen.idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
+        table = self._timetable()
+        at = bisect_left(table, -before, key=lambda row: -row.before)
+        free = table[at - 1].free if at > 0 else int(begin[-1])
+        ns = int(D.copies[v, s.COPY_NS])
+        free = min(free, int(begin[before])) - ns
+        if free < self._copied(after + 1, ns):
+            return {}
+        backs = {i: max(int(np.searchsorted(begin, free, side="right")) - 1, after + 1)}
+        for row in table[at:]:
+            free = min(free, int(begin[row.before])) - row.ns
+            back = max(int(np.searchsorted(begin, free, side="right")) - 1, row.after + 1)
+            if back >= self.chosen.away[row.interval]:
                 break  # this one, and those before it, need not begin earlier than they do
-            if one == i and free < self._copied(after + 1, ns):
-                return {}
-            if k >= at:
-                backs[one] = back
+            backs[row.interval] = back
         return backs
+
+    def _timetable(self) -> list[_Back]:
+        """The copies back, last uses first, by the times of the last dry run that was kept."""
+        if self.table is None:
+            D, begin, idle = self.D, self.D.begin, self.chosen.idle
+            rows = D.away[: D.K[D_AWAYS]].tolist()
+            took = {(v, op): end - start for op, back, v, start, end in rows if back}
+            gone = np.flatnonzero(self.chosen.away >= 0)
+            free, self.table = int(begin[-1]), []
+            for i in gone[np.lexsort((gone, idle[gone, I_BEFORE]))[::-1]].tolist():
+                v, after, before = (int(idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
+                ns = took.get((v, int(self.chosen.away[i])), 0) or int(D.copies[v, s.COPY_NS])
+                free = min(free, int(begin[before])) - ns
+                self.table.append(_Back(i, after, before, ns, free))
+        return self.table
 
     def replace(self) -> None:
         """Offload where values leave to be made again, if that is cheaper and fits."""
@@ -161,6 +186,7 @@ class Away:
     def _replace(self, ways: Callable[[int], dict[int, int]]) -> None:
         D, chosen, budget = self.D, self.chosen, self.budget
         for _ in range(_ROUNDS):
+            self.table = None
             dry_run(D)
             take_note(D, chosen)
             cost = begun = int(D.K[D_COST])
