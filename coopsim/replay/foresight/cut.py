@@ -145,8 +145,9 @@ def is_away(D: DryRun, graph: Cut, v: int) -> bool:
 def decide(D: DryRun, graph: Cut, moment: int) -> None:
     """Decisions for the intervals around the moment, as cut."""
     for v in range(D.V.shape[0]):
-        graph.gone[v] = is_kept(D, graph, v) & is_away(D, graph, v)
+        graph.gone[v] = 0
         if D.V[v, s.EVICTABLE] and D.V[v, s.PRODUCER] <= moment:
+            graph.gone[v] = is_kept(D, graph, v) & is_away(D, graph, v)
             last = v + D.V[v, s.USES_END]
             i = v + D.V[v, s.USES]
             while i < last and D.uses[i - v] <= moment:
