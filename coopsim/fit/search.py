@@ -24,6 +24,7 @@ from coopsim.fit import (
     lora,
     masks,
     microbatches,
+    offload,
     optimizers,
     precision,
     selective,
@@ -242,8 +243,9 @@ class Search:
             cards.find(case),
             lora.advise(case),
         ]
-        # Live's trials take longest: with several jobs they start early.
-        kinds.insert(len(kinds) if self._jobs == 1 or self._first else _EARLY, live.find(case))
+        # Live's trials take longest: with several jobs they start early. Offload is for where live finds nothing.
+        last = itertools.chain(live.find(case), offload.find(case))
+        kinds.insert(len(kinds) if self._jobs == 1 or self._first else _EARLY, last)
         at_once = self._jobs if self._first else len(kinds)
         for i in range(0, len(kinds), at_once):
             self._try(kinds[i : i + at_once])
