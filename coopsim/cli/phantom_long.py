@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ from coopsim.text import human
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
+    from coopsim.longrun.recorded import Recorded
     from coopsim.longrun.verdict import Verdict
     from coopsim.script import Report, Script
 
-_ONE_RUN = ("fit", "snapshot", "trace", "largest", "compile_budget", "fewest_ranks", "baseline", "world", "ranks")
+_ONE_RUN = ("fit", "snapshot", "trace", "largest", "compile_budget", "fewest_ranks", "baseline")
 
 
 def is_asked_for(args: argparse.Namespace) -> bool:
@@ -41,26 +43,41 @@ def run(
 ) -> tuple["Report", "Verdict | None"]:
     """Run the script, and replay its steps. `report_of` runs it, and writes its requests to a file.
 
-    The verdict is None if the run was interrupted. Raises CoopsimError if nothing can be replayed.
+    Of a job of several ranks that ran, all are replayed; report and verdict are of the one that runs out first, or
+    else takes most. The verdict is None if the run was interrupted. Raises CoopsimError if nothing can be replayed.
     """
-    from coopsim.longrun.recorded import Recorded
     from coopsim.longrun.run import Run
     from coopsim.longrun.verdict import judge
     from coopsim.script import longer
     from coopsim.script.memory import ENDLESS
 
-    file = folder / "steps.npz"
+    file = folder / "steps"
     report = report_of(script, file)
     if report.interrupted:
         return report, None
-    recorded = report
+    enough = report
     if report.outcome == "oom":
         note("out of memory: running it again on a card without end, for the replay")
-        recorded = report_of(script.with_memory(ENDLESS), file)
-    longer.check(recorded, file)
+        enough = report_of(script.with_memory(ENDLESS), file)
     lengths = None if args.lengths is None else Path(args.lengths)
-    it = Run(Recorded.load(file), lengths, args.replay_steps)
-    return report, judge(it, longer.card_of(recorded, report.memory_bytes), note)
+    of = longer.recorded(enough, file)
+    runs = [Run(recorded, lengths, args.replay_steps) for _, recorded in of]
+    cards = [longer.card_of(one, report.memory_bytes) for one, _ in of]
+    n = 0
+    if len(of) > 1:
+        found = [judge(run, card, note, helps=False) for run, card in zip(runs, cards, strict=True)]
+        n = longer.worst(found)
+        ranks = [replace(one, replay=verdict.to_dict()) for one, verdict in zip(report.ranks, found, strict=True)]
+        report = replace(ranks[n], ranks=tuple(ranks))
+    rank = of[n][0].rank if enough.ranks else None
+
+    def again(times: int) -> "Recorded":
+        note(f"running it again with some batches in {times} micro-batches, for the replay")
+        own = folder / f"steps-{times}"
+        [(_, recorded)] = longer.recorded(report_of(longer.divided(script, times, rank), own), own)
+        return recorded
+
+    return report, judge(runs[n], cards[n], note, again=again)
 
 
 def draw(verdict: "Verdict", path: str) -> None:
@@ -105,8 +122,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     lines.append(("unlimited", f"{human(parts['reserved_bytes'])} reserved at step {parts['step']}: {shares[0]}"))
     lines += [("", f"+ {share}") for share in shares[1:]]
     lines += [("tried" if i == 0 else "", _tried(one)) for i, one in enumerate(found["tried"])]
-    if out is not None:
-        lines.append(("not tried", _OTHERS[out["cause"]]))
+    lines += [("not tried" if i == 0 else "", what) for i, what in enumerate(found["not_tried"])]
     if found["stood_in"]:
         lines.append(
             ("caution", f"{found['stood_in']} steps are played as of the next longer length that was recorded:")
@@ -136,11 +152,6 @@ _CAUTIONS = (
     ("left_out", "make requests like no others, and are left out"),
     ("unlike", "take other sizes than others of their length, and are taken to be like them"),
 )
-_OTHERS = {
-    "leak": "anything: the line under `kept by` is what to change",
-    "longer input": "micro-batches for the longest, checkpointing (coopsim fit tries them)",
-    "fragmentation": "sorting the inputs by length (bucketing)",
-}
 
 
 def _figures(of: dict[str, int]) -> str:

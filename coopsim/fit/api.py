@@ -6,6 +6,7 @@ from pathlib import Path
 
 from coopsim.fit.search import Search
 from coopsim.fit.verdict import Fit
+from coopsim.longrun.lengths import read
 from coopsim.observe.data.masks import Choice, checked
 from coopsim.progress import note
 from coopsim.script import Script
@@ -22,6 +23,9 @@ def fit(
     executor: str = "processes",
     seconds: float | None = None,
     masks: Choice = "",
+    steps: int | None = None,
+    replay_steps: int | None = None,
+    lengths: str | Path | None = None,
 ) -> Fit:
     """Find what to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
@@ -29,9 +33,12 @@ def fit(
     hardware`); memory: the memory that it is to have, "11GiB" (None: its own). jobs: how many runs of the script at a
     time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time after
     which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero and the like keep,
-    "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing). The result
-    prints as `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of
-    `--json`. Raises CoopsimError if the script fails for another reason than memory.
+    "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing). steps:
+    optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of the inputs
+    of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn from those that
+    ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). The result prints as `coopsim
+    fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`. Raises
+    CoopsimError if the script fails for another reason than memory, and for a file that is none of lengths.
     """
     if isinstance(script, Path):
         words = [str(script)]
@@ -45,5 +52,18 @@ def fit(
     if jobs < 1:
         raise CoopsimError(f"jobs {jobs}: at least one run of the script at a time")
     nbytes = of_card(gpu, memory, "memory")
-    it = Script(tuple(words), card=gpu, memory_bytes=nbytes, masks=checked(masks))
+    for name, count in (("steps", steps), ("replay_steps", replay_steps)):
+        if count is not None and count < 1:
+            raise CoopsimError(f"{name} {count}: at least one step")
+    if lengths is not None:
+        read(Path(lengths))
+    it = Script(
+        tuple(words),
+        card=gpu,
+        memory_bytes=nbytes,
+        masks=checked(masks),
+        steps=steps,
+        replay_steps=replay_steps,
+        lengths=str(Path(lengths).absolute()) if lengths is not None else "",
+    )
     return Search(it, jobs=jobs, executor=executor, seconds=seconds, say=note).run()

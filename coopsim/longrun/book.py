@@ -10,13 +10,12 @@ import numpy as np
 
 from coopsim.longrun.interpolate import Form, forms, nearest
 from coopsim.longrun.lengths import Axes, Length
-from coopsim.longrun.schedule import Every, every
+from coopsim.longrun.schedule import FIRST, Every, every
 from coopsim.longrun.sections import Step, Template
 from coopsim.types import CoopsimError
 
 Structure: TypeAlias = tuple[bytes, bytes, bytes, tuple[tuple[int, int, int], ...]]
 
-FIRST = 3  #: the step after which every step is like later ones: state that is made lazily is there
 _ESTIMATED = 0.02  #: the part of a section's bytes that may be estimated, of a length beyond all recorded ones
 _RARE = 3  #: how often a section of another structure must recur to be expected again
 
@@ -27,7 +26,6 @@ class NotRecordedError(CoopsimError):
 
 class Book:
     """The sections of recorded steps, by their place in a step (`slot`) and by length.
-
     `left_out` counts the recorded sections of a structure that neither their length nor their step explains, `unlike`
     those whose sizes these do not explain.
     """

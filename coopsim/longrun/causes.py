@@ -10,11 +10,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from coopsim.longrun.book import FIRST
 from coopsim.longrun.lengths import Length
 from coopsim.longrun.play import ALLOCATED, PEAK_RESERVED
 from coopsim.longrun.recorded import Ints
 from coopsim.longrun.run import Run, longest, usual
+from coopsim.longrun.schedule import FIRST
 
 Cause: TypeAlias = Literal["leak", "longer input", "fragmentation"]
 _WINDOWS = 20

@@ -3,6 +3,7 @@
 A size that is an affine function of another one, as the labels' is of the texts', is none of its own.
 """
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ _Sizes: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Axes:
-    """Which sizes of a step's inputs vary. of_slot: for each of its micro-batches, which parts of a Length are its."""
+    """Which sizes of a step's inputs vary. of_slot: the parts of a Length on which each micro-batch depends."""
 
     form: tuple[tuple[int, ...], ...]
     columns: tuple[int, ...]
@@ -34,15 +35,19 @@ class Axes:
         form = Counter(_form(step) for step in steps).most_common(1)[0][0]
         table = sorted({_flat(step) for step in steps if _form(step) == form})
         kept: list[int] = []
+        of: dict[int, int] = {}  # of each size that varies: the part of a Length from which it follows
         for column in range(len(table[0])):
             values = [row[column] for row in table]
-            if len(set(values)) > 1 and not any(_follows([row[k] for row in table], values) for k in kept):
-                kept.append(column)
+            if len(set(values)) > 1:
+                follows = (i for i, k in enumerate(kept) if _follows([row[k] for row in table], values))
+                of[column] = next(follows, len(kept))
+                if of[column] == len(kept):
+                    kept.append(column)
         ends = [0]
         for dims in form:
             ends.append(ends[-1] + sum(dims))
-        slots = (tuple(i for i, k in enumerate(kept) if ends[slot] <= k < ends[slot + 1]) for slot in range(len(form)))
-        return cls(form, tuple(kept), tuple(slots))
+        parts = [tuple(of[column] for column in range(a, b) if column in of) for a, b in itertools.pairwise(ends)]
+        return cls(form, tuple(kept), tuple(tuple(sorted(set(part))) for part in parts))
 
     def length(self, step: Step) -> Length | None:
         """The length of a step; None if its inputs are others."""
@@ -56,7 +61,7 @@ class Axes:
         if not self.of_slot:
             return ()
         wanted = range(max(slot - 1, 0), min(slot + 1, len(self.of_slot)))
-        return tuple(length[i] for s in wanted for i in self.of_slot[s])
+        return tuple(length[i] for i in sorted({i for s in wanted for i in self.of_slot[s]}))
 
 
 def read(path: Path) -> list[Length]:
@@ -85,11 +90,17 @@ def read(path: Path) -> list[Length]:
 
 
 def given(path: Path, axes: Axes) -> list[Length]:
-    """Lengths from a file, as `read` does. Raises CoopsimError if it has not a number for each size that varies."""
+    """Lengths from a file, as `read` does: a number for each size that varies, or for each that does in a micro-batch.
+
+    In the latter case all micro-batches of a step have the lengths of its line. Raises CoopsimError for other files.
+    """
     found = read(path)
     n = len(axes.columns)
     if n == 0:
         raise CoopsimError(f"{path}: the inputs of the recorded steps have one length; record some of other lengths")
+    apart = sorted(i for of in axes.of_slot for i in of) == list(range(n))
+    if apart and all(len(of) == len(found[0]) for of in axes.of_slot):
+        return [length * len(axes.of_slot) for length in found]
     if len(found[0]) != n:
         raise CoopsimError(f"{path}: has {len(found[0])} numbers per line; in the recorded steps {n} sizes vary")
     return found

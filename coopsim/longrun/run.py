@@ -10,10 +10,12 @@ import numpy as np
 
 from coopsim.allocators.caching.api import ENDLESS
 from coopsim.longrun import lengths
-from coopsim.longrun.book import FIRST, Book
+from coopsim.longrun.book import Book
 from coopsim.longrun.lengths import Length
+from coopsim.longrun.microbatches import Divided, MicroBatches
 from coopsim.longrun.play import PEAK_ALLOCATED, Played, play
 from coopsim.longrun.recorded import Ints, Recorded
+from coopsim.longrun.schedule import FIRST
 from coopsim.longrun.sections import Step, Template, steps
 from coopsim.types import CoopsimError
 
@@ -74,12 +76,28 @@ class Run:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def play(self, card: Card, conf: str | None = None, *, change: Change | None = None, empties: int = 0) -> Played:
+    def play(
+        self,
+        card: Card,
+        conf: str | None = None,
+        *,
+        change: Change | None = None,
+        empties: int = 0,
+        divided: Divided | None = None,
+    ) -> Played:
         """Play it, up to the step that finds no memory. `conf`: settings of the allocator, None: those of the script.
 
-        change: of the lengths; empties: empty the cache before every so many steps.
+        change: of the lengths; empties: empty the cache before every so many steps; divided: which steps are in
+        micro-batches.
         """
-        return self._play(self._all(change, empties), card, conf)
+        return self._play(self._all(change, empties, divided), card, conf)
+
+    def in_microbatches(self, recorded: Recorded, times: int) -> MicroBatches:
+        """The steps of a run of the same script that divides batches by `times` (schedule.is_divided).
+
+        Raises CoopsimError if they cannot be played among those of this one.
+        """
+        return MicroBatches(self.book, self._steps, steps(recorded), times)
 
     def alone(self, length: Length, card: Card | None = None, times: int = 3) -> Played:
         """Play the first steps, then from an empty cache one step of a length, and `times` more, whose the rows are."""
@@ -104,11 +122,15 @@ class Run:
         conf = self.recorded.conf if conf is None else conf
         return play(of, self.recorded.torch, conf, card.bytes, card.limit_bytes)
 
-    def _all(self, change: Change | None, empties: int) -> Iterator[Sequence[Template]]:
+    def _all(self, change: Change | None, empties: int, divided: Divided | None) -> Iterator[Sequence[Template]]:
+        now = False  # whether the step is in micro-batches
         for number, length in enumerate(self.lengths, 1):
             unchanged = change is None or change(length) == length
-            if number <= (self.as_recorded if unchanged else FIRST):
-                sections: Sequence[Template] = self._steps[number - 1].sections
+            before, now = now, divided is not None and divided.divides(length, number)
+            if divided is not None and (before or now):
+                sections: Sequence[Template] = divided.by.sections(length, number, after_divided=before, divided=now)
+            elif number <= (self.as_recorded if unchanged else FIRST):
+                sections = self._steps[number - 1].sections
             else:
                 changed = length if change is None else self.book.stand_in(change(length))
                 if changed is None:

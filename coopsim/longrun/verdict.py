@@ -1,6 +1,6 @@
 """The verdict on a long run: what it takes, whether and at which step memory runs out, why, and what helps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,9 +8,16 @@ from coopsim.longrun.causes import Cause, Parts, parts
 from coopsim.longrun.lengths import Length
 from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED, RESERVED
 from coopsim.longrun.recorded import Ints
-from coopsim.longrun.remedies import Tried, tried
+from coopsim.longrun.remedies import Again, Tried, in_microbatches, tried
 from coopsim.longrun.run import Card, Run, figures
+from coopsim.types import CoopsimError
 
+_OTHERS: dict[Cause, tuple[str, ...]] = {
+    "leak": ("anything: the line under `kept by` is what to change",),
+    "longer input": ("checkpointing (coopsim fit tries it)",),
+    "fragmentation": ("sorting the inputs by length (bucketing)",),
+}
+_MICRO_BATCHES = "micro-batches for the longest"
 _SELDOM = 0.01  #: per step, how often the allocator may give back its cache before remedies are tried
 
 
@@ -29,7 +36,7 @@ class Verdict:
     """The verdict. `bytes` is int64, a row per step, columns as in play.py: on the card, or if that runs out of memory
     on one that does not. `parts` are of the step with the most reserved bytes, or of the one that runs out.
 
-    `retries`: how often the allocator gave back its cache to go on, on the card.
+    `retries`: how often the allocator gave back its cache to go on, on the card. `not_tried`: what else may help.
     """
 
     run: Run
@@ -39,6 +46,7 @@ class Verdict:
     parts: Parts
     retries: int
     tried: tuple[Tried, ...]
+    not_tried: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -67,13 +75,16 @@ class Verdict:
             "cause": self.parts.cause,
             "parts": asdict(self.parts),
             "tried": [asdict(one) for one in self.tried],
+            "not_tried": list(self.not_tried),
         }
 
 
-def judge(run: Run, card: Card, say: Callable[[str], None], *, helps: bool = True) -> Verdict:
+def judge(
+    run: Run, card: Card, say: Callable[[str], None], *, helps: bool = True, again: Again | None = None
+) -> Verdict:
     """Play the run on the card; if memory runs out, or nearly does all the time, say why, and try what helps.
 
-    `say` is called with what is done. helps: try what helps.
+    `say` is called with what is done. helps: try what helps; again: runs the script with some of its batches divided.
     """
     say(f"replaying {len(run)} steps")
     on_card = run.play(card)
@@ -84,12 +95,28 @@ def judge(run: Run, card: Card, say: Callable[[str], None], *, helps: bool = Tru
     if on_card.failed:
         say(f"out of memory at step {at}; looking for the cause, and for what helps")
         out = OutAt(at, run.lengths[at - 1], on_card.requested, _cause(run, card, at))
-    found = []
-    for one in tried(run, card, out.cause if out else "fragmentation") if helps else ():
+    found: list[Tried] = []
+    others = _OTHERS[out.cause] if out else ()
+    for one in _remedies(run, card, out, again) if helps else ():
+        if isinstance(one, str):
+            others = (one, *others)
+            continue
         say(f"{one.what}: {'fits' if one.fits else f'out of memory at step {one.failed_at}'}")
         found.append(one)
     bytes_ = run.endless.bytes if out else on_card.bytes
-    return Verdict(run, card, bytes_, out, parts(run), on_card.retries, tuple(found))
+    return Verdict(run, card, bytes_, out, parts(run), on_card.retries, tuple(found), others)
+
+
+def _remedies(run: Run, card: Card, out: OutAt | None, again: Again | None) -> Iterator[Tried | str]:
+    """What is tried, and in words what cannot be."""
+    yield from tried(run, card, out.cause if out else "fragmentation")
+    if out and out.cause == "longer input":
+        try:
+            if again is None:
+                raise CoopsimError("the script is not run again")
+            yield from in_microbatches(run, card, again)
+        except CoopsimError as e:
+            yield f"{_MICRO_BATCHES}: {e}"
 
 
 def _cause(run: Run, card: Card, step: int) -> Cause:

@@ -1,32 +1,35 @@
 """Which variables of the user's refer to tensors that should be gone: found from the frames and modules downwards.
 
 Looked at are the variables of all functions of the user's that are under way and of the user's modules, and what they
-refer to: containers, attributes of objects, closures, hooks, the frames of kept exceptions. What only C++ refers to is
-not found; what a tensor's autograd graph keeps is counted by the graph's nodes.
+refer to: containers, attributes of objects and of the user's classes, slots, closures, defaults of arguments, hooks,
+caches of functions, generators, the frames of kept exceptions. What only C++ refers to is not found; what a tensor's
+autograd graph keeps is counted by the graph's nodes.
 """
 
-import ast
 import contextlib
 import functools
+import gc
 import inspect
+import itertools
 import sys
 import threading
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from coopsim.observe.native import memory
+from coopsim.script.changes import changed_at
 from coopsim.script.places import is_own
 
 _OBJECTS = 200_000  #: at most, that are visited
 _NODES = 20_000  #: of a graph, that are counted
 _NAMED = 3
-_CHANGES = ("append", "extend", "add", "insert", "update", "appendleft", "setdefault")
+#: Objects of C that hold others: iterators that repeat, the caches of functions.
+_OF_C = (functools._lru_cache_wrapper, itertools.cycle, itertools.chain, itertools.islice, map, filter, zip, enumerate)
 
 IsKept = Callable[[torch.Tensor], bool]
 
@@ -82,7 +85,7 @@ class Holders:
         if not (count.tensors or nodes or larger):
             return None
         nbytes = count.bytes if count.tensors else count.own_bytes if larger else 0
-        return Holder(name, count.kind, _changed_at(count.file, name), count.tensors, nbytes, nodes)
+        return Holder(name, count.kind, changed_at(count.file, name), count.tensors, nbytes, nodes)
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def _add(count: _Count, tensor: torch.Tensor, is_kept: IsKept) -> None:
 
 
 _LEAVES = (
-    *(str, bytes, int, float, complex, bool, type(None), type, types.ModuleType, types.BuiltinFunctionType),
+    *(str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.BuiltinFunctionType),
     *(torch.dtype, torch.device, torch.Size, types.CodeType),
 )
 
@@ -191,11 +194,20 @@ def _below(value: Any, path: _Path) -> Iterator[tuple[Any, _Path]]:
             return
     elif isinstance(value, (list, tuple, set, frozenset, deque)):
         yield from [(below, path.into()) for below in list(value)]
-    elif isinstance(value, types.FunctionType):
-        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # empty
-                yield cell.cell_contents, _Path(name, type(cell.cell_contents).__name__, value.__code__.co_filename)
+    elif isinstance(value, type):
+        if _is_users(value):
+            yield from [(below, path.to(name, below)) for name, below in list(vars(value).items())]
         return
+    elif isinstance(value, types.FunctionType):
+        yield from _of_function(value)
+    elif isinstance(value, types.GeneratorType):
+        frame = value.gi_frame
+        if frame is not None and is_own(frame.f_code.co_filename):
+            yield from _named_by(_variables(frame), frame.f_code.co_filename)
+        elif frame is not None:
+            yield from [(below, path.into()) for below in _variables(frame).values()]
+    elif isinstance(value, _OF_C):
+        yield from [(below, path.into()) for below in gc.get_referents(value) if not isinstance(below, type)]
     elif isinstance(value, types.MethodType):
         yield value.__self__, path
     elif isinstance(value, functools.partial):
@@ -205,12 +217,41 @@ def _below(value: Any, path: _Path) -> Iterator[tuple[Any, _Path]]:
         while trace is not None:
             yield from [(below, path.into()) for below in _variables(trace.tb_frame).values()]
             trace = trace.tb_next
+    for klass in type(value).__mro__:
+        for name, slot in list(vars(klass).items()) if "__slots__" in vars(klass) else ():
+            if isinstance(slot, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):  # not set
+                    below = slot.__get__(value)
+                    yield below, path.to(name, below)
     own = getattr(value, "__dict__", None)
     for attribute, below in list(own.items()) if isinstance(own, dict) else ():
         if isinstance(value, torch.nn.Module) and attribute in ("_modules", "_parameters", "_buffers"):
             yield from [(part, path.to(name, part)) for name, part in list((below or {}).items())]
         else:
             yield below, path.to(attribute, below)
+
+
+def _of_function(function: types.FunctionType) -> Iterator[tuple[Any, _Path]]:
+    """What a function's closure has, and the defaults of its arguments."""
+    code = function.__code__
+    variables: dict[str, Any] = {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # empty
+            variables[name] = cell.cell_contents
+    defaults = function.__defaults__ or ()
+    positional = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    variables |= dict(zip(positional, defaults, strict=True)) | (function.__kwdefaults__ or {})
+    yield from _named_by(variables, code.co_filename)
+
+
+def _named_by(variables: Mapping[str, Any], file: str) -> Iterator[tuple[Any, _Path]]:
+    yield from [(value, _Path(name, type(value).__name__, file)) for name, value in list(variables.items())]
+
+
+def _is_users(of: type) -> bool:
+    """Whether a class is of one of the user's modules."""
+    file = getattr(sys.modules.get(of.__module__), "__file__", None)
+    return isinstance(file, str) and is_own(file)
 
 
 def _graph(tensor: torch.Tensor) -> int:
@@ -224,46 +265,3 @@ def _graph(tensor: torch.Tensor) -> int:
                 seen.add(following)
                 todo.append(following)
     return len(seen)
-
-
-def _changed_at(file: str, name: str) -> str:
-    """file:line of the first statement that adds to a variable or attribute with the last part of this name."""
-    last = name.rpartition(".")[2]
-    try:
-        tree = _parsed(file)
-    except (OSError, SyntaxError, ValueError):
-        return ""
-    lines = sorted(node.lineno for node in ast.walk(tree) if isinstance(node, _ADDS) and _changes(node, last))
-    return f"{Path(file).name}:{lines[0]}" if lines else ""
-
-
-@functools.cache
-def _parsed(file: str) -> ast.Module:
-    return ast.parse(Path(file).read_text(encoding="utf-8"))
-
-
-_ADDS = (ast.Call, ast.AugAssign, ast.Assign)
-
-
-def _changes(node: ast.Call | ast.AugAssign | ast.Assign, name: str) -> bool:
-    """Does a statement add to what has this name: `x.append(…)`, `x += …`, `x[…] = …`, `x = f(… x …)`?"""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr in _CHANGES and _named(node.func.value) == name
-    if isinstance(node, ast.AugAssign):
-        return _named(node.target) == name
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Subscript) and _named(target.value) == name:
-                return True
-            if _named(target) == name and any(_named(part) == name for part in ast.walk(node.value)):
-                return True
-    return False
-
-
-def _named(node: ast.AST) -> str:
-    """The last part of the name of a variable or attribute; "" for anything else."""
-    if isinstance(node, ast.Subscript):
-        return _named(node.value)
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""

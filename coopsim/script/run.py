@@ -36,7 +36,7 @@ def run(
 
     `snapshot`: file for PyTorch's memory snapshot of the moment when memory ran out, or else of the end.
     `requests`: file for the requests to the allocator (history.py); not written if there were too many.
-    `step_requests`: file for the requests of each step (longrun/recorded.py).
+    `step_requests`: file for the requests of each step (longrun/recorded.py); of each rank of a job: job.of_rank.
     `running`: receives the processes, so that another thread can end them.
     A script that is judged by a long run has the figures of that (longer.py), unless `step_requests` is given.
     `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then.

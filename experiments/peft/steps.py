@@ -6,16 +6,16 @@ Some steps of each row run under `coopsim phantom run`; their requests are repla
 lengths that are not published. These are drawn from one log-normal distribution of texts, as the comparison batches
 them: 80 texts, sorted from long to short, in 20 batches, with an emptied cache every ten steps. Its two parameters are
 fitted to mean and percentile of one row; all other rows are predicted. Generation every 250 steps is left out,
-and lengths are rounded to multiples of 8. Writes expected/peft-steps.csv, with the
-rows that were asked for (default: all).
+and lengths are rounded to multiples of 8. Writes the rows that were asked for (default: all) to
+expected/peft-steps.csv, where others stay as they are; with other parameters nothing is written.
 """
 
 import argparse
 import csv
 import random
 import sys
-from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -42,6 +42,7 @@ STEPS, LONGEST, SHORTEST = 5000, 696, 40
 #: FITTED come out nearest (--parameters tries others).
 MU, SIGMA = 5.316, 0.321
 _TEXTS, _BATCHES = 80, 20
+Figures: TypeAlias = tuple[float, float, int]  #: of reserved bytes after steps: mean, 99th percentile; the most at all
 _COLUMNS = ("experiment", *(f"{of}_{what}" for of in ("measured", "predicted") for what in ("mean", "p99", "max")))
 
 
@@ -70,7 +71,7 @@ def lengths_of(mu: float, sigma: float, count: int) -> list[int]:
     return found if LONGEST in found else [*found[:-1], LONGEST]
 
 
-def figures(path: Path, lengths: list[int]) -> tuple[float, float, int]:
+def figures(path: Path, lengths: list[int]) -> Figures:
     """Mean, 99th percentile and maximum of reserved bytes."""
     file = path.with_suffix(".txt")
     file.write_text("".join(f"{n}\n" for n in lengths))
@@ -85,7 +86,7 @@ def figures(path: Path, lengths: list[int]) -> tuple[float, float, int]:
     return float(after.mean()), float(np.percentile(after, 99)), int(played.bytes[:, PEAK_RESERVED].max())
 
 
-def measured(data: Path) -> dict[str, tuple[float, float, int]]:
+def measured(data: Path) -> dict[str, Figures]:
     """Mean, 99th percentile and maximum of each language row, as measured on the card."""
     with (data / "truth.csv").open(newline="", encoding="utf-8") as file:
         return {
@@ -99,13 +100,16 @@ def measured(data: Path) -> dict[str, tuple[float, float, int]]:
         }
 
 
-def write(found: Iterable[tuple[str, tuple[float, float, int], tuple[float, float, int]]]) -> None:
-    """Write the table."""
-    with replacing(EXPECTED / "peft-steps.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
+def write(found: dict[str, tuple[Figures, Figures]]) -> None:
+    """Write rows to the table, measured and predicted, beside those that it has of others; the fitted one is first."""
+    path = EXPECTED / "peft-steps.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = {line[0]: line[1:] for line in list(csv.reader(file))[1:]}
+    lines |= {name: [str(round(n)) for n in (*truth, *said)] for name, (truth, said) in found.items()}
+    with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(_COLUMNS)
-        for name, truth, said in found:
-            table.writerow([name, *(round(n) for n in (*truth, *said))])
+        table.writerows([name, *lines[name]] for name in sorted(lines, key=lambda name: (name != FITTED, name)))
 
 
 def main() -> int:
@@ -116,9 +120,10 @@ def main() -> int:
     args = parser.parse_args()
     truth = measured(args.data)
     every = [row for row in rows.read(args.data) if row.task == "MetaMathQA"]
-    [first] = [row for row in every if row.name == FITTED or row.experiment == FITTED]
-    found = []
-    for row in [first, *(r for r in every if r is not first and (not args.rows or r.experiment in args.rows))]:
+    chosen = [row for row in every if not args.rows or row.experiment in args.rows]
+    if not chosen:
+        raise CoopsimError(f"no such row: {', '.join(args.rows)}")
+    for row in chosen:
         try:
             said = figures(recorded(row), lengths_of(*args.parameters, STEPS))
         except CoopsimError as e:
@@ -126,8 +131,8 @@ def main() -> int:
             continue
         of = truth[row.experiment]
         print(row.experiment, *(f"{100 * (a / b - 1):+.2f} %" for a, b in zip(said, of, strict=True)), flush=True)
-        found.append((row.experiment, of, said))
-        write(found)
+        if tuple(args.parameters) == (MU, SIGMA):
+            write({row.experiment: (of, said)})
     return 0
 
 

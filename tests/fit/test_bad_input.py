@@ -53,6 +53,8 @@ def test_one_line(words: tuple[str, ...]) -> None:
         ("train.py", {"memory": "100MiB"}, "the context alone takes 160 MiB"),
         ("train.py", {"executor": "ray://x:1"}, "is none of processes"),
         ("train.py", {"gpu": "rtx-306"}, "did you mean rtx-3060"),
+        ("train.py", {"steps": 0}, "steps 0: at least one step"),
+        ("train.py", {"lengths": "no-such-file.txt"}, "no-such-file.txt: No such file"),
     ],
 )
 @pytest.mark.usefixtures("phantom_gpu")

@@ -49,6 +49,39 @@ class Program:
 MIB = 1 << 20
 
 
+def in_two(lengths: Iterable[int], divided: Callable[[int, int], bool], *, empties: int = 0) -> Program:
+    """A model like that of `varying`, with steps in two micro-batches where `divided` says so of a step and its length.
+
+    Gradients live from the first micro-batch to the next step; the loss and the scores until the next micro-batch's.
+    """
+    of = Program()
+    of.take(8 * MIB)
+    gradient = batch = loss = scores = None
+    for n, length in enumerate(lengths, 1):
+        of.free(gradient)
+        gradient = None
+        if empties and n % empties == 1 and n > 1:
+            of.empty()
+        rows = 1 if divided(n, length) else 2
+        for _ in range(2 // rows):
+            old, batch = batch, of.take(32 * rows * length)
+            of.free(old)
+            of.trains(rows, length)
+            kept = [of.take(3 * MIB // 4 * rows * length) for _ in range(3)]
+            old, scores = scores, of.take(8192 * rows * length * length)
+            of.free(old)
+            old, loss = loss, of.take(4)
+            of.free(old)
+            if n == 1:
+                of.take(8 * MIB)
+            if gradient is None:
+                gradient = of.take(8 * MIB)
+            for block in reversed(kept):
+                of.free(block)
+        of.step_ends()
+    return of
+
+
 def varying(lengths: Iterable[int], *, empties: int = 0, evaluates: int = 0, leaks: int = 0, grows: int = 0) -> Program:
     """A model of 8 MiB and its gradients; activations of 1.5 MiB and scores of 16 KiB x length per unit of length.
 

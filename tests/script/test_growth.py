@@ -6,9 +6,12 @@ import pytest
 
 from coopsim.cli.phantom_growth import rows
 from coopsim.script import Report
+from tests.script import leaks, more_leaks
 from tests.script.command import report_of_text
-from tests.script.leaks import HEAD, PAIRS
+from tests.script.leaks import HEAD
 
+PAIRS = leaks.PAIRS | more_leaks.PAIRS
+ON_THE_HOST = ("loss in a total", "a moving average of outputs")  # graphs that save nothing
 QUICK = "outputs in a list"
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
 NAMES = [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PAIRS]
@@ -22,7 +25,7 @@ def test_a_leak_is_named_with_its_line(name: str, tmp_path: Path) -> None:
     first = found["kept_in"][0]
     assert (first["name"], first["place"]) == (PAIRS[name].name, f"train.py:{line}")
     assert first["tensors"] or first["bytes"] or first["nodes"]
-    assert bool(found["bytes_per_step"]) == (name != "loss in a total")  # whose graph is the host's, and saves nothing
+    assert bool(found["bytes_per_step"]) == (name not in ON_THE_HOST)
     if found["bytes_per_step"]:
         assert found["held"][0]["place"]
 
@@ -30,6 +33,17 @@ def test_a_leak_is_named_with_its_line(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_looks_like_a_leak_is_none(name: str, tmp_path: Path) -> None:
     assert report_of_text(tmp_path, HEAD + PAIRS[name].clean)["growth"] is None
+
+
+@pytest.mark.slow
+def test_a_longer_input_is_no_growth(tmp_path: Path) -> None:
+    """Memory runs out in step 5, whose input is longer than all before."""
+    text = HEAD + (
+        "for rows in (1024, 1024, 1024, 262144, 524288):\n"
+        "    out = model(torch.randn(rows, 256, device='cuda'))\n    train(out.square().mean())\n"
+    )
+    found = report_of_text(tmp_path, text, "--memory", "2GiB")
+    assert (found["outcome"], found["steps"], found["growth"]) == ("oom", 4, None)
 
 
 @pytest.mark.slow

@@ -85,6 +85,7 @@ def _run(
         for rank, own in folders.items():
             Path(own).mkdir()
             mine = replace(task, rank=rank, world=job.size)
+            mine = replace(mine, step_requests=task.step_requests and of_rank(task.step_requests, rank))
             mine = mine if rank == job.run[0] else replace(mine, requests="", trace="")
             environment = _DEFAULTS | launch.variables | variables(script, mine, own, devices=job.devices)
             environment |= job.variables(rank, port) | shared | {"COOPSIM_PHANTOM_PER_NODE": str(job.per_node)}
@@ -97,6 +98,11 @@ def _run(
                 return [], pipeline
         ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
         return [Ran(rank, code, reports(folders[rank])) for rank, code in ended], ()
+
+
+def of_rank(step_requests: str, rank: int) -> str:
+    """Return the file to which a rank of a job writes the requests of its steps."""
+    return f"{step_requests}.{rank}"
 
 
 def _free_port() -> int:
