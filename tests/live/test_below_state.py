@@ -100,12 +100,16 @@ def test_state_that_is_away_is_found_too(child: Runner) -> None:
 import torch
 from coopsim.live import hollow, sender
 from coopsim.observe import effects
-weight = torch.nn.Parameter(torch.ones(4, 256))
+weight = torch.nn.Parameter(torch.ones(4, 256, device="cuda"))
 optimizer = torch.optim.Adam([weight])
 weight.sum().backward()
 optimizer.step()
-hollow.empty(optimizer.state[weight]["exp_avg"].untyped_storage())
-with effects.on("cpu"):
-    answer([tensor.numel() for tensor in sender._largest_state()])
+storage = optimizer.state[weight]["exp_avg"].untyped_storage()
+memory = storage.clone()
+hollow.empty(storage)
+with effects.on("cuda"):
+    found = [tensor.numel() for tensor in sender._largest_state()]
+hollow.fill(storage, memory)
+answer(found)
 """
-    assert child(text) == [1024, 1024, 1]
+    assert child(text, CXX="/nowhere/c++") == [1024, 1024]  # without compiled code, which reads no address either
