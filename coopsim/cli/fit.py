@@ -11,7 +11,8 @@ from coopsim.progress import note
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.fit import Fit, Remedy
+    from coopsim.fit import Fit, Remedy, Search
+    from coopsim.fit.which import EveryCard, Which
     from coopsim.script import Script
 
 
@@ -19,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.fit import Search, saved
     from coopsim.script import Script
 
-    command = command_of(args, "fit --gpu rtx-3060")
+    command = command_of(args, f"fit --gpu {args.gpu}")
     if args.gpu == "any":
         return _every_card(command, args)
     script = Script(
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             found = search.run()
         except KeyboardInterrupt:
-            _show(search.so_far(interrupted=True), args)
+            _show_what_is_known(search, args)
             raise
         remedies = found.remedies
         if not number:
@@ -58,15 +59,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
-    from coopsim.fit.which import which
+    from coopsim.fit.which import EveryCard
     from coopsim.script import Script
 
     given = ("memory", "apply", "patch", "replay_steps", "lengths")
     if (other := next((name for name in given if getattr(args, name)), None)) or args.executor != "processes":
         raise CoopsimError(f"--{(other or 'executor').replace('_', '-')} is for one card; with --gpu any, leave it out")
     script = Script(command, masks=args.masks, steps=args.steps)
-    found = which(script, seconds=args.time, jobs=args.jobs or 1, say=note)
-    print(json.dumps(found.to_dict(), indent=2) if args.json else found)
+    search = EveryCard(script, seconds=args.time, jobs=args.jobs or 1, say=note)
+    try:
+        found = search.run()
+    except KeyboardInterrupt:
+        _show_what_is_known(search, args)
+        raise
+    _show(found, args)
     return 0 if found.solved else 3
 
 
@@ -85,5 +91,14 @@ def _patch(remedy: "Remedy") -> int:
     return 0
 
 
-def _show(found: "Fit", args: argparse.Namespace) -> None:
+def _show(found: "Fit | Which", args: argparse.Namespace) -> None:
     print(json.dumps(found.to_dict(), indent=2) if args.json else found)
+
+
+def _show_what_is_known(search: "Search | EveryCard", args: argparse.Namespace) -> None:
+    try:
+        known = search.so_far(interrupted=True)
+    except CoopsimError as e:
+        note(str(e))
+    else:
+        _show(known, args)

@@ -34,10 +34,10 @@ def run(args: argparse.Namespace, script: "Script") -> int:
     from coopsim.script.memory import of_card
 
     limit = of_card(args.gpu, args.max_memory, "--max-memory")
-    baseline = gate.Baseline.read(args.baseline) if args.baseline else None
+    baseline = None if args.baseline is None else gate.Baseline.read(args.baseline, update=args.update)
     verdict = gate.check(script, limit=limit, baseline=baseline, update=args.update)
     if baseline and args.update and verdict.peaks:
-        baseline.write()
+        baseline.write(verdict.name)
     summary.append(verdict)
     if args.json:
         found = {"passed": verdict.passed, "run": verdict.name, "failures": verdict.failures, "notes": verdict.notes}

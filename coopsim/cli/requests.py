@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         raise CoopsimError(f"{args.case} is a pickle; import it first: coopsim import torch-snapshot {args.case} -o T")
     if not compare and (args.json or args.steps is not None or args.alloc_conf):
         raise CoopsimError(f"{args.case}: --json, --steps and --alloc-conf are for traces; a case has its own conf")
-    if args.against:
+    if args.against is not None:
         return _against(args, compare)
     if compare:
         answer, settings = _compare(args, load_trace(args.case)), args.alloc_conf or ()

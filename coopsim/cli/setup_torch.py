@@ -8,5 +8,5 @@ from coopsim.progress import note
 def run(args: argparse.Namespace) -> int:
     from coopsim.phantom import install
 
-    install.install(args.version or install.VERSION, say=note)
+    install.install(args.version, say=note)
     return 0

@@ -15,7 +15,7 @@ def apply(script: Script, remedy: Remedy, *, output: int | None = None) -> Repor
     the file descriptor of the script's stdout (None: our own). Raises what coopsim.script.run raises.
     """
     script = replace(script, command=remedy.command, output=output)
+    if not remedy.texts:
+        return run(changed(script, remedy.changes))
     with copied(remedy.command, dict(remedy.texts)) as copy:
-        if remedy.texts and copy is not None:
-            return run(changed(replace(script, command=copy), remedy.changes.outside_files))
-    return run(changed(script, remedy.changes))
+        return run(changed(replace(script, command=copy), remedy.changes.outside_files))

@@ -4,7 +4,8 @@ A block is a module of which a model has several in a row, as the layers of a tr
 the outermost level holds those that lie in no other block, the next those within them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
@@ -21,9 +22,8 @@ def find(case: Case) -> Iterator[Remedy]:
     Yields nothing if no level suffices.
     """
     for level in levels(case):
-        found = _fewest(case, level)
-        if found is not None:
-            yield found
+        if found := fewest(case, level, partial(proposal, case, level)):
+            yield found[-1]
             return
 
 
@@ -46,24 +46,30 @@ def levels(case: Case) -> list[tuple[Block, ...]]:
     ]
 
 
-def _fewest(case: Case, level: Sequence[Block]) -> Remedy | None:
-    """Find the fewest blocks of a level that suffice, by bisection from `guess`; None if all do not suffice."""
+def fewest(case: Case, level: Sequence[Block], propose: Callable[[int], Remedy]) -> list[Remedy]:
+    """Find the fewest blocks of a level that suffice, by bisection from `guess`.
+
+    `propose` returns the remedy, not tried yet, that changes so many blocks, the first of `ordered`. Returns the
+    remedies that were seen to suffice, that with the fewest blocks last; [] if all blocks do not suffice.
+    """
     n = len(level)
-    failing, fitting, best = 0, n + 1, None
+    failing, fitting = 0, n + 1
+    found: list[Remedy] = []
     at = guess([b.kept_bytes for b in ordered(level)], case.over_bytes)
     while fitting - failing > 1:
-        done = case.verify(proposal(case, level, at))
+        done = case.verify(propose(at))
         if done:
-            fitting, best = at, done
+            fitting = at
+            found.append(done)
             at -= 1
         elif fitting > n and at < n:
             failing, at = at, n  # next, check whether all suffice
             continue
         else:
             failing = at
-        if not failing < at < fitting or best is None or fitting - at > 1:
+        if not failing < at < fitting or not found or fitting - at > 1:
             at = (failing + fitting) // 2
-    return best
+    return found
 
 
 def guess(kept: Sequence[int], over_bytes: int) -> int:

@@ -4,12 +4,14 @@ import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coopsim.fit.printed import copied
 from coopsim.fit.saved import versions
 from coopsim.script import Report, Script, run
 from coopsim.script.running import Running
@@ -22,9 +24,12 @@ class Local:
     def __init__(self) -> None:
         self._running = Running()
 
-    def __call__(self, script: Script) -> Report:
-        """Run a script as coopsim.script.run does, and return the report."""
-        return run(script, running=self._running)
+    def __call__(self, script: Script, texts: Mapping[str, str] | None = None) -> Report:
+        """Run a script as coopsim.script.run does, and return the report.
+
+        texts: run a copy of it, in which files have these texts, by path (printed.copied); None: itself.
+        """
+        return _run(script, texts, self._running)
 
     def end(self) -> None:
         """Kill the runs that other threads wait for, and every run that is started from now on."""
@@ -39,14 +44,14 @@ class Cluster(Local):
         self._name, self._executor = name, executor
         self._folder, self._versions = str(Path.cwd()), versions()
 
-    def __call__(self, script: Script) -> Report:
-        """Run a script on a worker, and return the report.
+    def __call__(self, script: Script, texts: Mapping[str, str] | None = None) -> Report:
+        """Run a script, or a copy of it that is made there, on a worker, and return the report.
 
         Raises CoopsimError as coopsim.script.run does, and if the cluster goes away or its worker cannot run the
         script.
         """
         try:
-            done = self._executor.submit(_in_folder, self._folder, script, self._versions).result()
+            done = self._executor.submit(_in_folder, self._folder, script, texts, self._versions).result()
         except BrokenExecutor:
             raise CoopsimError(f"{self._name} went away") from None
         if isinstance(done, str):
@@ -79,10 +84,13 @@ def opened(executor: str) -> Iterator[Local]:
         where.stop(cluster, now=True)
 
 
-def _in_folder(folder: str, script: Script, wanted: tuple[object, ...]) -> Report | str:
+def _in_folder(
+    folder: str, script: Script, texts: Mapping[str, str] | None, wanted: tuple[object, ...]
+) -> Report | str:
     """Run a script on a worker, in a process of its own in `folder`; return its report, or why there is none.
 
-    `wanted` are the versions that the caller has (saved.versions), which the worker must have, too.
+    `texts`: as for Local. `wanted` are the versions that the caller has (saved.versions), which the worker must have,
+    too.
     """
     me = socket.gethostname()
     if versions() != wanted:
@@ -90,19 +98,26 @@ def _in_folder(folder: str, script: Script, wanted: tuple[object, ...]) -> Repor
     if not Path(folder).is_dir():
         return f"the worker on {me} has no folder {folder}: the script's files must be there as they are here"
     command = [sys.executable, "-m", "coopsim.fit.executors"]
-    child = subprocess.run(command, cwd=folder, input=pickle.dumps(script), stdout=subprocess.PIPE)  # noqa: S603
+    child = subprocess.run(command, cwd=folder, input=pickle.dumps((script, texts)), stdout=subprocess.PIPE)  # noqa: S603
     if child.returncode:
         return f"the worker on {me} could not run the script"
     done: Report | str = pickle.loads(child.stdout)  # noqa: S301 (our own process's)
     return done
 
 
+def _run(script: Script, texts: Mapping[str, str] | None, running: Running | None = None) -> Report:
+    if texts is None:
+        return run(script, running=running)
+    with copied(script.command, texts) as command:
+        return run(replace(script, command=command), running=running)
+
+
 def _main() -> None:
     """Run a script that is read from stdin, and write its report to stdout, both pickled."""
-    script = pickle.load(sys.stdin.buffer)  # noqa: S301 (our own parent's)
+    script, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 (our own parent's)
     done: Report | str
     try:
-        done = run(script)
+        done = _run(script, texts)
     except CoopsimError as e:
         done = str(e)
     sys.stdout.buffer.write(pickle.dumps(done))

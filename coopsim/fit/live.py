@@ -1,14 +1,13 @@
 """Remedies "live" and "live with offload": run the script inside a memory budget, by `coopsim live run`."""
 
-import os
 import shlex
 from collections.abc import Iterator
 
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
+from coopsim.fit.host import shortage
 from coopsim.fit.remedy import Remedy
 from coopsim.live import settings
-from coopsim.text import human
 from coopsim.types import MIB
 
 #: Budgets as fractions of what the allocator may reserve; fragmentation takes the rest.
@@ -51,10 +50,7 @@ def _offloading(case: Case, budget_mib: int, alone: Remedy) -> Iterator[Remedy]:
     if not done.host_bytes or done.time_ratio >= alone.time_ratio:
         del case.trials.found[done.key]
         return
-    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if done.host_bytes > has:
-        takes = f"live with offload takes {human(done.host_bytes)} of the host's memory"
-        case.trials.notes.append(f"{takes}; this machine has {human(has)}")
+    case.trials.notes += shortage(done)
     yield done
 
 

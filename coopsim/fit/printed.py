@@ -10,28 +10,42 @@ _MOST = 10_000  #: files beside the script, at most: each takes a link
 _CACHE = "__pycache__"
 
 
+def can_copy(command: tuple[str, ...], texts: Mapping[str, str]) -> bool:
+    """Return whether the script of a command can be copied, with other `texts` of files, by path (copied).
+
+    The command must name a script (a word that ends in .py), the files must be in the script's folder, and that must
+    not have too many files.
+    """
+    script = _script(command)
+    if script is None:
+        return False
+    beside = Path(script).resolve().parent
+    return all(Path(file).resolve().is_relative_to(beside) for file in texts) and len(os.listdir(beside)) <= _MOST
+
+
 @contextmanager
-def copied(command: tuple[str, ...], texts: Mapping[str, str]) -> Iterator[tuple[str, ...] | None]:
+def copied(command: tuple[str, ...], texts: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Within the context, give the command for a copy of the script in which files have these `texts`, by path.
 
-    None if the command names no script (a word that ends in .py), if a changed file is not in the script's folder, or
-    if that has too many files. The copy is a folder of links to what is beside the script, with real folders only where
-    a file within differs. The script itself is copied, as Python would import from the folder of a link's target.
+    It is the command itself if the script cannot be copied (can_copy). The copy is a folder of links to what is beside
+    the script, with real folders only where a file within differs. The script itself is copied, as Python would import
+    from the folder of a link's target.
     """
-    script = next((word for word in command if word.endswith(".py") and Path(word).is_file()), None)
-    if script is None:
-        yield None
+    script = _script(command)
+    if script is None or not can_copy(command, texts):
+        yield command
         return
     beside = Path(script).resolve().parent
     wanted = {Path(script).resolve(): Path(script).read_text(encoding="utf-8")}
     wanted |= {Path(file).resolve(): text for file, text in texts.items()}
-    if not all(file.is_relative_to(beside) for file in wanted) or len(os.listdir(beside)) > _MOST:
-        yield None
-        return
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         _mirror(beside, Path(folder), wanted)
         copy = str(Path(folder, Path(script).resolve().name))
         yield tuple(copy if word == script else word for word in command)
+
+
+def _script(command: tuple[str, ...]) -> str | None:
+    return next((word for word in command if word.endswith(".py") and Path(word).is_file()), None)
 
 
 def _mirror(folder: Path, to: Path, texts: Mapping[Path, str]) -> None:

@@ -16,6 +16,9 @@ KEYS = (
     "stand_in",
 )
 
+#: Kinds that train otherwise: other precision, updates or batches. Where others change the numbers, it is by rounding.
+_TRAINS_OTHERWISE = {"precision", "weights", "optimizer", "cards"}
+
 
 @dataclass(frozen=True)
 class Remedy:
@@ -59,9 +62,14 @@ class Remedy:
         return f"{self.kind}, selective" if self.changes.save else self.kind
 
     @property
-    def order(self) -> tuple[bool, bool, float, int]:
-        """The sort key: verified ones first, then those with the same numbers, the fastest, and the smallest."""
-        return not self.verified, not self.same_numbers, round(self.time_ratio, 3), self.peak_device_bytes
+    def order(self) -> tuple[bool, int, float, int]:
+        """The sort key: verified ones first; then by what becomes of the numbers, by time, and by peak.
+
+        The same numbers come before numbers that differ by rounding, and these before another training.
+        """
+        otherwise = not _TRAINS_OTHERWISE.isdisjoint(self.kind.split(" + "))
+        numbers = 0 if self.same_numbers else 1 + otherwise
+        return not self.verified, numbers, round(self.time_ratio, 3), self.peak_device_bytes
 
     def with_(self, other: "Remedy") -> "Remedy":
         """Return both remedies joined, as one that has not been tried; where both set something, `other` wins."""

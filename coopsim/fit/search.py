@@ -24,6 +24,7 @@ from coopsim.fit import (
     lora,
     masks,
     microbatches,
+    offload,
     optimizers,
     precision,
     selective,
@@ -63,7 +64,8 @@ class Search:
     """The search for one script on one card, with `jobs` runs at a time here, or on a cluster ("dask://HOST:PORT").
 
     `say` is called with a line on each run. After `seconds` no run is started, and those under way are killed, except
-    for the one on which the verdict depends. Raises CoopsimError for a command with bad placeholders of the batch size.
+    for the one on which the verdict depends. `first`: whether to end with the first remedy that works, in the order
+    of kinds, instead of trying all. Raises CoopsimError for a command with bad placeholders of the batch size.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Search:
         executor: str = "processes",
         seconds: float | None = None,
         say: Callable[[str], None] = lambda _: None,
+        first: bool = False,
     ) -> None:
         self._template = script.command
         self._wanted = batches.wanted(script.command) if batches.has_place(script.command) else None
@@ -86,6 +89,7 @@ class Search:
         self._trials = Trials(replace(script, command=command, quiet=True), Runs(say))
         self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
         self._executor = executor
+        self._first = first
         self._ends = math.inf if seconds is None else time.monotonic() + seconds
         self._survey: Survey | None = None
         self._lower_needs: int | None = None
@@ -142,7 +146,8 @@ class Search:
         if batch is None:
             self._trials.notes.append(_NO_BATCH)
         self._try_each(case, batch)
-        if len({remedy.kind for remedy in self._trials.found.values()}) < _KINDS:
+        works = self._trials.found.values()
+        if len({remedy.kind for remedy in works}) < (1 if self._first else _KINDS):
             for _ in combine.find(case, batch):
                 pass
         near = None if self._trials.found else combine.nearest(case, batch)
@@ -238,10 +243,20 @@ class Search:
             cards.find(case),
             lora.advise(case),
         ]
-        # Live's trials take longest: with several jobs they start early.
-        kinds.insert(len(kinds) if self._jobs == 1 else _EARLY, live.find(case))
+        # Live's trials take longest: with several jobs they start early. Offload is for where live finds nothing.
+        last = itertools.chain(live.find(case), offload.find(case))
+        kinds.insert(len(kinds) if self._jobs == 1 or self._first else _EARLY, last)
+        at_once = self._jobs if self._first else len(kinds)
+        for i in range(0, len(kinds), at_once):
+            self._try(kinds[i : i + at_once])
+            if self._first and self._trials.found:
+                return
+
+    def _try(self, kinds: list[Iterator[Remedy]]) -> None:
         if self._jobs == 1:
-            list(itertools.chain(*kinds))
+            for _ in itertools.chain(*kinds):
+                if self._first and self._trials.found:
+                    return
             return
         with ThreadPoolExecutor(self._jobs) as pool:
             running = {pool.submit(list, kind) for kind in kinds}

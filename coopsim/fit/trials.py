@@ -3,13 +3,15 @@
 import json
 import shlex
 import threading
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from coopsim.fit import host
 from coopsim.fit.changes import Changes
 from coopsim.fit.executors import Local
 from coopsim.fit.patch import certain, patched
-from coopsim.fit.printed import copied
+from coopsim.fit.printed import can_copy
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
@@ -28,6 +30,7 @@ ENDLESS = 1 << 40
 GUEST = "coopsim.fit.inside"
 LIVE = "coopsim.live.guest"
 _TOO_EARLY = "it ends well, but after"
+_NO_COPY = "a copy of the script does not run"
 
 
 @dataclass
@@ -107,26 +110,27 @@ class Trials:
         *,
         command: tuple[str, ...] = (),
         memory_bytes: int | None = None,
-        copy: tuple[str, ...] = (),
+        texts: Mapping[str, str] | None = None,
     ) -> Report | None:
         """Run the script with changes, and return the report, whose outcome may be "oom".
 
         None if it fails with them for another reason than memory (`failed`), or if the trials were stopped. `what`
         describes the run to the user. `command`: the script's own if (). `memory_bytes`: the card's; `limit_bytes` if
-        None. `copy`: a command to run instead, in whose files those changes that concern files have been made.
+        None. `texts`: a copy of the script runs, in which files have these texts; those changes that concern files have
+        been made there.
         """
         if self.stopped:
             return None
         script = replace(
             self.script,
-            command=copy or command or self.script.command,
+            command=command or self.script.command,
             memory_bytes=memory_bytes or self.limit_bytes,
             quiet=True,
         )
-        script = changed(script, changes.outside_files if copy else changes)
+        script = changed(script, changes if texts is None else changes.outside_files)
         with self.runs.one(what) as ended:
             try:
-                report = self.judged(self.execute(script), changes, command)
+                report = self.judged(self.execute(script, texts), changes, command)
             except CoopsimError as e:
                 if self._is_over():  # the run was killed by `stop`
                     return None
@@ -167,19 +171,18 @@ class Trials:
             texts, why = patched(remedy, survey), ""
         except CoopsimError as e:
             texts, why = {}, str(e).removeprefix("no patch: ")
-        if texts and (self.copies is False or type(self.execute) is not Local):
-            texts, why = {}, "a copy of the script does not run"
+        if texts and self.copies is False:
+            texts, why = {}, _NO_COPY
+        if texts and not can_copy(remedy.command, texts):
+            texts, why = {}, "the command names no script that could be copied"
         if texts:
-            with copied(remedy.command, texts) as copy:
-                report = self._fitting(remedy, ran, copy) if copy else None
-                if copy is None:
-                    why = "the command names no script that could be copied"
-                elif remedy.changes.accumulate > 1 and self.failed.pop(ran, "").startswith(_TOO_EARLY):
-                    why = "the script ends before it has added up so many batches"
-                elif report is not None or ran not in self.failed or self._runs_as_a_copy(remedy.command):
-                    return None if report is None else self._done(remedy, report, survey, printed=True, counts=counts)
-                else:
-                    why = "a copy of the script does not run"
+            report = self._fitting(remedy, ran, texts)
+            if remedy.changes.accumulate > 1 and self.failed.pop(ran, "").startswith(_TOO_EARLY):
+                why = "the script ends before it has added up so many batches"
+            elif report is not None or ran not in self.failed or self._runs_as_a_copy(remedy.command):
+                return None if report is None else self._done(remedy, report, survey, printed=True, counts=counts)
+            else:
+                why = _NO_COPY
         if why and remedy.changes.printed:  # nothing stands for its lines
             return None
         report = self._fitting(remedy, ran)
@@ -188,24 +191,23 @@ class Trials:
     def _runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
         """Return whether an unchanged copy of the script runs; found out by the first call, and kept in `copies`."""
         if self.copies is None and not self.stopped:
-            with copied(command, {}) as copy:
-                what = "a copy of the script as it is, with memory enough"
-                asked = Changes(hold_gradients=True)  # changes that no other run has, as a key of `failed`
-                self.copies = self.run(what, asked, command=command, memory_bytes=ENDLESS, copy=copy or ()) is not None
+            what = "a copy of the script as it is, with memory enough"
+            asked = Changes(hold_gradients=True)  # changes that no other run has, as a key of `failed`
+            self.copies = self.run(what, asked, command=command, memory_bytes=ENDLESS, texts={}) is not None
         return self.copies is not False
 
-    def _fitting(self, remedy: Remedy, ran: Changes, copy: tuple[str, ...] = ()) -> Report | None:
+    def _fitting(self, remedy: Remedy, ran: Changes, texts: Mapping[str, str] | None = None) -> Report | None:
         """Run a remedy and return the report if it fits, else None.
 
         If the allocator had to free its cache, a run with all of the card's memory may behave differently: it must fit,
         too.
         """
-        report = self.run(remedy.text, ran, command=remedy.command, copy=copy)
+        report = self.run(remedy.text, ran, command=remedy.command, texts=texts)
         if report is None or not works(report, ran):
             return None
         if report.retries:
             what, whole = f"{remedy.text}, with all of the card", self.script.total_bytes
-            again = self.run(what, ran, command=remedy.command, memory_bytes=whole, copy=copy)
+            again = self.run(what, ran, command=remedy.command, memory_bytes=whole, texts=texts)
             if again is None or not works(again, ran):
                 return None
         return report
@@ -222,7 +224,7 @@ class Trials:
             remedy,
             peak_device_bytes=report.peak_device_bytes,
             time_ratio=ratio(report, survey, timed),
-            host_bytes=int(report.guest["host_bytes"]) if remedy.changes.live else 0,
+            host_bytes=host.taken(report, survey, remedy.changes),
             verified=True,
         )
         if counts:
@@ -234,11 +236,11 @@ class Trials:
         self, remedy: Remedy, ran: Changes, survey: Survey, *, what: str, memory_bytes: int | None = None
     ) -> tuple[Report | None, Changes]:
         """Run a remedy by its lines, or by `ran` if their place is not certain; return the changes for `ratio`, too."""
-        texts = certain(remedy, survey) or {}
-        with copied(remedy.command, texts) as copy:
-            by_lines = bool(texts and copy)
-            words = (copy or ()) if by_lines else ()
-            report = self.run(what, ran, command=remedy.command, memory_bytes=memory_bytes, copy=words)
+        texts = certain(remedy, survey)
+        by_lines = bool(texts) and can_copy(remedy.command, texts or {})
+        report = self.run(
+            what, ran, command=remedy.command, memory_bytes=memory_bytes, texts=texts if by_lines else None
+        )
         return report, replace(remedy.changes, accumulate=1) if by_lines else remedy.changes
 
     def nearest(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy:
@@ -293,12 +295,12 @@ def works(report: Report, ran: Changes) -> bool:
 def ratio(report: Report, survey: Survey, changes: Changes) -> float:
     """Return the time of an optimizer step in a run, divided by that of the unchanged script; 1.0 if that has no time.
 
-    With accumulation, a step has `changes.accumulate` forward and backward passes. Settings of FSDP cost time spent
-    waiting for collectives, so it is taken from the phantom's clock; of live, what it predicts; else by the roofline.
+    With accumulation, a step has `changes.accumulate` forward and backward passes. Where ops wait for collectives or
+    copies (`changes.waits`), it is taken from the phantom's clock; of live, what it predicts; else by the roofline.
     """
     if changes.live:
         return float(report.guest["predicted_overhead"])
-    if changes.of_fsdp and changes.accumulate == 1:
+    if changes.waits and changes.accumulate == 1:
         return float(report.guest["clock_step_ns"]) / survey.clock_step_ns if survey.clock_step_ns else 1.0
     accumulate = changes.accumulate
     step, optimizer = float(report.guest["step_ns"]), float(report.guest["optimizer_ns"])

@@ -17,13 +17,13 @@ class Fit:
     """The verdict and the remedies; str() gives what `coopsim fit` prints.
 
     fits: whether the unchanged script fits. needs_bytes: the smallest memory for it; memory_bytes: the card's.
-    remedies: the verified ones, those with the same numbers first, then the fastest; if there are none, the one that
-    comes nearest. larger: the search for the largest batch that trains, if the command has a placeholder for it and the
-    script fits, or no card has enough memory for it; else None. basis: what times are predicted from. runs: how often
-    the script was run. notes: lines to print, as on kinds of remedy that could not be tried. failed: where memory ran
-    out with unlimited memory, in which case needs_bytes is a lower bound; else None. full_after_steps: if the script
-    fits and its memory grows from step to step, the step by which the card is full; else None. host: what the unchanged
-    script takes of the host's memory (Report.host).
+    remedies: the verified ones, in their order (Remedy.order); if there are none, the one that comes nearest.
+    larger: the search for the largest batch that trains, if the command has a placeholder for it and the script
+    fits, or no card has enough memory for it; else None. basis: what times are predicted from. runs: how often the
+    script was run. notes: lines to print, as on kinds of remedy that could not be tried. failed: where memory ran
+    out with unlimited memory, in which case needs_bytes is a lower bound; else None. full_after_steps: if the
+    script fits and its memory grows from step to step, the step by which the card is full; else None. host: what
+    the unchanged script takes of the host's memory (Report.host).
     """
 
     fits: bool
@@ -109,7 +109,11 @@ class Fit:
             return ["", "Nothing that was tried makes it fit", *self.notes]
         lines = [] if self.solved else ["", "Nothing that was tried makes it fit. This comes nearest:"]
         lines += ["", *rows.lines(self.remedies)]
-        clock = "; with settings of FSDP, by the phantom's clock" * any(r.changes.of_fsdp for r in self.remedies)
+        by_clock = [
+            *["settings of FSDP"] * any(r.changes.of_fsdp for r in self.remedies),
+            *["save_on_cpu"] * any(r.changes.on_host for r in self.remedies),
+        ]
+        clock = f"; with {' and '.join(by_clock)}, by the phantom's clock" if by_clock else ""
         left = self.memory_bytes - int(self.memory_bytes * (1 - MARGIN))
         return [
             *lines,

@@ -1,7 +1,8 @@
 """Which card? The verdict on a script for every known card: it fits, it fits with a remedy, it does not."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,75 +73,118 @@ class Which:
         return "\n".join([table(_HEADER, rows), "", explained, *self.notes])
 
 
-def which(script: Script, *, seconds: float, jobs: int = 1, say: Callable[[str], None] = lambda _: None) -> Which:
-    """Find the verdict on a script for every known card.
+class EveryCard:
+    """The search for the verdict on a script for every known card. `say` is called with a line on each run.
 
     The script runs once for each architecture (compute capability), as PyTorch takes more memory on some: cuBLAS's
-    workspaces from 9.0 on, kernels of attention. On the cards on which it does not fit, remedies are searched for, from
-    the largest card down: one that was verified on a larger card is taken where its peak suffices, else a search is
-    made. It ends where nothing works, or `seconds` after the last of these runs; the cards that are left are "not
-    tried". Raises CoopsimError if the script fails for another reason than memory.
+    workspaces from 9.0 on, kernels of attention. `jobs` of these runs are under way at a time. On the cards on which it
+    does not fit, remedies are searched for, from the largest card down: one that was verified on a larger card is taken
+    where its peak suffices, else a search is made, which ends with the first remedy that works. All ends where
+    nothing works, or `seconds` after the last of the first runs; the cards that are left are "not tried".
     """
-    cards = sorted((profiles.get(name) for name in profiles.names()), key=lambda card: (-card.memory_bytes, card.name))
-    first: dict[str, Answer] = {}
-    for group in _architectures(cards):
-        search = Search(replace(script, card=group[0].name), jobs=jobs, say=say)
-        survey = search.look()
+
+    def __init__(
+        self, script: Script, *, seconds: float, jobs: int = 1, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        every = map(profiles.get, profiles.names())
+        self._cards = sorted(every, key=lambda card: (-card.memory_bytes, card.name))
+        self._script, self._seconds, self._jobs, self._say = script, seconds, jobs, say
+        self._answers: dict[str, Answer] = {}
+        self._known: list[tuple[Answer, Remedy]] = []  #: remedies that were verified, and where
+        self._failed: int | None = None  #: the need, less the memory, of the largest card on which nothing works
+
+    def run(self) -> Which:
+        """Return all verdicts. Raises CoopsimError if the script fails for another reason than memory."""
+        with ThreadPoolExecutor(self._jobs) as pool:
+            runs = pool.map if self._jobs > 1 else map  # in this thread, an interrupt ends the run at once
+            for found in runs(self._first, self._architectures()):
+                self._answers |= found
+        ends = time.monotonic() + self._seconds
+        left = [card for card in self._cards if self._answers[card.name].verdict == UNKNOWN]
+        if left:
+            self._say(self._so_far_in_words(len(left)))
+        for card in left:
+            self._answers[card.name] = self._with_remedy(self._answers[card.name], ends)
+        return self.so_far()
+
+    def so_far(self, *, interrupted: bool = False) -> Which:
+        """Return the verdicts so far, at the end or after an interrupt; a card whose first run is missing is left out.
+
+        Raises CoopsimError if no first run has ended.
+        """
+        answers = tuple(self._answers[card.name] for card in self._cards if card.name in self._answers)[::-1]
+        if not answers:
+            raise CoopsimError("interrupted before the first run has ended: nothing is known")
+        notes = []
+        if interrupted:
+            notes.append("interrupted: not everything was tried")
+        elif any(a.verdict == UNKNOWN for a in answers):
+            notes.append("time ran out (--time) before remedies were tried on the cards marked as not tried")
+        if any(a.remedy for a in answers):
+            notes.append("remedies: the first kind that works; fit with one card compares all, with lines to paste")
+        return Which(answers, tuple(notes))
+
+    def _architectures(self) -> list[list[Profile]]:
+        found: dict[str, list[Profile]] = {}
+        for card in self._cards:
+            found.setdefault(card.compute_capability, []).append(card)
+        return list(found.values())
+
+    def _first(self, cards: list[Profile]) -> dict[str, Answer]:
+        """Run the unchanged script on the first of the cards of an architecture, and return the answers for all."""
+        survey = self._search(cards[0]).look()
         if survey.report.outcome == "oom":
             raise CoopsimError("the script asks for more memory than any card has; fit with one card says where")
-        for card in group:
-            needs = survey.needs_bytes + ((card.context_mib - group[0].context_mib) << 20)
+        found = {}
+        for card in cards:
+            needs = survey.needs_bytes + ((card.context_mib - cards[0].context_mib) << 20)
             verdict = FITS if needs <= card.memory_bytes else UNKNOWN
             verdict = CLOSE if margin.is_close(needs, card.memory_bytes) else verdict
-            first[card.name] = Answer(card, verdict, needs, survey.step_ns_by_card[card.name])
-    ends = time.monotonic() + seconds
-    answers = tuple(_with_remedies(script, [first[card.name] for card in cards], ends, jobs, say))
-    notes = []
-    if any(a.verdict == UNKNOWN for a in answers):
-        notes.append("time ran out (--time) before remedies were tried on the cards marked as not tried")
-    return Which(answers[::-1], tuple(notes))
+            found[card.name] = Answer(card, verdict, needs, survey.step_ns_by_card[card.name])
+        return found
 
+    def _search(self, card: Profile, seconds: float | None = None) -> Search:
+        return Search(
+            replace(self._script, card=card.name),
+            jobs=self._jobs,
+            seconds=seconds,
+            say=lambda line: self._say(f"{card.name} {line}"),
+            first=True,
+        )
 
-def _architectures(cards: list[Profile]) -> list[list[Profile]]:
-    found: dict[str, list[Profile]] = {}
-    for card in cards:
-        found.setdefault(card.compute_capability, []).append(card)
-    return list(found.values())
+    def _so_far_in_words(self, left: int) -> str:
+        fits = [answer.card for answer in self._answers.values() if answer.verdict != UNKNOWN]
+        smallest = min(fits, key=lambda card: card.memory_bytes, default=None)
+        if smallest is None:
+            fitting = "no card as it is"
+        else:
+            fitting = f"{len(fits)} of {len(self._cards)} cards as it is, the smallest is the {smallest.name}"
+        return f"fits {fitting}; next, remedies for {left} cards, for at most {self._seconds:.0f} s"
 
-
-def _with_remedies(
-    script: Script, answers: list[Answer], ends: float, jobs: int, say: Callable[[str], None]
-) -> Iterator[Answer]:
-    """Yield the answers, those that are not known with what was found; `answers` are of ever smaller cards."""
-    known: list[tuple[Answer, Remedy]] = []
-    failed: int | None = None  # the memory, less the need, of the largest card on which nothing works
-    for answer in answers:
-        if answer.verdict != UNKNOWN:
-            yield answer
-            continue
+    def _with_remedy(self, answer: Answer, ends: float) -> Answer:
+        """Return the answer for a card on which the script does not fit, to be asked from the largest card down."""
         lacks = answer.needs_bytes - answer.card.memory_bytes
-        taken = next((one for one in known if _serves(*one, answer)), None)
-        if taken is None and failed is None and (left := ends - time.monotonic()) > 0:
-            say(f"remedies for the {answer.card.title}")
-            found = _searched(replace(script, card=answer.card.name), left, jobs, say)
+        taken = next((one for one in self._known if _serves(*one, answer)), None)
+        if taken is None and self._failed is None and (left := ends - time.monotonic()) > 0:
+            found = self._searched(answer.card, left)
+            if found is not None and found.fits:  # it adapts to what the card has
+                return replace(answer, verdict=FITS, needs_bytes=found.needs_bytes)
             verified = [remedy for remedy in found.remedies if remedy.verified] if found else []
-            known += [(answer, remedy) for remedy in verified]
+            self._known += [(answer, remedy) for remedy in verified]
             taken = (answer, verified[0]) if verified else None
             complete = found is not None and time.monotonic() < ends
-            failed = lacks if taken is None and complete else None
+            self._failed = lacks if taken is None and complete else None
         if taken is not None:
-            yield replace(answer, verdict=REMEDY, remedy=taken[1], tried_on=taken[0].card.name)
-        else:
-            yield replace(answer, verdict=NO if failed is not None and lacks >= failed else UNKNOWN)
+            return replace(answer, verdict=REMEDY, remedy=taken[1], tried_on=taken[0].card.name)
+        return replace(answer, verdict=NO if self._failed is not None and lacks >= self._failed else UNKNOWN)
 
-
-def _searched(script: Script, seconds: float, jobs: int, say: Callable[[str], None]) -> Fit | None:
-    """Return what is found in so many seconds; None if nothing can be tried."""
-    try:
-        return Search(script, jobs=jobs, seconds=seconds, say=say).run()
-    except CoopsimError as e:
-        say(f"nothing was tried: {e}")
-        return None
+    def _searched(self, card: Profile, seconds: float) -> Fit | None:
+        """Return what is found in so many seconds; None if nothing can be tried."""
+        try:
+            return self._search(card, seconds).run()
+        except CoopsimError as e:
+            self._say(f"{card.name} nothing was tried: {e}")
+            return None
 
 
 def _serves(there: Answer, remedy: Remedy, here: Answer) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MARK = "gpu_peak"
 _INSIDE = "COOPSIM_GATE_INSIDE"  #: variable set in the process in which a marked test's function is to run
 _PYTEST = ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
-_STASH: "pytest.StashKey[Baseline | None]" = pytest.StashKey()
+_STASH: "pytest.StashKey[Baseline]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,11 +34,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark."""
+    """Register the mark. Raises UsageError for a baseline that cannot be read, or written."""
     config.addinivalue_line(
         "markers",
         f'{MARK}(card, limit=None, script=None, masks=""): run on the phantom GPU, take at most "11GiB" of the card',
     )
+    path, update = config.getoption("--gpu-peaks"), bool(config.getoption("--gpu-peaks-update"))
+    if update and path is None:
+        raise pytest.UsageError("--gpu-peaks-update requires --gpu-peaks FILE")
+    if path is not None and not os.environ.get(_INSIDE):
+        from coopsim.gate import Baseline
+        from coopsim.types import CoopsimError
+
+        try:
+            config.stash[_STASH] = Baseline.read(path, update=update)
+        except CoopsimError as e:
+            raise pytest.UsageError(str(e).replace("--update", "--gpu-peaks-update")) from None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -80,31 +91,16 @@ def _verdict(item: pytest.Function, card: str, limit: str | None, script: str | 
     try:
         command = tuple(shlex.split(script) if script else own)
         job = Script(command, card=card, variables=inside, masks=checked(masks))
-        baseline = _baseline(item.config)
+        baseline = item.config.stash.get(_STASH, None)
         nbytes = of_card(card, limit, MARK)
         verdict = check(job, name=item.nodeid, limit=nbytes, baseline=baseline, update=update)
     except CoopsimError as e:
         reason = "the test fails there, too" if not script and str(e).endswith("exit code 1") else str(e)
     else:
         if baseline and update and verdict.peaks:
-            baseline.write()
+            baseline.write(item.nodeid)
         return verdict
     pytest.fail(f"{MARK}: {reason}", pytrace=False)
-
-
-def _baseline(config: pytest.Config) -> "Baseline | None":
-    """Return the session's baseline, read at first use; None without --gpu-peaks."""
-    from coopsim.gate import Baseline
-    from coopsim.types import CoopsimError
-
-    path = config.getoption("--gpu-peaks")
-    if path is None:
-        if config.getoption("--gpu-peaks-update"):
-            raise CoopsimError("--gpu-peaks-update requires --gpu-peaks FILE")
-        return None
-    if _STASH not in config.stash:
-        config.stash[_STASH] = Baseline.read(path)
-    return config.stash[_STASH]
 
 
 def _text(verdict: "Verdict") -> str:

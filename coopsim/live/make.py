@@ -57,7 +57,8 @@ def make(
     hosting: what the plan may use of the host. If there is no plan, the result's `kind` has no schedule, and its `why`
     says why.
     """
-    least, room = schedules.least(kind.trace), budget - others - kind.margin
+    state = hosting is not None and hosting.state
+    least, room = schedules.least(kind.trace, state=state), budget - others - kind.margin
     if least.nbytes > room:
         made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.margin))
     elif arena:

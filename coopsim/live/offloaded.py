@@ -1,4 +1,4 @@
-"""Offloads the values of a step to the host, and fetches them."""
+"""Offloads the values of a step to the host, and fetches them: by plan, or at once where there is none."""
 
 from collections.abc import Collection, Iterable
 from functools import partial
@@ -9,6 +9,7 @@ import torch
 from coopsim.live.cells import Cell, Value
 from coopsim.live.copies import Copies
 from coopsim.live.host_area import HostArea
+from coopsim.observe.torch_private import DisableTorchDispatch
 
 if TYPE_CHECKING:
     from coopsim.live.values import Values
@@ -20,11 +21,33 @@ class Offloaded:
     def __init__(self, values: "Values", area: HostArea) -> None:
         self._values = values
         self.copies = Copies(area, self._streams)
+        self._sent: dict[Cell, torch.UntypedStorage] = {}  # in ordinary memory of the host
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes on the host that no plan has copied."""
+        return sum(copied.nbytes() for copied in self._sent.values())
 
     def has(self, value: Value) -> bool:
         """Whether a value is on the host only, or on its way back."""
         cell, version = value
-        return self.copies.has((cell.number, version))
+        return (cell in self._sent and cell.version == version) or self.copies.has((cell.number, version))
+
+    def send(self, cell: Cell) -> bool:
+        """Copy a cell's bytes to the host, wait for it, and free the memory. False if the cell must stay.
+
+        `fetch` brings them back. For steps without a plan, whose area on the host has no place for the copy.
+        """
+        storage = cell.ref()
+        if storage is None or cell.gone or self._values.must_stay(cell):
+            return False
+        self._sent = {other: bytes_ for other, bytes_ in self._sent.items() if other.ref() is not None}
+        self._sent[cell] = copied = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
+        _copy(storage, copied)
+        self.copies.offloads += 1
+        self.copies.offloaded_bytes += storage.nbytes()
+        self._values.evict((cell, cell.version))
+        return True
 
     def reads(self, storage: torch.UntypedStorage) -> bool:
         """Whether a copy may still read a storage, whose memory must not move or go."""
@@ -46,6 +69,9 @@ class Offloaded:
     def fetch(self, value: Value, leave: Collection[Cell] = ()) -> None:
         """Begin to fetch a value that is on the host only. leave: cells that must not be evicted for that."""
         cell, version = value
+        if cell in self._sent and cell.gone:
+            self._return(cell, leave)
+            return
         if cell.gone and cell.ref() is not None:
             allocate = partial(self._values.allocate, leave={*leave, cell})
             storage = self.copies.fetch((cell.number, version), allocate)
@@ -56,8 +82,22 @@ class Offloaded:
         """Wait for a value that is on its way, and hand its memory to the program's storage."""
         cell, version = value
         storage = self.copies.arrive((cell.number, version))
-        if storage is None:
-            return
+        if storage is not None:
+            self._hand_over(value, storage)
+
+    def end(self) -> None:
+        """The step is over."""
+        self.copies.end()
+        self._sent.clear()
+
+    def _return(self, cell: Cell, leave: Collection[Cell]) -> None:
+        """Copy back at once what was sent."""
+        storage = self._values.allocate(cell.nbytes, leave={*leave, cell})
+        self._values.enter(storage)
+        _copy(self._sent.pop(cell), storage)
+        self._hand_over((cell, cell.version), storage)
+
+    def _hand_over(self, value: Value, storage: torch.UntypedStorage) -> None:
         if self._values.streams is not None:
             self._values.streams.after_again(())
         self._values.ledger.ours(storage)
@@ -65,3 +105,10 @@ class Offloaded:
 
     def _streams(self) -> Iterable[torch.cuda.Stream]:
         return self._values.streams.seen if self._values.streams is not None else ()
+
+
+def _copy(source: torch.UntypedStorage, to: torch.UntypedStorage) -> None:
+    """Copy all bytes between device and host, on the current stream, and wait."""
+    with DisableTorchDispatch():
+        whole = (torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in (to, source))
+        next(whole).copy_(next(whole))

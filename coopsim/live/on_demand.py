@@ -13,6 +13,7 @@ from coopsim.live import device, need, refused
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.sender import Sender
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
 from coopsim.observe import effects
@@ -31,18 +32,28 @@ class OnDemand:
     To keep a call is to keep the op and its arguments, by which it can be run again (cells.Call).
 
     limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
-    allocator. hard: raise DoesNotFit rather than exceed the limit. hole: frees address ranges in an arena; None without
-    one. workspace: bytes that the latest op took and gave back while it ran.
+    allocator. hard: raise DoesNotFit rather than exceed the limit. sends: bytes of values that may be on the host
+    rather than be evicted. hole: frees address ranges in an arena; None without one. workspace: bytes that the latest
+    op took and gave back while it ran.
     """
 
     def __init__(
-        self, values: Values, limit: int | None, meter: device.Meter | None, cap: AllocatorCap | None, *, hard: bool
+        self,
+        values: Values,
+        limit: int | None,
+        meter: device.Meter | None,
+        cap: AllocatorCap | None,
+        *,
+        hard: bool,
+        sends: int = 0,
     ) -> None:
         self.values, self.limit, self._meter, self._cap, self._hard = values, limit, meter, cap, hard
         values.short = self._short
         if cap is not None and cap.holds:
             values.roomy = self._roomy
-        self._victims = Victims(values, _SMALL * (limit or 0))
+        small = _SMALL * (limit or 0)
+        self._victims = Victims(values, small)
+        self._sender = Sender(values.offloaded, self._victims, self.cell, small, sends)
         self.hole = cap.hole(values, self._victims, self._evict) if cap is not None else None
         self.by_plan = False  #: whether the step follows a plan, which it can leave
         self.over_cap = False  #: whether the allocator had to take more than the budget
@@ -144,6 +155,8 @@ class OnDemand:
         """
         if self.hole is not None:
             return self.hole.made(leave) or self._higher()
+        if self._send(leave):
+            return True
         limit = self.limit or 0
         if self._hard and self._higher(limit + limit // _TOLERANCE):
             return True
@@ -152,9 +165,17 @@ class OnDemand:
             return True
         victim = victim or self._victims.best(leave)
         if victim is None:
-            return False
+            return self._end_above()
         self._for_room += victim.nbytes
         self._evict(victim)
+        return True
+
+    def _end_above(self) -> bool:
+        """Let what was sent come back above the budget, as the step is over. False if there is no cap in the way."""
+        if not self.values.ending or self._cap is None or not self._cap.holds:
+            return False
+        self._cap.lift()
+        self.over_cap = True
         return True
 
     def _higher(self, most: int | None = None) -> bool:
@@ -226,6 +247,10 @@ class OnDemand:
                 )
             return
         while missing > 0:
+            if sent := self._send(leave):
+                missing -= sent
+                over -= sent
+                continue
             victim = self._victims.best(leave)
             if victim is None and (not self._hard or over <= 0):
                 return
@@ -237,6 +262,13 @@ class OnDemand:
             self._evict(victim)
             missing -= victim.nbytes
             over -= victim.nbytes
+
+    def _send(self, leave: Collection[Cell]) -> int:
+        """Send something to the host instead of evicting it, where that is allowed; return its bytes, or 0.
+
+        Not in a planned step, whose plan has its own copies.
+        """
+        return 0 if self.by_plan or self.values.ending else self._sender.send(leave)
 
     def _evict(self, victim: Cell) -> None:
         """Evict a cell, and keep alive what it is recomputed from in the end, which no op of the step makes."""

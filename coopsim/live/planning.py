@@ -5,6 +5,8 @@ same sizes are of one kind (kinds.py), whose `state` has its plan. To mend a pla
 less.
 """
 
+import sys
+
 import numpy as np
 
 from coopsim import metrics
@@ -53,13 +55,20 @@ class Planning:
             hosting.check(self.policy)
         self.hosting, self.no_offload = None if no_offload else offload, no_offload
 
+    @property
+    def sends(self) -> int:
+        """The bytes that steps without a plan may have on the host: none, unless state may go."""
+        if self.hosting is None or not self.hosting.state:
+            return 0
+        return sys.maxsize if self.hosting.memory_bytes is None else self.hosting.memory_bytes
+
     def learn(self, kind: Kind) -> None:
         """Make the first plan of a kind of step, kept in its `state`, with the reason (`why`) if none is found.
 
         Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
         """
         assert self.limit is not None
-        least = schedules.least(kind.trace)
+        least = schedules.least(kind.trace, state=self.hosting is not None and self.hosting.state)
         if least.nbytes + self.others > self.limit:
             raise DoesNotFit(schedules.too_much(least, self.others, self.limit))
         if self.placed is not None:

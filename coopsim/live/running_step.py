@@ -63,7 +63,8 @@ class RunningStep:
             if self._cap is not None:
                 self._cap.set()
             self.meter = device.Meter() if self._kind == "cuda" else None  # of what is there once the cap is set
-            on_demand = OnDemand(values, self._planning.limit, self.meter, self._cap, hard=self._hard)
+            sends = self._planning.sends
+            on_demand = OnDemand(values, self._planning.limit, self.meter, self._cap, hard=self._hard, sends=sends)
             self.step = self._new_step(values, on_demand)
             exits.callback(self._end_recorder)
             exits.enter_context(self.step)

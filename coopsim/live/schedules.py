@@ -6,13 +6,14 @@ the cost of the step with its recomputations, divided by its cost without: 1.1 i
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from coopsim import allocators, metrics, policies
 from coopsim.live.hosting import Hosting, copying
-from coopsim.optimum.problem import problem_of
+from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
 from coopsim.replay.lower import lower
@@ -128,10 +129,28 @@ def _without_padding(schedule: Schedule, trace: Trace) -> Schedule:
     return replace(schedule.select(ours), header=dict(schedule.header) | {"trace": trace.content_hash})
 
 
-def needs(trace: Trace) -> list[int]:
-    """For each op of a trace, in order, the bytes that are allocated while it runs, even if all else is evicted."""
+def needs(trace: Trace, *, state: bool = False) -> list[int]:
+    """For each op of a trace, in order, the bytes that are allocated while it runs, even if all else is evicted.
+
+    state: what stays from step to step (parameters, the optimizer's state, buffers) may be on the host, too.
+    """
     problem = problem_of(trace)
-    return [problem.bytes_of(problem.at_least(op)) + problem.inside[op] for op in range(problem.n_ops)]
+    held = _held(trace, problem, state=state)
+    return [problem.bytes_of(values) + inside for values, inside in zip(held, problem.inside, strict=True)]
+
+
+def _held(trace: Trace, problem: Problem, *, state: bool) -> list[frozenset[int]]:
+    """For each op, the values that are allocated while it runs, whatever is evicted; arguments as of `needs`."""
+    found = [problem.at_least(op) for op in range(problem.n_ops)]
+    if not state:
+        return found
+    stays = frozenset(v for v, s in enumerate(_storages(trace)) if s >= 0 and trace.role[s] in _STAYS)
+    return [values - stays.difference(problem.ins[op], problem.outs[op]) for op, values in enumerate(found)]
+
+
+def _storages(trace: Trace) -> list[int]:
+    """For each value of the problem of a trace, the number of its storage; below 0 for a temporary."""
+    return lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1).storage.tolist()  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -146,20 +165,30 @@ class Least:
     held: dict[str, int]
 
 
-def least(trace: Trace) -> Least:
-    """The lower bound on the bytes of any schedule of a step.
+def least(trace: Trace, *, state: bool = False) -> Least:
+    """The lower bound on the bytes of any schedule of a step; `state` as of `needs`.
 
-    In `held`, operands, results and temporaries without another role count as "of the op".
+    In `held`, operands, results and temporaries without another role count as "of the op". What stays is all there at
+    the end of a step, which may be the most that it needs.
     """
     problem = problem_of(trace)
-    need = needs(trace)
+    need = needs(trace, state=state)
     op = max(range(len(need)), key=need.__getitem__)
-    storage = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1).storage
+    stays: Counter[str] = Counter()
+    for role, nbytes, there in zip(trace.role, trace.bytes.tolist(), trace.alive_at_start.tolist(), strict=True):
+        stays[role] += nbytes if there and role in _STAYS else 0
+    if sum(stays.values()) > need[op]:
+        return Least(sum(stays.values()), "the end of a step", _sorted(stays))
+    storage = _storages(trace)
     held: Counter[str] = Counter({_OF_THE_OP: problem.inside[op]})
-    for v in problem.at_least(op):
+    for v in _held(trace, problem, state=state)[op]:
         role = trace.role[storage[v]]
         held[_OF_THE_OP if role in (Role.ACTIVATION, Role.TEMPORARY) else role] += problem.size[v]
-    return Least(need[op], trace.name[op], {role: n for role, n in sorted(held.items(), key=lambda x: -x[1]) if n})
+    return Least(need[op], trace.name[op], _sorted(held))
+
+
+def _sorted(held: Mapping[str, int]) -> dict[str, int]:
+    return {role: n for role, n in sorted(held.items(), key=lambda x: -x[1]) if n}
 
 
 def too_much(least: Least, others: int, budget: int) -> str:

@@ -201,6 +201,9 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known is None:
             return
         self._undecided = []
+        if self.values.offloaded.sent_bytes:  # no plan knows of them
+            recorder.commit()
+            return
         follow = Follow(known.plan, self.values, known.stays) if known.plan else None
         if follow is not None:
             if not follow.take_over(taped.cells for taped in tape):

@@ -44,6 +44,7 @@ class Values:
         self.placed: Placed | None = None  #: places requests at their planned addresses; None without an arena
         self.offloaded = Offloaded(self, area or HostArea(kind))
         self.evictions = self.recomputes = 0
+        self.ending = False  #: whether the step is over, and all that was evicted comes back
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
         """A storage that has the bytes of a value: the one held for it, or the program's; None if there is none."""
@@ -88,12 +89,12 @@ class Values:
         value cannot be recomputed.
         """
         wanted = list(wanted)
+        leave = {*leave, *(cell for cell, _ in wanted)}
         calls = self._to_run(wanted, room, leave)
         if not calls:
             return
         uses = Counter(value for call in calls for value in call.reads if self.memory_of(value) is None)
         ours = set(uses).difference(wanted)
-        leave = {*leave, *(cell for cell, _ in wanted)}
         for call in calls:
             reads = {cell for cell, _ in call.reads}
             mine = [w for w in call.writes if w in uses or w in wanted or (w[0].gone and w[0].version == w[1])]
@@ -286,13 +287,14 @@ class Values:
 
         cells: all that the step has used, whose held values and calls are dropped.
         """
+        self.ending = True
         try:
             self.bring([(cell, cell.version) for cell in self.gone.values() if cell.ref() is not None])
         finally:
             for cell in cells:  # cells and calls refer to each other
                 cell.makers.clear()
                 cell.held.clear()
-            self.offloaded.copies.end()
+            self.offloaded.end()
             if self.streams is not None:
                 self.streams.end()
 

@@ -37,6 +37,10 @@ class Victims:
                 best, least = cell, score
         return best
 
+    def oldest(self, leave: Collection[Cell]) -> Cell | None:
+        """The cell that was used longest ago, except those in `leave`, whether or not it can be recomputed."""
+        return min(self._evictable(leave, self._least_bytes), key=lambda cell: cell.touched, default=None)
+
     def prices(self, leave: Collection[Cell]) -> dict[Cell, float]:
         """The cost of recomputing each cell that can be evicted ÷ its staleness, except those in `leave`."""
         found = [cell for cell in self._evictable(leave, 0) if self._can_be_made(cell)]

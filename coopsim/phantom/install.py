@@ -8,27 +8,43 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
+from packaging.requirements import Requirement
+
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 
 VERSION = "2.14.1"  #: the torch for which releases have compiled libraries, and with which everything is tested
 #: Of that version and its Triton, for Python 3.11 on x86-64: to download, and on disk.
 _DOWNLOAD, _ON_DISK = "0.8 GB", "2.1 GB"
+_VERSION = re.compile(r"\d+(\.\w+)*(\+\w+)?")
 _CUDA = re.compile(r"(nvidia|cuda)[-_]", re.IGNORECASE)
 
 
-def install(version: str = VERSION, *, say: Callable[[str], None]) -> wheel.Wheel:
+def install(version: str | None = None, *, say: Callable[[str], None]) -> wheel.Wheel:
     """Install torch and the Python packages that it requires into this Python's environment, and return what is there.
 
-    An installed CUDA build stays. `say` gets lines for the user; the installer's own output goes to stderr. Files that
-    were downloaded whole stay in the installer's cache, so that another call after an interruption goes on from there.
-    Raises PhantomError for a torch without CUDA, without pip and uv, and if the installer fails.
+    version: VERSION if None. An installed CUDA build stays, of any version if `version` is None; packages that it
+    requires and that are absent, as after an interruption, are added. `say` gets lines for the user; the installer's
+    own output goes to stderr. Files that were downloaded whole stay in the installer's cache, so that another call
+    after an interruption goes on from there. Raises PhantomError for a version that is none, a torch without CUDA or of
+    another version, without pip and uv, and if the installer fails.
     """
+    if version is not None and not _VERSION.fullmatch(version):
+        raise PhantomError(f"torch {version!r} is not a version, such as {VERSION}")
     have = _installed()
+    if have and version and not f"{have.version}+".startswith((f"{version}+", f"{version}.")):
+        raise PhantomError(
+            f"torch {have.version} is here, not {version}; remove it (pip uninstall torch) and start again, or use "
+            "another environment"
+        )
     if have is not None:
-        say(f"torch {have.version} (CUDA {have.cuda}) is here already, in {have.folder}; nothing to do")
+        absent = [one for one in needed(importlib.metadata.requires("torch") or ()) if _is_absent(one)]
+        said = f"installing what it requires: {', '.join(absent)}" if absent else "nothing to do"
+        say(f"torch {have.version} (CUDA {have.cuda}) is here already, in {have.folder}; {said}")
+        if absent:
+            _run([*_installer(), *absent])
         return have
-    command = _installer()
+    version, command = version or VERSION, _installer()
     say(
         f"torch {version} and Triton, without CUDA's libraries: about {_DOWNLOAD} to download, {_ON_DISK} on disk, one "
         "minute at 100 Mbit/s; interrupted, start it again: whole files are kept"
@@ -48,6 +64,18 @@ def install(version: str = VERSION, *, say: Callable[[str], None]) -> wheel.Whee
 def needed(requirements: Sequence[str]) -> list[str]:
     """Return those of torch's requirements that are neither CUDA's libraries nor for its extras."""
     return [one for one in requirements if not _CUDA.match(one) and "extra ==" not in one]
+
+
+def _is_absent(requirement: str) -> bool:
+    """Return whether a package that is required here is not installed, in whatever version."""
+    asked = Requirement(requirement)
+    if asked.marker is not None and not asked.marker.evaluate():
+        return False
+    try:
+        importlib.metadata.version(asked.name)
+    except importlib.metadata.PackageNotFoundError:
+        return True
+    return False
 
 
 def _installed() -> wheel.Wheel | None:

@@ -30,6 +30,7 @@ from coopsim import phantom
 OUT = ROOT / "experiments" / "expected" / "live" / "offload.csv"
 PAGE, MARK = ROOT / "docs" / "live-offload.md", "<!-- {}offload in live -->"
 RUNS = [f"{card}:{run}" for card in ("rtx-3060", "a100-80gb") for run in ("bert-large:50", "bert-large:30", "gpt-2:50")]
+RECOMPUTE, OFFLOAD, STATE = "recompute", "offload", "offload, state too"
 ENOUGH = 200 << 30  #: bytes of the phantom card, so that steps can be recorded on any
 COLUMNS = (
     *("card", "model", "share", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes"),
@@ -39,12 +40,12 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-def by_plan(model: str, nbytes: int, steps: Any, path: str, *, offload: bool) -> Row:
-    """In so much; with copies to the host where they are cheaper."""
+def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE) -> Row:
+    """In so much; with copies to the host where they are cheaper, or where nothing else fits."""
     from coopsim.live import make, plan_file
     from coopsim.live.hosting import Hosting
 
-    hosting = Hosting() if offload else None
+    hosting = None if how == RECOMPUTE else Hosting(state=how == STATE)
     head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
     begun = time.perf_counter()
     made = [make.make(k, POLICY, nbytes, head.others_bytes, search=False, hosting=hosting) for k in steps.kinds]
@@ -99,9 +100,12 @@ def measure(card: str, model: str, share: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         steps = recorded(model, str(Path(folder, "recorded")))
         peak = max(peak_bytes(k.trace, 512) for k in steps.kinds) + steps.header.others_bytes
-        keeps = by_plan(model, 2 * peak, steps, str(Path(folder, "plan")), offload=False)["clock_ns"]
-        for how in ("recompute", "offload"):
-            row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), offload=how == "offload")
+        keeps = by_plan(model, 2 * peak, steps, str(Path(folder, "plan")))["clock_ns"]
+        for how in (RECOMPUTE, OFFLOAD):
+            row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), how)
+            if how == OFFLOAD and not row["fits"]:
+                how = STATE
+                row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), how)
             row["clock_overhead"] = row.pop("clock_ns", 0) / keeps or None
             print(json.dumps({"card": card, "model": model, "share": share, "how": how} | row), flush=True)
 
@@ -113,12 +117,21 @@ def table(rows: list[dict[str, str]]) -> str:
     for alone, copied in zip(rows[::2], rows[1::2], strict=True):
         words = [f"{alone['card']}, {alone['model']}, {alone['share']} %"]
         for row in (alone, copied):
-            words.append(f"{int(row['reserved_bytes']) / int(row['budget_bytes']):.3f}")
-            words.append(f"{float(row['predicted_overhead']) - 1:.1%}")
-        words.append(f"{float(copied['stall_ms']):.0f} ms")
-        words += [f"{int(n) / 2**30:.1f} GiB" for n in (int(copied["offloaded_bytes"]) // 6, copied["host_bytes"])]
-        lines.append(words)
+            words += figures(row)
+        words[3] += ", state too" * (copied["how"] == STATE and bool(copied["predicted_overhead"]))
+        if copied["predicted_overhead"]:
+            words.append(f"{float(copied['stall_ms']):.0f} ms")
+            words += [f"{int(n) / 2**30:.1f} GiB" for n in (int(copied["offloaded_bytes"]) // 6, copied["host_bytes"])]
+        lines.append([*words, *["-"] * (8 - len(words))])
     return "\n".join(f"| {' | '.join(words)} |" for words in lines)
+
+
+def figures(row: dict[str, str]) -> list[str]:
+    """What a row reserved, as a share of the budget, and its overhead."""
+    if not row["predicted_overhead"]:
+        return ["does not fit", "-"]
+    reserved = int(row["reserved_bytes"]) / int(row["budget_bytes"])
+    return [f"{reserved:.3f}", f"{float(row['predicted_overhead']) - 1:.1%}"]
 
 
 def put(rows: list[dict[str, str]]) -> None:

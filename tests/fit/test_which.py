@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from coopsim.fit import Search, which
+from coopsim.fit.changes import Changes
+from coopsim.fit.remedy import Remedy
 from coopsim.fit.trials import MARGIN
 from coopsim.phantom import profiles
 from coopsim.script import Script, run
@@ -36,13 +39,62 @@ def test_options_for_one_card(coopsim: Any, option: str, value: str) -> None:
     assert f"{option} is for one card" in found.err
 
 
+class Searched:
+    """Stands for Search: a script that needs 20 GiB, with a remedy that takes 10 where there is as much as that."""
+
+    interrupted_at = ""
+
+    def __init__(self, script: Script, **_: Any) -> None:
+        self.script, self.card = script, profiles.get(script.card)
+
+    def look(self) -> Any:
+        if self.card.name == self.interrupted_at:
+            raise KeyboardInterrupt
+        steps = dict.fromkeys(profiles.names(), 1e6)
+        return SimpleNamespace(report=SimpleNamespace(outcome="ok"), needs_bytes=20 << 30, step_ns_by_card=steps)
+
+    def run(self) -> Any:
+        remedy = Remedy("kind", "text", (), 10 << 30, 1.5, True, True, Changes(), ())
+        return SimpleNamespace(fits=False, remedies=(remedy,) if self.card.memory_bytes > 11 << 30 else ())
+
+
+def test_verdicts_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(which, "Search", Searched)
+    said: list[str] = []
+    found = which.EveryCard(Script(("train.py",)), seconds=60, say=said.append).run()
+    verdicts = {a.card.name: (a.verdict, a.tried_on) for a in found.answers}
+    assert verdicts["a100-40gb"] == (which.FITS, "")
+    assert verdicts["rtx-3060"] == (which.REMEDY, "rtx-3060")
+    assert verdicts["rtx-4060-ti-16gb"] == (which.REMEDY, "rtx-4080")
+    assert verdicts["rtx-4060"] == verdicts["gtx-1650"] == (which.NO, "")
+    assert "fits 15 of 24 cards as it is, the smallest is the l4; next, remedies for 9 cards" in said[-1]
+    without_time = which.EveryCard(Script(("train.py",)), seconds=0).run()
+    assert {a.verdict for a in without_time.answers} == {which.FITS, which.UNKNOWN}
+    assert "time ran out" in str(without_time)
+
+
+def test_an_interrupt_shows_what_is_known(coopsim: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(which, "Search", Searched)
+    monkeypatch.setattr(Searched, "interrupted_at", "l40s")
+    found = coopsim("fit", "--gpu", "any", "--json", "--", "train.py")
+    assert found.code == 130
+    answer = json.loads(found.out)
+    assert answer["notes"] == ["interrupted: not everything was tried"]
+    assert [row["card"] for row in answer["cards"]] == ["a100-40gb", "h100-80gb", "a100-80gb", "h200", "b200"]
+    monkeypatch.setattr(Searched, "interrupted_at", "b200")
+    found = coopsim("fit", "--gpu", "any", "--", "train.py")
+    assert (found.code, found.out) == (130, "")
+    assert "before the first run has ended: nothing is known" in found.err
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("phantom_gpu")
 def test_every_card_is_as_a_run_on_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run for each architecture, and runs of their own on cards that were not run."""
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(SCRIPT)
-    found = which.which(Script(("train.py",)), seconds=60)
+    found = which.EveryCard(Script(("train.py",)), seconds=60).run()
     assert [a.card.memory_bytes for a in found.answers] == sorted(
         p.memory_bytes for p in map(profiles.get, profiles.names())
     )

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from coopsim.gate import Baseline
+from coopsim.gate.peaks import Peaks
 from coopsim.script import Report, Script, run
 from tests.gate.scripts import KEEPS, SCRIPT
 
@@ -45,11 +47,13 @@ def test_a_baseline(coopsim: Any, script: Path, runs: Runs, tmp_path: Path, monk
     def gate(*options: str) -> Any:
         return coopsim("phantom", "run", "--gpu", "rtx-3060", "--baseline", "peaks.json", *options, "--", "train.py")
 
+    assert gate("--update").code == 0
+    first = Path("peaks.json").read_bytes()
+    Path("peaks.json").write_bytes(first.replace(b'"train.py": {', b'"other.py": {'))
     missing = gate()
     assert missing.code == 1
     assert "peaks.json has no run 'train.py'; write it with --update" in missing.out
-    assert gate("--update").code == 0
-    first = Path("peaks.json").read_bytes()
+    Path("peaks.json").unlink()
     runs.clear()
     assert gate("--update").code == 0
     assert Path("peaks.json").read_bytes() == first
@@ -97,6 +101,10 @@ def test_out_of_memory_is_no_pass(coopsim: Any, script: Path) -> None:
         (["--max-memory", "1GiB", "--fit"], "leave --fit out"),
         (["--baseline", "p.json", "--trace", "t"], "leave --trace out"),
         (["--max-memory", "12"], "--max-memory"),
+        (["--baseline", "p.json"], "p.json: no such baseline; write one with --update"),
+        (["--baseline", "no/p.json", "--update"], "no/p.json: no such folder"),
+        (["--baseline", ""], "empty"),
+        (["--baseline", "", "--update"], "empty"),
     ],
 )
 def test_bad_input(coopsim: Any, options: list[str], says: str) -> None:
@@ -114,3 +122,14 @@ def test_a_file_that_is_no_baseline(coopsim: Any, tmp_path: Path, text: str) -> 
     assert found.code == 2
     assert "not a baseline of coopsim's" in found.err
     assert path.read_text() == text
+
+
+def test_runs_that_others_write_meanwhile_are_kept(tmp_path: Path) -> None:
+    """As workers of pytest-xdist do, which all read the file when they start."""
+    peaks = Peaks("rtx-3060", 1, 2, 3, {}, {}, {})
+    both = [Baseline.read(tmp_path / "peaks.json", update=True) for _ in range(2)]
+    for baseline, name in zip(both, ("b", "a"), strict=True):
+        baseline.runs[name] = peaks
+        baseline.write(name)
+    assert sorted(Baseline.read(tmp_path / "peaks.json").runs) == ["a", "b"]
+    assert [file.name for file in tmp_path.iterdir()] == ["peaks.json"]

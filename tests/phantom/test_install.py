@@ -41,8 +41,31 @@ def test_it_leaves_out_the_libraries(coopsim: Any, ran: list[list[str]], monkeyp
     said = found.err.splitlines()
     assert "0.8 GB to download" in said[0]  # before anything is installed
     assert "torch 2.14.1+cu130 (CUDA 13.0) is installed" in said[1]
+    absent = ["sympy", "filelock>=3"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: [*absent, "x; python_version < '3'"])
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1" if name not in absent else _absent())
+    assert "installing what it requires: sympy" in coopsim("setup-torch").err  # an interruption came before
+    assert ran[2][-1] == "sympy"
+    absent.clear()
     assert "nothing to do" in coopsim("setup-torch").err
-    assert len(ran) == 2
+    assert "nothing to do" in coopsim("setup-torch", "2.14.1").err
+    other = coopsim("setup-torch", "2.14")
+    assert (other.code, other.err.count("\n")) == (0, 1)
+    other = coopsim("setup-torch", "2.1")
+    assert (other.code, other.err.count("\n")) == (2, 1)
+    assert "torch 2.14.1+cu130 is here, not 2.1;" in other.err
+    assert len(ran) == 3
+
+
+def _absent() -> str:
+    raise importlib.metadata.PackageNotFoundError
+
+
+@pytest.mark.parametrize("version", ["", "nonsense", "-2", "2.14.1 --pre", "2.14.1;x"])
+def test_a_version_that_is_none(coopsim: Any, ran: list[list[str]], version: str) -> None:
+    found = coopsim("setup-torch", "--", version)
+    assert (found.code, found.err.count("\n"), ran) == (2, 1, [])
+    assert "is not a version" in found.err
 
 
 def test_without_an_installer(coopsim: Any, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import accumulate, autocast, batches, checkpoint, chunks, optimizers, sharded, weights
+from coopsim.fit.inside import accumulate, autocast, batches, checkpoint, chunks, offload, optimizers, sharded, weights
 from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
@@ -34,6 +34,8 @@ class ChangesGuest:
         self._optimizers = optimizers.Optimizers()
         if changes.checkpoint:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
+        if changes.on_host:
+            self._models.on_first_call.append(lambda i, model: offload.install(changes, i, model))
         if changes.no_cache:
             self._models.on_first_call.append(lambda _, model: checkpoint.without_cache(model))
         if changes.chunked_loss:

@@ -19,22 +19,24 @@ class Models:
     """Follows calls of modules by global hooks. Models are numbered in the order of their first calls.
 
     The functions in `on_first_call` are called with the number and the model before its first call; those in `around`
-    with the model before every call (and True), and after it (and False).
+    with the model before every call (and True), and after it (and False). Those in `inputs` are called with a model's
+    number and the positional arguments of every call, and return those that it gets.
     """
 
     def __init__(self) -> None:
         self.models: list[nn.Module] = []
         self.on_first_call: list[Callable[[int, nn.Module], None]] = []
         self.around: list[Callable[[nn.Module, bool], None]] = []
+        self.inputs: list[Callable[[int, tuple[Any, ...]], tuple[Any, ...]]] = []
         self._depth = 0
         self._known: dict[int, int] = {}
         self._found: list[dict[str, Any]] = []
-        hooks.register_module_forward_pre_hook(self._enter)
+        hooks.register_module_forward_pre_hook(self._enter)  # type: ignore[arg-type] # a hook may return other inputs
         hooks.register_module_forward_hook(self._leave, always_call=True)
 
-    def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         if current_graph_task_id() != -1:  # recomputed by a backward pass
-            return
+            return None
         self._depth += 1
         if self._depth == 1 and self._is_model(module):
             if id(module) not in self._known:
@@ -51,6 +53,11 @@ class Models:
         if self._found and self._found[-1]["batch"] is None:
             tensor = next((a for a in args if isinstance(a, torch.Tensor) and a.dim() > 1), None)
             self._found[-1]["batch"] = tensor.size(0) if tensor is not None else None
+        if self._depth > 1 or id(module) not in self._known or not self.inputs:
+            return None
+        for change in self.inputs:
+            args = change(self._known[id(module)], args)
+        return args
 
     def _leave(self, module: nn.Module, *_: Any) -> None:
         if current_graph_task_id() != -1:

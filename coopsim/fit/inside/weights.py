@@ -17,9 +17,12 @@ def install(models: Models, numbers: tuple[int, ...]) -> None:
     def first(number: int, model: nn.Module) -> None:
         if not numbers or number in numbers:
             model.to(torch.bfloat16)
-            model.register_forward_pre_hook(lambda _, args: tuple(map(_half, args)))
+
+    def inputs(number: int, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(_half, args)) if not numbers or number in numbers else args
 
     models.on_first_call.append(first)
+    models.inputs.append(inputs)
 
 
 def _half(value: Any) -> Any:

@@ -1,10 +1,10 @@
 /* The clock: what time it is for the host, and until when each stream is busy. Nothing of it is this machine's time.
  *
  * The host pays for each launch, for each op that PyTorch dispatches (which coopsim's dispatch mode tells), for cudaMalloc
- * and cudaFree, for sleeping, and for waiting. A stream runs what it is given one after the other: a kernel for the
- * cost of its op as that tells it, or KERNEL ns where nobody does; a copy between host and card at the speed of
- * the bus; NCCL's work as nccl_time.c says. A launch waits while QUEUE launches before it on its stream are not done;
- * copies, the recording of events and waits for them take places in that queue, too. */
+ * and cudaFree, for pinning memory, for sleeping, and for waiting. A stream runs what it is given one after the other: a
+ * kernel for the cost of its op as that tells it, or KERNEL ns where nobody does; a copy between host and card at the
+ * speed of the bus; NCCL's work as nccl_time.c says. A launch waits while QUEUE launches before it on its stream are not
+ * done; copies, the recording of events and waits for them take places in that queue, too. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include <dlfcn.h>
@@ -90,6 +90,8 @@ void phantom_copy_work(void *stream, uint64_t ns) {
 
 uint64_t phantom_now(void) { lock(); count_sleep(); uint64_t t = now; unlock(); return t; }
 void phantom_host(uint64_t ns) { lock(); advance(ns); unlock(); }
+/* Threads that launch nothing, as those of data loaders, pin memory beside the one whose time is followed. */
+void phantom_page_lock(size_t bytes) { if (launches_here) phantom_host(bytes * phantom_settings()->page_lock / 1000); }
 void phantom_host_until(uint64_t time) { lock(); count_sleep(); until(time); progress++; unlock(); }
 void phantom_device_wait(void) { phantom_host_until(latest); }
 

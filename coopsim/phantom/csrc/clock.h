@@ -6,6 +6,7 @@
 
 uint64_t phantom_now(void);
 void phantom_host(uint64_t ns);               /* the host is busy */
+void phantom_page_lock(size_t bytes);          /* the same: it pins memory of its own */
 void phantom_host_until(uint64_t time);       /* the host waits */
 void phantom_device_wait(void);               /* for all streams */
 void phantom_work(void *stream, uint64_t ns); /* the stream is given something to do */

@@ -4,6 +4,7 @@
  * Managed memory moves between host and card as it is used. What a card has no room for goes to the host, so it never
  * makes an allocation fail; it is counted apart. */
 #define _GNU_SOURCE
+#include "clock.h"
 #include "host.h"
 #include <sys/mman.h>
 
@@ -90,8 +91,11 @@ static Status give_back(void *p, Kind kind) {
   return OK;
 }
 
-Status cudaHostAlloc(void **p, size_t n, UNUSED unsigned flags) { return take(p, n, PINNED); }
-Status cudaMallocHost(void **p, size_t n) { return take(p, n, PINNED); }
+Status cudaMallocHost(void **p, size_t n) {
+  phantom_page_lock(n);
+  return take(p, n, PINNED);
+}
+Status cudaHostAlloc(void **p, size_t n, UNUSED unsigned flags) { return cudaMallocHost(p, n); }
 Status cudaFreeHost(void *p) { return give_back(p, PINNED); }
 Status cudaHostRegister(void *p, size_t n, UNUSED unsigned flags) { add(p, n, REGISTERED); return OK; }
 Status cudaHostUnregister(void *p) { drop(p); return OK; }

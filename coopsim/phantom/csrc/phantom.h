@@ -53,7 +53,7 @@ enum {
 
 typedef struct {
   uint64_t total, context, copy_limit, shared_per_sm, shared_optin;
-  uint64_t dispatch, launch, kernel, queue, segment_alloc, segment_free, bus;  /* of the clock */
+  uint64_t dispatch, launch, kernel, queue, segment_alloc, segment_free, page_lock, bus;  /* of the clock */
   int sms, threads_per_sm, major, minor, l2, clock, memory_clock, log, devices;
   char name[256];
 } Settings;

@@ -30,6 +30,7 @@ static void read_settings(void) {
   if (!s->queue) s->queue = 1;
   s->segment_alloc = number("SEGMENT_ALLOC", 300000);
   s->segment_free = number("SEGMENT_FREE", 300000);
+  s->page_lock = number("PAGE_LOCK", 500);
   s->bus = number("BUS", 25000);
   if (!s->bus) s->bus = 1;
   s->log = (int)number("LOG", 0);

@@ -138,17 +138,18 @@ class Away:
         own = float(self.D.O[self.D.V[v, s.PRODUCER], s.DECIDE])
         return max(cost_to_bring_back(self.D, self.chosen, i), own) / float(self.D.copies[v, s.COPY_NS])
 
-    def first(self, *, may_stall: bool) -> None:
+    def first(self, *, may_stall: bool, lasting: bool = False) -> None:
         """From decisions that keep all: offload what is idle longest where too much is in memory, until it fits.
 
-        may_stall: also where ops then wait for copies.
+        may_stall: also where ops then wait for copies. lasting: only what cannot leave otherwise, as parameters.
         """
         D, chosen, budget = self.D, self.chosen, self.budget
         dry_run(D)
         over = excess(D, chosen, budget)
         idle = chosen.idle
         covered = chosen.over[idle[:, I_BEFORE].clip(0)] - chosen.over[(idle[:, I_AFTER] + 1).clip(0)]
-        order = np.flatnonzero(self.possible & (covered > 0) & (D.decisions == STAY)).tolist()
+        may = ~D.V[idle[:, I_VALUE], s.EVICTABLE].astype(bool) if lasting else True
+        order = np.flatnonzero(self.possible & may & (covered > 0) & (D.decisions == STAY)).tolist()
         for i in sorted(order, key=lambda i: (-int(covered[i]), i)):
             if over == 0.0:
                 return

@@ -76,7 +76,8 @@ class Copying:
     rates, the host's bytes for them, and for how long the engines are busy at first.
 
     first: OFFLOADABLE without parameters and the like, which are offloaded only where nothing else fits: they come back
-    to other places, and the next iteration has to be planned around these.
+    to other places, and the next iteration has to be planned around these. lasting: these may go before an op has used
+    them, and first of all where nothing else fits.
     """
 
     rows: s.Array
@@ -86,6 +87,7 @@ class Copying:
     host_budget: int
     out_busy: int
     in_busy: int
+    lasting: bool = False
 
 
 def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | None = None) -> DryRun:

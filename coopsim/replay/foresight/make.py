@@ -78,7 +78,7 @@ def make(
         if copying is not None:
             for offloadable in (copying.first, copying.rows[:, s.OFFLOADABLE]):
                 D.copies[:, s.OFFLOADABLE] = offloadable
-                choices = _choices_with_copies(D, chosen, graph, target, dry_runs)
+                choices = _choices_with_copies(D, chosen, graph, target, dry_runs, lasting=copying.lasting)
                 plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
                 if plan is not None:
                     return plan
@@ -159,21 +159,24 @@ def _choose(D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int) ->
 
 
 def _choices_with_copies(
-    D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int
+    D: DryRun, chosen: Selection, graph: Cut, budget: int, most: int, *, lasting: bool
 ) -> list[tuple[int, Taken, Begin]]:
     """Decisions that fit, with what they cost and what they began with, the cheapest first.
 
-    As in _choose, and from what is offloaded first. That ops wait for copies is accepted only if nothing else fits.
+    As in _choose, and from what is offloaded first. If nothing of that fits, from parameters and the like that are
+    offloaded first, and last, so that ops wait for copies.
     """
     begins: list[Begin] = [
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=True)),
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=False)),
         partial(_begin_offload, D, chosen, may_stall=False),
     ]
-    stalling: Begin = partial(_begin_offload, D, chosen, may_stall=True)
+    rest: list[Begin] = [partial(_begin_offload, D, chosen, may_stall=True)]
+    if lasting:
+        rest.insert(0, partial(_begin_offload, D, chosen, may_stall=False, lasting=True))
     found: list[tuple[int, Taken, Begin]] = []
-    for begin in [*begins, stalling]:
-        if begin is stalling and found:
+    for begin in [*begins, *rest]:
+        if begin in rest and found:
             break
         if begin(budget) >= 0 and _make_fit(D, chosen, budget, most):
             found.append((int(D.K[D_COST]), taken(D, chosen), begin))
@@ -186,11 +189,11 @@ def _begin_with_copies(D: DryRun, chosen: Selection, begin: Begin, budget: int) 
     return begin(budget)
 
 
-def _begin_offload(D: DryRun, chosen: Selection, budget: int, *, may_stall: bool) -> float:
-    """All values stay, but for what is offloaded because more would be in memory than fits."""
+def _begin_offload(D: DryRun, chosen: Selection, budget: int, *, may_stall: bool, lasting: bool = False) -> float:
+    """All values stay, but for what is offloaded because more would be in memory than fits (Away.first)."""
     _forget_copies(D, chosen)
     keep_all(D)
-    Away(D, chosen, budget).first(may_stall=may_stall)
+    Away(D, chosen, budget).first(may_stall=may_stall, lasting=lasting)
     return 0.0
 
 

@@ -131,14 +131,23 @@ class Planner:
             return None
         K, rows = state.K, state.copies.copy()
         rows[:, s.HOST_AT] = np.where(rows[:, s.HOST_AT] == s.NO_COPY, s.NO_COPY, 0)
-        busy = (int(max(K[engine] - K[s.K_TOTAL], 0)) for engine in (s.K_OUT_FREE, s.K_IN_FREE))
+        out_busy, in_busy = (int(max(K[engine] - K[s.K_TOTAL], 0)) for engine in (s.K_OUT_FREE, s.K_IN_FREE))
         first = rows[:, s.OFFLOADABLE] * offloadable(self.program, self.trace, state_too=False)
         if self.from_start is not None:
             early = np.array([role in self.from_start for role in self.trace.role] + [False])
             there = self.program.values[:, s.PRODUCER] < 0
             rows[there & ~early[self.program.storage], s.OFFLOADABLE] *= USED_FIRST
             first = rows[:, s.OFFLOADABLE]
-        return Copying(rows, first, int(K[s.K_RATE]), int(K[s.K_SHARED_RATE]), int(K[s.K_HOST_BUDGET]), *busy)
+        return Copying(
+            rows=rows,
+            first=first,
+            rate_mb_s=int(K[s.K_RATE]),
+            shared_rate_mb_s=int(K[s.K_SHARED_RATE]),
+            host_budget=int(K[s.K_HOST_BUDGET]),
+            out_busy=out_busy,
+            in_busy=in_busy,
+            lasting=self.from_start is not None,
+        )
 
     def header(self, state: s.State) -> dict[str, Any]:
         """Steps that went by plan to their end, the last plan's figures, the cost of steps that began anew.

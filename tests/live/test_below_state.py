@@ -1,0 +1,89 @@
+"""Budgets below what parameters, the optimizer's state and one op need together: the state goes to the host."""
+
+from dataclasses import replace
+
+import pytest
+
+from coopsim.link import Link
+from coopsim.live import schedules
+from coopsim.live.hosting import Hosting
+from coopsim.options import ReplayOptions
+from coopsim.trace.synth import chain
+from coopsim.types import MIB, Role
+from tests.conftest import Runner
+
+
+class Slow(Hosting):
+    """Of a link on which the copies of all that is over would not end in time."""
+
+    @property
+    def options(self) -> ReplayOptions:
+        return ReplayOptions(steps=1, link=Link("slow", 60_000, 60_000, 0))
+
+
+def test_a_plan_sends_the_state_first_and_recomputes_the_rest() -> None:
+    trace = chain(32, 2 * MIB, MIB // 2)
+    budget = schedules.least(trace).nbytes - MIB // 2
+    assert schedules.explain(schedules.find(trace, "foresight-offline", budget, Slow()))
+    schedule = schedules.find(trace, "foresight-offline", budget, Slow(state=True))
+    assert not schedules.explain(schedule)
+    assert schedule.header["peak_bytes"] <= budget
+    assert schedule.header["recomputes"] > 0
+    assert schedule.header["offloads"] > 0
+    assert schedule.overhead is not None
+    assert schedule.overhead < 1.3
+
+
+def test_the_bound_with_state_elsewhere() -> None:
+    """What the most demanding op takes or, where that is more, what stays: here 64 MiB of weights."""
+    trace = chain(32, MIB, 2 * MIB)
+    plain, state = schedules.least(trace), schedules.least(trace, state=True)
+    assert plain.nbytes - state.nbytes == 31 * 2 * MIB  # without those of the op
+    assert plain.op == state.op
+    roles = [Role.ACTIVATION if role == Role.GRADIENT else role for role in trace.role]
+    found = schedules.least(replace(trace, role=roles), state=True)
+    assert (found.op, found.nbytes, found.held) == ("the end of a step", 64 * MIB, {Role.PARAMETER: 64 * MIB})
+
+
+#: The loss takes four times what the parameters take, and Adam's state twice: 9 MiB with all of them, 7 without state.
+TEXT = """
+import torch
+from torch import nn
+from coopsim.live import LiveError
+from tests.live.compare import FastHost, compare
+from tests.live.programs import PROGRAMS
+
+def words():
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4096, bias=False))
+    optimizer = torch.optim.Adam(model.parameters(), foreach=FOREACH)
+    x, y = torch.randn(128, 64), torch.arange(128)
+    def step(i):
+        loss = nn.functional.cross_entropy(model(x + i), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+    return [model, optimizer], step
+
+PROGRAMS["words"] = words
+found = []
+for state in (True, False):
+    try:
+        found.append(compare("words", MEMORY, steps=7, offload=FastHost(state=state)))
+    except LiveError as error:
+        found.append(str(error))
+answer(found)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("foreach", [False, True])
+def test_bits_are_the_same_and_the_budget_holds(child: Runner, foreach: bool) -> None:
+    """From the second step on, which is recorded and has no plan; without the switch the budget is refused."""
+    text = TEXT.replace("FOREACH", str(foreach)).replace("MEMORY", repr("8MiB"))
+    sent, refused = child(text)
+    assert "whatever is evicted" in refused or "nothing more to evict" in refused
+    assert sent["same"]
+    assert sent["offloads"] > 0
+    assert sent["peak_allocated_bytes"] <= sent["budget_bytes"]
+    assert sent["planned_steps"] >= 3, sent
