@@ -1,9 +1,11 @@
 """Recordings made by hand: programs whose requests are written down, step by step."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 
+from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE, EMPTY, FREE
 from coopsim.longrun.recorded import END, EVALUATION, STEP, TRAIN, Recorded, Shapes
 
@@ -122,3 +124,17 @@ def varying(lengths: Iterable[int], *, empties: int = 0, evaluates: int = 0, lea
             of.free(old)
         of.step_ends()
     return of
+
+
+def peaks_of_all(of: Program, conf: str = "") -> tuple[int, int]:
+    """Peaks of allocated and reserved bytes when all requests are performed."""
+    allocator = CachingAllocator("2.14.1", conf)
+    allocator.run(of.recorded().rows)
+    found = allocator.statistics()
+    return found["allocated_bytes.peak"], found["reserved_bytes.peak"]
+
+
+def a_file(folder: Path, lengths: list[int]) -> Path:
+    path = folder / "lengths.txt"
+    path.write_text("".join(f"{n}\n" for n in lengths))
+    return path

@@ -15,8 +15,7 @@ from coopsim.longrun.schedule import is_divided
 from coopsim.longrun.sections import steps
 from coopsim.longrun.verdict import judge
 from coopsim.types import CoopsimError
-from tests.longrun.made import MIB, in_two, varying
-from tests.longrun.test_run import a_file, peaks_of_all
+from tests.longrun.made import MIB, a_file, in_two, peaks_of_all, varying
 
 ALL = [8, 12, 8, *random.Random(5).choices(range(4, 40), k=297)]
 ABOVE = 25

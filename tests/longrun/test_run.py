@@ -14,7 +14,7 @@ from coopsim.longrun.recorded import STEP, Recorded
 from coopsim.longrun.run import Card, Run
 from coopsim.longrun.verdict import judge
 from coopsim.types import CoopsimError
-from tests.longrun.made import MIB, Program, varying
+from tests.longrun.made import MIB, a_file, peaks_of_all, varying
 
 ALL = random.Random(5).choices(range(4, 40), k=300)
 KINDS = {
@@ -25,20 +25,6 @@ KINDS = {
     "a leak": {"leaks": 300_000},
     "a longer tensor": {"grows": 4096},
 }
-
-
-def peaks_of_all(of: Program, conf: str = "") -> tuple[int, int]:
-    """Peaks of allocated and reserved bytes when all requests are performed."""
-    allocator = CachingAllocator("2.14.1", conf)
-    allocator.run(of.recorded().rows)
-    found = allocator.statistics()
-    return found["allocated_bytes.peak"], found["reserved_bytes.peak"]
-
-
-def a_file(folder: Path, lengths: list[int]) -> Path:
-    path = folder / "lengths.txt"
-    path.write_text("".join(f"{n}\n" for n in lengths))
-    return path
 
 
 @pytest.mark.parametrize("kind", KINDS)
