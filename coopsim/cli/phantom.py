@@ -208,7 +208,9 @@ def _trained(report: "Report") -> str:
     """How far it came."""
     if report.interrupted:
         return f"interrupted after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
-    return f"trained: {report.steps} optimizer steps" + (", as asked for" if report.ended_early else "")
+    if not report.steps:
+        return "ended without an optimizer step"
+    return f"trained: {_count(report.steps, 'optimizer step')}" + (", as asked for" if report.ended_early else "")
 
 
 def _beside_pytorch(report: "Report") -> str:

@@ -36,14 +36,18 @@ def cache_dir() -> Path:
 CACHE = cache_dir() / f"kernels-{sources.of_kernels()}"
 
 
-def is_cold() -> bool:
-    """Whether the first replay of this process will have to compile (some seconds)."""
-    return not DISABLED and not any(CACHE.rglob("*.o"))
+#: The kernels that take longest to compile, by what users call them.
+_LARGE = {"the replay core": "replay.loop.run", "the allocator": "allocators.caching.perform.perform"}
+
+
+def is_cold(what: str = "the replay core") -> bool:
+    """Whether the first call of a large kernel will have to compile it (some seconds)."""
+    return not DISABLED and not any(CACHE.glob(f"{_LARGE[what]}-*.o"))
 
 
 def note_if_cold(what: str = "the replay core") -> None:
     """Say on stderr what is about to be compiled, if it has to be."""
-    if is_cold():
+    if is_cold(what):
         note(f"compiling {what}: some seconds, once")
 
 

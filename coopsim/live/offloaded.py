@@ -41,6 +41,7 @@ class Offloaded:
         storage = cell.ref()
         if storage is None or cell.gone or self._values.must_stay(cell):
             return False
+        self._values.ledger.of_storage(storage)  # while it has an address: it may be met for the first time later
         self._sent = {other: bytes_ for other, bytes_ in self._sent.items() if other.ref() is not None}
         self._sent[cell] = copied = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
         _copy(storage, copied)

@@ -56,6 +56,7 @@ class OnDemand:
         self._sender = Sender(values.offloaded, self._victims, self.cell, small, sends)
         self.hole = cap.hole(values, self._victims, self._evict) if cap is not None else None
         self.by_plan = False  #: whether the step follows a plan, which it can leave
+        self.undecided = False  #: whether it may follow one yet, which knows of nothing that is sent
         self.over_cap = False  #: whether the allocator had to take more than the budget
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self.workspace = 0
@@ -268,7 +269,7 @@ class OnDemand:
 
         Not in a planned step, whose plan has its own copies.
         """
-        return 0 if self.by_plan or self.values.ending else self._sender.send(leave)
+        return 0 if self.by_plan or self.undecided or self.values.ending else self._sender.send(leave)
 
     def _evict(self, victim: Cell) -> None:
         """Evict a cell, and keep alive what it is recomputed from in the end, which no op of the step makes."""

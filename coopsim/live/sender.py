@@ -3,6 +3,7 @@
 A cell is a storage of the step (cells.py).
 """
 
+import gc
 from collections.abc import Callable, Collection, Iterator
 
 import torch
@@ -11,7 +12,6 @@ from coopsim.live.cells import Cell
 from coopsim.live.offloaded import Offloaded
 from coopsim.live.victims import Victims
 from coopsim.observe import roles
-from coopsim.types import Role
 
 
 class Sender:
@@ -54,6 +54,7 @@ class Sender:
 
 
 def _largest_state() -> list[torch.Tensor]:
-    """The tensors of the optimizers' state, the largest first."""
-    found = [tensor for role, tensor in roles.Objects.now().by_role() if role is Role.OPTIMIZER_STATE]
+    """The tensors of the optimizers' state, the largest first. No address is read: some may be gone, by a plan left."""
+    optimizers = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)]
+    found = [tensor for one in optimizers for tensor in roles.within(getattr(one, "state", {}))]
     return sorted(found, key=lambda tensor: -tensor.nbytes)

@@ -61,6 +61,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.ran_out = False  #: whether it left its plan because the device had no room
         self.failure: LiveError | None = None
         self.planned = on_demand.by_plan = self.follow is not None
+        on_demand.undecided = bool(undecided)
         if on_demand.hole is not None:
             on_demand.hole.planned = self._planned
         self._counts = values.kind == "cpu"  # there is no allocator to ask
@@ -195,15 +196,13 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tape = recorder.tape
         self._undecided = [kind for kind in self._undecided if kind.has(tape[-1:], len(tape) - 1)]
         if not self._undecided:
+            self.on_demand.undecided = False
             recorder.commit()
             return
         known = next((kind for kind in self._undecided if kind.decided <= len(tape)), None)
         if known is None:
             return
-        self._undecided = []
-        if self.values.offloaded.sent_bytes:  # no plan knows of them
-            recorder.commit()
-            return
+        self._undecided, self.on_demand.undecided = [], False
         follow = Follow(known.plan, self.values, known.stays) if known.plan else None
         if follow is not None:
             if not follow.take_over(taped.cells for taped in tape):

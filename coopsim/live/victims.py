@@ -68,7 +68,7 @@ class Victims:
             return []
         found = []
         for cell in self._values.gone.values():
-            if cell.ref() is not None:
+            if cell.ref() is not None and not self._values.offloaded.has((cell, cell.version)):
                 seen: set[Value] = set()
                 stack: list[Value] = [(cell, cell.version)]
                 while stack:

@@ -29,7 +29,7 @@ _OBJECTS = 200_000  #: at most, that are visited
 _NODES = 20_000  #: of a graph, that are counted
 _NAMED = 3
 #: Objects of C that hold others: iterators that repeat, the caches of functions.
-_OF_C = (functools._lru_cache_wrapper, itertools.cycle, itertools.chain, itertools.islice, map, filter, zip, enumerate)
+_OF_C = (type(functools.cache(len)), itertools.cycle, itertools.chain, itertools.islice, map, filter, zip, enumerate)
 
 IsKept = Callable[[torch.Tensor], bool]
 

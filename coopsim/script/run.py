@@ -245,6 +245,8 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
         kind = _DependsOnDataError
         first = unknown[0]
         hint = f"; {first['op']} at {first['place']} depends on data on the device, which is unknown here"
+    elif not script.card and any(said in error["error"] for said in _NO_GPU):
+        hint = "; to try it without a GPU, name a card to imitate: --gpu rtx-3060"
     elif report.get("last_value_read"):
         last = report["last_value_read"]
         hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"
@@ -253,6 +255,9 @@ def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
     where = error["place"] or script.title
     raise kind(f"{where}: {error['error']}{hint}")
 
+
+#: PyTorch's errors where there is no GPU.
+_NO_GPU = ("No CUDA GPUs are available", "Found no NVIDIA driver", "not compiled with CUDA enabled")
 
 #: Errors of a script that needs the variables of a rank and is not started as one.
 _NO_RANK = re.compile(r"KeyError: '(LOCAL_|GROUP_)?(RANK|WORLD_SIZE)'|environment variable (RANK|WORLD_SIZE) expected")

@@ -48,6 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "raises.py").write_text("def step():\n    raise ValueError('no data today')\n")
     (tmp_path / "nostep.py").write_text("x = 1\n")
     (tmp_path / "syntax.py").write_text("def step(:\n")
+    (tmp_path / "nogpu.py").write_text("raise RuntimeError('No CUDA GPUs are available')\n")
     for name, text in GRIDS.items():
         (tmp_path / f"{name}.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -202,6 +203,8 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("requests", "good.parquet", "--alloc-conf", "rubbish"), 2, "unknown setting 'rubbish'"),
     (("requests", "good.parquet", "--alloc-conf", "max_split_size_mb:99999999999999999999"), 2, "out of range"),
     (("requests", "good.parquet", "--torch", ""), 2, "torch '' is not a version"),
+    (("requests", "good.parquet", "--against", ""), 2, "write torch==VERSION"),
+    (("live", "run", "--memory", "8GiB", "--", "nogpu.py"), 2, "name a card to imitate: --gpu"),
     (("requests", "text.parquet", "--alloc-conf", ""), 2, "are for traces"),
     (("requests", "text.parquet"), 2, "not a case file"),
     # optima

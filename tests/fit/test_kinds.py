@@ -1,6 +1,5 @@
 """Remedies beyond checkpointing: each is found, its printed lines are what ran, and it fits when applied."""
 
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,20 +17,9 @@ from coopsim.fit.remedy import Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.trials import Trials
 from coopsim.script import Script
+from tests.fit.made import MIB, SCRIPTS, too_large
 
-SCRIPTS = Path(__file__).parent / "scripts"
-MIB = 1 << 20
 pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
-
-
-def too_large(memory_mib: int, folder: Path, *words: str) -> Case:
-    """A copy of a script, surveyed, that needs more than its card has."""
-    shutil.copy(SCRIPTS / words[0], folder)
-    script = Script((str(folder / words[0]), *words[1:]), card="rtx-3060", memory_bytes=memory_mib * MIB, quiet=True)
-    trials = Trials(script, Runs(lambda _: None))
-    case = Case(trials, trials.survey(folder / "requests.npy"), folder / "requests.npy")
-    assert case.survey.needs_bytes > script.total_bytes
-    return case
 
 
 def of_batches(case: Case) -> Iterator[Remedy]:

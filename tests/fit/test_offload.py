@@ -15,8 +15,7 @@ from coopsim.fit.patch import with_patch
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model
 from tests.conftest import Runner
-
-from .test_kinds import too_large
+from tests.fit.made import too_large
 
 GIB = 1 << 30
 MIB = 1 << 20

@@ -55,7 +55,7 @@ def test_a_place_without_an_option_needs_a_number() -> None:
 
 
 def test_a_mistyped_option_of_the_batch_is_said() -> None:
-    def fails(script: Script) -> Any:
+    def fails(script: Script, _: object) -> Any:
         raise CoopsimError(f"{script.command[-1]} is no option")
 
     tried = trials.Trials(Script(("a.py",), card="t4"), runs.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ def test_what_runs_when_the_time_is_over_is_ended_and_no_failure() -> None:
     """Nor is anything begun then."""
     tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))
 
-    def runs(_: Script) -> Any:
+    def runs(_: Script, __: object) -> Any:
         tried.stopped = True
         raise CoopsimError("a.py was ended by signal 9")
 
@@ -89,7 +89,7 @@ def test_a_smaller_budget_is_tried_where_it_may_help(
     )
     count = []
     tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))
-    tried.execute = lambda script: count.append(script) or said  # type: ignore[assignment, func-returns-value]
+    tried.execute = lambda script, _: count.append(script) or said  # type: ignore[assignment, func-returns-value]
     report = SimpleNamespace(ranks=(), compiled_graphs=0, steps=steps, context_bytes=0)
     survey: Any = SimpleNamespace(report=report, models=(), step_ns=1, clock_step_ns=0)
     found = list(live.find(Case(tried, survey, Path())))

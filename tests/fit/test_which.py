@@ -68,6 +68,7 @@ def test_verdicts_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdicts["rtx-4060-ti-16gb"] == (which.REMEDY, "rtx-4080")
     assert verdicts["rtx-4060"] == verdicts["gtx-1650"] == (which.NO, "")
     assert "fits 15 of 24 cards as it is, the smallest is the l4; next, remedies for 9 cards" in said[-1]
+    assert which.EveryCard(Script(("train.py",)), seconds=60, jobs=3).run() == found
     without_time = which.EveryCard(Script(("train.py",)), seconds=0).run()
     assert {a.verdict for a in without_time.answers} == {which.FITS, which.UNKNOWN}
     assert "time ran out" in str(without_time)

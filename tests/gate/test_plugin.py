@@ -71,6 +71,22 @@ def test_the_plugin(tmp_path: Path) -> None:
     assert sorted(runs) == ["test_peaks.py::test_large", "test_peaks.py::test_small"]
 
 
+def test_a_baseline_that_cannot_be_read(tmp_path: Path) -> None:
+    """It is said once, before any test runs."""
+    (tmp_path / "test_peaks.py").write_text(TESTS)
+    for options, says in (
+        (("peaks.json",), "no such baseline"),
+        (("no/peaks.json", "--gpu-peaks-update"), "no such folder"),
+    ):
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--gpu-peaks", *options]
+        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (found.returncode, len(found.stderr.splitlines())) == (
+            pytest.ExitCode.USAGE_ERROR,
+            2,
+        )  # the last is empty
+        assert says in found.stderr
+
+
 @pytest.mark.slow
 def test_a_baseline_of_tests(tmp_path: Path) -> None:
     """How peaks are compared with one, test_check.py tests."""

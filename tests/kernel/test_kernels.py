@@ -1,6 +1,7 @@
 """The compiled core: its cache notices edits, and what it costs to start."""
 
 import ast
+import importlib
 import os
 import shutil
 import subprocess
@@ -172,3 +173,10 @@ def test_without_numba_and_the_switch_there_is_no_replay(tmp_path: Path) -> None
     run = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA, *asked], env=env, capture_output=True, text=True)
     assert run.returncode
     assert "llvmlite" in run.stderr
+
+
+@pytest.mark.parametrize("name", jit._LARGE.values())
+def test_what_is_announced_is_a_kernel(name: str) -> None:
+    """By its name in the cache, `is_cold` finds it."""
+    module, _, function = name.rpartition(".")
+    assert isinstance(getattr(importlib.import_module(f"coopsim.{module}"), function), jit.Kernel)
