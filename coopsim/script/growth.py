@@ -97,14 +97,14 @@ class Growth:
                 self._look_at_graphs()
         elif n >= self._next_census:
             self._next_census = n + max(1, n // 4)
-            self._found = self._census(n)
+            self._found = self._census(n, ended=True)
             self._look()
 
     def ran_out(self) -> None:
         """Find out for `report` by what memory has grown; to be called when it runs out, within a step."""
         n = len(self._ends)
         if n > _FIRST and self._grows(n, least=_LEAST - 2):
-            self._found = self._census(n)
+            self._found = self._census(n, ended=False)
 
     def report(self) -> dict[str, Any] | None:
         """Return what grew as a dict of the fields of Grown; None if memory does not grow.
@@ -162,12 +162,13 @@ class Growth:
             return (self._allocated[n - 1] - self._allocated[_FIRST - 1]) // max(n - _FIRST, 1)
         return int(self._least_grows_by(n) or 0)
 
-    def _census(self, n: int) -> Grown:
-        """What is there now that was not at the end of step _FIRST, by maker."""
+    def _census(self, n: int, *, ended: bool) -> Grown:
+        """What is there now that was not at the end of step _FIRST, by maker. ended: now is the end of step n."""
         steps = max(n - _FIRST, 1)
         there = self._ledger.alive()
-        self._larger = self._made(there, n, n) - self._fresh
-        self._kept = self._made(there, _FIRST, n - 1)
+        if ended:
+            self._larger = self._made(there, n, n) - self._fresh
+            self._kept = self._made(there, _FIRST, n - 1)
         more = _by_maker(there)
         more.subtract(self._first)
         kept = {s.serial for s in there if self._ends[1] < s.serial <= self._ends[-2]}

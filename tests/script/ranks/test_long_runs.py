@@ -44,7 +44,7 @@ def test_growth_of_every_rank(phantom_run: Command) -> None:
     answer = phantom_run("--json", "--gpu", "h100-80gb", *options, "--", "python", SCRIPT, "leaks")
     for one in json.loads(answer.out)["ranks"]:
         assert one["growth"]["bytes_per_step"]
-        assert (one["growth"]["kept_in"][0]["name"], one["growth"]["kept_in"][0]["place"]) == ("kept", "lengths.py:24")
+        assert (one["growth"]["kept_in"][0]["name"], one["growth"]["kept_in"][0]["place"]) == ("kept", "lengths.py:23")
 
 
 @pytest.mark.slow
