@@ -125,10 +125,10 @@ def test_no_replay_is_cheaper(trace: Trace, roll, link: Link, policy: str, host:
 
 
 def small() -> tuple[Trace, Link, int]:
-    """A tree of 23 ops, a link over which its peak takes two steps, 80 % of the peak."""
+    """A tree of 23 ops, a link over which its peak takes three steps, 80 % of the peak."""
     trace = make("synth:tree:3")
     peak = peak_bytes(trace)
-    rate = round(peak * 1000 / int(trace.cost_ns.sum()) / 2)
+    rate = round(peak * 1000 / int(trace.cost_ns.sum()) / 3)
     return trace, Link("small", rate, rate * 7 // 10, 0), int(0.8 * peak)
 
 
@@ -143,7 +143,7 @@ def test_copies_that_take_too_long_are_noticed() -> None:
 
 @pytest.mark.slow
 def test_a_schedule_of_the_program_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a plan, with addresses: it costs what the program says, which is less than Foresight's own plan."""
+    """As a plan, with addresses: it costs what the program says, and Foresight's own plan no less."""
     trace, link, nbytes = small()
     problem = problem_of(trace, link=link)
     model = model_of(problem, nbytes)
@@ -155,8 +155,9 @@ def test_a_schedule_of_the_program_is_replayed(monkeypatch: pytest.MonkeyPatch) 
     schedule = replay(trace, "foresight-offline:lose=either", nbytes, steps=1, link=link)
     assert validate(schedule, trace) == []
     assert schedule.header["planned_steps"] == 1
+    assert answer.bound > 0
     assert schedule.header["total_cost_ns"] == problem.base_cost + round(answer.bound)
-    assert schedule.header["total_cost_ns"] < own.header["total_cost_ns"]
+    assert schedule.header["total_cost_ns"] <= own.header["total_cost_ns"]
 
 
 def test_a_large_trace() -> None:
