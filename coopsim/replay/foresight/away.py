@@ -149,7 +149,7 @@ class Away:
         v, after, before = (int(self.chosen.idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
         table = self._timetable()
         at = bisect_left(table, -before, key=lambda row: -row.before)
-        free = table[at - 1].free if at > 0 else int(begin[-1])
+        free = table[at - 1].free if at > 0 else int(begin[len(begin) - 1])
         ns = int(D.copies[v, s.COPY_NS])
         free = min(free, int(begin[before])) - ns
         if free < self._copied(after + 1, ns):
@@ -170,7 +170,7 @@ class Away:
             rows = D.away[: D.K[D_AWAYS]].tolist()
             took = {(v, op): end - start for op, back, v, start, end in rows if back}
             gone = np.flatnonzero(self.chosen.away >= 0)
-            free, self.table = int(begin[-1]), []
+            free, self.table = int(begin[len(begin) - 1]), []
             for i in gone[np.lexsort((gone, idle[gone, I_BEFORE]))[::-1]].tolist():
                 v, after, before = (int(idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
                 ns = took.get((v, int(self.chosen.away[i])), 0) or int(D.copies[v, s.COPY_NS])

@@ -80,7 +80,7 @@ class CopyPrices:
     def _backs(self, gone: list[int]) -> dict[int, int]:
         """The op before which each copy back begins, of those that have time: each as late as the others let it."""
         D, idle = self.D, self.chosen.idle
-        free, found = int(D.begin[-1]), {}
+        free, found = int(D.begin[len(D.begin) - 1]), {}
         for i in sorted(gone, key=lambda i: (-idle[i, I_BEFORE], i)):
             begin = min(free, int(D.begin[idle[i, I_BEFORE]])) - self._ns(i)
             if begin >= D.begin[self.moment + 1]:
