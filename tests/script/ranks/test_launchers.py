@@ -36,6 +36,7 @@ def test_understood(name: str, phantom_run: Command) -> None:
     assert report["command"][0] == words[0]
 
 
+@pytest.mark.slow
 def test_a_world_in_place_of_the_launchers(
     phantom_run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
