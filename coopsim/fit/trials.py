@@ -237,11 +237,10 @@ class Trials:
     ) -> tuple[Report | None, Changes]:
         """Run a remedy by its lines, or by `ran` if their place is not certain; return the changes for `ratio`, too."""
         texts = certain(remedy, survey)
-        by_lines = bool(texts) and can_copy(remedy.command, texts or {})
-        report = self.run(
-            what, ran, command=remedy.command, memory_bytes=memory_bytes, texts=texts if by_lines else None
-        )
-        return report, replace(remedy.changes, accumulate=1) if by_lines else remedy.changes
+        if not texts or not can_copy(remedy.command, texts):
+            texts = None
+        report = self.run(what, ran, command=remedy.command, memory_bytes=memory_bytes, texts=texts)
+        return report, replace(remedy.changes, accumulate=1) if texts else remedy.changes
 
     def nearest(self, remedy: Remedy, ran: Changes, survey: Survey) -> Remedy:
         """Run a remedy with enough memory; return it with that run's peak and time, as it was if the script fails."""

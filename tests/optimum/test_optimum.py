@@ -21,6 +21,7 @@ from coopsim.trace.synth import make
 from coopsim.types import Role
 from tests.conftest import ROOT
 from tests.optimum.brute_force import brute_force, check
+from tests.optimum.made import two
 from tests.strategies import budget, dice, traces
 
 pytest.importorskip("highspy")
@@ -65,18 +66,7 @@ def test_by_hand(in_place: bool, nbytes: int, status: str, cost: int | None, run
 
 
 def test_dropping_the_cheaper_of_two() -> None:
-    """x, then p (cost 7) and q (cost 3), then a wide one that leaves room for one of both, then both are used."""
-    t = TraceBuilder()
-    x = t.storage(1, Role.INPUT, alive_at_start=True)
-    p, q, wide, end = t.storage(10), t.storage(10), t.storage(20), t.storage(1)
-    t.op("p", reads=[x], creates=[p], cost_ns=7)
-    t.op("q", reads=[x], creates=[q], cost_ns=3)
-    t.op("wide", reads=[x], creates=[wide], cost_ns=100)
-    t.free(wide)
-    t.op("end", reads=[p, q], creates=[end], cost_ns=1)
-    for s in (p, q, end):
-        t.free(s)
-    problem = problem_of(t.build({}))
+    problem = problem_of(two())
     assert [solve(problem, n).cost_ns for n in (41, 40, 31, 30, 21)] == [111, 114, 114, 121, None]
     assert solve(problem, 31).runs == [0, 1, 2, 1, 3]
     assert knapsacks(problem, 31) == [0, 0, 3, 0]
