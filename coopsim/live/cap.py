@@ -13,6 +13,7 @@ import torch
 from coopsim.live import device
 from coopsim.live.arena.hole import Hole
 from coopsim.live.cells import Cell
+from coopsim.live.sender import Sender
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
 
@@ -49,8 +50,14 @@ class AllocatorCap(Protocol):
     def end(self) -> None:
         """Remove what was applied for the step, which is over."""
 
-    def hole(self, values: Values, victims: Victims, evict: Callable[[Cell], None]) -> Hole | None:
-        """What frees an address range for a request that failed: a Hole, which evicts by `evict` and moves blocks.
+    def hole(
+        self,
+        values: Values,
+        victims: Victims,
+        evict: Callable[[Cell], None],
+        sending: Callable[[], Sender | None],
+    ) -> Hole | None:
+        """What frees an address range for a request that failed: a Hole, which sends, evicts and moves blocks.
 
         None for an allocator that finds room itself once enough is free.
         """
@@ -113,7 +120,13 @@ class CachingCap:
         """Lift the limit, as the step is over."""
         self.lift()
 
-    def hole(self, _values: Values, _victims: Victims, _evict: Callable[[Cell], None]) -> None:
+    def hole(
+        self,
+        _values: Values,
+        _victims: Victims,
+        _evict: Callable[[Cell], None],
+        _sending: Callable[[], Sender | None],
+    ) -> None:
         """None: the caching allocator finds room itself once enough is free."""
 
     def _allow(self, nbytes: int) -> None:

@@ -54,7 +54,7 @@ class OnDemand:
         small = _SMALL * (limit or 0)
         self._victims = Victims(values, small)
         self._sender = Sender(values.offloaded, self._victims, self.cell, small, sends)
-        self.hole = cap.hole(values, self._victims, self._evict) if cap is not None else None
+        self.hole = cap.hole(values, self._victims, self._evict, self._sending) if cap is not None else None
         self.by_plan = False  #: whether the step follows a plan, which it can leave
         self.undecided = False  #: whether it may follow one yet, which knows of nothing that is sent
         self.over_cap = False  #: whether the allocator had to take more than the budget
@@ -149,13 +149,14 @@ class OnDemand:
     def _allocated(self) -> int:
         return self._meter.now() if self._meter is not None else self.values.ledger.live_bytes
 
-    def _short(self, leave: Collection[Cell]) -> bool:
+    def _short(self, leave: Collection[Cell], tries: int) -> bool:
         """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done.
 
-        A hard budget is exceeded only if nothing is left to evict, and the step has left its plan.
+        A hard budget is exceeded only if nothing is left to evict, and the step has left its plan. tries: how often
+        the op has run out of memory before.
         """
         if self.hole is not None:
-            return self.hole.made(leave) or self._higher()
+            return self.hole.made(leave, tries) or self._higher()
         if self._send(leave):
             return True
         limit = self.limit or 0
@@ -265,11 +266,13 @@ class OnDemand:
             over -= victim.nbytes
 
     def _send(self, leave: Collection[Cell]) -> int:
-        """Send something to the host instead of evicting it, where that is allowed; return its bytes, or 0.
+        """Send something to the host instead of evicting it, where that is allowed; return its bytes, or 0."""
+        sender = self._sending()
+        return sender.send(leave) if sender is not None else 0
 
-        Not in a planned step, whose plan has its own copies.
-        """
-        return 0 if self.by_plan or self.undecided or self.values.ending else self._sender.send(leave)
+    def _sending(self) -> Sender | None:
+        """What sends; None where nothing may be sent now. Not in a planned step, whose plan has its own copies."""
+        return None if self.by_plan or self.undecided or self.values.ending else self._sender
 
     def _evict(self, victim: Cell) -> None:
         """Evict a cell, and keep alive what it is recomputed from in the end, which no op of the step makes."""

@@ -57,8 +57,17 @@ def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> 
     found = [_without_addresses(trace, copying(policy), budget, options=options)]
     if hosting.state:
         both = copying(policy, state=True)
-        found.append(_without_addresses(trace, both, budget, options=options, from_start=_STAYS))
+        plan = _without_addresses(_read_at_end(trace), both, budget, options=options, from_start=_STAYS)
+        found.append(replace(plan, header=dict(plan.header) | {"trace": trace.content_hash}))
     return found
+
+
+def _read_at_end(trace: Trace) -> Trace:
+    """The trace with a last op that reads what stays, too: it may leave after its last use, and comes home."""
+    freed = set(trace.freed[trace.freed_after < trace.n_ops - 1].tolist())
+    stays = [s for s, role in enumerate(trace.role) if role in _STAYS and s not in freed]
+    *rows, last = trace.reads.rows()
+    return replace(trace, reads=Ragged.of([*rows, sorted({*last, *stays})]))
 
 
 def _recomputing(trace: Trace, policy: Policy, budget: int) -> Schedule:

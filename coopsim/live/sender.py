@@ -5,6 +5,7 @@ A cell is a storage of the step (cells.py).
 
 import gc
 from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
 
 import torch
 
@@ -30,25 +31,45 @@ class Sender:
     ) -> None:
         self._offloaded, self._victims, self._cell = offloaded, victims, cell
         self._least, self._most = least_bytes, most_bytes
-        self._state: Iterator[torch.Tensor] | None = None  # not looked for yet
+        self._next = 0  # of the state, the number of the tensor that goes next
+
+    @cached_property
+    def _state(self) -> list[torch.Tensor]:
+        return _largest_state()
 
     def send(self, leave: Collection[Cell]) -> int:
         """Send one cell, none in `leave`, and return its bytes; 0 if there is none that may go.
 
-        Of the state, each goes once in a step.
+        State that an op has used in this step, and so was fetched, goes again when there is nothing else.
         """
         if not self._most:
             return 0
-        if self._state is None:
-            self._state = iter(_largest_state())
-        for tensor in self._state:
+        for tensor in self._state[self._next :]:
+            self._next += 1
             cell = self._cell(tensor)
-            if cell is not None and cell.nbytes >= self._least and cell not in leave and self._sent(cell):
+            if cell is not None and cell.nbytes >= self._least and cell not in leave and self.sent(cell):
                 return cell.nbytes
         cell = self._victims.oldest(leave)
-        return cell.nbytes if cell is not None and self._sent(cell) else 0
+        if cell is not None and self.sent(cell):
+            return cell.nbytes
+        again = (cell for cell in self._state_there(leave) if cell.nbytes >= self._least)
+        return next((cell.nbytes for cell in again if self.sent(cell)), 0)
 
-    def _sent(self, cell: Cell) -> bool:
+    def sizes(self, leave: Collection[Cell]) -> dict[Cell, int]:
+        """Bytes of each cell that may be sent, however small, to free an address range; none in `leave`."""
+        if not self._most:
+            return {}
+        return {cell: cell.nbytes for cell in (*self._state_there(leave), *self._victims.movable(leave))}
+
+    def _state_there(self, leave: Collection[Cell]) -> Iterator[Cell]:
+        """The cells of the optimizers' state that are on the device, the largest first, but those in `leave`."""
+        for tensor in self._state:
+            cell = self._cell(tensor)
+            if cell is not None and cell not in leave and not cell.gone:
+                yield cell
+
+    def sent(self, cell: Cell) -> bool:
+        """Send a cell. False if it must stay, or the host may hold no more."""
         fits = self._offloaded.sent_bytes + cell.nbytes <= self._most
         return fits and self._offloaded.send(cell)
 

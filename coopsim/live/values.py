@@ -38,7 +38,7 @@ class Values:
     def __init__(self, kind: str, ledger: LiveLedger, area: HostArea | None = None) -> None:
         self.kind, self.ledger = kind, ledger
         self.gone: dict[int, Cell] = {}  #: evicted cells, by key, in order of eviction
-        self.short: Callable[[Collection[Cell]], bool] = lambda _leave: False  #: makes room; False if it cannot
+        self.short: Callable[[Collection[Cell], int], bool] = lambda _leave, _tries: False
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: in it, an op may exceed the budget
         self.streams = Streams() if kind == "cuda" else None  #: None on the CPU
         self.placed: Placed | None = None  #: places requests at their planned addresses; None without an arena
@@ -238,12 +238,14 @@ class Values:
         if not can_start_again(func):
             with self.roomy():
                 return execute()
+        tries = 0
         while True:
             try:
                 return execute()
             except torch.OutOfMemoryError:
-                if not self.short(leave):
+                if not self.short(leave, tries):
                     raise
+            tries += 1
 
     def copy(self, storage: torch.UntypedStorage, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. leave: cells that must not be evicted for that."""

@@ -41,6 +41,10 @@ class Victims:
         """The cell that was used longest ago, except those in `leave`, whether or not it can be recomputed."""
         return min(self._evictable(leave, self._least_bytes), key=lambda cell: cell.touched, default=None)
 
+    def movable(self, leave: Collection[Cell]) -> list[Cell]:
+        """All cells that the step has made and may lose, of any size, except those in `leave`."""
+        return list(self._evictable(leave, 0))
+
     def prices(self, leave: Collection[Cell]) -> dict[Cell, float]:
         """The cost of recomputing each cell that can be evicted ÷ its staleness, except those in `leave`."""
         found = [cell for cell in self._evictable(leave, 0) if self._can_be_made(cell)]

@@ -16,12 +16,10 @@ class Clock:
 
 @contextmanager
 def timed() -> Iterator[Clock]:
-    """Inside, planned ops take time on the clock that is yielded.
-
-    Without the observer (CXX=/nowhere), as Python sees every op.
-    """
+    """Inside, planned ops take time on the clock that is yielded. Sessions made there follow every op in Python."""
     import torch
 
+    from coopsim.live import observer
     from coopsim.live.engines import CudaEngines
     from coopsim.live.follow import Follow
     from coopsim.live.plan import Row
@@ -33,6 +31,7 @@ def timed() -> Iterator[Clock]:
     control = Control()
     costs: list[int] = []  # of the op that runs, at most one
     run, act, attempt, wait = Step._run_planned, Follow._act, Values.attempt, CudaEngines.wait
+    find = observer.find
 
     def around(self: Follow, op: int, execute: Callable[[], Any]) -> Any:
         costs.append(int(self.plan.trace.cost_ns[op]) if op >= 0 else 0)
@@ -66,8 +65,10 @@ def timed() -> Iterator[Clock]:
 
     Step._run_planned, Follow._act, Values.attempt = running, acting, attempting  # type: ignore[method-assign]
     CudaEngines.wait = waiting  # type: ignore[method-assign]
+    observer.find = lambda: (None, "ops are timed in Python")
     try:
         yield clock
     finally:
         Step._run_planned, Follow._act, Values.attempt = run, act, attempt  # type: ignore[method-assign]
         CudaEngines.wait = wait  # type: ignore[method-assign]
+        observer.find = find

@@ -41,46 +41,55 @@ Row = dict[str, Any]
 
 
 def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE) -> Row:
-    """In so much; with copies to the host where they are cheaper, or where nothing else fits."""
+    """In so much; with copies to the host where they are cheaper, or where nothing else fits.
+
+    In an arena, if the steps were recorded in one.
+    """
     from coopsim.live import make, plan_file
     from coopsim.live.hosting import Hosting
 
     hosting = None if how == RECOMPUTE else Hosting(state=how == STATE)
     head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
+    options: Row = {"search": False, "arena": head.arena, "hosting": hosting}
     begun = time.perf_counter()
-    made = [make.make(k, POLICY, nbytes, head.others_bytes, search=False, hosting=hosting) for k in steps.kinds]
+    made = [make.make(kind, POLICY, nbytes, head.others_bytes, **options) for kind in steps.kinds]
     row: Row = {"budget_bytes": nbytes, "fits": False, "planning_s": round(time.perf_counter() - begun, 1)}
     why = next((m.kind.why for m in made if m.kind.why), "")
     if why:
         return row | {"why": why}
     plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
     for k in range(TRIES):
-        ran = tried(model, path)
+        ran = tried(model, path, arena=head.arena)
         row |= ran | {"tries": k + 1}
         if not row.pop("replans"):
             break
     return row | {"fits": not row["why"] and row["reserved_bytes"] <= nbytes}
 
 
-def tried(model: str, path: str) -> Row:
+def tried(model: str, path: str, *, arena: bool) -> Row:
     """Six steps of a new model by a plan, which is mended."""
     import torch
 
+    from coopsim.live.arena.library import Arena
     from coopsim.live.budget import Budget
+    from coopsim.live.offered import OFFERED
+    from coopsim.live.session import TrainingSession
     from experiments.live import train
 
+    if arena:
+        OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena()))
     gc.collect()
     torch.cuda.empty_cache()
-    budget, step = Budget(plan=path), train.build(model)
-    budget.session.tries = True
     why = ""
     found: list[tuple[int, int, int]] = [(0, 0, 0)]
     with timed() as clock:
+        budget, step = Budget(plan=path), train.build(model)
+        budget.session.tries = True
         try:
             for _ in range(train.STEPS):
                 with budget.step():
                     step()
-                retries = torch.cuda.memory_stats()["num_alloc_retries"]
+                retries = torch.cuda.memory_stats().get("num_alloc_retries", 0)
                 found.append((clock.now(), clock.stall_ns, retries))
         except (torch.OutOfMemoryError, RuntimeError) as error:
             why = str(error).splitlines()[0]
@@ -146,7 +155,7 @@ def main(runs: list[str]) -> None:
     known = list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
     for run in runs:
         card, model, share = run.split(":")
-        variables = phantom.environment(card, total_bytes=ENOUGH) | {"PYTHONPATH": str(ROOT), "CXX": "/nowhere/c++"}
+        variables = phantom.environment(card, total_bytes=ENOUGH) | {"PYTHONPATH": str(ROOT)}
         variables |= {"PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
         command = [sys.executable, __file__, "measure", card, model, share]
         done = subprocess.run(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603

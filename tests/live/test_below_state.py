@@ -8,8 +8,9 @@ from coopsim.link import Link
 from coopsim.live import schedules
 from coopsim.live.hosting import Hosting
 from coopsim.options import ReplayOptions
+from coopsim.trace.build import TraceBuilder
 from coopsim.trace.synth import chain
-from coopsim.types import MIB, Role
+from coopsim.types import MIB, Action, Phase, Role
 from tests.conftest import Runner
 
 
@@ -32,6 +33,38 @@ def test_a_plan_sends_the_state_first_and_recomputes_the_rest() -> None:
     assert schedule.header["offloads"] > 0
     assert schedule.overhead is not None
     assert schedule.overhead < 1.3
+
+
+def test_state_leaves_after_its_last_use_and_comes_home() -> None:
+    """The update of all weights at once needs the square's room: that leaves while the weights change."""
+    build = TraceBuilder()
+
+    def all_of(role: Role, *, there: bool = True) -> list[int]:
+        return [build.storage(8 * MIB, role, alive_at_start=there) for _ in range(4)]
+
+    weights, square = all_of(Role.PARAMETER), all_of(Role.OPTIMIZER_STATE)
+    grads = all_of(Role.ACTIVATION, there=False)
+    for weight, grad in zip(weights, grads, strict=True):
+        build.op("aten.mm.default", reads=[weight], creates=[grad], cost_ns=10_000_000)
+    options = {"cost_ns": 1_000_000, "phase": Phase.OPTIMIZER}
+    build.op("aten._foreach_addcmul_.Scalar", reads=grads, mutates=square, **options)
+    roots = all_of(Role.ACTIVATION, there=False)
+    build.op("aten._foreach_sqrt.default", reads=square, creates=roots, **options)
+    for name in ("aten._foreach_div_.ScalarList", "aten._foreach_add_.Scalar"):
+        build.op(name, reads=[], mutates=roots, **options)
+    build.op("aten._foreach_addcdiv_.ScalarList", reads=[*grads, *roots], mutates=weights, **options)
+    for storage in (*grads, *roots):
+        build.free(storage)
+    build.op("coopsim.hold", reads=[], cost_ns=0, phase=Phase.OPTIMIZER)
+    trace = build.build({"model": "update", "cost_source": "synthetic"})
+    assert schedules.explain(schedules.find(trace, "foresight-offline", 112 * MIB, Hosting(link="pcie4-x16")))
+    schedule = schedules.find(trace, "foresight-offline", 112 * MIB, Hosting(link="pcie4-x16", state=True))
+    assert not schedules.explain(schedule)
+    assert schedule.header["trace"] == trace.content_hash
+    away = {row[3] for row in schedule.rows() if row[0] == Action.OFFLOAD}
+    back = {row[3] for row in schedule.rows() if row[0] == Action.FETCH}
+    assert away == back
+    assert away & set(square)
 
 
 def test_the_bound_with_state_elsewhere() -> None:

@@ -12,6 +12,7 @@ from coopsim.live.arena import window
 from coopsim.live.arena.hole import Hole
 from coopsim.live.arena.library import Arena
 from coopsim.live.cells import Cell
+from coopsim.live.sender import Sender
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
 
@@ -55,9 +56,15 @@ class ArenaCap:
         """Whether blocks lie outside the reservation, and so beyond the budget; the argument is not used."""
         return int(self._arena.stats.outside) > 0
 
-    def hole(self, values: Values, victims: Victims, evict: Callable[[Cell], None]) -> Hole:
-        """A new Hole, which frees an address range for a request that failed, by `evict` and by moving blocks."""
-        return Hole(self, values, victims, evict)
+    def hole(
+        self,
+        values: Values,
+        victims: Victims,
+        evict: Callable[[Cell], None],
+        sending: Callable[[], Sender | None],
+    ) -> Hole:
+        """A new Hole: it frees an address range for a request that failed, and sends, evicts and moves blocks."""
+        return Hole(self, values, victims, evict, sending)
 
     @property
     def missing(self) -> int:

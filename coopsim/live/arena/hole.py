@@ -3,12 +3,13 @@
 A cell is a storage of the running step (cells.py), and its memory a block of the arena.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
 
 from coopsim.live.cells import Cell
+from coopsim.live.sender import Sender
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
 
@@ -16,48 +17,81 @@ if TYPE_CHECKING:
     from coopsim.live.arena.cap import ArenaCap
 
 
-class Hole:
-    """Makes holes during one step. evict: evicts a cell. planned: the cells of a step that follows a plan."""
+_MOVES = 8  #: times that blocks are moved for one op, whose requests may take each other's holes
 
-    def __init__(self, cap: "ArenaCap", values: Values, victims: Victims, evict: Callable[[Cell], None]) -> None:
-        self._cap, self._values, self._victims, self._evict = cap, values, victims, evict
+
+class Hole:
+    """Makes holes during one step. evict: evicts a cell. planned: the cells of a step that follows a plan.
+
+    sending: what sends cells to the host instead, None while nothing may be sent.
+    """
+
+    def __init__(
+        self,
+        cap: "ArenaCap",
+        values: Values,
+        victims: Victims,
+        evict: Callable[[Cell], None],
+        sending: Callable[[], Sender | None],
+    ) -> None:
+        self._cap, self._values, self._victims, self._evict, self._sending = cap, values, victims, evict, sending
         self.planned: Callable[[], Iterable[Cell]] = tuple
 
-    def made(self, leave: Collection[Cell]) -> bool:
+    def made(self, leave: Collection[Cell], tries: int) -> bool:
         """Evict or move blocks so that the latest failed request can be tried again. False if nothing can be done.
 
-        It may fail again. leave: cells that must not be evicted.
+        It may fail again. leave: cells that must not be evicted. tries: how often the op has run out of memory before.
         """
-        cap = self._cap
-        while cap.missing > 0 and (victim := self._victims.best(leave)) is not None:
+        while self._cap.missing > 0 and self._freed(leave):
+            pass
+        if self._cap.missing <= 0 and tries < _MOVES and self._move():
+            return True
+        return self._sent(leave) or self._evicted(leave) or self._freed(leave)
+
+    def _freed(self, leave: Collection[Cell]) -> bool:
+        """Send something to the host, or evict it. False if there is nothing."""
+        sender = self._sending()
+        if sender is not None and sender.send(leave):
+            return True
+        victim = self._victims.best(leave)
+        if victim is not None:
             self._evict(victim)
-        if cap.missing <= 0 and self._move():
-            return True
-        for one in (victims := self._side_by_side(leave)):
-            self._evict(one)
-        if victims:
-            return True
-        if (victim := self._victims.best(leave)) is not None:
-            self._evict(victim)
-            return True
-        return False
+        return victim is not None
 
     def _move(self) -> bool:
         """Move blocks that this step has made, so that the request finds room. False if that is not enough."""
-        cells = {}
-        here = {torch.cuda.current_stream()} if self._values.streams is not None else set()
-        for cell in (*self._victims.made, *self.planned()):
-            storage = cell.ref()
-            if storage is not None and not cell.gone and cell.streams <= here and not self._values.must_stay(cell):
-                cells[self._cap.offset(storage)] = storage
-        moves = self._cap.moves(set(cells))
+        movable = self._movable()
+        moves = self._cap.moves(set(movable))
         for at, to in moves:
             with self._cap.at(to):
-                self._values.move(cells[at])
+                self._values.move(movable[at])
         return bool(moves)
 
-    def _side_by_side(self, leave: Collection[Cell]) -> list[Cell]:
-        """The adjacent cells whose eviction makes room for the request, at the least cost."""
-        prices = self._victims.prices(leave)
-        cells = {self._cap.offset(storage): cell for cell in prices if (storage := cell.ref()) is not None}
-        return [cells[at] for at in self._cap.cheapest({at: prices[cell] for at, cell in cells.items()})]
+    def _movable(self) -> dict[int, torch.UntypedStorage]:
+        """What this step has made, and nobody needs the address of, by offset."""
+        here = {torch.cuda.current_stream()} if self._values.streams is not None else set()
+        return {
+            self._cap.offset(storage): storage
+            for cell in (*self._victims.made, *self.planned())
+            if (storage := cell.ref()) is not None and not cell.gone
+            if cell.streams <= here and not self._values.must_stay(cell)
+        }
+
+    def _sent(self, leave: Collection[Cell]) -> bool:
+        """Send adjacent cells whose place is enough for the request, with the fewest bytes. False if none went."""
+        sender = self._sending()
+        if sender is None:
+            return False
+        return sum(sender.sent(cell) for cell in self._side_by_side(sender.sizes(leave))) > 0
+
+    def _evicted(self, leave: Collection[Cell]) -> bool:
+        """Evict adjacent cells whose place is enough for the request, at the least cost. False if there are none."""
+        victims = self._side_by_side(self._victims.prices(leave))
+        for cell in victims:
+            self._evict(cell)
+        return bool(victims)
+
+    def _side_by_side(self, price: Mapping[Cell, float]) -> list[Cell]:
+        """The adjacent cells, of those with a price, that make room for the request for the least of it."""
+        cells = {self._cap.offset(storage): cell for cell in price if (storage := cell.ref()) is not None}
+        return [cells[at] for at in self._cap.cheapest({at: price[cell] for at, cell in cells.items()})]

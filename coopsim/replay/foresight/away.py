@@ -221,10 +221,17 @@ class Away:
         for i in sorted(order, key=lambda i: (-int(covered[i]), i)):
             if over == 0.0:
                 return
-            stall, back = int(D.K[D_STALL]), self.latest_back(i)
-            if back < 0:
-                if not may_stall:
-                    continue
-                back = int(idle[i, I_BEFORE])
-            if self.accepts(i, {i: back}, lambda: (may_stall or D.K[D_STALL] <= stall) and exceeds(D, budget) < over):  # noqa: B023
-                over = exceeds(D, budget)
+            stall = int(D.K[D_STALL])
+            for back in self._starts(i, may_stall=may_stall):
+                may = lambda: (may_stall or D.K[D_STALL] <= stall) and exceeds(D, budget) < over  # noqa: B023, E731
+                if self.accepts(i, {i: back}, may):
+                    over = exceeds(D, budget)
+                    break
+
+    def _starts(self, i: int, *, may_stall: bool) -> list[int]:
+        """The ops before which the copy back of interval i may begin: one that lets it end in time, if there is one.
+
+        may_stall: and the op that uses the value, as nothing else frees its memory until then.
+        """
+        back, use = self.latest_back(i), int(self.chosen.idle[i, I_BEFORE])
+        return [op for op in dict.fromkeys((back, use)) if op >= 0 and (may_stall or op == back)]

@@ -1,0 +1,147 @@
+"""Planned steps in an arena that may offload, beside those that recompute alone: eight models, four budgets, two cards.
+
+Budgets are shares of the peak, and what checkpointing every block reserves (`checkpoint`, of memory.csv). A process per
+budget and way, on the phantom GPU; steps are recorded, planned, tried, mended and timed as by offload.py, whose columns
+the CSV has. `offload, state too`: where nothing fits without, on PyTorch's caching allocator, as steps that send state
+to the host before they have a plan take more than an arena has.
+
+    python experiments/live/offload_arena.py [CARD:MODEL...]
+    python experiments/live/offload_arena.py table
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import memory
+from offload import COLUMNS, ENOUGH, OFFLOAD, RECOMPUTE, STATE, by_plan
+
+from coopsim import phantom
+
+OUT = memory.ROOT / "experiments" / "expected" / "live" / "offload_arena.csv"
+PAGE, MARK = memory.ROOT / "docs" / "live-offload.md", "<!-- {}offload in an arena -->"
+CARDS, SHARES, RESERVES = ("a100-80gb", "rtx-3060"), ("70", "50", "30"), "live, what checkpoint reserves"
+CHECKPOINT = "checkpoint"  #: a budget: what the checkpointed program reserves
+KEEPS = "keeps everything"
+Row = dict[str, Any]
+
+
+def measure(model: str, how: str, nbytes: int, path: str) -> None:
+    """In the child: one way in one budget. No bytes: steps are recorded in an arena of all memory, for the others."""
+    from coopsim.live import plan_file
+    from coopsim.live.arena.install import install
+    from coopsim.live.arena.library import Arena
+
+    if how != STATE:
+        install(nbytes)
+    if not nbytes:
+        memory.recorded(model, path, Arena())
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        plan = str(Path(folder, "plan"))
+        steps = plan_file.load(path) if how != STATE else memory.recorded(model, plan)
+        print(json.dumps(by_plan(model, nbytes, steps, plan, how)))
+
+
+def rows(card: str, model: str) -> Iterator[Row]:
+    """All of a model on a card."""
+    budgets = {r["how"]: r for r in memory.read() if r["model"] == model}
+    peak = int(budgets["plain"]["allocated_bytes"])
+    wanted = {share: peak * int(share) // 100 for share in SHARES}
+    wanted[CHECKPOINT] = int(budgets["checkpoint"]["reserved_bytes"])
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "recorded"))
+        child(card, model, KEEPS, 0, path)
+        keeps = child(card, model, RECOMPUTE, 2 * peak, path)["clock_ns"]
+        for share, nbytes in wanted.items():
+            for how in (RECOMPUTE, OFFLOAD):
+                row = child(card, model, how, nbytes, path)
+                if how == OFFLOAD and not row["fits"]:
+                    how = STATE
+                    row = child(card, model, how, nbytes, path)
+                row["clock_overhead"] = row.pop("clock_ns", 0) / keeps or None
+                yield {"card": card, "model": model, "share": share, "how": how} | row
+
+
+def child(card: str, model: str, how: str, nbytes: int, path: str) -> Row:
+    """What a process of its own finds."""
+    variables = phantom.environment(card, total_bytes=ENOUGH) | {"PYTHONPATH": str(memory.ROOT)}
+    variables |= {"PYTORCH_CUDA_ALLOC_CONF": memory.SETTINGS}
+    command = [sys.executable, __file__, "measure", model, how, str(nbytes), path]
+    done = subprocess.run(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+    return json.loads(done.stdout) if done.stdout.strip() else {}
+
+
+def table(known: list[dict[str, str]]) -> str:
+    """The table of the page: overhead by recomputing → with offload."""
+    names = [f"{share} %" for share in SHARES] + ["checkpointing's bytes"]
+    lines = [["card, model", *names], ["---"] * 5]
+    for card in CARDS:
+        for model in memory.MODELS:
+            ours = [r for r in known if (r["card"], r["model"]) == (card, model)]
+            if ours:
+                lines.append([f"{card}, {model}", *(pair(*ours[k : k + 2]) for k in range(0, len(ours), 2))])
+    return "\n".join(f"| {' | '.join(words)} |" for words in lines)
+
+
+def pair(alone: dict[str, str], copied: dict[str, str]) -> str:
+    """One cell."""
+    state = ", state too" * (copied["how"] == STATE and copied["fits"] == "True")
+    return f"{percent(alone)} → {percent(copied)}{state}"
+
+
+def percent(row: dict[str, str]) -> str:
+    """The predicted overhead; - where the steps do not fit."""
+    return f"{100 * (float(row['predicted_overhead']) - 1):.1f}" if row["fits"] == "True" else "-"
+
+
+def put(known: list[dict[str, str]]) -> None:
+    """The table into its page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK.format("") + "\n")
+    _, end, after = rest.partition(MARK.format("end of "))
+    PAGE.write_text(f"{before}{MARK.format('')}\n{table(known)}\n{end}{after}", encoding="utf-8")
+
+
+def read() -> list[dict[str, str]]:
+    """What the file has."""
+    return list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
+
+
+def write(known: list[dict[str, str]]) -> None:
+    """All of it, in the order of cards, models and budgets."""
+    shares = [*SHARES, CHECKPOINT]
+    known.sort(
+        key=lambda r: (CARDS.index(r["card"]), memory.MODELS.index(r["model"]), shares.index(r["share"]))  # stable
+    )
+    with OUT.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(known)
+
+
+def main(runs: list[str]) -> None:
+    """Write what was found beside what the file has of other runs, row by row."""
+    for run in runs:
+        card, model = run.split(":")
+        others = [r for r in read() if (r["card"], r["model"]) != (card, model)]
+        ours: list[dict[str, str]] = []
+        for row in rows(card, model):
+            ours.append({key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS})
+            write(others + ours)
+    put(read())
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["measure", model, how, nbytes, path]:
+            measure(model, how, int(nbytes), path)
+        case ["table"]:
+            put(read())
+        case runs:
+            main(runs or [f"{card}:{model}" for card in CARDS for model in memory.MODELS])
