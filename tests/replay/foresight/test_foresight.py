@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from coopsim import policies
@@ -28,7 +28,7 @@ def program_of(trace: Trace, in_place: InPlace = InPlace.RECOMPUTABLE) -> Progra
     return lower(trace, in_place=in_place, pinning=Pinning.SOUND, granule=GRANULE)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trace=traces(), ratio=st.floats(0.4, 1.0), in_place=st.sampled_from(list(InPlace)))
 def test_steps_go_as_in_the_dry_run(trace: Trace, ratio: float, in_place: InPlace) -> None:
     """The judge passes every schedule. Steps that went by plan are all alike and search for nothing."""
@@ -99,7 +99,7 @@ def test_offline_steps_that_differ_are_one_plan() -> None:
     assert 3 * schedule.header["recompute_cost_ns"] < 2 * thrift.header["recompute_cost_ns"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trace=traces(), ratio=st.floats(0.4, 1.0), in_place=st.sampled_from(list(InPlace)))
 def test_what_is_used_beyond_its_step_is_planned_too(trace: Trace, ratio: float, in_place: InPlace) -> None:
     """The judge passes every schedule. If all steps went by plan, nothing is searched for."""
