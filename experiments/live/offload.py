@@ -7,7 +7,6 @@ as by `coopsim live plan`; peaks are those of six planned steps. Overheads are p
 and took it again, for which the clock stops the card, too.
 
     python experiments/live/offload.py [CARD:MODEL:SHARE...]
-    python experiments/live/offload.py table
 """
 
 import csv
@@ -28,8 +27,7 @@ from memory import POLICY, ROOT, SETTINGS, TRIES, recorded
 from coopsim import phantom
 
 OUT = ROOT / "experiments" / "expected" / "live" / "offload.csv"
-PAGE, MARK = ROOT / "docs" / "live-offload.md", "<!-- {}offload in live -->"
-RUNS = [f"{card}:{run}" for card in ("rtx-3060", "a100-80gb") for run in ("bert-large:50", "bert-large:30", "gpt-2:50")]
+RUNS = [f"{card}:gpt-2:{share}" for card in ("rtx-3060", "a100-80gb") for share in (50, 30)]
 RECOMPUTE, OFFLOAD, STATE = "recompute", "offload", "offload, state too"
 ENOUGH = 200 << 30  #: bytes of the phantom card, so that steps can be recorded on any
 COLUMNS = (
@@ -119,37 +117,6 @@ def measure(card: str, model: str, share: int) -> None:
             print(json.dumps({"card": card, "model": model, "share": share, "how": how} | row), flush=True)
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """The table of docs/live-offload.md."""
-    head = ["card, model, budget", "recomputing: reserved", "overhead", "offload: reserved", "overhead"]
-    lines = [[*head, "waits", "offloaded", "host"], ["---"] * 8]
-    for alone, copied in zip(rows[::2], rows[1::2], strict=True):
-        words = [f"{alone['card']}, {alone['model']}, {alone['share']} %"]
-        for row in (alone, copied):
-            words += figures(row)
-        words[3] += ", state too" * (copied["how"] == STATE and bool(copied["predicted_overhead"]))
-        if copied["predicted_overhead"]:
-            words.append(f"{float(copied['stall_ms']):.0f} ms")
-            words += [f"{int(n) / 2**30:.1f} GiB" for n in (int(copied["offloaded_bytes"]) // 6, copied["host_bytes"])]
-        lines.append([*words, *["-"] * (8 - len(words))])
-    return "\n".join(f"| {' | '.join(words)} |" for words in lines)
-
-
-def figures(row: dict[str, str]) -> list[str]:
-    """What a row reserved, as a share of the budget, and its overhead."""
-    if not row["predicted_overhead"]:
-        return ["does not fit", "-"]
-    reserved = int(row["reserved_bytes"]) / int(row["budget_bytes"])
-    return [f"{reserved:.3f}", f"{float(row['predicted_overhead']) - 1:.1%}"]
-
-
-def put(rows: list[dict[str, str]]) -> None:
-    """The table into its page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK.format("") + "\n")
-    _, end, after = rest.partition(MARK.format("end of "))
-    PAGE.write_text(f"{before}{MARK.format('')}\n{table(rows)}\n{end}{after}", encoding="utf-8")
-
-
 def main(runs: list[str]) -> None:
     """Write what was found beside what the file has of other runs."""
     known = list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
@@ -167,14 +134,11 @@ def main(runs: list[str]) -> None:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(known)
-    put(known)
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["measure", card, model, share]:
             measure(card, model, int(share))
-        case ["table"]:
-            put(list(csv.DictReader(OUT.open(encoding="utf-8"))))
         case runs:
             main(runs or RUNS)
