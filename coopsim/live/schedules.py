@@ -63,7 +63,7 @@ def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> 
 
 
 def _read_at_end(trace: Trace) -> Trace:
-    """The trace with a last op that reads what stays, too: it may leave after its last use, and comes home."""
+    """The trace with a last op that reads what stays, too: it may leave after its last use, and comes back."""
     freed = set(trace.freed[trace.freed_after < trace.n_ops - 1].tolist())
     stays = [s for s, role in enumerate(trace.role) if role in _STAYS and s not in freed]
     *rows, last = trace.reads.rows()

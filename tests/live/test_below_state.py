@@ -35,7 +35,7 @@ def test_a_plan_sends_the_state_first_and_recomputes_the_rest() -> None:
     assert schedule.overhead < 1.3
 
 
-def test_state_leaves_after_its_last_use_and_comes_home() -> None:
+def test_state_leaves_after_its_last_use_and_comes_back() -> None:
     """The update of all weights at once needs the square's room: that leaves while the weights change."""
     build = TraceBuilder()
 
