@@ -2,7 +2,8 @@
 
 A process per model and card, on PyTorch's caching allocator with expandable segments. Plans are made, tried and mended
 as by `coopsim live plan`; peaks are those of six planned steps. Overheads are predicted by a roofline of the card;
-`clock_overhead` is the time of the last two steps by the phantom's clock, over that of steps that keep everything;
+`clock_overhead` is the time of the last two steps by the phantom's clock, over that of steps that keep everything, if
+both went by plan to their end (no other op takes time on it);
 `stall_ms`: how long ops waited for copies in one of them; `retries`: how often the allocator gave memory back in both
 and took it again, for which the clock stops the card, too.
 
@@ -79,7 +80,7 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     gc.collect()
     torch.cuda.empty_cache()
     why = ""
-    found: list[tuple[int, int, int]] = [(0, 0, 0)]
+    found: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
     with timed() as clock:
         budget, step = Budget(plan=path), train.build(model)
         budget.session.tries = True
@@ -88,15 +89,15 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
                 with budget.step():
                     step()
                 retries = torch.cuda.memory_stats().get("num_alloc_retries", 0)
-                found.append((clock.now(), clock.stall_ns, retries))
+                found.append((clock.now(), clock.stall_ns, retries, budget.report()["planned_steps"]))
         except (torch.OutOfMemoryError, RuntimeError) as error:
             why = str(error).splitlines()[0]
     budget.session.save(path, model)
     report = budget.report()
     keys = ("predicted_overhead", "recomputes", "offloads", "offloaded_bytes", "host_bytes", "no_offload", "replans")
     peaks = {f"{k}_bytes": report[f"peak_{k}_bytes"] for k in ("allocated", "reserved")}
-    ns, stall, retries = (b - a for a, b in zip(found[max(len(found) - 3, 0)], found[-1], strict=True))
-    times = {"clock_ns": ns / 2, "stall_ms": round(stall / 2e6, 3), "retries": retries}
+    ns, stall, retries, planned = (b - a for a, b in zip(found[max(len(found) - 3, 0)], found[-1], strict=True))
+    times = {"clock_ns": ns / 2 if planned == 2 else 0, "stall_ms": round(stall / 2e6, 3), "retries": retries}
     return {key: report[key] for key in keys} | peaks | times | {"why": why}
 
 
