@@ -2,8 +2,8 @@
 
 Budgets are shares of the peak, and what checkpointing every block reserves (`checkpoint`, of memory.csv). A process per
 budget and way, on the phantom GPU; steps are recorded, planned, tried, mended and timed as by offload.py, whose columns
-the CSV has. `offload, state too`: where nothing fits without, on PyTorch's caching allocator, as steps that send state
-to the host before they have a plan take more than an arena has.
+the CSV has. `offload, state too`: where nothing fits without, or at more than 1.5 times the step; on PyTorch's caching
+allocator, as steps that send state to the host before they have a plan take more than an arena has.
 
     python experiments/live/offload_arena.py [CARD:MODEL...]
     python experiments/live/offload_arena.py table
@@ -29,6 +29,7 @@ PAGE, MARK = memory.ROOT / "docs" / "live-offload.md", "<!-- {}offload in an are
 CARDS, SHARES, RESERVES = ("a100-80gb", "rtx-3060"), ("70", "50", "30"), "live, what checkpoint reserves"
 CHECKPOINT = "checkpoint"  #: a budget: what the checkpointed program reserves
 KEEPS = "keeps everything"
+DEAR = 1.5  #: overhead above which state may go, too
 Row = dict[str, Any]
 
 
@@ -62,9 +63,10 @@ def rows(card: str, model: str) -> Iterator[Row]:
         for share, nbytes in wanted.items():
             for how in (RECOMPUTE, OFFLOAD):
                 row = child(card, model, how, nbytes, path)
-                if how == OFFLOAD and not row["fits"]:
-                    how = STATE
-                    row = child(card, model, how, nbytes, path)
+                if how == OFFLOAD and not (row["fits"] and row["predicted_overhead"] <= DEAR):
+                    other = child(card, model, STATE, nbytes, path)
+                    if other["fits"] or not row["fits"]:
+                        how, row = STATE, other
                 row["clock_overhead"] = row.pop("clock_ns", 0) / keeps or None
                 yield {"card": card, "model": model, "share": share, "how": how} | row
 

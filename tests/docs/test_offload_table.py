@@ -30,13 +30,13 @@ def test_the_page_has_the_table_of_the_data(monkeypatch) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_offload_costs_no_more_and_budgets_hold(table: str) -> None:
-    """State goes only where nothing fits otherwise."""
+    """State goes only where nothing fits otherwise, or at half as much again."""
     known = rows(table)
     for alone, copied in zip(known[::2], known[1::2], strict=True):
         assert alone["how"] == "recompute"
         assert copied["how"] in ("offload", "offload, state too")
         both = overheads(alone, copied)
-        assert copied["how"] == "offload" or len(both) < 2
+        assert copied["how"] == "offload" or len(both) < 2 or both[0] > 0.5
         assert both == sorted(both, reverse=True)
         for row in (alone, copied):
             assert row["fits"] != "True" or int(row["reserved_bytes"]) <= int(row["budget_bytes"])

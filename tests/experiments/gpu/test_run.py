@@ -139,7 +139,10 @@ def test_packed_and_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert all(tar.stat().st_size <= 8192 + 10240 for tar in tars)
     for path in tars:
         with tarfile.open(path) as tar:
-            tar.extractall(back, filter="data")
+            for member in tar:  # extractall knows no filter before Python 3.11.4
+                file = back / member.name
+                file.parent.mkdir(exist_ok=True)
+                file.write_bytes(tar.extractfile(member).read())
     assert {file.name: file.read_bytes() for file in (back / "results").iterdir()} == content
     first = [tar.read_bytes() for tar in tars]
     pack.pack(folder, to)
