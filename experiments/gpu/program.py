@@ -5,7 +5,7 @@ in which it sees the storages, too. This recorder keeps both. Views need no op o
 storage, offset, sizes and strides.
 """
 
-import weakref
+import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -108,7 +108,7 @@ class ProgramRecorder(Recorder):
         super().__init__(device, model)
         self.raw: dict[int, _Raw] = {}
         self.initial: dict[Storage, torch.Tensor] = {}
-        self._living: dict[Storage, Any] = {}
+        self._seen: set[Storage] = set()
         self._made: set[Storage] = set()
         self._kind = kind
 
@@ -138,9 +138,9 @@ class ProgramRecorder(Recorder):
         if tensor.device.type != self._kind or self._recording is None:
             return
         storage = self.ledger.of(tensor)
-        if storage is None or storage in self._living:
+        if storage is None or storage in self._seen:
             return
-        self._living[storage] = weakref.ref(tensor.untyped_storage())
+        self._seen.add(storage)
         if storage not in self._made:  # by the step itself
             self.initial[storage] = as_bytes(tensor).to("cpu", copy=True)
 
@@ -154,14 +154,23 @@ class ProgramRecorder(Recorder):
         return _Named(self.ledger.of(held.tensor), spec)
 
     def final(self) -> dict[Storage, torch.Tensor]:
-        """The bytes, now, of the storages that are alive and were operands."""
-        found = {}
-        for storage, reference in self._living.items():
-            untyped = reference()
-            if storage.alive and untyped is not None:
-                data = torch.empty(0, dtype=torch.uint8, device=self._kind).set_(untyped)
-                found[storage] = data.to("cpu", copy=True)
+        """The bytes, now, of the storages that are alive and were operands.
+
+        They are looked for among the program's tensors: a reference to each storage, even a weak one, would keep
+        autograd from adding to gradients in place.
+        """
+        found: dict[Storage, torch.Tensor] = {}
+        for tensor in _alive(self._kind):
+            storage = self.ledger.of(tensor)
+            if storage in self._seen and storage not in found:
+                found[storage] = as_bytes(tensor).to("cpu", copy=True)
         return found
+
+
+def _alive(kind: str) -> list[torch.Tensor]:
+    """The tensors on the device that Python knows, and their gradients."""
+    known = [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor) and one.device.type == kind]
+    return known + [one.grad for one in known if one.is_leaf and one.grad is not None]
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
