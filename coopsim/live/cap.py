@@ -5,17 +5,12 @@ and values can be evicted.
 """
 
 import os
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
 
 from coopsim.live import device
-from coopsim.live.arena.hole import Hole
-from coopsim.live.cells import Cell
-from coopsim.live.sender import Sender
-from coopsim.live.values import Values
-from coopsim.live.victims import Victims
+from coopsim.live.arena.hole import Hole, Ways
 
 _STEP = 2 << 20  #: bytes that the allocator takes from the GPU at once, at least
 _PART = 128  #: a cap that is too low is raised by the limit divided by this
@@ -50,14 +45,8 @@ class AllocatorCap(Protocol):
     def end(self) -> None:
         """Remove what was applied for the step, which is over."""
 
-    def hole(
-        self,
-        values: Values,
-        victims: Victims,
-        evict: Callable[[Cell], None],
-        sending: Callable[[], Sender | None],
-    ) -> Hole | None:
-        """What frees an address range for a request that failed: a Hole, which sends, evicts and moves blocks.
+    def hole(self, ways: Ways) -> Hole | None:
+        """What frees an address range for a request that failed, in these ways and by moving blocks.
 
         None for an allocator that finds room itself once enough is free.
         """
@@ -120,13 +109,7 @@ class CachingCap:
         """Lift the limit, as the step is over."""
         self.lift()
 
-    def hole(
-        self,
-        _values: Values,
-        _victims: Victims,
-        _evict: Callable[[Cell], None],
-        _sending: Callable[[], Sender | None],
-    ) -> None:
+    def hole(self, _ways: Ways) -> None:
         """None: the caching allocator finds room itself once enough is free."""
 
     def _allow(self, nbytes: int) -> None:

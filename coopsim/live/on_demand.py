@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from coopsim.live import device, need, refused
+from coopsim.live.arena.hole import Ways
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
@@ -54,7 +55,8 @@ class OnDemand:
         small = _SMALL * (limit or 0)
         self._victims = Victims(values, small)
         self._sender = Sender(values.offloaded, self._victims, self.cell, small, sends)
-        self.hole = cap.hole(values, self._victims, self._evict, self._sending) if cap is not None else None
+        ways = Ways(values, self._victims, self._evict, self._sending)
+        self.hole = cap.hole(ways) if cap is not None else None
         self.by_plan = False  #: whether the step follows a plan, which it can leave
         self.undecided = False  #: whether it may follow one yet, which knows of nothing that is sent
         self.over_cap = False  #: whether the allocator had to take more than the budget

@@ -31,11 +31,14 @@ class Sender:
     ) -> None:
         self._offloaded, self._victims, self._cell = offloaded, victims, cell
         self._least, self._most = least_bytes, most_bytes
-        self._next = 0  # of the state, the number of the tensor that goes next
 
     @cached_property
     def _state(self) -> list[torch.Tensor]:
         return _largest_state()
+
+    @cached_property
+    def _unsent(self) -> Iterator[torch.Tensor]:
+        return iter(self._state)
 
     def send(self, leave: Collection[Cell]) -> int:
         """Send one cell, none in `leave`, and return its bytes; 0 if there is none that may go.
@@ -44,8 +47,7 @@ class Sender:
         """
         if not self._most:
             return 0
-        for tensor in self._state[self._next :]:
-            self._next += 1
+        for tensor in self._unsent:
             cell = self._cell(tensor)
             if cell is not None and cell.nbytes >= self._least and cell not in leave and self.sent(cell):
                 return cell.nbytes

@@ -38,6 +38,7 @@ class Values:
     def __init__(self, kind: str, ledger: LiveLedger, area: HostArea | None = None) -> None:
         self.kind, self.ledger = kind, ledger
         self.gone: dict[int, Cell] = {}  #: evicted cells, by key, in order of eviction
+        #: Makes room for an op that has run out of memory so many times before; False if it cannot.
         self.short: Callable[[Collection[Cell], int], bool] = lambda _leave, _tries: False
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: in it, an op may exceed the budget
         self.streams = Streams() if kind == "cuda" else None  #: None on the CPU

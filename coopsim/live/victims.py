@@ -47,7 +47,7 @@ class Victims:
 
     def prices(self, leave: Collection[Cell]) -> dict[Cell, float]:
         """The cost of recomputing each cell that can be evicted ÷ its staleness, except those in `leave`."""
-        found = [cell for cell in self._evictable(leave, 0) if self._can_be_made(cell)]
+        found = [cell for cell in self.movable(leave) if self._can_be_made(cell)]
         return {cell: self._cost(cell) / (self.now - cell.touched + 1) for cell in found}
 
     def roots(self, cell: Cell) -> list[Value]:

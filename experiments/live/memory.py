@@ -26,10 +26,10 @@ from typing import Any
 from memory_tables import ARENA, HOW, LIVE, ONLY_BESIDE, SHARES, tables
 
 from coopsim import phantom
+from experiments.pages import DOCS, write_section
 
 ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "experiments" / "expected" / "live" / "memory.csv"
-PAGE, MARK = ROOT / "docs" / "live-measured.md", "<!-- {}live tables -->"
 CARD, SETTINGS, POLICY = "a100-80gb", "expandable_segments:True", "foresight-offline"
 MODELS = ("bert-large", "gpt-2", "resnet-50", "unet", "swin-t", "llama-1.1b", "vit-b", "t5-base")
 CAPPED = "checkpoint, what it allocates"  #: no row of the page's tables
@@ -226,10 +226,7 @@ def add(known: list[dict[str, str]], row: Row) -> None:
 
 def put(known: list[dict[str, str]]) -> None:
     """The tables into their page."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(f"{MARK.format('')}\n")
-    _, end, after = rest.partition(MARK.format("end of "))
-    PAGE.write_text(f"{before}{MARK.format('')}\n{tables(known)}\n{end}{after}", encoding="utf-8")
+    write_section("live tables", tables(known), DOCS / "live-measured.md")
 
 
 def read() -> list[dict[str, str]]:

@@ -118,23 +118,42 @@ def measure(card: str, model: str, share: int) -> None:
             print(json.dumps({"card": card, "model": model, "share": share, "how": how} | row), flush=True)
 
 
+def said_on(card: str, script: str, *words: str) -> list[Row]:
+    """What a script prints that runs on the phantom GPU, in a process of its own: a row per line."""
+    variables = phantom.environment(card, total_bytes=ENOUGH) | {"PYTHONPATH": str(ROOT)}
+    variables |= {"PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
+    command = [sys.executable, script, *words]
+    done = subprocess.run(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def text_of(row: Row) -> dict[str, str]:
+    """A row as the CSV has it."""
+    return {key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS}
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV; none if there is no such file."""
+    return list(csv.DictReader(path.open(encoding="utf-8"))) if path.exists() else []
+
+
+def write_rows(known: list[dict[str, str]], path: Path) -> None:
+    """A CSV of these rows."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(known)
+
+
 def main(runs: list[str]) -> None:
     """Write what was found beside what the file has of other runs."""
-    known = list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
+    known = read_rows(OUT)
     for run in runs:
         card, model, share = run.split(":")
-        variables = phantom.environment(card, total_bytes=ENOUGH) | {"PYTHONPATH": str(ROOT)}
-        variables |= {"PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
-        command = [sys.executable, __file__, "measure", card, model, share]
-        done = subprocess.run(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
-        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        known = [r for r in known if (r["card"], r["model"], r["share"]) != (card, model, share)]
-        known += [{key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS} for row in rows]
+        found = [text_of(row) for row in said_on(card, __file__, "measure", card, model, share)]
+        known = [r for r in known if (r["card"], r["model"], r["share"]) != (card, model, share)] + found
         known.sort(key=lambda r: (r["card"], r["model"], -int(r["share"])))
-        with OUT.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(known)
+        write_rows(known, OUT)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,7 @@ allocator, as steps that send state to the host before they have a plan take mor
     python experiments/live/offload_arena.py table
 """
 
-import csv
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import memory
-from offload import COLUMNS, ENOUGH, OFFLOAD, RECOMPUTE, STATE, by_plan
+from offload import OFFLOAD, RECOMPUTE, STATE, by_plan, read_rows, said_on, text_of, write_rows
 
-from coopsim import phantom
+from experiments.pages import DOCS, write_section
 
 OUT = memory.ROOT / "experiments" / "expected" / "live" / "offload_arena.csv"
-PAGE, MARK = memory.ROOT / "docs" / "live-offload.md", "<!-- {}offload in an arena -->"
-CARDS, SHARES, RESERVES = ("a100-80gb", "rtx-3060"), ("70", "50", "30"), "live, what checkpoint reserves"
+CARDS, SHARES = ("a100-80gb", "rtx-3060"), ("70", "50", "30")
 CHECKPOINT = "checkpoint"  #: a budget: what the checkpointed program reserves
 KEEPS = "keeps everything"
 DEAR = 1.5  #: overhead above which state may go, too
@@ -73,11 +69,8 @@ def rows(card: str, model: str) -> Iterator[Row]:
 
 def child(card: str, model: str, how: str, nbytes: int, path: str) -> Row:
     """What a process of its own finds."""
-    variables = phantom.environment(card, total_bytes=ENOUGH) | {"PYTHONPATH": str(memory.ROOT)}
-    variables |= {"PYTORCH_CUDA_ALLOC_CONF": memory.SETTINGS}
-    command = [sys.executable, __file__, "measure", model, how, str(nbytes), path]
-    done = subprocess.run(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
-    return json.loads(done.stdout) if done.stdout.strip() else {}
+    said = said_on(card, __file__, "measure", model, how, str(nbytes), path)
+    return said[0] if said else {}
 
 
 def table(known: list[dict[str, str]]) -> str:
@@ -103,16 +96,14 @@ def percent(row: dict[str, str]) -> str:
     return f"{100 * (float(row['predicted_overhead']) - 1):.1f}" if row["fits"] == "True" else "-"
 
 
-def put(known: list[dict[str, str]]) -> None:
+def put() -> None:
     """The table into its page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK.format("") + "\n")
-    _, end, after = rest.partition(MARK.format("end of "))
-    PAGE.write_text(f"{before}{MARK.format('')}\n{table(known)}\n{end}{after}", encoding="utf-8")
+    write_section("offload in an arena", table(read()), DOCS / "live-offload.md")
 
 
 def read() -> list[dict[str, str]]:
     """What the file has."""
-    return list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
+    return read_rows(OUT)
 
 
 def write(known: list[dict[str, str]]) -> None:
@@ -121,10 +112,7 @@ def write(known: list[dict[str, str]]) -> None:
     known.sort(
         key=lambda r: (CARDS.index(r["card"]), memory.MODELS.index(r["model"]), shares.index(r["share"]))  # stable
     )
-    with OUT.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(known)
+    write_rows(known, OUT)
 
 
 def main(runs: list[str]) -> None:
@@ -134,9 +122,9 @@ def main(runs: list[str]) -> None:
         others = [r for r in read() if (r["card"], r["model"]) != (card, model)]
         ours: list[dict[str, str]] = []
         for row in rows(card, model):
-            ours.append({key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS})
+            ours.append(text_of(row))
             write(others + ours)
-    put(read())
+    put()
 
 
 if __name__ == "__main__":
@@ -144,6 +132,6 @@ if __name__ == "__main__":
         case ["measure", model, how, nbytes, path]:
             measure(model, how, int(nbytes), path)
         case ["table"]:
-            put(read())
+            put()
         case runs:
             main(runs or [f"{card}:{model}" for card in CARDS for model in memory.MODELS])

@@ -3,18 +3,14 @@
 Offsets are in bytes from the arena's start. The latest failed request is the one that found no room most recently.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
 from coopsim.live.arena import window
-from coopsim.live.arena.hole import Hole
+from coopsim.live.arena.hole import Hole, Ways
 from coopsim.live.arena.library import Arena
-from coopsim.live.cells import Cell
-from coopsim.live.sender import Sender
-from coopsim.live.values import Values
-from coopsim.live.victims import Victims
 
 
 class ArenaCap:
@@ -56,15 +52,9 @@ class ArenaCap:
         """Whether blocks lie outside the reservation, and so beyond the budget; the argument is not used."""
         return int(self._arena.stats.outside) > 0
 
-    def hole(
-        self,
-        values: Values,
-        victims: Victims,
-        evict: Callable[[Cell], None],
-        sending: Callable[[], Sender | None],
-    ) -> Hole:
-        """A new Hole: it frees an address range for a request that failed, and sends, evicts and moves blocks."""
-        return Hole(self, values, victims, evict, sending)
+    def hole(self, ways: Ways) -> Hole:
+        """A new Hole, which frees an address range for a request that failed, in these ways and by moving blocks."""
+        return Hole(self, ways)
 
     @property
     def missing(self) -> int:

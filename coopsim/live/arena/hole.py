@@ -4,6 +4,7 @@ A cell is a storage of the running step (cells.py), and its memory a block of th
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,21 +21,22 @@ if TYPE_CHECKING:
 _MOVES = 8  #: times that blocks are moved for one op, whose requests may take each other's holes
 
 
+@dataclass(frozen=True)
+class Ways:
+    """How a step loses values. evict: evicts a cell. sending: what sends cells to the host, None while none may be."""
+
+    values: Values
+    victims: Victims
+    evict: Callable[[Cell], None]
+    sending: Callable[[], Sender | None]
+
+
 class Hole:
-    """Makes holes during one step. evict: evicts a cell. planned: the cells of a step that follows a plan.
+    """Makes holes during one step. planned: the cells of a step that follows a plan."""
 
-    sending: what sends cells to the host instead, None while nothing may be sent.
-    """
-
-    def __init__(
-        self,
-        cap: "ArenaCap",
-        values: Values,
-        victims: Victims,
-        evict: Callable[[Cell], None],
-        sending: Callable[[], Sender | None],
-    ) -> None:
-        self._cap, self._values, self._victims, self._evict, self._sending = cap, values, victims, evict, sending
+    def __init__(self, cap: "ArenaCap", ways: Ways) -> None:
+        self._cap, self._values, self._victims = cap, ways.values, ways.victims
+        self._evict, self._sending = ways.evict, ways.sending
         self.planned: Callable[[], Iterable[Cell]] = tuple
 
     def made(self, leave: Collection[Cell], tries: int) -> bool:
@@ -82,7 +84,8 @@ class Hole:
         sender = self._sending()
         if sender is None:
             return False
-        return sum(sender.sent(cell) for cell in self._side_by_side(sender.sizes(leave))) > 0
+        sent = [cell for cell in self._side_by_side(sender.sizes(leave)) if sender.sent(cell)]
+        return bool(sent)
 
     def _evicted(self, leave: Collection[Cell]) -> bool:
         """Evict adjacent cells whose place is enough for the request, at the least cost. False if there are none."""

@@ -221,10 +221,9 @@ class Away:
         for i in sorted(order, key=lambda i: (-int(covered[i]), i)):
             if over == 0.0:
                 return
-            stall = int(D.K[D_STALL])
+            most = np.inf if may_stall else int(D.K[D_STALL])
             for back in self._starts(i, may_stall=may_stall):
-                may = lambda: (may_stall or D.K[D_STALL] <= stall) and exceeds(D, budget) < over  # noqa: B023, E731
-                if self.accepts(i, {i: back}, may):
+                if self.accepts(i, {i: back}, lambda: D.K[D_STALL] <= most and exceeds(D, budget) < over):  # noqa: B023
                     over = exceeds(D, budget)
                     break
 
