@@ -42,9 +42,11 @@ CC_BYTES, CC_LOSABLE, CC_LOSS, CC_ADDRESS = range(4)
 CC_COLUMNS = 4
 NO_ADDRESS = -1
 
-# away: the copies of a plan, in order. A_OP: the op of the program before which; A_BACK: whether from the host;
-# A_VALUE; A_START, A_END: when, by the dry run.
-A_OP, A_BACK, A_VALUE, A_START, A_END = range(5)
+# away: the copies of a plan, in order. A_OP: the op of the program before which; A_WHAT: that a copy to the host begins,
+# that the value has left (ops wait for that), or that a copy back begins; A_VALUE; A_START, A_END: of the copy, by the
+# dry run.
+A_OP, A_WHAT, A_VALUE, A_START, A_END = range(5)
+OUT, LEFT, BACK = range(3)
 A_COLUMNS = 5
 
 # O: a row per op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];

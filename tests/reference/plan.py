@@ -17,6 +17,7 @@ from tests.reference.program import Program
 from tests.reference.values import Value
 
 STAY, LEAVE, LEAVE_ONCE = range(3)
+OUT, LEFT, BACK = range(3)
 
 
 class Plan:
@@ -31,7 +32,7 @@ class Plan:
         copies: list[tuple[int, int, int]],
     ) -> None:
         values = list(program.values())
-        self.copies = [(op, bool(back), values[v]) for op, back, v in copies]
+        self.copies = [(op, what, values[v]) for op, what, v in copies]
         self.begun: list[Value] = []  # to the host, as planned, and to leave when they are whole
         self.requests = [(values[v], address) for v, address in requests]
         self.asked = 0
@@ -52,9 +53,9 @@ class Plan:
         """Whether v, for which the program has no more use, is to stay for others."""
         return self.until[v] > serving
 
-    def copies_due(self, serving: int) -> list[tuple[bool, Value]]:
-        """Those that begin before this op: whether from the host, and of what. They are not due again."""
-        due = [(back, v) for op, back, v in self.copies if op <= serving]
+    def copies_due(self, serving: int) -> list[tuple[int, Value]]:
+        """What is due before this op, and of what: OUT, LEFT or BACK. It is not due again."""
+        due = [(what, v) for op, what, v in self.copies if op <= serving]
         self.copies = self.copies[len(due) :]
         return due
 

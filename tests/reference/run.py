@@ -26,7 +26,7 @@ from coopsim.types import (
 from tests.reference.counting import References
 from tests.reference.host import Host, offloadable
 from tests.reference.memory import Arena, Counter
-from tests.reference.plan import Plan, plan
+from tests.reference.plan import BACK, LEFT, OUT, Plan, plan
 from tests.reference.preferred import Preferred
 from tests.reference.program import GRANULE, Program
 from tests.reference.score import Scorer
@@ -133,11 +133,17 @@ class Replay:
     def copy_by_plan(self, plan: Plan, op: Op) -> None:
         assert self.host
         due = plan.copies_due(op.number)
-        for v in [v for back, v in due if not back]:
+        for v in [v for what, v in due if what == OUT]:
             if v.resident and v.pins == 0 and not v.held and self.host.can_offload(v):
                 if not v.on_host:
                     self.offload(v, op.number)
                 plan.begun.append(v)
+        for v in [v for what, v in due if what == LEFT]:
+            while v in plan.begun:
+                first = plan.begun.pop(0)
+                if first.resident and first.on_host:
+                    self.wait(self.host.ended[first])
+                    self.evict_to_host(first, op.number)
         while plan.begun:
             v = plan.begun[0]
             if v.resident and v.on_host:
@@ -145,7 +151,7 @@ class Replay:
                     break
                 self.evict_to_host(v, op.number)
             plan.begun.pop(0)
-        for v in [v for back, v in due if back]:
+        for v in [v for what, v in due if what == BACK]:
             if v in plan.begun:
                 plan.begun.remove(v)
             if v.on_host and not v.resident:

@@ -212,6 +212,28 @@ def test_plans_that_offload(
     assert seen["fetch"] > 0.3 * seen["examples"], seen
 
 
+def test_plans_whose_ops_wait_for_copies_out(interpreted: Callable[..., Schedule]) -> None:
+    """No op may run again, so little else fits. An eviction by plan waits only where the plan says so."""
+    policy = shipped.find("foresight-offline:lose=either,offload_state=yes")
+    seen: Counter[str] = Counter()
+
+    @settings(TESTING, max_examples=EXAMPLES // 20)
+    @given(st.data(), repeating(), st.floats(0.5, 0.8))
+    def agree(data: st.DataObject, trace: Trace, ratio: float) -> None:
+        trace = replace(trace, random=np.ones(trace.n_ops, bool))
+        how = {"allocator": "arena", "budget": int(ratio * peak_bytes(trace, 512)), "steps": 2, "random": "keep"}
+        how |= data.draw(copies(trace))
+        seen.update(compare(trace, policy, how, interpreted))
+        schedule = replay(trace, policy, **how)  # type: ignore[arg-type]
+        if schedule.header["planned_steps"] == 2:
+            ran = np.isin(schedule.action[:-1], (Action.COMPUTE, Action.RECOMPUTE))
+            later = schedule.time_ns[1:] > schedule.time_ns[:-1]
+            seen["waits"] += bool((later & ~ran & (schedule.action[1:] == Action.EVICT)).any())
+
+    agree()
+    assert seen["waits"] > 0.3 * seen["examples"], seen
+
+
 def test_swap_lru(interpreted: Callable[..., Schedule]) -> None:
     """What is offloaded on demand, with and without parameters and the like."""
     for spec in ("swap-lru", "swap-lru:offload_state=yes"):
@@ -252,7 +274,7 @@ def _offload(spec: str, interpreted: Callable[..., Schedule]) -> None:
             assert line.stall_ns == schedule.header["stall_ns"]
 
     agree()
-    wanted = {"ok": 0.4, "offload": 0.15, "fetch": 0.08, "discard": 0.08}
+    wanted = {"ok": 0.4, "offload": 0.15, "fetch": 0.05, "discard": 0.08}
     wanted |= {"recompute": 0.15} if policy.lose == Lose.EITHER else {}
     for what, share in wanted.items():
         assert seen[what] > share * seen["examples"], (what, seen)

@@ -18,8 +18,8 @@ from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.select import cost_to_bring_back
-from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, excess, take_note
-from coopsim.replay.plan import STAY
+from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, excess, is_open, take_note
+from coopsim.replay.plan import LEAVE_ONCE, STAY
 
 USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value
 _ROUNDS = 3  # of replacing, as what is replaced makes room and time for more
@@ -35,19 +35,25 @@ class Taken:
     count: int
     is_open: Any
     back: Any
+    left: Any
 
 
 def taken(D: DryRun, chosen: Selection) -> Taken:
     """The decisions as they stand, copies included."""
     return Taken(
-        D.decisions.copy(), D.away.copy(), int(D.K[D_AWAYS]), chosen.idle[:, I_OPEN].copy(), chosen.away.copy()
+        D.decisions.copy(),
+        D.away.copy(),
+        int(D.K[D_AWAYS]),
+        chosen.idle[:, I_OPEN].copy(),
+        chosen.away.copy(),
+        chosen.left.copy(),
     )
 
 
 def restore(D: DryRun, chosen: Selection, to: Taken) -> None:
     """Back to these, with their dry run."""
     D.decisions[:], D.away[:], D.K[D_AWAYS] = to.decisions, to.away, to.count
-    chosen.idle[:, I_OPEN], chosen.away[:] = to.is_open, to.back
+    chosen.idle[:, I_OPEN], chosen.away[:], chosen.left[:] = to.is_open, to.back, to.left
     dry_run(D)
 
 
@@ -79,31 +85,33 @@ class Away:
     def install(self) -> None:
         """Write the copies into the dry run, in order."""
         idle, D = self.chosen.idle, self.D
-        i = np.flatnonzero(self.chosen.away >= 0)
-        count, zero = 2 * len(i), np.zeros(len(i), np.int64)
-        begin = np.concatenate([idle[i, I_AFTER] + 1, self.chosen.away[i]])
-        back = np.concatenate([zero, zero + 1])
-        before, v = np.tile(idle[i, I_BEFORE], 2), np.tile(idle[i, I_VALUE], 2)
-        order = np.lexsort((v, before, back, begin))
-        D.K[D_AWAYS] = count
-        D.away[:count, [s.A_OP, s.A_BACK, s.A_VALUE]] = np.stack([begin, back, v], axis=1)[order]
+        away = self.chosen.away >= 0
+        i, awaited = np.flatnonzero(away), np.flatnonzero(away & (self.chosen.left >= 0))
+        every = np.concatenate([i, awaited, i])
+        begin = np.concatenate([idle[i, I_AFTER] + 1, self.chosen.left[awaited], self.chosen.away[i]])
+        what = np.repeat([s.OUT, s.LEFT, s.BACK], [len(i), len(awaited), len(i)])
+        order = np.lexsort((idle[every, I_VALUE], idle[every, I_BEFORE], what, begin))
+        D.K[D_AWAYS] = count = len(every)
+        D.away[:count, [s.A_OP, s.A_WHAT, s.A_VALUE]] = np.stack([begin, what, idle[every, I_VALUE]], axis=1)[order]
         D.away[:count, s.A_START :] = 0
 
-    def accepts(self, i: int, backs: dict[int, int], better: Callable[[], bool]) -> bool:
+    def accepts(self, i: int, backs: dict[int, int], better: Callable[[], bool], left: int = -1) -> bool:
         """Offload in interval i, if a dry run of that is better; else all is as before, times included.
 
         backs: of i, and of intervals in which values are offloaded already, the op before which the copy back begins.
+        left: the op before which the value has left, even if ops wait for that; -1: when the copy ends.
         """
         D, chosen = self.D, self.chosen
-        before = int(D.decisions[i]), int(chosen.idle[i, I_OPEN]), int(D.K[D_AWAYS])
+        before = int(D.decisions[i]), int(chosen.idle[i, I_OPEN]), int(chosen.left[i]), int(D.K[D_AWAYS])
         rows, begin, K, away = D.away[: D.K[D_AWAYS]].copy(), D.begin.copy(), D.K.copy(), chosen.away.copy()
         D.decisions[i], chosen.idle[i, I_OPEN] = STAY, 0
         chosen.away[list(backs)] = list(backs.values())
+        chosen.left[i] = left
         self.install()
         if dry_run(D) and better():
             self.table = None
             return True
-        D.decisions[i], chosen.idle[i, I_OPEN], D.K[D_AWAYS] = before
+        D.decisions[i], chosen.idle[i, I_OPEN], chosen.left[i], D.K[D_AWAYS] = before
         chosen.away[:] = away
         count = int(D.K[D_COUNT])
         D.away[: len(rows)], D.begin[:], D.K[:] = rows, begin, K
@@ -119,7 +127,7 @@ class Away:
         v, after, before = (int(self.chosen.idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
         ns = int(D.copies[v, s.COPY_NS])
         rows = D.away[: D.K[D_AWAYS]]
-        busy = rows[(rows[:, s.A_BACK] == 1) & (rows[:, s.A_END] > 0) & (rows[:, s.A_VALUE] != v)]
+        busy = rows[(rows[:, s.A_WHAT] == s.BACK) & (rows[:, s.A_END] > 0) & (rows[:, s.A_VALUE] != v)]
         end = int(begin[before])
         for k in np.argsort(-busy[:, s.A_START], kind="stable").tolist():
             if busy[k, s.A_START] < end and busy[k, s.A_END] > end - ns:
@@ -131,7 +139,7 @@ class Away:
     def _copied(self, op: int, ns: int) -> int:
         """When a copy to the host that is given before op has ended, behind those given by then."""
         rows = self.D.away[: self.D.K[D_AWAYS]]
-        out = rows[(rows[:, s.A_BACK] == 0) & (rows[:, s.A_OP] <= op)]
+        out = rows[(rows[:, s.A_WHAT] == s.OUT) & (rows[:, s.A_OP] <= op)]
         return max(int(self.D.begin[op]), int(out[:, s.A_END].max(initial=0))) + ns
 
     def _beside_others(self, i: int) -> dict[int, int]:
@@ -168,7 +176,7 @@ class Away:
         if self.table is None:
             D, begin, idle = self.D, self.D.begin, self.chosen.idle
             rows = D.away[: D.K[D_AWAYS]].tolist()
-            took = {(v, op): end - start for op, back, v, start, end in rows if back}
+            took = {(v, op): end - start for op, what, v, start, end in rows if what == s.BACK}
             gone = np.flatnonzero(self.chosen.away >= 0)
             free, self.table = int(begin[len(begin) - 1]), []
             for i in gone[np.lexsort((gone, idle[gone, I_BEFORE]))[::-1]].tolist():
@@ -206,31 +214,65 @@ class Away:
         own = float(self.D.O[self.D.V[v, s.PRODUCER], s.DECIDE])
         return max(cost_to_bring_back(self.D, self.chosen, i), own) / float(self.D.copies[v, s.COPY_NS])
 
-    def first(self, *, may_stall: bool, lasting: bool = False) -> None:
+    def take_back(self) -> None:
+        """Where ops wait for copies, let values stay, or leave to be made again, instead, if that is cheaper and fits."""
+        D, chosen, budget = self.D, self.chosen, self.budget
+        for _ in range(_ROUNDS):
+            dry_run(D)
+            cost = begun = int(D.K[D_COST])
+            for i in sorted(np.flatnonzero(chosen.away >= 0).tolist(), key=lambda i: (-int(D.copies[chosen.idle[i, I_VALUE], s.COPY_NS]), i)):
+                if D.K[D_STALL] == 0:
+                    return
+                for decision in (STAY, LEAVE_ONCE) if D.V[chosen.idle[i, I_VALUE], s.EVICTABLE] else (STAY,):
+                    if self._without(i, decision, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):
+                        cost = int(D.K[D_COST])
+                        break
+            if cost == begun:
+                return
+
+    def _without(self, i: int, decision: int, better: Callable[[], bool]) -> bool:
+        D, chosen = self.D, self.chosen
+        back, left = int(chosen.away[i]), int(chosen.left[i])
+        D.decisions[i], chosen.away[i], chosen.left[i] = decision, -1, -1
+        self.install()
+        if dry_run(D) and better():
+            chosen.idle[i, I_OPEN] = is_open(D.V, chosen.idle)[i]
+            return True
+        D.decisions[i], chosen.away[i], chosen.left[i] = STAY, back, left
+        self.install()
+        return False
+
+    def first(self, *, back_late: bool = False, out_late: bool = False, lasting: bool = False) -> None:
         """From decisions that keep all: offload what is idle longest where too much is in memory, until it fits.
 
-        may_stall: also where ops then wait for copies. lasting: only what cannot leave otherwise, as parameters.
+        back_late: also where ops then wait for copies back. out_late: for copies out, too. lasting: only what cannot
+        leave otherwise, as parameters.
         """
         D, chosen, budget = self.D, self.chosen, self.budget
         dry_run(D)
-        over = excess(D, chosen, budget)
+        over, begun = excess(D, chosen, budget), np.inf
         idle = chosen.idle
-        covered = chosen.over[idle[:, I_BEFORE].clip(0)] - chosen.over[(idle[:, I_AFTER] + 1).clip(0)]
-        may = ~D.V[idle[:, I_VALUE], s.EVICTABLE].astype(bool) if lasting else True
-        order = np.flatnonzero(self.possible & may & (covered > 0) & (D.decisions == STAY)).tolist()
-        for i in sorted(order, key=lambda i: (-int(covered[i]), i)):
-            if over == 0.0:
-                return
-            most = np.inf if may_stall else int(D.K[D_STALL])
-            for back in self._starts(i, may_stall=may_stall):
-                if self.accepts(i, {i: back}, lambda: D.K[D_STALL] <= most and exceeds(D, budget) < over):  # noqa: B023
-                    over = exceeds(D, budget)
-                    break
+        may = self.possible & (D.decisions == STAY)
+        if lasting:
+            may &= ~D.V[idle[:, I_VALUE], s.EVICTABLE].astype(bool)
+        while 0.0 < over < begun:
+            begun = over
+            covered = chosen.over[idle[:, I_BEFORE].clip(0)] - chosen.over[(idle[:, I_AFTER] + 1).clip(0)]
+            for i in sorted(np.flatnonzero(may & (covered > 0)).tolist(), key=lambda i: (-int(covered[i]), i)):
+                most = np.inf if back_late else int(D.K[D_STALL])
+                for back, left in self._times(i, back_late=back_late, out_late=out_late):
+                    if self.accepts(i, {i: back}, lambda: D.K[D_STALL] <= most and exceeds(D, budget) < over, left):  # noqa: B023
+                        over = excess(D, chosen, budget)
+                        break
 
-    def _starts(self, i: int, *, may_stall: bool) -> list[int]:
-        """The ops before which the copy back of interval i may begin: one that lets it end in time, if there is one.
+    def _times(self, i: int, *, back_late: bool, out_late: bool) -> list[tuple[int, int]]:
+        """Ops of interval i: before which the copy back begins, and before which the value has left, or -1.
 
-        may_stall: and the op that uses the value, as nothing else frees its memory until then.
+        A copy back ends in time, if there is such an op. back_late: or it begins before the op that uses the value, as
+        nothing else frees its memory until then. out_late: ops wait for the copy out where too much is in memory first.
         """
         back, use = self.latest_back(i), int(self.chosen.idle[i, I_BEFORE])
-        return [op for op in dict.fromkeys((back, use)) if op >= 0 and (may_stall or op == back)]
+        first = int(self.chosen.idle[i, I_AFTER]) + 1
+        over = first + int((self.chosen.excess[first:use] > 0).argmax())
+        backs = [op for op in dict.fromkeys((back, use)) if op >= 0 and (back_late or op == back)]
+        return [(op, left) for left in ((-1, over) if out_late else (-1,)) for op in backs]

@@ -65,13 +65,15 @@ def copy_before(D: DryRun, op: int) -> bool:
     while D.K[D_AWAY] < D.K[D_AWAYS] and D.away[D.K[D_AWAY], s.A_OP] <= op:
         row = D.K[D_AWAY]
         v = D.away[row, s.A_VALUE]
-        if D.away[row, s.A_BACK]:
+        if D.away[row, s.A_WHAT] == s.BACK:
             if not left:
-                leave_when_copied(D)
+                leave_when_copied(D, -1)
                 left = True
             D.copies[v, s.LEAVES] = 0
             if D.X[v, HERE] == 0 and is_copied(D, v):
                 fetch(D, v, row)
+        elif D.away[row, s.A_WHAT] == s.LEFT:
+            leave_when_copied(D, v)
         elif D.X[v, HERE]:
             if not is_copied(D, v):
                 D.K[D_HOST_USED] += D.V[v, s.BYTES]
@@ -81,15 +83,17 @@ def copy_before(D: DryRun, op: int) -> bool:
             D.copies[v, s.LEAVES] = 1
         D.K[D_AWAY] += 1
     if not left:
-        leave_when_copied(D)
+        leave_when_copied(D, -1)
     return True
 
 
 @kernel
-def leave_when_copied(D: DryRun) -> None:
+def leave_when_copied(D: DryRun, awaited: int) -> None:
     while D.K[D_LEFT] < D.K[D_AWAY]:
         v = D.away[D.K[D_LEFT], s.A_VALUE]
-        if D.away[D.K[D_LEFT], s.A_BACK] == 0 and D.copies[v, s.LEAVES]:
+        if D.away[D.K[D_LEFT], s.A_WHAT] == s.OUT and D.copies[v, s.LEAVES]:
+            if awaited >= 0 and D.copies[awaited, s.LEAVES]:
+                wait(D, D.copies[v, s.HOST_AT])
             if D.copies[v, s.HOST_AT] > D.K[D_TIME]:
                 return
             D.copies[v, s.LEAVES] = 0

@@ -100,7 +100,7 @@ def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | Non
         K[D_RATE], K[D_SHARED_RATE] = copying.rate_mb_s, copying.shared_rate_mb_s
         K[D_HOST_BUDGET] = copying.host_budget
         K[D_OUT_BUSY], K[D_IN_BUSY] = copying.out_busy, copying.in_busy
-        n_away = 2 * (len(program.uses) + values)
+        n_away = 3 * (len(program.uses) + values)
     return DryRun(
         V=program.values,
         O=program.ops,

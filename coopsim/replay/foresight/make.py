@@ -39,6 +39,7 @@ from coopsim.replay.lower import NEVER, Program
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
+_DEAR = 0.25  # of the iteration's cost: where the rest costs more, ops may wait for copies
 _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
 
@@ -80,12 +81,17 @@ def make(
     which = [] if copying is None else [(v, _begins_with_copies(D, chosen, graph, copying)) for v in _which(copying)]
     for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):
         if copying is not None:
+            best: Plan | None = None
             for offloadable, begins in which:
                 D.copies[:, s.OFFLOADABLE] = offloadable
                 choices = _choices_with_copies(D, chosen, begins, target, dry_runs)
                 plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
-                if plan is not None:
-                    return plan
+                if plan is not None and (best is None or plan.cost < best.cost):
+                    best = plan
+                if best is not None and not _is_dear(D, best.cost):
+                    break
+            if best is not None:
+                return best
             continue
         begin = choose(D, chosen, graph, target, dry_runs)
         if begin is not None:
@@ -177,11 +183,14 @@ def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut, copying: Copyi
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=True)),
         partial(_begin_with_copies, D, chosen, partial(_begin, D, graph, with_cut=False)),
         partial(_begin_with_copy_prices, D, chosen, graph),
-        partial(_begin_offload, D, chosen, may_stall=False),
+        partial(_begin_offload, D, chosen),
     ]
-    rest: list[Begin] = [partial(_begin_offload, D, chosen, may_stall=True)]
+    rest: list[Begin] = [
+        partial(_begin_offload, D, chosen, back_late=True),
+        partial(_begin_offload, D, chosen, back_late=True, out_late=True),
+    ]
     if copying.lasting:
-        rest.insert(0, partial(_begin_offload, D, chosen, may_stall=False, lasting=True))
+        rest.insert(0, partial(_begin_offload, D, chosen, lasting=True))
     return [Remembered(D, chosen, begin, is_last_resort=begin in rest) for begin in [*begins, *rest]]
 
 
@@ -191,7 +200,7 @@ def _choices_with_copies(
     """Decisions that fit, with what they cost and what they began with, the cheapest first."""
     found: list[tuple[int, Taken, Begin]] = []
     for begin in begins:
-        if begin.is_last_resort and found:
+        if begin.is_last_resort and found and not _is_dear(D, min(cost for cost, *_ in found)):
             break
         if begin.hopeless:
             continue
@@ -204,6 +213,10 @@ def _choices_with_copies(
         else:
             begin.hopeless = D.K[D_COUNT] - began < most
     return sorted(found, key=lambda one: one[0])
+
+
+def _is_dear(D: DryRun, cost: int) -> bool:
+    return cost > _DEAR * D.O[:, s.DECIDE].sum()
 
 
 def _begin_with_copies(D: DryRun, chosen: Selection, begin: Begin, budget: int) -> float:
@@ -220,17 +233,17 @@ def _begin_with_copy_prices(D: DryRun, chosen: Selection, graph: Cut, budget: in
     return min(CopyPrices(D, chosen, graph, budget, moment).decide() for moment in _fullest(D))
 
 
-def _begin_offload(D: DryRun, chosen: Selection, budget: int, *, may_stall: bool, lasting: bool = False) -> float:
+def _begin_offload(D: DryRun, chosen: Selection, budget: int, **late: bool) -> float:
     """All values stay, but for what is offloaded because more would be in memory than fits (Away.first)."""
     _forget_copies(D, chosen)
     keep_all(D)
-    Away(D, chosen, budget).first(may_stall=may_stall, lasting=lasting)
+    Away(D, chosen, budget).first(**late)
     return 0.0
 
 
 def _forget_copies(D: DryRun, chosen: Selection) -> None:
     D.K[D_AWAYS] = 0
-    chosen.away[:] = -1
+    chosen.away[:] = chosen.left[:] = -1
     chosen.idle[:, I_OPEN] = is_open(D.V, chosen.idle)
 
 
@@ -288,6 +301,8 @@ def _make_fit(D: DryRun, chosen: Selection, budget: int, most: int) -> bool:
         return False
     prune(D, chosen, budget)
     if len(D.copies):
-        Away(D, chosen, budget).replace()
+        away = Away(D, chosen, budget)
+        away.replace()
+        away.take_back()
     dry_run(D)
     return True

@@ -35,6 +35,7 @@ class Selection(Bundle):
     waiting: s.Array  # of each op, the bytes that stay for others until then
     made: s.Array  # of each value, how often it is made again for others
     away: s.Array  # the op before which the copy back begins if the value is offloaded in it; -1: it is not
+    left: s.Array  # the op before which it has left if it is; -1: when the copy ends
     kept: s.Array  # of each value that stays for others, whether to the end: an update in place may take its place
 
 
@@ -67,6 +68,7 @@ def selection(program: Any) -> Selection:
         waiting=np.zeros(n_ops, np.int64),
         made=np.zeros(len(V), np.int64),
         away=np.full(len(value), -1, np.int64),
+        left=np.full(len(value), -1, np.int64),
         kept=np.zeros(len(V), np.int64),
     )
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from coopsim.link import Link
 from coopsim.replay import replay
-from coopsim.trace import Trace, load
+from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
-from coopsim.types import Action
+from coopsim.types import Action, Role
 from coopsim.validate import validate
 from tests.conftest import ROOT
 from tests.strategies import repeating
@@ -84,6 +84,24 @@ def test_none_is_worse_than_without() -> None:
 
     compare()
     assert seen["better"] > 0.25 * seen["fits"]
+
+
+def test_ops_wait_for_a_copy_out_where_nothing_else_fits() -> None:
+    """State that is used right before and right after an op beside which it has no room; a copy takes 5130 ns.
+
+    It goes and comes back, and ops wait for all of that. In the second step the host has a copy.
+    """
+    t = TraceBuilder()
+    state, wide = t.storage(5120, Role.OPTIMIZER_STATE, alive_at_start=True), t.storage(10240)
+    t.op("before", reads=[state], cost_ns=100)
+    t.op("wide", creates=[wide], cost_ns=1000)
+    t.free(wide)
+    t.op("after", reads=[state], cost_ns=100)
+    trace = t.build({})
+    schedule = replay(trace, f"{BOTH},offload_state=yes", 12800, steps=2, link=Link("small", 1000, 700, 10))
+    h = schedule.header
+    assert (h["planned_steps"], h["stall_ns"], h["total_cost_ns"]) == (2, 3 * 5130, 2 * 1200 + 3 * 5130)
+    assert validate(schedule, trace) == []
 
 
 def test_a_copy_back_goes_before_others_if_it_has_to() -> None:
