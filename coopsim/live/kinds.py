@@ -54,6 +54,17 @@ class Kind:
             self._common[other] = next((i for i, (a, b) in pairs if not _alike(a, b)), least)
         return self._common[other]
 
+    def numbers(self, tape: Sequence[Entry]) -> dict[int, int]:
+        """For numbers of storages in a tape of this kind, those of the kind's own trace.
+
+        They follow the order in which storages were first seen, which differs where parameters were met before.
+        """
+        found: dict[int, int] = {}
+        for own, other in zip(self.tape, tape, strict=True):
+            found.update(zip(other.inputs, own.inputs, strict=True))
+            found.update(zip(other.results, own.results, strict=True))
+        return found
+
     def has(self, entries: Sequence[Entry], at: int = 0) -> bool:
         """Whether the tape has these entries, one after the other, from number `at` on."""
         own = self.tape[at : at + len(entries)]

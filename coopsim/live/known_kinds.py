@@ -48,7 +48,8 @@ class KnownKinds:
         self._to_record = max(self._to_record - 1, 0) if known is not None else 0
         if known is None:
             return False
-        known.stays = stays
+        numbers = known.numbers(tape)
+        known.stays = {numbers[s]: storage for s, storage in stays.items() if s in numbers}
         self.last, self.recurred = known, True
         return True
 
