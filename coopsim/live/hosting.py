@@ -6,7 +6,10 @@ from coopsim import link as links
 from coopsim import policies
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
-from coopsim.types import CoopsimError, Lose, OffloadState
+from coopsim.types import CoopsimError, Lose, OffloadState, Role
+
+#: What a step finds where the step before has left it, so that it can be offloaded before an op has used it.
+STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
 
 
 @dataclass(frozen=True)

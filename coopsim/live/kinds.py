@@ -3,11 +3,14 @@
 Steps are of one kind if they dispatch the same ops on the same sizes. A tape is the list of these ops, its entries.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from coopsim.live.hosting import STAYS
 from coopsim.live.plan import Entry, Plan
 from coopsim.live.plan_state import PlanState
 from coopsim.trace import Trace
@@ -19,7 +22,9 @@ class Kind:
 
     decided: number of the tape's entries after which the sizes of the batch are known, and thus the kind. peak_bytes:
     of the step without eviction. stays: of what a step finds, by number of the trace, a weak reference to the storage
-    in the latest step. first: whether it makes the optimizer's state, as only a program's first step does.
+    in the latest step. first: whether it makes the optimizer's state, as only a program's first step does. left: by
+    number of a storage that a step after the first finds, its number in the trace of the first (left_by). watched: such
+    storages of a first step.
     """
 
     trace: Trace
@@ -29,6 +34,8 @@ class Kind:
     first: bool = False
     state: PlanState = field(default_factory=PlanState)
     stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
+    left: Mapping[int, int] = field(default_factory=dict)
+    watched: set[int] = field(default_factory=set)
     _common: "WeakKeyDictionary[Kind, int]" = field(default_factory=WeakKeyDictionary)
 
     @property
@@ -65,10 +72,28 @@ class Kind:
             found.update(zip(other.results, own.results, strict=True))
         return found
 
+    def left_by(self, first: "Kind") -> dict[int, int]:
+        """For what a step finds, by number of the trace, the numbers in the trace of the first step, which left it.
+
+        Both work on parameters with the same ops at their beginning, and on the optimizer's state at their end.
+        """
+        pairs = [*takewhile(_are_alike, zip(self.tape, first.tape, strict=False))]
+        pairs += takewhile(_are_alike, zip(reversed(self.tape), reversed(first.tape), strict=False))
+        found: dict[int, set[int]] = defaultdict(set)
+        for own, other in pairs:
+            for s, number in zip(own.inputs, other.inputs, strict=False):
+                found[s].add(number)
+        stays = {s for s, role in enumerate(self.trace.role) if role in STAYS and self.trace.alive_at_start[s]}
+        return {s: min(numbers) for s, numbers in found.items() if s in stays and len(numbers) == 1}
+
     def has(self, entries: Sequence[Entry], at: int = 0) -> bool:
         """Whether the tape has these entries, one after the other, from number `at` on."""
         own = self.tape[at : at + len(entries)]
         return len(own) == len(entries) and all(_alike(a, b) for a, b in zip(own, entries, strict=True))
+
+
+def _are_alike(pair: tuple[Entry, Entry]) -> bool:
+    return _alike(*pair)
 
 
 def _alike(a: Entry, b: Entry) -> bool:

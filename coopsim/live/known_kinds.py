@@ -57,12 +57,27 @@ class KnownKinds:
         """Enter a new kind; the caller has made sure that it is not known yet."""
         self.kinds.append(kind)
 
+    def add_planned(self, kinds: Sequence[Kind]) -> None:
+        """Enter the kinds of a plan file: what a first step leaves is then known in the next one, which finds it."""
+        for first in [kind for kind in kinds if kind.first][:1]:
+            for kind in [kind for kind in kinds if not kind.first]:
+                kind.left = kind.left_by(first)
+                first.watched.update(kind.left.values())
+        self.kinds += kinds
+
     def forget_oldest(self) -> None:
         """Keep the latest 32 kinds only: steps of the others will be recorded again."""
         del self.kinds[:-_MOST]
 
-    def followed(self, kind: Kind) -> None:
-        """Note that a step was of this kind to its end, by plan or, where the kind has none, on demand."""
+    def followed(self, kind: Kind, storage: Callable[[int], Callable[[], Any] | None] = lambda _: None) -> None:
+        """Note that a step was of this kind to its end, by plan or, where the kind has none, on demand.
+
+        storage: by number of the trace, a weak reference to a storage that the plan watched.
+        """
+        if kind.first:
+            for other in self.kinds:
+                known = {s: storage(number) for s, number in other.left.items()}
+                other.stays = dict(other.stays) or {s: there for s, there in known.items() if there is not None}
         self._in_a_row = self._in_a_row + 1 if kind is self.last else 0
         self.last, self.recurred = kind, True
 

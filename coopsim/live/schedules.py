@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopsim import allocators, metrics, policies
-from coopsim.live.hosting import Hosting, copying
+from coopsim.live.hosting import STAYS, Hosting, copying
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
@@ -29,8 +29,6 @@ CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
 _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
-#: What a step finds where the step before has left it, so that it can be offloaded before an op has used it.
-_STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
 _ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 
@@ -57,7 +55,7 @@ def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> 
     found = [_without_addresses(trace, copying(policy), budget, options=options)]
     if hosting.state:
         both = copying(policy, state=True)
-        plan = _without_addresses(_read_at_end(trace), both, budget, options=options, from_start=_STAYS)
+        plan = _without_addresses(_read_at_end(trace), both, budget, options=options, from_start=STAYS)
         found.append(replace(plan, header=dict(plan.header) | {"trace": trace.content_hash}))
     return found
 
@@ -65,7 +63,7 @@ def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> 
 def _read_at_end(trace: Trace) -> Trace:
     """The trace with a last op that reads what stays, too: it may leave after its last use, and comes back."""
     freed = set(trace.freed[trace.freed_after < trace.n_ops - 1].tolist())
-    stays = [s for s, role in enumerate(trace.role) if role in _STAYS and s not in freed]
+    stays = [s for s, role in enumerate(trace.role) if role in STAYS and s not in freed]
     *rows, last = trace.reads.rows()
     return replace(trace, reads=Ragged.of([*rows, sorted({*last, *stays})]))
 
@@ -153,7 +151,7 @@ def _held(trace: Trace, problem: Problem, *, state: bool) -> list[frozenset[int]
     found = [problem.at_least(op) for op in range(problem.n_ops)]
     if not state:
         return found
-    stays = frozenset(v for v, s in enumerate(_storages(trace)) if s >= 0 and trace.role[s] in _STAYS)
+    stays = frozenset(v for v, s in enumerate(_storages(trace)) if s >= 0 and trace.role[s] in STAYS)
     return [values - stays.difference(problem.ins[op], problem.outs[op]) for op, values in enumerate(found)]
 
 
@@ -185,7 +183,7 @@ def least(trace: Trace, *, state: bool = False) -> Least:
     op = max(range(len(need)), key=need.__getitem__)
     stays: Counter[str] = Counter()
     for role, nbytes, there in zip(trace.role, trace.bytes.tolist(), trace.alive_at_start.tolist(), strict=True):
-        stays[role] += nbytes if there and role in _STAYS else 0
+        stays[role] += nbytes if there and role in STAYS else 0
     if sum(stays.values()) > need[op]:
         return Least(sum(stays.values()), "the end of a step", _sorted(stays))
     storage = _storages(trace)

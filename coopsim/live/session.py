@@ -153,7 +153,7 @@ class TrainingSession:
             self._deviated(step.deviated)
         else:
             assert step.kind is not None
-            self.known.followed(step.kind)
+            self.known.followed(step.kind, step.storage)
             if step.planned:
                 self.totals.planned_steps += 1
                 self._prove(step.kind, running)
@@ -191,8 +191,8 @@ class TrainingSession:
                 with effects.on(kind):
                     roles.assign(roles.Objects.now(), self.ledger)
             self.planning.others = planned.others_bytes
-            for known in planned.kinds(kind):
-                self.known.add(known)
+            self.known.add_planned(planned.kinds(kind))
+            for known in self.known.kinds:
                 self.planning.follow(known)
 
     def _deviated(self, why: str) -> None:

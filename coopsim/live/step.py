@@ -4,7 +4,7 @@ Steps that dispatch the same ops on the same sizes are of one kind (kinds.py), w
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import torch
@@ -92,6 +92,11 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._leave_plan("the step ended early")
         with contextlib.suppress(torch.OutOfMemoryError) if error[0] is not None else contextlib.nullcontext():
             self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
+
+    def storage(self, number: int) -> Callable[[], Any] | None:
+        """A weak reference to a storage that the step's plan watched, by number of the trace; None if there is none."""
+        cell = self.follow.cells.get(number) if self.follow is not None else None
+        return cell.ref if cell is not None else None
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
