@@ -149,7 +149,11 @@ class BudgetGuest:
         if self._clock is None:
             self._clock = id(optimizer)
         if id(optimizer) == self._clock and self._session.inside and not self._gone:
-            self._session.end()
+            try:
+                self._session.end(goes_on=True)
+            except BaseException:
+                self._session.settle()
+                raise
             self._session.begin()
 
     def _step_over(self) -> None:

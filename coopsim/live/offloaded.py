@@ -9,6 +9,7 @@ import torch
 from coopsim.live.cells import Cell, Value
 from coopsim.live.copies import Copies
 from coopsim.live.host_area import HostArea
+from coopsim.live.sent import Sent
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 if TYPE_CHECKING:
@@ -16,22 +17,17 @@ if TYPE_CHECKING:
 
 
 class Offloaded:
-    """The values of a step that are on the host. area: where they lie."""
+    """The values of a step that are on the host. area: where they lie. sent: those that no plan has copied."""
 
-    def __init__(self, values: "Values", area: HostArea) -> None:
+    def __init__(self, values: "Values", area: HostArea, sent: Sent) -> None:
         self._values = values
         self.copies = Copies(area, self._streams)
-        self._sent: dict[Cell, torch.UntypedStorage] = {}  # in ordinary memory of the host
-
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes on the host that no plan has copied."""
-        return sum(copied.nbytes() for copied in self._sent.values())
+        self.sent = sent
 
     def has(self, value: Value) -> bool:
         """Whether a value is on the host only, or on its way back."""
         cell, version = value
-        return (cell in self._sent and cell.version == version) or self.copies.has((cell.number, version))
+        return self.sent.has(value) or self.copies.has((cell.number, version))
 
     def send(self, cell: Cell) -> bool:
         """Copy a cell's bytes to the host, wait for it, and free the memory. False if the cell must stay.
@@ -42,9 +38,9 @@ class Offloaded:
         if storage is None or cell.gone or self._values.must_stay(cell):
             return False
         self._values.ledger.of_storage(storage)  # while it has an address: it may be met for the first time later
-        self._sent = {other: bytes_ for other, bytes_ in self._sent.items() if other.ref() is not None}
-        self._sent[cell] = copied = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
+        copied = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
         _copy(storage, copied)
+        self.sent.add(cell, copied)
         self.copies.offloads += 1
         self.copies.offloaded_bytes += storage.nbytes()
         self._values.evict((cell, cell.version))
@@ -70,7 +66,7 @@ class Offloaded:
     def fetch(self, value: Value, leave: Collection[Cell] = ()) -> None:
         """Begin to fetch a value that is on the host only. leave: cells that must not be evicted for that."""
         cell, version = value
-        if cell in self._sent and cell.gone:
+        if cell.gone and self.sent.has(value):
             self._return(cell, leave)
             return
         if cell.gone and cell.ref() is not None:
@@ -89,13 +85,12 @@ class Offloaded:
     def end(self) -> None:
         """The step is over."""
         self.copies.end()
-        self._sent.clear()
 
     def _return(self, cell: Cell, leave: Collection[Cell]) -> None:
         """Copy back at once what was sent."""
         storage = self._values.allocate(cell.nbytes, leave={*leave, cell})
         self._values.enter(storage)
-        _copy(self._sent.pop(cell), storage)
+        _copy(self.sent.take(cell), storage)
         self._hand_over((cell, cell.version), storage)
 
     def _hand_over(self, value: Value, storage: torch.UntypedStorage) -> None:

@@ -14,7 +14,7 @@ from coopsim.live import hosting, schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host_area import HostArea
-from coopsim.live.hosting import Hosting
+from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.parameters import PlanningParameters
@@ -42,6 +42,7 @@ class Planning:
         self.policy, self.limit, self.placed = policy, limit, placed
         self._parameters = parameters or PlanningParameters()
         self.hosting: Hosting | None = None  #: None: nothing is offloaded
+        self.in_parts = False  #: whether optimizers update their tensors in parts (parts.py)
         self.area: HostArea | None = None  #: of the device that steps run on
         self.no_offload = ""  #: why the latest plan does not offload, although plans may
         self.on_gpu = False
@@ -68,7 +69,7 @@ class Planning:
         Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
         """
         assert self.limit is not None
-        least = schedules.least(kind.trace, state=self.hosting is not None and self.hosting.state)
+        least = schedules.least(kind.trace, **bounds(self.hosting))
         if least.nbytes + self.others > self.limit:
             raise DoesNotFit(schedules.too_much(least, self.others, self.limit))
         if self.placed is not None:

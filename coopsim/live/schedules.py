@@ -174,11 +174,11 @@ class Least:
     held: dict[str, int]
 
 
-def least(trace: Trace, *, state: bool = False) -> Least:
-    """The lower bound on the bytes of any schedule of a step; `state` as of `needs`.
+def least(trace: Trace, *, state: bool = False, between: bool = False) -> Least:
+    """The lower bound on the bytes of any schedule of a step; `state` as of `needs`, `between` as of Hosting.
 
     In `held`, operands, results and temporaries without another role count as "of the op". What stays is all there at
-    the end of a step, which may be the most that it needs.
+    the end of a step, unless `between`, which may be the most that it needs.
     """
     problem = problem_of(trace)
     need = needs(trace, state=state)
@@ -186,7 +186,7 @@ def least(trace: Trace, *, state: bool = False) -> Least:
     stays: Counter[str] = Counter()
     for role, nbytes, there in zip(trace.role, trace.bytes.tolist(), trace.alive_at_start.tolist(), strict=True):
         stays[role] += nbytes if there and role in _STAYS else 0
-    if sum(stays.values()) > need[op]:
+    if sum(stays.values()) > need[op] and not between:
         return Least(sum(stays.values()), "the end of a step", _sorted(stays))
     storage = _storages(trace)
     held: Counter[str] = Counter({_OF_THE_OP: problem.inside[op]})

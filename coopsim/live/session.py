@@ -20,6 +20,7 @@ from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.planning import Planning
 from coopsim.live.running_step import RunningStep
+from coopsim.live.sent import Sent
 from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.live.totals import Totals
 from coopsim.observe import effects, roles
@@ -69,12 +70,15 @@ class TrainingSession:
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
         self.planning.let_offload(offload, no_offload)
+        recorded = self._planned.hosting if self._planned is not None else offload
+        self.planning.in_parts = recorded is not None and recorded.state
         self._records_all = memory is None and plan is None
         self.stepped: Callable[[], None] = lambda: None  #: called after each step that ended without an error
         self._observer, self.no_observer = observer.find()
         self.ledger = LiveLedger(self._observer)
         self.known = KnownKinds()
         self.totals = Totals()
+        self._sent = Sent()
         self._running: RunningStep | None = None
         self._exits = ExitStack()  # of the running step
         self._failure: LiveError | None = None
@@ -106,6 +110,7 @@ class TrainingSession:
             self.known,
             [] if self._records_all else self.known.candidates(first_step=not self.totals.steps),
             watcher,
+            self._sent,
             hard=not self.share and not self.tries,
         )
         self._exits.enter_context(running)
@@ -116,12 +121,15 @@ class TrainingSession:
             self.end(error)
             raise
 
-    def end(self, error: BaseException | None = None) -> None:
+    def end(self, error: BaseException | None = None, *, goes_on: bool = False) -> None:
         """End the running step, which there must be, and plan its kind if that is new.
 
-        error: what was raised in it; then nothing is learned from it. Raises DoesNotFit if one of its ops needs more
-        than the budget.
+        error: what was raised in it; then nothing is learned from it. goes_on: the caller begins the next step before
+        anything else runs, or calls `settle`, so that values may stay on the host. Raises DoesNotFit if one of its ops
+        needs more than the budget.
         """
+        assert self._running is not None
+        self._running.step.values.goes_on = goes_on
         self._end(error)
         if error is None:
             self.stepped()
@@ -162,6 +170,14 @@ class TrainingSession:
         """End what was begun as a step and turns out to be none: it is not counted, and nothing is learned from it."""
         self.end(LiveError("no step"))
         self._failure = None
+
+    def settle(self) -> None:
+        """Bring back what the latest step has left on the host, as far as there is room, as no step follows."""
+        failure = self._failure
+        if self._sent.nbytes:
+            self.begin()
+            self.abandon()
+        self._failure = failure
 
     def forget(self) -> None:
         """Leave the running step, if any, as it is: this process is a fork of the one that trains."""

@@ -78,6 +78,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._observer is not None and not self._observer.enter():
             self._observer = None
         if self.follow is not None:
+            self._bring_sent()
             self.follow.begin(self._observer)
         return self
 
@@ -88,6 +89,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._observer.leave()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._unseen.forget()
+        self.values.goes_on &= error[0] is None
         if self.follow is not None and error[0] is None and self.follow.at != len(self.follow.rows):
             self._leave_plan("the step ended early")
         with contextlib.suppress(torch.OutOfMemoryError) if error[0] is not None else contextlib.nullcontext():
@@ -208,6 +210,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not follow.take_over(taped.cells for taped in tape):
                 recorder.commit()
                 return
+            self._bring_sent()
             follow.begin(self._observer)
         recorder.end(learn=False)
         if follow is None and self.values.placed is not None:
@@ -243,6 +246,11 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values.offloaded.copies.wait_for_all()
         self.on_demand.adopt(self.follow.cells.values())
         self.follow, self.planned, self.on_demand.by_plan = None, False, False
+
+    def _bring_sent(self) -> None:
+        """Bring back what the step before has sent: a plan finds all on the device."""
+        gone = [(cell, cell.version) for cell in self.values.gone.values()]
+        self.values.bring([value for value in gone if self.values.offloaded.sent.has(value)])
 
     def _planned(self) -> Iterable[Cell]:
         follow = self.follow
