@@ -6,7 +6,7 @@ the cost of the step with its recomputations, divided by its cost without: 1.1 i
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,8 @@ _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
 #: What a step finds where the step before has left it, so that it can be offloaded before an op has used it.
 _STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
+_WORTH = 4096  #: the budget divided by this is the least of a value that is on the host between steps
+AWAY = "away"  #: in a schedule's header, the storages that are on the host at the start of a step, and at its end
 _ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 
@@ -48,7 +50,10 @@ def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | Non
     found = _recomputing(trace, policy, budget)
     if hosting is None or not policy.plans or _cost(found) == 1.0:
         return found
-    return _cheapest([found, *_offloading(trace, policy, budget, hosting)])
+    found = _cheapest([found, *_offloading(trace, policy, budget, hosting)])
+    if not hosting.between or _cost(found) <= CHEAP:
+        return found
+    return _cheapest([found, _away_between(trace, policy, budget, hosting)])
 
 
 def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> list[Schedule]:
@@ -62,10 +67,24 @@ def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> 
     return found
 
 
-def _read_at_end(trace: Trace) -> Trace:
-    """The trace with a last op that reads what stays, too: it may leave after its last use, and comes back."""
+def _away_between(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> Schedule:
+    """A plan with copies by which the optimizer's state is on the host at the start of a step, and at its end."""
+    state = trace.alive_at_start & (trace.becomes >= 0) & (trace.bytes * _WORTH >= budget)
+    away = frozenset(s for s in np.flatnonzero(state).tolist() if trace.role[s] == Role.OPTIMIZER_STATE)
+    policy = copying(policy, state=True)
+    plan = _without_addresses(
+        _read_at_end(trace, away), policy, budget, options=hosting.options, from_start=_STAYS, away=away
+    )
+    return replace(plan, header=dict(plan.header) | {"trace": trace.content_hash, AWAY: sorted(away)})
+
+
+def _read_at_end(trace: Trace, away: Collection[int] = ()) -> Trace:
+    """The trace with a last op that reads what stays, too: it may leave after its last use, and comes back.
+
+    away: storages that need not come back.
+    """
     freed = set(trace.freed[trace.freed_after < trace.n_ops - 1].tolist())
-    stays = [s for s, role in enumerate(trace.role) if role in _STAYS and s not in freed]
+    stays = [s for s, role in enumerate(trace.role) if role in _STAYS and s not in freed and s not in away]
     *rows, last = trace.reads.rows()
     return replace(trace, reads=Ragged.of([*rows, sorted({*last, *stays})]))
 
@@ -231,11 +250,13 @@ def _without_addresses(
     segmented: bool = False,
     options: ReplayOptions = _OPTIONS,
     from_start: frozenset[Role] | None = None,
+    away: frozenset[int] = frozenset(),
 ) -> Schedule:
     """A plan that keeps to `budget` bytes, wherever they lie; if none is found, its outcome is out of memory."""
     replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, options)
     assert replay.planner is not None
     replay.planner.most, replay.planner.segmented, replay.planner.from_start = budget, segmented, from_start
+    replay.planner.away = away
     schedule = schedule_of(replay, replay.run(record=True))
     if schedule.header["peak_bytes"] <= budget and schedule.header["planned_steps"]:
         return schedule

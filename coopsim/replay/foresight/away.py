@@ -18,7 +18,19 @@ from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.select import cost_to_bring_back
-from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, excess, take_note
+from coopsim.replay.foresight.selection import (
+    COMES,
+    GOES,
+    I_AFTER,
+    I_BEFORE,
+    I_ENDS,
+    I_OPEN,
+    I_VALUE,
+    Selection,
+    exceeds,
+    excess,
+    take_note,
+)
 from coopsim.replay.plan import STAY
 
 USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value
@@ -51,6 +63,25 @@ def restore(D: DryRun, chosen: Selection, to: Taken) -> None:
     dry_run(D)
 
 
+def install(D: DryRun, chosen: Selection) -> None:
+    """Write the copies of a selection into the dry run, in order."""
+    idle, ends = chosen.idle, chosen.idle[:, I_ENDS]
+    comes = chosen.away >= 0
+    out, back = (np.flatnonzero(rows) for rows in ((comes & (ends != COMES)) | (ends == GOES), comes))
+    i, is_back = np.concatenate([out, back]), np.repeat([0, 1], [len(out), len(back)])
+    begin = np.where(is_back, chosen.away[i], idle[i, I_AFTER] + 1)
+    order = np.lexsort((idle[i, I_VALUE], idle[i, I_BEFORE], is_back, begin))
+    D.K[D_AWAYS] = count = len(i)
+    D.away[:count, [s.A_OP, s.A_BACK, s.A_VALUE]] = np.stack([begin, is_back, idle[i, I_VALUE]], axis=1)[order]
+    D.away[:count, s.A_START :] = 0
+
+
+def forget(D: DryRun, chosen: Selection) -> None:
+    """Offload nothing, but for what the host has anyway, which comes when it is used."""
+    chosen.away[:] = np.where(chosen.idle[:, I_ENDS] == COMES, chosen.idle[:, I_BEFORE], -1)
+    install(D, chosen)
+
+
 @dataclass(frozen=True)
 class _Back:
     """A copy back: of which interval, how long it takes, and when it has to begin at the latest."""
@@ -73,21 +104,12 @@ class Away:
         large = D.V[value, s.BYTES] * _LEAST >= budget
         can = D.copies[value, s.OFFLOADABLE]
         can = (can == 1) | ((can == USED_FIRST) & (chosen.idle[:, I_AFTER] >= 0))
-        self.possible = can & ~last & gap & large
+        self.possible = can & ~last & gap & large & (chosen.idle[:, I_ENDS] == 0)
         self.table: list[_Back] | None = None
 
     def install(self) -> None:
         """Write the copies into the dry run, in order."""
-        idle, D = self.chosen.idle, self.D
-        i = np.flatnonzero(self.chosen.away >= 0)
-        count, zero = 2 * len(i), np.zeros(len(i), np.int64)
-        begin = np.concatenate([idle[i, I_AFTER] + 1, self.chosen.away[i]])
-        back = np.concatenate([zero, zero + 1])
-        before, v = np.tile(idle[i, I_BEFORE], 2), np.tile(idle[i, I_VALUE], 2)
-        order = np.lexsort((v, before, back, begin))
-        D.K[D_AWAYS] = count
-        D.away[:count, [s.A_OP, s.A_BACK, s.A_VALUE]] = np.stack([begin, back, v], axis=1)[order]
-        D.away[:count, s.A_START :] = 0
+        install(self.D, self.chosen)
 
     def accepts(self, i: int, backs: dict[int, int], better: Callable[[], bool]) -> bool:
         """Offload in interval i, if a dry run of that is better; else all is as before, times included.
