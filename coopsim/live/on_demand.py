@@ -85,8 +85,10 @@ class OnDemand:
     def cell(self, tensor: torch.Tensor) -> Cell | None:
         """The cell of a tensor's storage, made at first sight; None if it has no bytes."""
         storage = tensor.untyped_storage()
-        if not storage.nbytes():
-            return None
+        return self.cell_of(storage) if storage.nbytes() else None
+
+    def cell_of(self, storage: torch.UntypedStorage) -> Cell:
+        """The cell of a storage with bytes, made at first sight."""
         cell = self._cells.get(storage._cdata)
         if cell is None or cell.ref() is not storage:
             cell = self._cells[storage._cdata] = Cell(storage)

@@ -13,6 +13,7 @@ import numpy as np
 
 from coopsim import allocators, metrics, policies
 from coopsim.live.hosting import Hosting, copying
+from coopsim.live.plan import AWAY
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
@@ -32,7 +33,6 @@ _OPTIONS = ReplayOptions(steps=1)
 #: What a step finds where the step before has left it, so that it can be offloaded before an op has used it.
 _STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
 _WORTH = 4096  #: the budget divided by this is the least of a value that is on the host between steps
-AWAY = "away"  #: in a schedule's header, the storages that are on the host at the start of a step, and at its end
 _ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 

@@ -55,7 +55,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values, self.on_demand, self.recorder = values, on_demand, recorder
         self.kind, self._undecided, self._others = kind, undecided, others
         self._observer = observer
-        self.follow = Follow(kind.plan, values, kind.stays) if kind and kind.plan else None
+        self.follow = Follow(kind.plan, values, kind.stays, on_demand.cell_of) if kind and kind.plan else None
         self.deviated = ""
         self.outgrown = False  #: whether it left its plan because its data are larger
         self.ran_out = False  #: whether it left its plan because the device had no room
@@ -78,7 +78,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._observer is not None and not self._observer.enter():
             self._observer = None
         if self.follow is not None:
-            self._bring_sent()
+            self.values.offloaded.begin(self.follow.places)
             self.follow.begin(self._observer)
         return self
 
@@ -92,6 +92,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values.goes_on &= error[0] is None
         if self.follow is not None and error[0] is None and self.follow.at != len(self.follow.rows):
             self._leave_plan("the step ended early")
+        elif self.follow is not None and self.values.goes_on:
+            self.follow.leave()
         with contextlib.suppress(torch.OutOfMemoryError) if error[0] is not None else contextlib.nullcontext():
             self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
 
@@ -205,12 +207,12 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known is None:
             return
         self._undecided, self.on_demand.undecided = [], False
-        follow = Follow(known.plan, self.values, known.stays) if known.plan else None
+        follow = Follow(known.plan, self.values, known.stays, self.on_demand.cell_of) if known.plan else None
         if follow is not None:
+            self.values.offloaded.begin(follow.places)
             if not follow.take_over(taped.cells for taped in tape):
                 recorder.commit()
                 return
-            self._bring_sent()
             follow.begin(self._observer)
         recorder.end(learn=False)
         if follow is None and self.values.placed is not None:
@@ -229,7 +231,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for other in self._others:
             if other is self.kind or other.plan is None or not (other.ready and other.has_op(at, func)):
                 continue
-            if self.kind.common(other) < at:
+            if self.kind.common(other) < at or other.plan.away != self.follow.plan.away:
                 continue
             follow = Follow(other.plan, self.values, other.stays)
             if follow.take_over(self.follow.taken(), held=True):
@@ -246,11 +248,6 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values.offloaded.copies.wait_for_all()
         self.on_demand.adopt(self.follow.cells.values())
         self.follow, self.planned, self.on_demand.by_plan = None, False, False
-
-    def _bring_sent(self) -> None:
-        """Bring back what the step before has sent: a plan finds all on the device."""
-        gone = [(cell, cell.version) for cell in self.values.gone.values()]
-        self.values.bring([value for value in gone if self.values.offloaded.sent.has(value)])
 
     def _planned(self) -> Iterable[Cell]:
         follow = self.follow

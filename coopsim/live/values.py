@@ -292,12 +292,14 @@ class Values:
     def finish(self, cells: Iterable[Cell]) -> None:
         """At the end of the step, bring back every evicted value that the program still refers to.
 
-        What was sent to the host stays there if the next step begins at once. cells: all that the step has used, whose
-        held values and calls are dropped.
+        What is on the host stays there if the next step begins at once. cells: all that the step has used, whose held
+        values and calls are dropped.
         """
         self.ending = True
         gone = [(cell, cell.version) for cell in self.gone.values() if cell.ref() is not None]
         try:
+            if self.goes_on:
+                self.offloaded.keep(cell for cell, _ in gone)
             self.bring([value for value in gone if not (self.goes_on and self.offloaded.sent.has(value))])
         finally:
             if not self.goes_on:
