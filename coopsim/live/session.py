@@ -138,12 +138,13 @@ class TrainingSession:
         running, self._running = self._running, None
         assert running is not None
         step = running.step
+        peaks = running.peaks() if error is not None else None  # before all comes back, whatever that takes
         try:  # begin and end come from hooks of the program, so no `with` can span them
             self._exits.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
         finally:
             self.totals.add(step)
             if step.planned or (not self.share and self.limit is not None):
-                self.totals.add_peaks(*running.peaks())
+                self.totals.add_peaks(*(peaks or running.peaks()))
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
             self.known.failed()
@@ -174,7 +175,7 @@ class TrainingSession:
     def settle(self) -> None:
         """Bring back what the latest step has left on the host, as far as there is room, as no step follows."""
         failure = self._failure
-        if self._sent.nbytes:
+        if self.left_bytes:
             self.begin()
             self.abandon()
         self._failure = failure
@@ -294,6 +295,11 @@ class TrainingSession:
     def host_bytes(self) -> int:
         """Bytes of the host's area for copies."""
         return self.planning.area.nbytes if self.planning.area is not None else 0
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes that the latest step has left on the host for the next."""
+        return self._sent.nbytes
 
     @property
     def unplanned(self) -> str:
