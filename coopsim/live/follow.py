@@ -131,9 +131,14 @@ class Follow:
         if self.observed is not None:
             self.observed.pin(storage)
         else:
-            cell = self._by_key.get(storage._cdata)
-            if cell is not None and cell.ref() is storage:
+            cell = self.cell_of(storage)
+            if cell is not None:
                 cell.pinned = True
+
+    def cell_of(self, storage: torch.UntypedStorage) -> Cell | None:
+        """The cell of a storage, while Python follows; None if it is not known."""
+        cell = self._by_key.get(storage._cdata)
+        return cell if cell is not None and cell.ref() is storage else None
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.

@@ -48,7 +48,8 @@ class KnownKinds:
         self._to_record = max(self._to_record - 1, 0) if known is not None else 0
         if known is None:
             return False
-        known.stays = stays
+        pairs = (zip(own.inputs, new.inputs, strict=True) for own, new in zip(known.tape, tape, strict=True))
+        known.stays = {s: stays[n] for pair in pairs for s, n in pair if n in stays}  # it may number them otherwise
         self.last, self.recurred = known, True
         return True
 

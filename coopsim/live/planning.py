@@ -6,6 +6,7 @@ less.
 """
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan import Plan
+from coopsim.live.plan import AWAY, Plan
 from coopsim.live.plan_state import Candidate
 from coopsim.policies import Policy
 from coopsim.schedule import Schedule
@@ -55,6 +56,11 @@ class Planning:
         if offload is not None:
             hosting.check(self.policy)
         self.hosting, self.no_offload = None if no_offload else offload, no_offload
+
+    def keep_steps_apart(self) -> None:
+        """Let no plan have values on the host between steps."""
+        if self.hosting is not None:
+            self.hosting = replace(self.hosting, between=False)
 
     @property
     def sends(self) -> int:
@@ -102,6 +108,17 @@ class Planning:
     def _adopt(self, kind: Kind, candidate: Candidate) -> None:
         kind.state.adopt(candidate)
         self.follow(kind)
+
+    def follow_known(self, kind: Kind) -> None:
+        """Follow the schedule that a kind comes with, or make another where that has values on the host between steps.
+
+        Raises DoesNotFit as `learn` does.
+        """
+        between = self.hosting is not None and self.hosting.between
+        if kind.state.schedule is not None and kind.state.schedule.header.get(AWAY) and not between:
+            self.learn(kind)
+        else:
+            self.follow(kind)
 
     def follow(self, kind: Kind) -> None:
         """Make the plan that steps follow from the schedule in the kind's `state`; without a schedule, make none.

@@ -128,6 +128,7 @@ def padded(
     plans = [_without_addresses(wider, policy, budget, segmented=segmented) for segmented in (False, True)]
     if hosting is not None:
         plans += _offloading(wider, policy, budget, hosting)
+        plans += [_away_between(wider, policy, budget, hosting)] if hosting.between else []
     return _cheapest([_without_padding(plan, trace) for plan in plans])
 
 

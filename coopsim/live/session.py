@@ -66,6 +66,8 @@ class TrainingSession:
             offload = offload or self._planned.hosting
         self._device_kind = device_kind
         self._arena = arena
+        #: Whether each step begins before anything else runs, so that values may stay on the host from one to the next.
+        self.seamless = False
         self.tries = False  #: whether steps may exceed a budget in bytes, to find out by how much
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
@@ -95,6 +97,8 @@ class TrainingSession:
             self._device_kind = device.here()
         self.planning.on_gpu = self._device_kind == "cuda"
         self.planning.area = self.planning.area or HostArea(self._device_kind)
+        if not self.seamless or self._arena is not None:
+            self.planning.keep_steps_apart()
         self._take_planned()
         if self._arena is not None and self._arena.kind != self._device_kind:
             self._arena = self.planning.placed = None
@@ -121,15 +125,12 @@ class TrainingSession:
             self.end(error)
             raise
 
-    def end(self, error: BaseException | None = None, *, goes_on: bool = False) -> None:
+    def end(self, error: BaseException | None = None) -> None:
         """End the running step, which there must be, and plan its kind if that is new.
 
-        error: what was raised in it; then nothing is learned from it. goes_on: the caller begins the next step before
-        anything else runs, or calls `settle`, so that values may stay on the host. Raises DoesNotFit if one of its ops
-        needs more than the budget.
+        error: what was raised in it; then nothing is learned from it. Raises DoesNotFit if one of its ops needs more
+        than the budget.
         """
-        assert self._running is not None
-        self._running.step.values.goes_on = goes_on
         self._end(error)
         if error is None:
             self.stepped()
@@ -138,6 +139,7 @@ class TrainingSession:
         running, self._running = self._running, None
         assert running is not None
         step = running.step
+        step.values.goes_on = self.seamless and error is None
         peaks = running.peaks() if error is not None else None  # before all comes back, whatever that takes
         try:  # begin and end come from hooks of the program, so no `with` can span them
             self._exits.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
@@ -152,6 +154,8 @@ class TrainingSession:
         self.totals.steps += 1
         if step.recorder is not None:
             self._learn(running, step.recorder, trace_of(step.recorder))
+            if step.ran_out and step.kind is not None:
+                self._prove(step.kind, running)
         elif step.ran_out:
             assert step.kind is not None
             self.totals.deviated = step.deviated
@@ -210,7 +214,7 @@ class TrainingSession:
             self.planning.others = planned.others_bytes
             for known in planned.kinds(kind):
                 self.known.add(known)
-                self.planning.follow(known)
+                self.planning.follow_known(known)
 
     def _deviated(self, why: str) -> None:
         """Count a step that left its plan; from the first one on, plans keep all that such a step may need."""

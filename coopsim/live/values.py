@@ -255,15 +255,14 @@ class Values:
     def copy(self, storage: torch.UntypedStorage, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. leave: cells that must not be evicted for that."""
         with DisableTorchDispatch():
-            copied: torch.UntypedStorage = self.attempt(_CLONE, storage.clone, leave)
+            copied: torch.UntypedStorage = self.attempt(_CLONE, partial(_clone, storage), leave)
         self.enter(copied)
         return copied
 
     def move(self, storage: torch.UntypedStorage) -> None:
         """Move the bytes of a storage to newly allocated memory, and free the old; its tensors stay valid."""
         with DisableTorchDispatch():
-            copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
-            hollow.fill(storage, copied)
+            hollow.fill(storage, _clone(storage))
 
     def enter(self, storage: torch.UntypedStorage) -> None:
         """Count a storage of ours."""
@@ -310,6 +309,10 @@ class Values:
             self.offloaded.end()
             if self.streams is not None:
                 self.streams.end()
+
+
+def _clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).clone().untyped_storage()
 
 
 def _size(call: Call) -> int:

@@ -65,10 +65,11 @@ def between(
     torch.manual_seed(1)
     state, step = program(optimizer, odd)
     session = TrainingSession(memory, "foresight-offline", "cpu", offload=hosting)
+    session.seamless = True
     left, places = [0], set()
 
     def ended() -> None:
-        session.end(goes_on=True)
+        session.end()
         left.append(session.left_bytes)
         places.update(place for kind in session.known.kinds if kind.plan for place in kind.plan.away)
         session.begin()
@@ -76,7 +77,7 @@ def between(
     session.begin()
     found = [step(i, ended) for i in range(steps)]
     if leave:
-        session.end(goes_on=True)
+        session.end()
         session.settle()
     else:
         session.abandon()

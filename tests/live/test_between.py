@@ -2,18 +2,20 @@
 
 import json
 import os
-from pathlib import Path
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
+from coopsim import phantom
 from coopsim.live import schedules
 from coopsim.live.hosting import Hosting
 from coopsim.live.plan import AWAY
 from coopsim.trace.build import TraceBuilder
 from coopsim.types import MIB, Action, Phase, Role
-from tests.conftest import Runner
-from tests.live.command import called
+from tests.conftest import ROOT, Runner
+from tests.live.command import live
 
 CALL = """
 from coopsim.link import Link
@@ -58,6 +60,45 @@ def test_steps_without_a_plan_leave_what_they_sent(child: Runner, leave: bool) -
     assert (found["away"], found["planned_steps"], found["now"]) == (0, 0, 0)
     assert found["unplanned"]
     assert found["left"] > 700 << 10
+
+
+SCRIPT = str(ROOT / "tests" / "live" / "scripts" / "state.py")
+FLAGS = ("--memory", "1900KiB", "--offload", "--offload-state", "--link", "pcie4-x16")
+
+
+@pytest.mark.usefixtures("child")
+@pytest.mark.parametrize("fails", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_script_saves_the_same_bytes(fails: bool) -> None:
+    """Of a state that is on the host when the last step ends; parameters and gradients are 1548 KiB, and so is it."""
+    words = ["--fails"] if fails else []
+    environment = os.environ | phantom.environment("a100-80gb")
+    plain = subprocess.run([sys.executable, SCRIPT, *words], env=environment, capture_output=True, text=True)
+    done = live(*FLAGS, "--json", "--", "python", SCRIPT, *words)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["steps"], found["deviations"]) == (6, 0)
+    assert found["planned_steps"] >= 2
+    assert found["offloads"] > 0
+    assert done.stderr.splitlines()[:7] == plain.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("child")
+def test_it_is_saved_from_a_gpu_storage_by_storage() -> None:
+    """Within the budget, by which the state is not there as a whole."""
+    words = ["--offload", "--offload-state", "--json", "--", "python", SCRIPT, "--device", "cuda"]
+    done = live("--gpu", "rtx-3060", "--memory", "24MiB", *words)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["peak_reserved_bytes"] <= found["budget_bytes"]
+
+
+@pytest.mark.usefixtures("child")
+def test_a_script_with_a_budget_of_its_own_needs_room_for_all() -> None:
+    """What it does between steps is its own business."""
+    done = live(*FLAGS, "--", "python", SCRIPT, "--own")
+    assert done.returncode == 3, done.stderr
+    assert "the end of a step takes 2.3" in done.stderr
 
 
 def update(layers: int = 8) -> Any:

@@ -22,7 +22,9 @@ def prefetch(D: DryRun, chosen: Selection, budget: int) -> None:
         for i in order:
             back = max(away.latest_back(i), _first_with_room(D, chosen, i, budget))
             if back < chosen.away[i] and away.accepts(
-                i, {i: back}, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0  # noqa: B023
+                i,
+                {i: back},
+                lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0,  # noqa: B023
             ):
                 cost = int(D.K[D_COST])
         if cost == begun:
