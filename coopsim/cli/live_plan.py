@@ -74,7 +74,9 @@ def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[di
     """
     from coopsim.live import make, plan_file
 
-    hosting, arena = hosting_of(args), steps.header.arena
+    hosting, arena, recorded_by = hosting_of(args), steps.header.arena, steps.header.hosting
+    if hosting is not None and recorded_by is not None:
+        hosting = replace(hosting, between=recorded_by.between)
     head = replace(steps.header, budget_bytes=limit, hosting=hosting)
     how: dict[str, Any] = {"arena": arena, "hosting": hosting}
     made = [make.make(kind, head.policy, limit, head.others_bytes, **how) for kind in steps.kinds]

@@ -67,7 +67,7 @@ def hosting_of(args: argparse.Namespace) -> "Hosting | None":
         return None
     hosting.check(args.policy)
     most = budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None
-    return hosting.Hosting(args.link or "", most, args.offload_state)
+    return hosting.Hosting(args.link or "", most, args.offload_state, between=args.offload_state)
 
 
 def _arena_bytes(told: dict[str, Any], planned_bytes: int) -> int:

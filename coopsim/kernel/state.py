@@ -42,9 +42,9 @@ CC_BYTES, CC_LOSABLE, CC_LOSS, CC_ADDRESS = range(4)
 CC_COLUMNS = 4
 NO_ADDRESS = -1
 
-# away: the copies of a plan, in order. A_OP: the op of the program before which; A_WHAT: that a copy to the host begins,
-# that the value has left (ops wait for that), or that a copy back begins; A_VALUE; A_START, A_END: of the copy, by the
-# dry run.
+# away: the copies of a plan, in order. A_OP: the op of the program before which; A_WHAT: OUT, a copy to the host
+# begins; LEFT, the value has left (ops wait for that); BACK, a copy back begins; A_VALUE; A_START, A_END: of the copy,
+# by the dry run.
 A_OP, A_WHAT, A_VALUE, A_START, A_END = range(5)
 OUT, LEFT, BACK = range(3)
 A_COLUMNS = 5

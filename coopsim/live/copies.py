@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from coopsim.live.engines import BACK, OUT, Mark
-from coopsim.live.host_area import HostArea
+from coopsim.live.host_area import HostArea, HostBytes
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
@@ -16,11 +16,14 @@ Allocate = Callable[[int], torch.UntypedStorage]  #: memory of so many bytes on 
 
 @dataclass(slots=True)
 class _OnHost:
-    """A copy, in the area from `at` on. end: of the copy out. source: what it is made of, until that has left."""
+    """A copy, in the area from `at` on. end: of the copy out, None if it was there when the step began.
+
+    source: what it is made of, until that has left.
+    """
 
     at: int
     nbytes: int
-    end: Mark
+    end: Mark | None
     source: torch.UntypedStorage | None
     left: bool = False
 
@@ -51,10 +54,19 @@ class Copies:
         """Memory that values are being fetched to."""
         yield from (storage for storage, _ in self._coming.values())
 
+    def found(self, key: Key, at: int, nbytes: int) -> None:
+        """Take note of a value that is on the host only as the step begins, in the area's bytes from `at` on."""
+        self._host[key] = _OnHost(at, nbytes, None, None, left=True)
+
+    def place(self, key: Key) -> HostBytes | None:
+        """Where a value lies that is on the host only; None if it is not, or is on its way back."""
+        copy = self._host.get(key)
+        return self._area.place(copy.at, copy.nbytes) if copy and copy.left and key not in self._coming else None
+
     def offload(self, key: Key, source: torch.UntypedStorage, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, once all ops so far are done."""
         nbytes = source.nbytes()
-        end = self._area.engines.begin(OUT, self._area.place(at, nbytes), _bytes_of(source), self._streams())
+        end = self._area.engines.begin(OUT, self._area.place(at, nbytes).tensor(), _bytes_of(source), self._streams())
         self._host[key] = _OnHost(at, nbytes, end, source)
         self.offloads += 1
         self.offloaded_bytes += nbytes
@@ -64,8 +76,8 @@ class Copies:
         copy = self._host.get(key)
         if copy is None:
             return False
-        self._area.engines.wait(OUT, copy.end)
-        copy.source, copy.left = None, True
+        self._wait_for(copy)
+        copy.left = True
         return True
 
     def fetch(self, key: Key, allocate: Allocate) -> torch.UntypedStorage | None:
@@ -74,7 +86,7 @@ class Copies:
         if copy is None or not copy.left or key in self._coming:
             return None
         storage = allocate(copy.nbytes)
-        place = self._area.place(copy.at, copy.nbytes)
+        place = self._area.place(copy.at, copy.nbytes).tensor()
         self._coming[key] = storage, self._area.engines.begin(BACK, _bytes_of(storage), place, self._streams())
         return storage
 
@@ -90,10 +102,14 @@ class Copies:
     def wait_for_all(self) -> None:
         """Let what follows wait for all copies out, and forget those of values that did not leave."""
         for key, copy in list(self._host.items()):
-            self._area.engines.wait(OUT, copy.end)
-            copy.source = None
+            self._wait_for(copy)
             if not copy.left:
                 del self._host[key]
+
+    def _wait_for(self, copy: _OnHost) -> None:
+        if copy.end is not None:
+            self._area.engines.wait(OUT, copy.end)
+        copy.source = None
 
     def end(self) -> None:
         """The step is over."""

@@ -5,7 +5,7 @@ step, and a call an op that can be run again (cells.py). The observer is compile
 """
 
 import ctypes
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -39,8 +39,16 @@ class Follow:
     and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
     """
 
-    def __init__(self, plan: Plan, values: Values, stays: Mapping[int, Any] | None = None) -> None:
-        """stays: weak references to storages that the step finds, by number of the trace (Kind.stays)."""
+    def __init__(
+        self,
+        plan: Plan,
+        values: Values,
+        stays: Mapping[int, Any] | None = None,
+        cell_of: Callable[[torch.UntypedStorage], Cell] = Cell,
+    ) -> None:
+        """stays: weak references to storages that the step finds, by number of the trace (Kind.stays), whose cells are
+        those of `cell_of`.
+        """
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
         self._observed: Observed | None = None  # the same, while Python follows
@@ -55,7 +63,7 @@ class Follow:
         for s in plan.early:
             storage = stays[s]() if stays is not None and s in stays else None
             if storage is not None:
-                self._know(s, storage)
+                self._know(s, cell_of(storage))
 
     @property
     def at(self) -> int:
@@ -100,11 +108,22 @@ class Follow:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
         if self.values.placed is not None:
             self.values.placed.end()
-        if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
+        over = self.at == len(self.rows) and not self.plan.away
+        if self.observed is not None and self.observed.end(over=over):
             self.observed = None
         self.fetch()
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
+
+    @property
+    def places(self) -> dict[Cell, int]:
+        """The cells that the plan has on the host at both ends of the step, and where in its area."""
+        return {self.cells[s]: at for s, at in self.plan.away.items() if s in self.cells}
+
+    def leave(self) -> None:
+        """At the end of the plan, leave on the host what it has there then."""
+        for cell in self.places:
+            self.values.offloaded.leave((cell, cell.version))
 
     def pin(self, tensor: torch.Tensor) -> None:
         """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
@@ -112,9 +131,14 @@ class Follow:
         if self.observed is not None:
             self.observed.pin(storage)
         else:
-            cell = self._by_key.get(storage._cdata)
-            if cell is not None and cell.ref() is storage:
+            cell = self.cell_of(storage)
+            if cell is not None:
                 cell.pinned = True
+
+    def cell_of(self, storage: torch.UntypedStorage) -> Cell | None:
+        """The cell of a storage, while Python follows; None if it is not known."""
+        cell = self._by_key.get(storage._cdata)
+        return cell if cell is not None and cell.ref() is storage else None
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.
@@ -279,13 +303,13 @@ class Follow:
             storage = found[i].untyped_storage()
             cell = cells.get(s)
             if cell is None:
-                self._know(s, storage)
+                self._know(s, Cell(storage))
             elif cell.ref() is not storage:
                 raise Deviation("works on other tensors")
 
-    def _know(self, s: int, storage: torch.UntypedStorage) -> None:
-        cell = self.cells[s] = Cell(storage, number=s)
-        self._by_key[cell.key] = cell
+    def _know(self, s: int, cell: Cell) -> None:
+        self.cells[s] = self._by_key[cell.key] = cell
+        cell.number = s
 
     def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         cells, kind = self.cells, self.values.kind

@@ -85,6 +85,7 @@ class BudgetGuest:
         )
         self._session.no_arena = self._no_arena
         self._session.tries = bool(request.save)
+        self._session.seamless = True
         self._session.stepped = self._step_over
         self._clock: int | None = None  # id of the optimizer that stepped first, whose steps count
         self._depth = 0
@@ -100,6 +101,7 @@ class BudgetGuest:
         self._leave()
         if self._session.inside:
             self._session.abandon()
+        self._session.seamless = False
         return self._session
 
     def _leave(self) -> None:
@@ -149,7 +151,11 @@ class BudgetGuest:
         if self._clock is None:
             self._clock = id(optimizer)
         if id(optimizer) == self._clock and self._session.inside and not self._gone:
-            self._session.end()
+            try:
+                self._session.end()
+            except BaseException:
+                self._session.settle()
+                raise
             self._session.begin()
 
     def _step_over(self) -> None:

@@ -2,6 +2,7 @@
 
 import mmap
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -9,6 +10,20 @@ import torch
 from coopsim.live.engines import Engines, engines_of
 from coopsim.observe.torch_private import DisableTorchDispatch
 from coopsim.text import human
+
+
+@dataclass(frozen=True)
+class HostBytes:
+    """Bytes of the host's memory, from `at` on in a storage. No tensor, which would be taken for the program's."""
+
+    storage: torch.UntypedStorage
+    at: int
+    nbytes: int
+
+    def tensor(self) -> torch.Tensor:
+        """A tensor of them, to be used at once."""
+        with DisableTorchDispatch():
+            return torch.empty(0, dtype=torch.uint8).set_(self.storage, self.at, (self.nbytes,), (1,))
 
 
 class HostArea:
@@ -19,7 +34,7 @@ class HostArea:
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._bytes: torch.UntypedStorage | None = None  # no tensor, which would be taken for one of the program's
+        self._bytes: torch.UntypedStorage | None = None
         self._engines: Engines | None = None
 
     @property
@@ -37,7 +52,7 @@ class HostArea:
     def reserve(self, nbytes: int) -> str:
         """Make the area at least so large. Return why that is not possible, in one line; "" if it is.
 
-        What was in it is lost.
+        What was in it is there only for who still refers to it.
         """
         if nbytes <= self.nbytes:
             return ""
@@ -56,12 +71,11 @@ class HostArea:
         self._bytes = found
         return ""
 
-    def place(self, at: int, nbytes: int) -> torch.Tensor:
+    def place(self, at: int, nbytes: int) -> HostBytes:
         """The bytes from `at` on."""
         assert self._bytes is not None
         assert at + nbytes <= self.nbytes
-        with DisableTorchDispatch():
-            return torch.empty(0, dtype=torch.uint8).set_(self._bytes, at, (nbytes,), (1,))
+        return HostBytes(self._bytes, at, nbytes)
 
 
 def _locked(memory: torch.UntypedStorage) -> bool:

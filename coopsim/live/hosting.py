@@ -18,11 +18,13 @@ class Hosting:
 
     link: a name of `coopsim list links`; "": that of the card for which steps are recorded. memory_bytes: for all
     copies together; None: no limit. state: parameters, optimizer state and buffers may go between their uses, too.
+    between: and from one step to the next, as nothing else runs there.
     """
 
     link: str = ""
     memory_bytes: int | None = None
     state: bool = False
+    between: bool = False
 
     def __post_init__(self) -> None:
         links.check(self.link, None)
@@ -43,3 +45,8 @@ def check(policy: Policy | str) -> None:
     policy = policies.find(policy) if isinstance(policy, str) else policy
     if not policy.plans:
         raise CoopsimError(f"policy {policy.name} makes no plans, and only plans offload: take foresight-offline")
+
+
+def bounds(hosting: Hosting | None) -> dict[str, bool]:
+    """What of it counts for the least bytes of a step (schedules.least)."""
+    return {"state": hosting.state, "between": hosting.between} if hosting is not None else {}

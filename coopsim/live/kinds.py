@@ -69,7 +69,6 @@ class Kind:
         found: dict[int, int] = {}
         for own, other in zip(self.tape, tape, strict=True):
             found.update(zip(other.inputs, own.inputs, strict=True))
-            found.update(zip(other.results, own.results, strict=True))
         return found
 
     def left_by(self, first: "Kind") -> dict[int, int]:

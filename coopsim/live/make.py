@@ -10,7 +10,7 @@ from typing import Any, cast
 from coopsim.live import schedules
 from coopsim.live.arena.place import Places, at_start, place
 from coopsim.live.arena.requests import requests_of
-from coopsim.live.hosting import Hosting
+from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
 from coopsim.live.schedules import Least
@@ -57,8 +57,7 @@ def make(
     hosting: what the plan may use of the host. If there is no plan, the result's `kind` has no schedule, and its `why`
     says why.
     """
-    state = hosting is not None and hosting.state
-    least, room = schedules.least(kind.trace, state=state), budget - others - kind.margin
+    least, room = schedules.least(kind.trace, **bounds(hosting)), budget - others - kind.margin
     if least.nbytes > room:
         made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.margin))
     elif arena:

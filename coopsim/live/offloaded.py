@@ -1,6 +1,6 @@
 """Offloads the values of a step to the host, and fetches them: by plan, or at once where there is none."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,8 @@ import torch
 
 from coopsim.live.cells import Cell, Value
 from coopsim.live.copies import Copies
-from coopsim.live.host_area import HostArea
+from coopsim.live.host_area import HostArea, HostBytes
+from coopsim.live.sent import Sent
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 if TYPE_CHECKING:
@@ -16,22 +17,17 @@ if TYPE_CHECKING:
 
 
 class Offloaded:
-    """The values of a step that are on the host. area: where they lie."""
+    """The values of a step that are on the host. area: where they lie. sent: those that no plan has copied."""
 
-    def __init__(self, values: "Values", area: HostArea) -> None:
-        self._values = values
+    def __init__(self, values: "Values", area: HostArea, sent: Sent) -> None:
+        self._values, self._area = values, area
         self.copies = Copies(area, self._streams)
-        self._sent: dict[Cell, torch.UntypedStorage] = {}  # in ordinary memory of the host
-
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes on the host that no plan has copied."""
-        return sum(copied.nbytes() for copied in self._sent.values())
+        self.sent = sent
 
     def has(self, value: Value) -> bool:
         """Whether a value is on the host only, or on its way back."""
         cell, version = value
-        return (cell in self._sent and cell.version == version) or self.copies.has((cell.number, version))
+        return self.sent.has(value) or self.copies.has((cell.number, version))
 
     def send(self, cell: Cell) -> bool:
         """Copy a cell's bytes to the host, wait for it, and free the memory. False if the cell must stay.
@@ -42,9 +38,9 @@ class Offloaded:
         if storage is None or cell.gone or self._values.must_stay(cell):
             return False
         self._values.ledger.of_storage(storage)  # while it has an address: it may be met for the first time later
-        self._sent = {other: bytes_ for other, bytes_ in self._sent.items() if other.ref() is not None}
-        self._sent[cell] = copied = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
-        _copy(storage, copied)
+        copied = _new(storage.nbytes())
+        _copy(_bytes(storage), copied.tensor())
+        self.sent.add(cell, copied)
         self.copies.offloads += 1
         self.copies.offloaded_bytes += storage.nbytes()
         self._values.evict((cell, cell.version))
@@ -70,7 +66,7 @@ class Offloaded:
     def fetch(self, value: Value, leave: Collection[Cell] = ()) -> None:
         """Begin to fetch a value that is on the host only. leave: cells that must not be evicted for that."""
         cell, version = value
-        if cell in self._sent and cell.gone:
+        if cell.gone and self.sent.has(value):
             self._return(cell, leave)
             return
         if cell.gone and cell.ref() is not None:
@@ -86,16 +82,51 @@ class Offloaded:
         if storage is not None:
             self._hand_over(value, storage)
 
+    def begin(self, places: Mapping[Cell, int]) -> None:
+        """Begin to follow a plan: only these cells are on the host then, each in the area from its place on.
+
+        A cell whose address is known stays on the device, too.
+        """
+        others = [cell for cell in self.sent.cells if cell not in places]
+        self._values.bring([(cell, cell.version) for cell in others if cell.ref() is not None])
+        self._gather(places)
+        for cell, at in places.items():
+            if not cell.gone:
+                self.offload((cell, cell.version), at)
+                self.leave((cell, cell.version))
+
+    def _gather(self, places: Mapping[Cell, int]) -> None:
+        """Move to the area what is elsewhere on the host, and what is at another place of the area."""
+        here = {cell: self._area.place(at, cell.nbytes) for cell, at in places.items() if self.sent.has((cell, 0))}
+        found = {cell: self.sent.take(cell) for cell in here}
+        moved = [cell for cell in here if found[cell] != here[cell]]
+        if moved and self._values.kind == "cuda":
+            torch.cuda.synchronize()
+        for cell in moved:
+            if found[cell].storage is here[cell].storage:  # what is copied first may lie where it is now
+                found[cell], now = _new(cell.nbytes), found[cell]
+                _copy(now.tensor(), found[cell].tensor())
+        for cell in moved:
+            _copy(found.pop(cell).tensor(), here[cell].tensor())
+        for cell, place in here.items():
+            self.copies.found((cell.number, cell.version), place.at, place.nbytes)
+
+    def keep(self, cells: Iterable[Cell]) -> None:
+        """Leave on the host, for the next step, what is only there."""
+        for cell in cells:
+            place = self.copies.place((cell.number, cell.version))
+            if place is not None:
+                self.sent.add(cell, place)
+
     def end(self) -> None:
         """The step is over."""
         self.copies.end()
-        self._sent.clear()
 
     def _return(self, cell: Cell, leave: Collection[Cell]) -> None:
         """Copy back at once what was sent."""
         storage = self._values.allocate(cell.nbytes, leave={*leave, cell})
         self._values.enter(storage)
-        _copy(self._sent.pop(cell), storage)
+        _copy(self.sent.take(cell).tensor(), _bytes(storage))
         self._hand_over((cell, cell.version), storage)
 
     def _hand_over(self, value: Value, storage: torch.UntypedStorage) -> None:
@@ -108,8 +139,17 @@ class Offloaded:
         return self._values.streams.seen if self._values.streams is not None else ()
 
 
-def _copy(source: torch.UntypedStorage, to: torch.UntypedStorage) -> None:
+def _new(nbytes: int) -> HostBytes:
+    """Ordinary memory of the host."""
+    return HostBytes(torch.UntypedStorage(nbytes), 0, nbytes)  # type: ignore[no-untyped-call]
+
+
+def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:
+    with DisableTorchDispatch():
+        return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def _copy(source: torch.Tensor, to: torch.Tensor) -> None:
     """Copy all bytes between device and host, on the current stream, and wait."""
     with DisableTorchDispatch():
-        whole = (torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in (to, source))
-        next(whole).copy_(next(whole))
+        to.copy_(source)

@@ -85,13 +85,20 @@ class OnDemand:
     def cell(self, tensor: torch.Tensor) -> Cell | None:
         """The cell of a tensor's storage, made at first sight; None if it has no bytes."""
         storage = tensor.untyped_storage()
-        if not storage.nbytes():
-            return None
-        cell = self._cells.get(storage._cdata)
-        if cell is None or cell.ref() is not storage:
+        return self.cell_of(storage) if storage.nbytes() else None
+
+    def cell_of(self, storage: torch.UntypedStorage) -> Cell:
+        """The cell of a storage with bytes, made at first sight."""
+        cell = self.known(storage)
+        if cell is None:
             cell = self._cells[storage._cdata] = Cell(storage)
             self._all.append(cell)
         return cell
+
+    def known(self, storage: torch.UntypedStorage) -> Cell | None:
+        """The cell of a storage; None if it has none yet."""
+        cell = self._cells.get(storage._cdata)
+        return cell if cell is not None and cell.ref() is storage else None
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Any:
         """Run an op by `execute`, with its operands restored and room made for its results; return its result."""

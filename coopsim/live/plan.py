@@ -19,6 +19,7 @@ from coopsim.trace import Trace
 from coopsim.types import Action, Role
 from coopsim.validate.program import Program, Value
 
+AWAY = "away"  #: in a schedule's header, the storages that are on the host at the start of a step, and at its end
 HOLD = "coopsim.hold"  #: a pseudo-op of recorded traces: the program may read its operands from then on
 
 
@@ -91,6 +92,7 @@ class Plan:
         self._evicted: set[Value] = set()
         self._offloaded: set[Value] = set()
         self.early: set[int] = set()  #: storages that are offloaded before an op of the step has used them
+        self.away: dict[int, int] = {}  #: storages on the host at both ends of the step, and where in its area
         self.host_bytes = 0  #: of the host's area, for what is offloaded
         self._again: set[int] = set()
         if evict:
@@ -107,8 +109,11 @@ class Plan:
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
         rows = list(takewhile(lambda row: not row[1], schedule.rows()))
-        copies = copies_of(rows, self.program.reads)
-        self.host_bytes = copies.nbytes
+        sizes = self.trace.bytes.tolist()
+        copies = copies_of(rows, self.program.reads, {s: sizes[s] for s in schedule.header.get(AWAY, ())})
+        self.host_bytes, self.away = copies.nbytes, copies.places
+        self._offloaded.update((s, 0) for s in self.away)
+        self.early.update(self.away)
         pending: list[PlanAction] = []
         targets: list[Value] = []
         run: Recompute | None = None

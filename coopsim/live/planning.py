@@ -6,6 +6,7 @@ less.
 """
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from coopsim.live import hosting, schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host_area import HostArea
-from coopsim.live.hosting import Hosting
+from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan import Plan
+from coopsim.live.plan import AWAY, Plan
 from coopsim.live.plan_state import Candidate
 from coopsim.policies import Policy
 from coopsim.schedule import Schedule
@@ -42,6 +43,7 @@ class Planning:
         self.policy, self.limit, self.placed = policy, limit, placed
         self._parameters = parameters or PlanningParameters()
         self.hosting: Hosting | None = None  #: None: nothing is offloaded
+        self.in_parts = False  #: whether optimizers update their tensors in parts (parts.py)
         self.area: HostArea | None = None  #: of the device that steps run on
         self.no_offload = ""  #: why the latest plan does not offload, although plans may
         self.on_gpu = False
@@ -54,6 +56,11 @@ class Planning:
         if offload is not None:
             hosting.check(self.policy)
         self.hosting, self.no_offload = None if no_offload else offload, no_offload
+
+    def keep_steps_apart(self) -> None:
+        """Let no plan have values on the host between steps."""
+        if self.hosting is not None:
+            self.hosting = replace(self.hosting, between=False)
 
     @property
     def sends(self) -> int:
@@ -68,7 +75,7 @@ class Planning:
         Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
         """
         assert self.limit is not None
-        least = schedules.least(kind.trace, state=self.hosting is not None and self.hosting.state)
+        least = schedules.least(kind.trace, **bounds(self.hosting))
         if least.nbytes + self.others > self.limit:
             raise DoesNotFit(schedules.too_much(least, self.others, self.limit))
         if self.placed is not None:
@@ -102,6 +109,17 @@ class Planning:
         kind.state.adopt(candidate)
         self.follow(kind)
 
+    def follow_known(self, kind: Kind) -> None:
+        """Follow the schedule that a kind comes with, or make another where that has values on the host between steps.
+
+        Raises DoesNotFit as `learn` does.
+        """
+        between = self.hosting is not None and self.hosting.between
+        if kind.state.schedule is not None and kind.state.schedule.header.get(AWAY) and not between:
+            self.learn(kind)
+        else:
+            self.follow(kind)
+
     def follow(self, kind: Kind) -> None:
         """Make the plan that steps follow from the schedule in the kind's `state`; without a schedule, make none.
 
@@ -115,9 +133,7 @@ class Planning:
             fills = self._parameters.keep_calls_factor * needed > limit
             everything = self.varies or (not state.proven and self.on_gpu) or fills
             evict = needed + state.margin > limit
-            plan = Plan(
-                kind.trace, state.schedule, kind.tape, everything=everything, evict=evict, watch=kind.watched
-            )
+            plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict, watch=kind.watched)
             plan.overhead = metrics.summary(state.schedule)["overhead"]
             if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
                 self._recompute_only(kind, why)

@@ -16,7 +16,9 @@ from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
+from coopsim.live.parts import Parts
 from coopsim.live.planning import Planning
+from coopsim.live.sent import Sent
 from coopsim.live.step import Step
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.values import Values
@@ -30,7 +32,7 @@ class RunningStep:
     exit it undoes that in reverse.
 
     device_kind: "cuda" or "cpu". candidates: kinds that the step may turn out to be of, unless one is expected; empty:
-    it is recorded. hard: fail rather than exceed the budget.
+    it is recorded. sent: what the step before has left on the host. hard: fail rather than exceed the budget.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class RunningStep:
         known: KnownKinds,
         candidates: list[Kind],
         observer: Observer | None,
+        sent: Sent,
         *,
         hard: bool,
     ) -> None:
         self._kind, self._ledger, self._planning, self._arena = device_kind, ledger, planning, arena
         self._known, self._candidates, self._observer, self._hard = known, candidates, observer, hard
+        self._sent = sent
         self._exits = ExitStack()
         self._cap: AllocatorCap | None = None
         self._failed = False
@@ -58,13 +62,18 @@ class RunningStep:
             self._cap = self._new_cap(exits)
             exits.enter_context(effects.on(self._kind))
             self._ledger.peak_bytes = self._ledger.live_bytes
-            values = Values(self._kind, self._ledger, self._planning.area)
+            if self._planning.in_parts:
+                parts = Parts()
+                exits.callback(parts.forget)
+                parts.watch()
+            values = Values(self._kind, self._ledger, self._planning.area, self._sent)
             values.placed = self._planning.placed
             if self._cap is not None:
                 self._cap.set()
             self.meter = device.Meter() if self._kind == "cuda" else None  # of what is there once the cap is set
             sends = self._planning.sends
             on_demand = OnDemand(values, self._planning.limit, self.meter, self._cap, hard=self._hard, sends=sends)
+            on_demand.adopt(values.gone.values())
             self.step = self._new_step(values, on_demand)
             exits.callback(self._end_recorder)
             exits.enter_context(self.step)

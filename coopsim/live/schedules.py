@@ -6,13 +6,14 @@ the cost of the step with its recomputations, divided by its cost without: 1.1 i
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from coopsim import allocators, metrics, policies
 from coopsim.live.hosting import STAYS, Hosting, copying
+from coopsim.live.plan import AWAY
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
@@ -29,6 +30,7 @@ CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
 _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
+_WORTH = 4096  #: the budget divided by this is the least of a value that is on the host between steps
 _ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 
@@ -46,7 +48,10 @@ def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | Non
     found = _recomputing(trace, policy, budget)
     if hosting is None or not policy.plans or _cost(found) == 1.0:
         return found
-    return _cheapest([found, *_offloading(trace, policy, budget, hosting)])
+    found = _cheapest([found, *_offloading(trace, policy, budget, hosting)])
+    if not hosting.between or _cost(found) <= CHEAP:
+        return found
+    return _cheapest([found, _away_between(trace, policy, budget, hosting)])
 
 
 def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> list[Schedule]:
@@ -60,10 +65,24 @@ def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> 
     return found
 
 
-def _read_at_end(trace: Trace) -> Trace:
-    """The trace with a last op that reads what stays, too: it may leave after its last use, and comes back."""
+def _away_between(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> Schedule:
+    """A plan with copies by which the optimizer's state is on the host at the start of a step, and at its end."""
+    state = trace.alive_at_start & (trace.becomes >= 0) & (trace.bytes * _WORTH >= budget)
+    away = frozenset(s for s in np.flatnonzero(state).tolist() if trace.role[s] == Role.OPTIMIZER_STATE)
+    policy = copying(policy, state=True)
+    plan = _without_addresses(
+        _read_at_end(trace, away), policy, budget, options=hosting.options, from_start=STAYS, away=away
+    )
+    return replace(plan, header=dict(plan.header) | {"trace": trace.content_hash, AWAY: sorted(away)})
+
+
+def _read_at_end(trace: Trace, away: Collection[int] = ()) -> Trace:
+    """The trace with a last op that reads what stays, too: it may leave after its last use, and comes back.
+
+    away: storages that need not come back.
+    """
     freed = set(trace.freed[trace.freed_after < trace.n_ops - 1].tolist())
-    stays = [s for s, role in enumerate(trace.role) if role in STAYS and s not in freed]
+    stays = [s for s, role in enumerate(trace.role) if role in STAYS and s not in freed and s not in away]
     *rows, last = trace.reads.rows()
     return replace(trace, reads=Ragged.of([*rows, sorted({*last, *stays})]))
 
@@ -107,6 +126,7 @@ def padded(
     plans = [_without_addresses(wider, policy, budget, segmented=segmented) for segmented in (False, True)]
     if hosting is not None:
         plans += _offloading(wider, policy, budget, hosting)
+        plans += [_away_between(wider, policy, budget, hosting)] if hosting.between else []
     return _cheapest([_without_padding(plan, trace) for plan in plans])
 
 
@@ -172,11 +192,11 @@ class Least:
     held: dict[str, int]
 
 
-def least(trace: Trace, *, state: bool = False) -> Least:
-    """The lower bound on the bytes of any schedule of a step; `state` as of `needs`.
+def least(trace: Trace, *, state: bool = False, between: bool = False) -> Least:
+    """The lower bound on the bytes of any schedule of a step; `state` as of `needs`, `between` as of Hosting.
 
     In `held`, operands, results and temporaries without another role count as "of the op". What stays is all there at
-    the end of a step, which may be the most that it needs.
+    the end of a step, unless `between`, which may be the most that it needs.
     """
     problem = problem_of(trace)
     need = needs(trace, state=state)
@@ -184,7 +204,7 @@ def least(trace: Trace, *, state: bool = False) -> Least:
     stays: Counter[str] = Counter()
     for role, nbytes, there in zip(trace.role, trace.bytes.tolist(), trace.alive_at_start.tolist(), strict=True):
         stays[role] += nbytes if there and role in STAYS else 0
-    if sum(stays.values()) > need[op]:
+    if sum(stays.values()) > need[op] and not between:
         return Least(sum(stays.values()), "the end of a step", _sorted(stays))
     storage = _storages(trace)
     held: Counter[str] = Counter({_OF_THE_OP: problem.inside[op]})
@@ -229,11 +249,13 @@ def _without_addresses(
     segmented: bool = False,
     options: ReplayOptions = _OPTIONS,
     from_start: frozenset[Role] | None = None,
+    away: frozenset[int] = frozenset(),
 ) -> Schedule:
     """A plan that keeps to `budget` bytes, wherever they lie; if none is found, its outcome is out of memory."""
     replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, options)
     assert replay.planner is not None
     replay.planner.most, replay.planner.segmented, replay.planner.from_start = budget, segmented, from_start
+    replay.planner.away = away
     schedule = schedule_of(replay, replay.run(record=True))
     if schedule.header["peak_bytes"] <= budget and schedule.header["planned_steps"]:
         return schedule

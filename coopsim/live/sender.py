@@ -72,7 +72,7 @@ class Sender:
 
     def sent(self, cell: Cell) -> bool:
         """Send a cell. False if it must stay, or the host may hold no more."""
-        fits = self._offloaded.sent_bytes + cell.nbytes <= self._most
+        fits = self._offloaded.sent.nbytes + cell.nbytes <= self._most
         return fits and self._offloaded.send(cell)
 
 

@@ -20,6 +20,7 @@ from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.planning import Planning
 from coopsim.live.running_step import RunningStep
+from coopsim.live.sent import Sent
 from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.live.totals import Totals
 from coopsim.observe import effects, roles
@@ -65,16 +66,21 @@ class TrainingSession:
             offload = offload or self._planned.hosting
         self._device_kind = device_kind
         self._arena = arena
+        #: Whether each step begins before anything else runs, so that values may stay on the host from one to the next.
+        self.seamless = False
         self.tries = False  #: whether steps may exceed a budget in bytes, to find out by how much
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
         self.planning.let_offload(offload, no_offload)
+        recorded = self._planned.hosting if self._planned is not None else offload
+        self.planning.in_parts = recorded is not None and recorded.state
         self._records_all = memory is None and plan is None
         self.stepped: Callable[[], None] = lambda: None  #: called after each step that ended without an error
         self._observer, self.no_observer = observer.find()
         self.ledger = LiveLedger(self._observer)
         self.known = KnownKinds()
         self.totals = Totals()
+        self._sent = Sent()
         self._running: RunningStep | None = None
         self._exits = ExitStack()  # of the running step
         self._failure: LiveError | None = None
@@ -91,6 +97,8 @@ class TrainingSession:
             self._device_kind = device.here()
         self.planning.on_gpu = self._device_kind == "cuda"
         self.planning.area = self.planning.area or HostArea(self._device_kind)
+        if not self.seamless or self._arena is not None:
+            self.planning.keep_steps_apart()
         self._take_planned()
         if self._arena is not None and self._arena.kind != self._device_kind:
             self._arena = self.planning.placed = None
@@ -106,6 +114,7 @@ class TrainingSession:
             self.known,
             [] if self._records_all else self.known.candidates(first_step=not self.totals.steps),
             watcher,
+            self._sent,
             hard=not self.share and not self.tries,
         )
         self._exits.enter_context(running)
@@ -130,12 +139,14 @@ class TrainingSession:
         running, self._running = self._running, None
         assert running is not None
         step = running.step
+        step.values.goes_on = self.seamless and error is None
+        peaks = running.peaks() if error is not None else None  # before all comes back, whatever that takes
         try:  # begin and end come from hooks of the program, so no `with` can span them
             self._exits.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
         finally:
             self.totals.add(step)
             if step.planned or (not self.share and self.limit is not None):
-                self.totals.add_peaks(*running.peaks())
+                self.totals.add_peaks(*(peaks or running.peaks()))
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
             self.known.failed()
@@ -143,6 +154,8 @@ class TrainingSession:
         self.totals.steps += 1
         if step.recorder is not None:
             self._learn(running, step.recorder, trace_of(step.recorder))
+            if step.ran_out and step.kind is not None:
+                self._prove(step.kind, running)
         elif step.ran_out:
             assert step.kind is not None
             self.totals.deviated = step.deviated
@@ -162,6 +175,14 @@ class TrainingSession:
         """End what was begun as a step and turns out to be none: it is not counted, and nothing is learned from it."""
         self.end(LiveError("no step"))
         self._failure = None
+
+    def settle(self) -> None:
+        """Bring back what the latest step has left on the host, as far as there is room, as no step follows."""
+        failure = self._failure
+        if self.left_bytes:
+            self.begin()
+            self.abandon()
+        self._failure = failure
 
     def forget(self) -> None:
         """Leave the running step, if any, as it is: this process is a fork of the one that trains."""
@@ -193,7 +214,7 @@ class TrainingSession:
             self.planning.others = planned.others_bytes
             self.known.add_planned(planned.kinds(kind))
             for known in self.known.kinds:
-                self.planning.follow(known)
+                self.planning.follow_known(known)
 
     def _deviated(self, why: str) -> None:
         """Count a step that left its plan; from the first one on, plans keep all that such a step may need."""
@@ -278,6 +299,11 @@ class TrainingSession:
     def host_bytes(self) -> int:
         """Bytes of the host's area for copies."""
         return self.planning.area.nbytes if self.planning.area is not None else 0
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes that the latest step has left on the host for the next."""
+        return self._sent.nbytes
 
     @property
     def unplanned(self) -> str:

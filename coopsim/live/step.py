@@ -4,7 +4,7 @@ Steps that dispatch the same ops on the same sizes are of one kind (kinds.py), w
 """
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 import torch
@@ -55,7 +55,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.values, self.on_demand, self.recorder = values, on_demand, recorder
         self.kind, self._undecided, self._others = kind, undecided, others
         self._observer = observer
-        self.follow = Follow(kind.plan, values, kind.stays) if kind and kind.plan else None
+        self.follow = Follow(kind.plan, values, kind.stays, on_demand.cell_of) if kind and kind.plan else None
         self.deviated = ""
         self.outgrown = False  #: whether it left its plan because its data are larger
         self.ran_out = False  #: whether it left its plan because the device had no room
@@ -65,7 +65,9 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if on_demand.hole is not None:
             on_demand.hole.planned = self._planned
         self._counts = values.kind == "cpu"  # there is no allocator to ask
-        self._unseen = Unseen(self._address_is_known, self._bring_back)
+        self._unseen = Unseen(
+            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away
+        )
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -78,7 +80,11 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._observer is not None and not self._observer.enter():
             self._observer = None
         if self.follow is not None:
-            self.follow.begin(self._observer)
+            if self._begins(self.follow):
+                self.follow.begin(self._observer)
+            else:
+                self.ran_out = True
+                self._leave_plan("no room for what is there as it begins")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -90,6 +96,8 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._unseen.forget()
         if self.follow is not None and error[0] is None and self.follow.at != len(self.follow.rows):
             self._leave_plan("the step ended early")
+        elif self.follow is not None and self.values.goes_on:
+            self.follow.leave()
         with contextlib.suppress(torch.OutOfMemoryError) if error[0] is not None else contextlib.nullcontext():
             self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
 
@@ -208,9 +216,12 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known is None:
             return
         self._undecided, self.on_demand.undecided = [], False
-        follow = Follow(known.plan, self.values, known.stays) if known.plan else None
+        follow = Follow(known.plan, self.values, known.stays, self.on_demand.cell_of) if known.plan else None
         if follow is not None:
-            if not follow.take_over(taped.cells for taped in tape):
+            if not self._begins(follow):
+                self.kind, self.ran_out = known, True
+            if self.ran_out or not follow.take_over(taped.cells for taped in tape):
+                self.on_demand.by_plan = False
                 recorder.commit()
                 return
             follow.begin(self._observer)
@@ -219,6 +230,15 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.values.placed.end()
         self.recorder, self.kind, self.follow, self.planned = None, known, follow, follow is not None
         self.on_demand.by_plan = self.planned
+
+    def _begins(self, follow: Follow) -> bool:
+        """Bring what is on the host to where a plan begins. False if there is no room for what comes back."""
+        self.on_demand.by_plan = True  # nothing is sent for it
+        try:
+            self.values.offloaded.begin(follow.places)
+        except torch.OutOfMemoryError:
+            return False
+        return True
 
     def _switch(self, func: Any) -> bool:
         """Switch to the plan of a kind whose tape is the same so far, and has `func` next. False if there is none."""
@@ -231,7 +251,7 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for other in self._others:
             if other is self.kind or other.plan is None or not (other.ready and other.has_op(at, func)):
                 continue
-            if self.kind.common(other) < at:
+            if self.kind.common(other) < at or other.plan.away != self.follow.plan.away:
                 continue
             follow = Follow(other.plan, self.values, other.stays)
             if follow.take_over(self.follow.taken(), held=True):
@@ -264,21 +284,51 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
             cell.pinned = True
 
     def _bring_back(self, tensor: torch.Tensor) -> None:
-        if tensor.device.type != self.values.kind or tensor.layout is not torch.strided:
-            return
-        storage = tensor.untyped_storage()
+        if tensor.device.type == self.values.kind and tensor.layout is torch.strided:
+            self._bring_storage(tensor.untyped_storage())
+
+    def _bring_storage(self, storage: torch.UntypedStorage) -> None:
         observed = self.follow.observed if self.follow is not None else None
         if observed is not None:
             if observed.has_emptied(storage):
                 assert self.follow is not None
                 self.follow.fetch()
-                self._bring_back(tensor)
+                self._bring_storage(storage)
                 self.follow.hand_over()
             return
         cell = self.values.gone.get(storage._cdata)
         if cell is not None and cell.ref() is storage:
             with DisableTorchDispatch():
                 self.values.bring([(cell, cell.version)])
+
+    def _is_located(self, storage: torch.UntypedStorage) -> None:
+        """Bring back a storage that is evicted, which on the CPU is then read where it is."""
+        cell = self.values.gone.get(storage._cdata)
+        self._bring_storage(storage)
+        if cell is not None and self.values.kind == "cpu":
+            cell.pinned = True
+
+    @contextlib.contextmanager
+    def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:
+        """Keep a storage in place once it is back: a copy is several ops, of which some do not name it as a tensor."""
+        if self.follow is not None:
+            self.follow.fetch()
+        self._bring_storage(storage)
+        cell = self.follow.cell_of(storage) if self.follow is not None else self.on_demand.known(storage)
+        pinned = cell.pinned if cell is not None else False
+        if cell is not None:
+            cell.pinned = True
+        try:
+            yield
+        finally:
+            if cell is not None:
+                cell.pinned = pinned
+            if self.follow is not None:
+                self.follow.hand_over()
+
+    def _is_away(self, storage: torch.UntypedStorage) -> bool:
+        """Whether a storage on a GPU is evicted, by Python."""
+        return self.values.kind == "cuda" and storage._cdata in self.values.gone
 
 
 def _ran_out(error: Exception) -> bool:

@@ -1,6 +1,8 @@
 """Watches the ways to a tensor's bytes that no dispatch mode sees, so that evicted tensors are restored first."""
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
@@ -8,6 +10,7 @@ import torch
 from coopsim.live import refused
 
 _READS = ("numpy", "data_ptr", "__dlpack__")
+_ADDRESS, _COPIES = "data_ptr", ("copy_", "_write_file")  # of storages
 _SAVED = "saved_tensors"
 _GRAPHS = ("capture_begin", "replay")
 
@@ -17,17 +20,29 @@ class Unseen:
 
     seen: called with a tensor whose address is asked for (`numpy`, `data_ptr`, `__dlpack__`). saved: called with each
     tensor that an autograd function written in Python has saved, when its backward asks for it: its kernels may read
-    anything. CUDA graphs are refused.
+    anything. located: called with a storage whose address is asked for. copied: called with a storage that is copied or
+    written to a file, which is done in the context that it returns. is_away: whether a storage on a GPU is evicted.
+    CUDA graphs are refused.
     """
 
-    def __init__(self, seen: Callable[[torch.Tensor], None], saved: Callable[[torch.Tensor], None]) -> None:
-        self._seen, self._saved = seen, saved
+    def __init__(
+        self,
+        seen: Callable[[torch.Tensor], None],
+        saved: Callable[[torch.Tensor], None],
+        located: Callable[[torch.UntypedStorage], None],
+        copied: Callable[[torch.UntypedStorage], AbstractContextManager[None]],
+        is_away: Callable[[torch.UntypedStorage], bool],
+    ) -> None:
+        self._seen, self._saved, self._located, self._copied, self._is_away = seen, saved, located, copied, is_away
         self._before: list[tuple[type, str, Any]] = []
 
     def watch(self) -> None:
         """Replace the methods that give access to bytes, in this process, until `forget`."""
         for name in _READS:
             self._replace(torch.Tensor, name, self._reading(getattr(torch.Tensor, name)))
+        self._replace(torch.UntypedStorage, _ADDRESS, self._address(torch.UntypedStorage.data_ptr))
+        for name in _COPIES:
+            self._replace(torch.UntypedStorage, name, self._copying(getattr(torch.UntypedStorage, name)))
         self._replace(torch.autograd.function.BackwardCFunction, _SAVED, property(self._unpack))
         for name in _GRAPHS:
             self._replace(torch.cuda.CUDAGraph, name, lambda *_, **__: refused.graphs())
@@ -51,6 +66,25 @@ class Unseen:
             return original(tensor, *args, **kwargs)
 
         return read
+
+    def _address(self, original: Callable[..., int]) -> Callable[..., int]:
+        def read(storage: torch.UntypedStorage) -> int:
+            if sys._getframe(1).f_globals.get("__name__") == "torch.serialization" and self._is_away(storage):
+                return 0  # torch.save only compares it, and copies to the host later, one storage after the other
+            self._located(storage)
+            return original(storage)
+
+        return read
+
+    def _copying(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def copy(*args: Any, **kwargs: Any) -> Any:
+            with ExitStack() as contexts:
+                for storage in args:
+                    if isinstance(storage, torch.UntypedStorage):
+                        contexts.enter_context(self._copied(storage))
+                return original(*args, **kwargs)
+
+        return copy
 
     def _unpack(self, node: Any) -> Any:
         tensors = getattr(super(torch.autograd.function.BackwardCFunction, node), _SAVED)

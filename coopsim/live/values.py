@@ -19,6 +19,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.host_area import HostArea
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.offloaded import Offloaded
+from coopsim.live.sent import Sent
 from coopsim.live.streams import Streams, guard
 from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
@@ -33,19 +34,22 @@ def _no_room(_nbytes: int, _leave: Collection[Cell]) -> None:
 
 
 class Values:
-    """The values of one step on devices of one kind, "cuda" or "cpu"."""
+    """The values of one step on devices of one kind, "cuda" or "cpu". sent: what the step before has left there."""
 
-    def __init__(self, kind: str, ledger: LiveLedger, area: HostArea | None = None) -> None:
+    def __init__(self, kind: str, ledger: LiveLedger, area: HostArea | None = None, sent: Sent | None = None) -> None:
         self.kind, self.ledger = kind, ledger
-        self.gone: dict[int, Cell] = {}  #: evicted cells, by key, in order of eviction
+        sent = sent if sent is not None else Sent()
+        #: Evicted cells, by key, in order of eviction.
+        self.gone: dict[int, Cell] = {cell.key: cell for cell in sent.begin()}
         #: Makes room for an op that has run out of memory so many times before; False if it cannot.
         self.short: Callable[[Collection[Cell], int], bool] = lambda _leave, _tries: False
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext  #: in it, an op may exceed the budget
         self.streams = Streams() if kind == "cuda" else None  #: None on the CPU
         self.placed: Placed | None = None  #: places requests at their planned addresses; None without an arena
-        self.offloaded = Offloaded(self, area or HostArea(kind))
+        self.offloaded = Offloaded(self, area or HostArea(kind), sent)
         self.evictions = self.recomputes = 0
         self.ending = False  #: whether the step is over, and all that was evicted comes back
+        self.goes_on = False  #: whether the next step begins at once, so that what was sent may stay on the host
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
         """A storage that has the bytes of a value: the one held for it, or the program's; None if there is none."""
@@ -251,15 +255,14 @@ class Values:
     def copy(self, storage: torch.UntypedStorage, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. leave: cells that must not be evicted for that."""
         with DisableTorchDispatch():
-            copied: torch.UntypedStorage = self.attempt(_CLONE, storage.clone, leave)
+            copied: torch.UntypedStorage = self.attempt(_CLONE, partial(_clone, storage), leave)
         self.enter(copied)
         return copied
 
     def move(self, storage: torch.UntypedStorage) -> None:
         """Move the bytes of a storage to newly allocated memory, and free the old; its tensors stay valid."""
         with DisableTorchDispatch():
-            copied: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
-            hollow.fill(storage, copied)
+            hollow.fill(storage, _clone(storage))
 
     def enter(self, storage: torch.UntypedStorage) -> None:
         """Count a storage of ours."""
@@ -286,20 +289,30 @@ class Values:
         return found
 
     def finish(self, cells: Iterable[Cell]) -> None:
-        """At the end of the step, recompute every evicted value that the program still refers to.
+        """At the end of the step, bring back every evicted value that the program still refers to.
 
-        cells: all that the step has used, whose held values and calls are dropped.
+        What is on the host stays there if the next step begins at once. cells: all that the step has used, whose held
+        values and calls are dropped.
         """
         self.ending = True
+        gone = [(cell, cell.version) for cell in self.gone.values() if cell.ref() is not None]
         try:
-            self.bring([(cell, cell.version) for cell in self.gone.values() if cell.ref() is not None])
+            if self.goes_on:
+                self.offloaded.keep(cell for cell, _ in gone)
+            self.bring([value for value in gone if not (self.goes_on and self.offloaded.sent.has(value))])
         finally:
+            if not self.goes_on:
+                self.offloaded.sent.clear()
             for cell in cells:  # cells and calls refer to each other
                 cell.makers.clear()
                 cell.held.clear()
             self.offloaded.end()
             if self.streams is not None:
                 self.streams.end()
+
+
+def _clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).clone().untyped_storage()
 
 
 def _size(call: Call) -> int:

@@ -68,6 +68,7 @@ known("torch.Tensor._use_count", "gradients are never added up in place, so that
 # Storages and ops.
 known("torch.UntypedStorage._cdata", "storages are not told from each other: nothing is recorded")
 known("torch.UntypedStorage._swap_data_ptr_", "coopsim.live cannot empty storages", "2.12.1")
+known("torch.UntypedStorage._write_file", "coopsim.live does not notice that an evicted storage is written to a file")
 known("torch.UntypedStorage._new_with_weak_ptr", "live's observer cannot show a storage that it keeps")
 storage_at: Callable[..., Any] = now(
     "torch._C._construct_storage_from_data_pointer", "coopsim.live cannot empty storages"
@@ -181,6 +182,7 @@ known("torch.nn.modules.module._global_forward_hooks_always_called", _HOOKS)
 known("torch.optim.optimizer._global_optimizer_pre_hooks", _HOOKS)
 known("torch.optim.optimizer._global_optimizer_post_hooks", _HOOKS)
 known("torch.optim.Optimizer._patch_step_function", "`live run` does not see where a step ends")
+known("torch.optim.Optimizer._group_tensors_by_device_and_dtype", "optimizers read all their tensors in one op")
 known("torch.amp.GradScaler.step:_step_supports_amp_scaling", "fused steps with a GradScaler fail in `fit`")
 known("torch.nn.modules.batchnorm._BatchNorm", "`fit` does not say which blocks have running statistics")
 known("torch.nn.Module._apply", "`capture --device fake` cannot move modules")

@@ -47,7 +47,7 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
     from coopsim.live import make, plan_file
     from coopsim.live.hosting import Hosting
 
-    hosting = None if how == RECOMPUTE else Hosting(state=how == STATE)
+    hosting = None if how == RECOMPUTE else Hosting(state=how == STATE, between=how == STATE)
     head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
     options: Row = {"search": False, "arena": head.arena, "hosting": hosting}
     begun = time.perf_counter()
@@ -83,7 +83,7 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     found: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
     with timed() as clock:
         budget, step = Budget(plan=path), train.build(model)
-        budget.session.tries = True
+        budget.session.tries = budget.session.seamless = True  # nothing else runs in this loop
         try:
             for _ in range(train.STEPS):
                 with budget.step():
@@ -103,6 +103,7 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
 
 def measure(card: str, model: str, share: int) -> None:
     """In the child: the rows of one budget."""
+    from coopsim.live.hosting import Hosting
     from coopsim.trace.measure import peak_bytes
 
     with tempfile.TemporaryDirectory() as folder:
@@ -113,6 +114,7 @@ def measure(card: str, model: str, share: int) -> None:
             row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), how)
             if how == OFFLOAD and not row["fits"]:
                 how = STATE
+                steps = recorded(model, str(Path(folder, "state")), hosting=Hosting(state=True))
                 row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), how)
             row["clock_overhead"] = row.pop("clock_ns", 0) / keeps or None
             print(json.dumps({"card": card, "model": model, "share": share, "how": how} | row), flush=True)

@@ -34,6 +34,7 @@ def measure(model: str, how: str, nbytes: int, path: str) -> None:
     from coopsim.live import plan_file
     from coopsim.live.arena.install import install
     from coopsim.live.arena.library import Arena
+    from coopsim.live.hosting import Hosting
 
     if how != STATE:
         install(nbytes)
@@ -42,7 +43,7 @@ def measure(model: str, how: str, nbytes: int, path: str) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         plan = str(Path(folder, "plan"))
-        steps = plan_file.load(path) if how != STATE else memory.recorded(model, plan)
+        steps = plan_file.load(path) if how != STATE else memory.recorded(model, plan, hosting=Hosting(state=True))
         print(json.dumps(by_plan(model, nbytes, steps, plan, how)))
 
 

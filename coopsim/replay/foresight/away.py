@@ -18,7 +18,20 @@ from coopsim.replay.foresight.dry_run import dry_run
 from coopsim.replay.foresight.dry_run_state import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.select import cost_to_bring_back
-from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, excess, is_open, take_note
+from coopsim.replay.foresight.selection import (
+    COMES,
+    GOES,
+    I_AFTER,
+    I_BEFORE,
+    I_ENDS,
+    I_OPEN,
+    I_VALUE,
+    Selection,
+    exceeds,
+    excess,
+    is_open,
+    take_note,
+)
 from coopsim.replay.plan import LEAVE_ONCE, STAY
 
 USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value
@@ -57,6 +70,27 @@ def restore(D: DryRun, chosen: Selection, to: Taken) -> None:
     dry_run(D)
 
 
+def install(D: DryRun, chosen: Selection) -> None:
+    """Write the copies of a selection into the dry run, in order."""
+    idle, ends = chosen.idle, chosen.idle[:, I_ENDS]
+    comes = chosen.away >= 0
+    which = (comes & (ends != COMES)) | (ends == GOES), comes & (chosen.left >= 0), comes
+    out, left, back = (np.flatnonzero(rows) for rows in which)
+    i = np.concatenate([out, left, back])
+    begin = np.concatenate([idle[out, I_AFTER] + 1, chosen.left[left], chosen.away[back]])
+    what = np.repeat([s.OUT, s.LEFT, s.BACK], [len(out), len(left), len(back)])
+    order = np.lexsort((idle[i, I_VALUE], idle[i, I_BEFORE], what, begin))
+    D.K[D_AWAYS] = count = len(i)
+    D.away[:count, [s.A_OP, s.A_WHAT, s.A_VALUE]] = np.stack([begin, what, idle[i, I_VALUE]], axis=1)[order]
+    D.away[:count, s.A_START :] = 0
+
+
+def forget(D: DryRun, chosen: Selection) -> None:
+    """Offload nothing, but for what the host has anyway, which comes when it is used."""
+    chosen.away[:], chosen.left[:] = np.where(chosen.idle[:, I_ENDS] == COMES, chosen.idle[:, I_BEFORE], -1), -1
+    install(D, chosen)
+
+
 @dataclass(frozen=True)
 class _Back:
     """A copy back: of which interval, how long it takes, and when it has to begin at the latest."""
@@ -79,21 +113,12 @@ class Away:
         large = D.V[value, s.BYTES] * _LEAST >= budget
         can = D.copies[value, s.OFFLOADABLE]
         can = (can == 1) | ((can == USED_FIRST) & (chosen.idle[:, I_AFTER] >= 0))
-        self.possible = can & ~last & gap & large
+        self.possible = can & ~last & gap & large & (chosen.idle[:, I_ENDS] == 0)
         self.table: list[_Back] | None = None
 
     def install(self) -> None:
         """Write the copies into the dry run, in order."""
-        idle, D = self.chosen.idle, self.D
-        away = self.chosen.away >= 0
-        i, awaited = np.flatnonzero(away), np.flatnonzero(away & (self.chosen.left >= 0))
-        every = np.concatenate([i, awaited, i])
-        begin = np.concatenate([idle[i, I_AFTER] + 1, self.chosen.left[awaited], self.chosen.away[i]])
-        what = np.repeat([s.OUT, s.LEFT, s.BACK], [len(i), len(awaited), len(i)])
-        order = np.lexsort((idle[every, I_VALUE], idle[every, I_BEFORE], what, begin))
-        D.K[D_AWAYS] = count = len(every)
-        D.away[:count, [s.A_OP, s.A_WHAT, s.A_VALUE]] = np.stack([begin, what, idle[every, I_VALUE]], axis=1)[order]
-        D.away[:count, s.A_START :] = 0
+        install(self.D, self.chosen)
 
     def accepts(self, i: int, backs: dict[int, int], better: Callable[[], bool], left: int = -1) -> bool:
         """Offload in interval i, if a dry run of that is better; else all is as before, times included.
@@ -215,16 +240,19 @@ class Away:
         return max(cost_to_bring_back(self.D, self.chosen, i), own) / float(self.D.copies[v, s.COPY_NS])
 
     def take_back(self) -> None:
-        """Where ops wait for copies, let values stay, or leave to be made again, instead, if that is cheaper and fits."""
+        """Where ops wait for copies, let values stay or be made again instead, if that is cheaper and fits."""
         D, chosen, budget = self.D, self.chosen, self.budget
         for _ in range(_ROUNDS):
             dry_run(D)
             cost = begun = int(D.K[D_COST])
-            for i in sorted(np.flatnonzero(chosen.away >= 0).tolist(), key=lambda i: (-int(D.copies[chosen.idle[i, I_VALUE], s.COPY_NS]), i)):
+            gone = np.flatnonzero(self.possible & (chosen.away >= 0))
+            values = chosen.idle[gone, I_VALUE]
+            order = np.lexsort((gone, -D.copies[values, s.COPY_NS]))
+            for i, v in zip(gone[order].tolist(), values[order].tolist(), strict=True):
                 if D.K[D_STALL] == 0:
                     return
-                for decision in (STAY, LEAVE_ONCE) if D.V[chosen.idle[i, I_VALUE], s.EVICTABLE] else (STAY,):
-                    if self._without(i, decision, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):
+                for decision in (STAY, LEAVE_ONCE) if D.V[v, s.EVICTABLE] else (STAY,):
+                    if self._without(i, decision, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):  # noqa: B023
                         cost = int(D.K[D_COST])
                         break
             if cost == begun:

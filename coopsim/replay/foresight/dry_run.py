@@ -15,6 +15,7 @@ from coopsim.replay.foresight.dry_run_state import (
     D_HOST_USED,
     D_IN_BUSY,
     D_IN_FREE,
+    D_LEAVING,
     D_LEFT,
     D_NOW,
     D_OUT_BUSY,
@@ -76,6 +77,8 @@ def dry_run(D: DryRun) -> bool:
         if D.X[v, HERE] and (D.E[e, s.KIND] == s.GONE or (D.E[e, s.KIND] == s.DROP and D.V[v, s.EVICTABLE] == 0)):
             _go(D, v)
     _take_off_spare(D)
+    if D.K[D_LEAVING]:
+        wait(D, D.K[D_OUT_FREE])
     D.K[D_COST] += D.K[D_STALL]
     return True
 

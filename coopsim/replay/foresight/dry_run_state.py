@@ -1,6 +1,6 @@
 """What a dry run reads and counts: the program, decisions for each idle interval, and the iteration that results."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,9 @@ D_COST, D_RESIDENCIES, D_RUNS, D_BYTES, D_STAMP, D_COUNT, D_FIRST_RUN, D_NOW = r
     D_LEFT,
     D_OUT_BUSY,  # the engines, when the iteration begins
     D_IN_BUSY,
-) = range(8, 21)
-D_SIZE = 21
+    D_LEAVING,  # whether values have to be on the host when the iteration ends
+) = range(8, 22)
+D_SIZE = 22
 
 
 class DryRun(Bundle):
@@ -77,7 +78,8 @@ class Copying:
 
     first: OFFLOADABLE without parameters and the like, which are offloaded only where nothing else fits: they come back
     to other places, and the next iteration has to be planned around these. lasting: these may go before an op has used
-    them, and first of all where nothing else fits.
+    them, and first of all where nothing else fits. absent: values that only the host has when the iteration begins.
+    leaving: those that only the host has to have when it ends.
     """
 
     rows: s.Array
@@ -88,6 +90,8 @@ class Copying:
     out_busy: int
     in_busy: int
     lasting: bool = False
+    absent: s.Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    leaving: s.Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | None = None) -> DryRun:
@@ -95,8 +99,10 @@ def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | Non
     values, n_ops = len(program.values), len(program.ops) - 1
     K = np.zeros(D_SIZE, np.int64)
     K[D_FIRST_RUN] = first_run
-    n_away = 0
+    n_away, initial = 0, program.initial
     if copying is not None:
+        initial = initial[~np.isin(initial, copying.absent)]
+        K[D_LEAVING] = len(copying.leaving) > 0
         K[D_RATE], K[D_SHARED_RATE] = copying.rate_mb_s, copying.shared_rate_mb_s
         K[D_HOST_BUDGET] = copying.host_budget
         K[D_OUT_BUSY], K[D_IN_BUSY] = copying.out_busy, copying.in_busy
@@ -107,7 +113,7 @@ def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | Non
         ins=program.ins,
         outs=program.outs,
         uses=program.uses,
-        initial=program.initial,
+        initial=initial,
         E=program.events,
         decisions=np.zeros(len(program.uses) + values, np.int8),
         back=np.zeros(len(program.uses) + values, np.int64),

@@ -9,7 +9,7 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.replay.foresight import segments
-from coopsim.replay.foresight.away import Away, Taken, restore, taken
+from coopsim.replay.foresight.away import Away, Taken, forget, restore, taken
 from coopsim.replay.foresight.copy_prices import CopyPrices
 from coopsim.replay.foresight.cut import decide_at
 from coopsim.replay.foresight.cut_graph import Cut, new_cut
@@ -30,6 +30,7 @@ from coopsim.replay.foresight.dry_run_state import (
 )
 from coopsim.replay.foresight.least import least_bytes
 from coopsim.replay.foresight.place import place
+from coopsim.replay.foresight.prefetch import prefetch
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.remembered import Begin, Remembered
 from coopsim.replay.foresight.select import select
@@ -75,7 +76,7 @@ def make(
     D = new_dry_run(program, first_run=first_run, copying=copying)
     if least_bytes(program, copying) > (budget if most is None else most):
         return None
-    chosen, graph = selection(program), new_cut(program)
+    chosen, graph = selection(program, copying), new_cut(program)
     target = budget if most is None else most
     choose = _choose_segments if segmented else _choose
     which = [] if copying is None else [(v, _begins_with_copies(D, chosen, graph, copying)) for v in _which(copying)]
@@ -242,8 +243,7 @@ def _begin_offload(D: DryRun, chosen: Selection, budget: int, **late: bool) -> f
 
 
 def _forget_copies(D: DryRun, chosen: Selection) -> None:
-    D.K[D_AWAYS] = 0
-    chosen.away[:] = chosen.left[:] = -1
+    forget(D, chosen)
     chosen.idle[:, I_OPEN] = is_open(D.V, chosen.idle)
 
 
@@ -301,6 +301,7 @@ def _make_fit(D: DryRun, chosen: Selection, budget: int, most: int) -> bool:
         return False
     prune(D, chosen, budget)
     if len(D.copies):
+        prefetch(D, chosen, budget)
         away = Away(D, chosen, budget)
         away.replace()
         away.take_back()

@@ -14,6 +14,7 @@ from coopsim.replay.foresight.away import USED_FIRST
 from coopsim.replay.foresight.dry_run_state import Copying
 from coopsim.replay.foresight.make import Plan, make
 from coopsim.replay.foresight.tries import for_first_step, for_later_steps
+from coopsim.replay.host import wait
 from coopsim.replay.loop import run
 from coopsim.replay.lower import Program
 from coopsim.replay.offloadable import offloadable
@@ -29,7 +30,8 @@ class Planner:
 
     most: bytes that a plan may have in memory at once; None: all of the budget. segmented: plans are in the shape of
     checkpointing. from_start: where parameters and the like may be offloaded, the roles of those that may be before an
-    op has used them; None: all may, and only where nothing else fits.
+    op has used them; None: all may, and only where nothing else fits. away: storages that are on the host when an
+    iteration begins and when it ends.
     """
 
     def __init__(self, trace: Trace, program: Program, policy: Policy, budget: int) -> None:
@@ -37,6 +39,7 @@ class Planner:
         self.most: int | None = None
         self.segmented = False
         self.from_start: frozenset[Role] | None = None
+        self.away: frozenset[int] = frozenset()
         self.plans: dict[bytes, Plan | None] = {}
         self.seconds = 0.0
         self.lost_cost = 0
@@ -52,6 +55,7 @@ class Planner:
 
     def run(self, state: s.State, steps: int, overhead_limit: float, choice: Callable[[Policy], s.Array]) -> None:
         """Like loop.run. choice: a policy as kernels know it."""
+        state = self._without_absent(state)
         run(state, 0, overhead_limit)  # what is there at the start is placed
         following = state
         for step in range(steps):
@@ -64,6 +68,21 @@ class Planner:
             run(following, step + 1, overhead_limit)
             if state.K[s.K_OUTCOME] == codes.OUTCOME_OK and state.K[s.K_REQUEST] >= 0:
                 state.K[s.K_PLANNED_STEPS] += 1
+            if self.away:
+                wait(state, state.K[s.K_OUT_FREE])  # as the next iteration finds it on the host
+
+    def _absent(self) -> s.Array:
+        """The values that only the host has at the start."""
+        initial = self.program.initial
+        return initial[np.isin(self.program.storage[initial], list(self.away))]
+
+    def _without_absent(self, state: s.State) -> s.State:
+        absent = self._absent()
+        state.V[absent, s.BLOCK], state.V[absent, s.LIVE] = s.ON_HOST, 1
+        if len(absent):
+            state.copies[absent, s.HOST_AT] = 0
+            state.K[s.K_HOST_USED] = state.K[s.K_HOST_PEAK] = state.V[absent, s.BYTES].sum()
+        return replace(state, initial=state.initial[~np.isin(state.initial, absent)])
 
     def _begin_iteration(self, state: s.State, step: int) -> s.State:
         """The state, with the plan for the iteration that begins, if there is one."""
@@ -147,6 +166,8 @@ class Planner:
             out_busy=out_busy,
             in_busy=in_busy,
             lasting=self.from_start is not None,
+            absent=(absent := self._absent()),
+            leaving=self.program.carry[np.isin(self.program.carry[:, s.TO], absent), s.FROM],
         )
 
     def header(self, state: s.State) -> dict[str, Any]:

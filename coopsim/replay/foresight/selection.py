@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.replay.foresight.dry_run_state import FOR_OTHERS, HERE, NEED, DryRun
+from coopsim.replay.foresight.dry_run_state import FOR_OTHERS, HERE, NEED, Copying, DryRun
 from coopsim.replay.plan import LEAVE, STAY
 
 # idle: a row per idle interval of a value. I_AFTER, I_BEFORE: the ops of the program between which it lies; the last
-# interval of a value ends with the last op that needs it, as far as that is known from the decisions so far.
-I_VALUE, I_AFTER, I_BEFORE, I_OPEN, I_SEEN = range(5)
+# interval of a value ends with the last op that needs it, as far as that is known from the decisions so far. I_ENDS: of
+# a value that only the host has when the iteration begins, in the interval before its first use (COMES), or when it
+# ends, in the one after its last (GOES).
+I_VALUE, I_AFTER, I_BEFORE, I_OPEN, I_SEEN, I_ENDS = range(6)
+COMES, GOES = 1, 2
 
 
 class Selection(Bundle):
@@ -39,19 +42,24 @@ class Selection(Bundle):
     kept: s.Array  # of each value that stays for others, whether to the end: an update in place may take its place
 
 
-def selection(program: Any) -> Selection:
-    """For the program of a replay."""
+def selection(program: Any, copying: Copying | None = None) -> Selection:
+    """For the program of a replay. copying: of values that only the host has when it begins or ends, if there are."""
     V, n_ops = program.values, len(program.ops) - 1
     n_uses = V[:, s.USES_END] - V[:, s.USES]
     value = np.repeat(np.arange(len(V)), n_uses + 1)
     at = np.arange(len(value)) - value  # in uses; the last interval of a value has none
     last = at == V[value, s.USES_END]
     uses = np.append(program.uses, 0)
-    idle = np.zeros((len(value), 5), np.int64)
+    idle = np.zeros((len(value), 6), np.int64)
     idle[:, I_VALUE] = value
     idle[:, I_AFTER] = np.where(at == V[value, s.USES], V[value, s.PRODUCER], uses[at - 1])
     idle[:, I_BEFORE] = np.where(last, idle[:, I_AFTER], uses[at])
     idle[:, I_OPEN] = is_open(V, idle)
+    if copying is not None:
+        used = V[:, s.USES] < V[:, s.USES_END]
+        comes, goes = copying.absent[used[copying.absent]], copying.leaving
+        idle[comes + V[comes, s.USES], I_ENDS] = COMES
+        idle[goes + V[goes, s.USES_END], I_ENDS] = GOES
     return Selection(
         idle=idle,
         estimate=np.zeros(len(value)),
