@@ -1,9 +1,15 @@
-"""The time of planned steps by the phantom's clock: ops take their roofline cost, copies what the link takes."""
+"""The time of planned steps by the phantom's clock.
+
+Ops take their cost in the trace, the first time and again; those that the trace leaves out, as views, take none. Copies
+on the card (of older versions, of statistics that an op updates when it is run again) take what their bytes take.
+Copies between card and host take what the link takes; the phantom counts these itself.
+"""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 
 @dataclass
@@ -20,37 +26,64 @@ def timed() -> Iterator[Clock]:
     import torch
 
     from coopsim.live import observer
+    from coopsim.live.cells import Call
+    from coopsim.live.device import cost_model
     from coopsim.live.engines import CudaEngines
     from coopsim.live.follow import Follow
-    from coopsim.live.plan import Row
+    from coopsim.live.plan import Plan, Row
     from coopsim.live.step import Step
     from coopsim.live.values import Values
     from coopsim.observe.torch_private import raw_stream
     from coopsim.phantom.control import Control
 
-    control = Control()
-    costs: list[int] = []  # of the op that runs, at most one
-    run, act, attempt, wait = Step._run_planned, Follow._act, Values.attempt, CudaEngines.wait
-    find = observer.find
+    control, model = Control(), cost_model("cuda")
+    makes: dict[tuple[int, int], int | None] = {}  # by value, the cost of the op that makes it
+    costs: list[int | None] = []  # of what runs, the innermost last; None: it takes no time, on the host neither
+    begin, run, wait = Follow.begin, Step._run_planned, CudaEngines.wait
+    again, copy, move = Values.run, Values.copy, Values.move
+    allocate, attempt = Values.allocate, Values.attempt
 
-    def around(self: Follow, op: int, execute: Callable[[], Any]) -> Any:
-        costs.append(int(self.plan.trace.cost_ns[op]) if op >= 0 else 0)
+    def at(cost: int | None, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        costs.append(cost)
         try:
-            return execute()
+            return call(*args, **kwargs)
         finally:
             costs.pop()
 
-    def running(self: Step, follow: Follow, row: Row, *rest: Any) -> Any:
-        return around(follow, row.entry.op, lambda: run(self, follow, row, *rest))
-
-    def acting(self: Follow, action: Any) -> None:
-        around(self, getattr(action, "op", -1), lambda: act(self, action))
-
-    def attempting(self: Values, func: Any, execute: Callable[[], Any], leave: Any) -> Any:
+    def timing(cost: int | None, call: Callable[..., Any], *args: Any) -> Any:
+        if cost is None:
+            return call(*args)
         control.op_begins()
-        out = attempt(self, func, execute, leave)
-        control.op_ends(raw_stream(0), costs[-1] if costs else 0)
+        out = call(*args)
+        control.op_ends(raw_stream(0), cost)
         return out
+
+    def cost_of(plan: Plan, op: int) -> int | None:
+        return int(plan.trace.cost_ns[op]) if op >= 0 else None
+
+    def beginning(self: Follow, *rest: Any) -> None:
+        makes.clear()
+        makes.update((value, cost_of(self.plan, op)) for value, op in self.plan._maker.items())
+        begin(self, *rest)
+
+    def running(self: Step, follow: Follow, row: Row, *rest: Any) -> Any:
+        return at(cost_of(follow.plan, row.entry.op), run, self, follow, row, *rest)
+
+    def running_again(self: Values, call: Call, *rest: Any) -> None:
+        cell, version = call.writes[0]
+        at(makes.get((cell.number, version), 0), again, self, call, *rest)
+
+    def copying(self: Values, storage: torch.UntypedStorage, *rest: Any) -> Any:
+        return at(model.moving(2 * storage.nbytes()), copy, self, storage, *rest)
+
+    def moving(self: Values, storage: torch.UntypedStorage) -> None:
+        timing(model.moving(2 * storage.nbytes()), move, self, storage)
+
+    def allocating(self: Values, *args: Any, **kwargs: Any) -> Any:
+        return at(0, allocate, self, *args, **kwargs)
+
+    def attempting(self: Values, *args: Any) -> Any:
+        return timing(costs[-1] if costs else 0, attempt, self, *args)
 
     def now() -> int:
         torch.cuda.synchronize()
@@ -63,12 +96,14 @@ def timed() -> Iterator[Clock]:
         wait(self, way, end)
         clock.stall_ns += max(control.stream_end_ns(raw_stream(0)) - before, 0)
 
-    Step._run_planned, Follow._act, Values.attempt = running, acting, attempting  # type: ignore[method-assign]
-    CudaEngines.wait = waiting  # type: ignore[method-assign]
-    observer.find = lambda: (None, "ops are timed in Python")
-    try:
+    ours: dict[Any, dict[str, Any]] = {
+        Follow: {"begin": beginning},
+        Step: {"_run_planned": running},
+        Values: {"run": running_again, "copy": copying, "move": moving, "allocate": allocating, "attempt": attempting},
+        CudaEngines: {"wait": waiting},
+        observer: {"find": lambda: (None, "ops are timed in Python")},
+    }
+    with ExitStack() as replaced:
+        for where, what in ours.items():
+            replaced.enter_context(patch.multiple(where, **what))
         yield clock
-    finally:
-        Step._run_planned, Follow._act, Values.attempt = run, act, attempt  # type: ignore[method-assign]
-        CudaEngines.wait = wait  # type: ignore[method-assign]
-        observer.find = find
