@@ -108,7 +108,7 @@ class Follow:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
         if self.values.placed is not None:
             self.values.placed.end()
-        over = self.at == len(self.rows) and not self.plan.away
+        over = self.at == len(self.rows) and not (self.plan.away or self.plan.finds)
         if self.observed is not None and self.observed.end(over=over):
             self.observed = None
         self.fetch()

@@ -23,7 +23,7 @@ class Kind:
     decided: number of the tape's entries after which the sizes of the batch are known, and thus the kind. peak_bytes:
     of the step without eviction. stays: of what a step finds, by number of the trace, a weak reference to the storage
     in the latest step. first: whether it makes the optimizer's state, as only a program's first step does. left: by
-    number of a storage that a step after the first finds, its number in the trace of the first (left_by). watched: such
+    number of a storage that a step after the first finds, its number in the trace of the first (left_by). finds: such
     storages of a first step.
     """
 
@@ -35,7 +35,7 @@ class Kind:
     state: PlanState = field(default_factory=PlanState)
     stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
     left: Mapping[int, int] = field(default_factory=dict)
-    watched: set[int] = field(default_factory=set)
+    finds: set[int] = field(default_factory=set)
     _common: "WeakKeyDictionary[Kind, int]" = field(default_factory=WeakKeyDictionary)
 
     @property

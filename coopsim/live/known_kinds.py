@@ -62,7 +62,7 @@ class KnownKinds:
         for first in [kind for kind in kinds if kind.first][:1]:
             for kind in [kind for kind in kinds if not kind.first]:
                 kind.left = kind.left_by(first)
-                first.watched.update(kind.left.values())
+                first.finds.update(kind.left.values())
         self.kinds += kinds
 
     def forget_oldest(self) -> None:

@@ -66,8 +66,8 @@ class Plan:
     """A schedule of a recorded step, by rows of its tape.
 
     everything: keep the call of every op, so that any can be run again by a step that leaves the plan. evict: False if
-    there is room for everything; then the plan only recognises the step. watch: storages to watch beside those that it
-    evicts. overhead: the predicted cost of a step, divided by that without recomputation.
+    there is room for everything; then the plan only recognises the step. finds: storages that are to be known when
+    the step is over. overhead: the predicted cost of a step, divided by that without recomputation.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class Plan:
         *,
         everything: bool,
         evict: bool = True,
-        watch: Iterable[int] = (),
+        finds: Iterable[int] = (),
     ) -> None:
         self.overhead = 1.0
-        self.watched = set(watch)
+        self.finds = frozenset(finds)
         self.trace, self.program = trace, Program(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
         self.random: list[bool] = trace.random.tolist()
@@ -179,8 +179,7 @@ class Plan:
 
     def _rows(self, tape: Sequence[Entry]) -> list[Row]:
         reads, writes = self.program.reads, self.program.writes
-        watch = self.watched
-        watch |= {s for s, _ in self._evicted | self._offloaded}
+        watch = self.watched = {*self.finds, *(s for s, _ in self._evicted | self._offloaded)}
         watch |= {s for values in (*self._keep.values(), *self._copies.values()) for s, _ in values}
         for op in self._calls:
             watch |= {s for s, _ in (*reads[op], *writes[op])} | self.mutates[op]

@@ -133,7 +133,7 @@ class Planning:
             fills = self._parameters.keep_calls_factor * needed > limit
             everything = self.varies or (not state.proven and self.on_gpu) or fills
             evict = needed + state.margin > limit
-            plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict, watch=kind.watched)
+            plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict, finds=kind.finds)
             plan.overhead = metrics.summary(state.schedule)["overhead"]
             if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
                 self._recompute_only(kind, why)

@@ -13,16 +13,17 @@ from coopsim.live import make, plan_file
 from coopsim.live.session import TrainingSession
 from tests.live.compare import compare
 from tests.live.programs import PROGRAMS
-def planned(name, path, share=0.75):
-    session = TrainingSession(None, "foresight-offline", "cpu")
+def planned(name, path, share=0.75, hosting=None):
+    session = TrainingSession(None, "foresight-offline", "cpu", offload=hosting)
     _, step = PROGRAMS[name]()
     for i in range(3):
         session.begin(); step(i); session.end()
     session.save(path, name)
     file = plan_file.load(path)
     budget = int(share * max(k.peak_bytes for k in session.known.kinds))
-    made = [make.make(kind, "foresight-offline", budget, 0).kind for kind in file.kinds]
-    plan_file.save(replace(file, header=replace(file.header, budget_bytes=budget), kinds=made), path)
+    made = [make.make(kind, "foresight-offline", budget, 0, hosting=hosting).kind for kind in file.kinds]
+    head = replace(file.header, budget_bytes=budget, hosting=hosting)
+    plan_file.save(replace(file, header=head, kinds=made), path)
     return {"first": [k.first for k in file.kinds], "why": [k.why for k in made], "budget": budget}
 """
 

@@ -1,6 +1,7 @@
 """Budgets below what parameters, the optimizer's state and one op need together: the state goes to the host."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from coopsim.trace.build import TraceBuilder
 from coopsim.trace.synth import chain
 from coopsim.types import MIB, Action, Phase, Role
 from tests.conftest import Runner
+from tests.live.plans import PLAN
 
 
 class Slow(Hosting):
@@ -124,6 +126,23 @@ def test_bits_are_the_same_and_the_budget_holds(child: Runner, foreach: bool) ->
     assert sent["peak_allocated_bytes"] <= sent["budget_bytes"]
     assert sent["planned_steps"] >= 2, sent
     assert sent["deviations"] == 1
+
+
+@pytest.mark.slow
+def test_no_step_is_recorded_by_a_plan_file(child: Runner, tmp_path: Path) -> None:
+    """Where the first step has left the optimizer's state is known in the second, which sends it before it is used."""
+    program = TEXT.partition("found = []")[0].replace("FOREACH", "True")
+    path = repr(str(tmp_path / "plan"))
+    early, ran = child(
+        f"""{PLAN}{program}
+made = planned("words", {path}, 0.8, FastHost(state=True))
+early = [len(Plan(k.trace, k.schedule, k.tape, everything=False).early) for k in plan_file.load({path}).kinds]
+answer([early, made | compare("words", None, steps=4, plan={path})])
+""".replace("from coopsim.live import LiveError", "from coopsim.live.plan import Plan")
+    )
+    assert early[-1] > 0, ran
+    assert ran["same"]
+    assert (ran["planned_steps"], ran["deviations"]) == (4, 0), ran
 
 
 @pytest.mark.slow
