@@ -278,20 +278,24 @@ class Away:
         """
         D, chosen, budget = self.D, self.chosen, self.budget
         dry_run(D)
-        over, begun = excess(D, chosen, budget), np.inf
+        over = excess(D, chosen, budget)
         idle = chosen.idle
         may = self.possible & (D.decisions == STAY)
         if lasting:
             may &= ~D.V[idle[:, I_VALUE], s.EVICTABLE].astype(bool)
-        while 0.0 < over < begun:
+        for _ in range(_ROUNDS if out_late else 1):  # the more is gone, the more ops wait for
             begun = over
             covered = chosen.over[idle[:, I_BEFORE].clip(0)] - chosen.over[(idle[:, I_AFTER] + 1).clip(0)]
             for i in sorted(np.flatnonzero(may & (covered > 0)).tolist(), key=lambda i: (-int(covered[i]), i)):
+                if over == 0.0:
+                    return
                 most = np.inf if back_late else int(D.K[D_STALL])
                 for back, left in self._times(i, back_late=back_late, out_late=out_late):
                     if self.accepts(i, {i: back}, lambda: D.K[D_STALL] <= most and exceeds(D, budget) < over, left):  # noqa: B023
                         over = excess(D, chosen, budget)
                         break
+            if over == begun:
+                return
 
     def _times(self, i: int, *, back_late: bool, out_late: bool) -> list[tuple[int, int]]:
         """Ops of interval i: before which the copy back begins, and before which the value has left, or -1.
