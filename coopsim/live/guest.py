@@ -154,7 +154,7 @@ class BudgetGuest:
             try:
                 self._session.end()
             except BaseException:
-                self._session.settle()
+                self._session.bring_back()
                 raise
             self._session.begin()
 

@@ -176,7 +176,7 @@ class TrainingSession:
         self.end(LiveError("no step"))
         self._failure = None
 
-    def settle(self) -> None:
+    def bring_back(self) -> None:
         """Bring back what the latest step has left on the host, as far as there is room, as no step follows."""
         failure = self._failure
         if self.left_bytes:

@@ -78,7 +78,7 @@ def between(
     found = [step(i, ended) for i in range(steps)]
     if leave:
         session.end()
-        session.settle()
+        session.bring_back()
     else:
         session.abandon()
     same = losses == found and wanted == bits(state)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import Runner
 
-collect_ignore = ["scripts", "programs.py", "compare.py", "in_arena.py"]  # what child processes run
+collect_ignore = ["scripts", "programs.py", "compare.py", "between.py", "in_arena.py"]  # what child processes run
 
 
 @pytest.fixture(scope="session")
