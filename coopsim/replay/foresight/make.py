@@ -40,7 +40,7 @@ from coopsim.replay.lower import NEVER, Program
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
-_DEAR = 0.25  # of the iteration's cost: where the rest costs more, ops may wait for copies
+_EXPENSIVE = 0.25  # of the iteration's cost: where the rest costs more, ops may wait for copies
 _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
 
@@ -89,7 +89,7 @@ def make(
                 plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
                 if plan is not None and (best is None or plan.cost < best.cost):
                     best = plan
-                if best is not None and not _is_dear(D, best.cost):
+                if best is not None and not _is_expensive(D, best.cost):
                     break
             if best is not None:
                 return best
@@ -201,7 +201,7 @@ def _choices_with_copies(
     """Decisions that fit, with what they cost and what they began with, the cheapest first."""
     found: list[tuple[int, Taken, Begin]] = []
     for begin in begins:
-        if begin.is_last_resort and found and not _is_dear(D, min(cost for cost, *_ in found)):
+        if begin.is_last_resort and found and not _is_expensive(D, min(cost for cost, *_ in found)):
             break
         if begin.hopeless:
             continue
@@ -216,8 +216,8 @@ def _choices_with_copies(
     return sorted(found, key=lambda one: one[0])
 
 
-def _is_dear(D: DryRun, cost: int) -> bool:
-    return cost > _DEAR * D.O[:, s.DECIDE].sum()
+def _is_expensive(D: DryRun, cost: int) -> bool:
+    return cost > _EXPENSIVE * D.O[:, s.DECIDE].sum()
 
 
 def _begin_with_copies(D: DryRun, chosen: Selection, begin: Begin, budget: int) -> float:
