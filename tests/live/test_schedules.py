@@ -9,7 +9,7 @@ from coopsim.types import MIB, Action, Role
 
 
 @pytest.mark.parametrize(("has", "overhead"), [(False, 1.0), (True, 1.3)])
-def test_what_only_a_read_after_the_last_op_needs_costs_nothing_unless_the_program_has_it_at_the_end(
+def test_what_is_made_again_after_the_last_op_costs_time_only_if_the_program_has_it_at_the_end(
     has: bool,
     overhead: float,
 ) -> None:
