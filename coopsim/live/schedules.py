@@ -13,7 +13,7 @@ import numpy as np
 
 from coopsim import allocators, metrics, policies
 from coopsim.live.hosting import STAYS, Hosting, copying
-from coopsim.live.plan import AWAY
+from coopsim.live.plan import AWAY, HOLD
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
@@ -24,7 +24,7 @@ from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace import Trace
 from coopsim.trace.table import Ragged
-from coopsim.types import CoopsimError, InPlace, Outcome, Pinning, Role
+from coopsim.types import Action, CoopsimError, InPlace, Outcome, Pinning, Role
 
 CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
@@ -238,7 +238,7 @@ def explain(schedule: Schedule) -> str:
 
 def _schedule(trace: Trace, policy: Policy, budget: int, allocator: str) -> Schedule:
     replay = Replay(trace, policy, budget, allocators.find(allocator), _OPTIONS)
-    return schedule_of(replay, replay.run(record=True))
+    return _as_followed(trace, schedule_of(replay, replay.run(record=True)))
 
 
 def _without_addresses(
@@ -256,7 +256,24 @@ def _without_addresses(
     assert replay.planner is not None
     replay.planner.most, replay.planner.segmented, replay.planner.from_start = budget, segmented, from_start
     replay.planner.away = away
-    schedule = schedule_of(replay, replay.run(record=True))
+    schedule = _as_followed(trace, schedule_of(replay, replay.run(record=True)))
     if schedule.header["peak_bytes"] <= budget and schedule.header["planned_steps"]:
         return schedule
     return replace(schedule, header=dict(schedule.header) | {"outcome": Outcome.OOM})
+
+
+def _as_followed(trace: Trace, schedule: Schedule) -> Schedule:
+    """The schedule, at what a step costs that follows it.
+
+    After the last op that the step dispatches only pseudo-ops read, and only the last of them makes a step bring values
+    back: those that the program has at its end. For the others, of values that the program drops first, nothing is run
+    again or waited for.
+    """
+    runs = np.flatnonzero(schedule.action == Action.COMPUTE)
+    dispatched = [i for i, op in enumerate(schedule.op[runs].tolist()) if trace.name[op] != HOLD]
+    if schedule.header["outcome"] != Outcome.OK or not dispatched or dispatched[-1] >= len(runs) - 2:
+        return schedule
+    last, end = runs[dispatched[-1]], runs[-2]
+    spared = int(schedule.time_ns[end] - schedule.time_ns[last] - trace.cost_ns[schedule.op[last]])
+    total = schedule.header["total_cost_ns"] - spared
+    return replace(schedule, header=dict(schedule.header) | {"total_cost_ns": total})
