@@ -30,6 +30,7 @@ from coopsim import phantom
 OUT = ROOT / "experiments" / "expected" / "live" / "offload.csv"
 RUNS = [f"{card}:gpt-2:{share}" for card in ("rtx-3060", "a100-80gb") for share in (50, 30)]
 RECOMPUTE, OFFLOAD, STATE = "recompute", "offload", "offload, state too"
+HOST = 14 << 30  #: bytes that copies may take where state goes, too: it runs where there are 24 GiB
 ENOUGH = 200 << 30  #: bytes of the phantom card, so that steps can be recorded on any
 COLUMNS = (
     *("card", "model", "share", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes"),
@@ -47,7 +48,9 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
     from coopsim.live import make, plan_file
     from coopsim.live.hosting import Hosting
 
-    hosting = None if how == RECOMPUTE else Hosting(state=how == STATE, between=how == STATE)
+    hosting = None if how == RECOMPUTE else Hosting()
+    if how == STATE:
+        hosting = Hosting(state=True, between=True, memory_bytes=HOST)
     head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
     options: Row = {"search": False, "arena": head.arena, "hosting": hosting}
     begun = time.perf_counter()

@@ -3,7 +3,8 @@
 Budgets are shares of the peak, and what checkpointing every block reserves (`checkpoint`, of memory.csv). A process per
 budget and way, on the phantom GPU; steps are recorded, planned, tried, mended and timed as by offload.py, whose columns
 the CSV has. `offload, state too`: where nothing fits without, or at more than 1.5 times the step; on PyTorch's caching
-allocator, as steps that send state to the host before they have a plan take more than an arena has.
+allocator, as in an arena state comes back between what stays, and no room is left for the largest ops; with at most
+14 GiB of the host. Steps follow each other at once, as those of a script do, so that state may be on the host between.
 
     python experiments/live/offload_arena.py [CARD:MODEL...]
     python experiments/live/offload_arena.py table
