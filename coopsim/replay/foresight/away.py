@@ -3,7 +3,8 @@
 A copy out begins with the interval, and the value leaves when it is whole; the copy back begins before the last op
 that leaves it time enough on its engine. Which intervals these are is found greedily, by dry runs: in turn those in
 which making the value again costs most for each ns of copying. Where an engine is full, an interval would make ops
-wait, which is a cost like any other, and is left to recomputation.
+wait, which is a cost like any other, and is left to recomputation. make_room.py offloads before anything is to be made
+again; take_back.py ends what turns out not to be worth the wait.
 """
 
 from bisect import bisect_left
@@ -15,7 +16,7 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.replay.foresight.dry_run import dry_run
-from coopsim.replay.foresight.dry_run_state import D_AWAYS, D_COST, D_COUNT, D_STALL, DryRun
+from coopsim.replay.foresight.dry_run_state import D_AWAYS, D_COST, D_COUNT, DryRun
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.select import cost_to_bring_back
 from coopsim.replay.foresight.selection import (
@@ -28,11 +29,9 @@ from coopsim.replay.foresight.selection import (
     I_VALUE,
     Selection,
     exceeds,
-    excess,
-    is_open,
     take_note,
 )
-from coopsim.replay.plan import LEAVE_ONCE, STAY
+from coopsim.replay.plan import STAY
 
 USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value
 _ROUNDS = 3  # of replacing, as what is replaced makes room and time for more
@@ -238,73 +237,3 @@ class Away:
         v = self.chosen.idle[i, I_VALUE]
         own = float(self.D.O[self.D.V[v, s.PRODUCER], s.DECIDE])
         return max(cost_to_bring_back(self.D, self.chosen, i), own) / float(self.D.copies[v, s.COPY_NS])
-
-    def take_back(self) -> None:
-        """Where ops wait for copies, let values stay or be made again instead, if that is cheaper and fits."""
-        D, chosen, budget = self.D, self.chosen, self.budget
-        for _ in range(_ROUNDS):
-            dry_run(D)
-            cost = begun = int(D.K[D_COST])
-            gone = np.flatnonzero(self.possible & (chosen.away >= 0))
-            values = chosen.idle[gone, I_VALUE]
-            order = np.lexsort((gone, -D.copies[values, s.COPY_NS]))
-            for i, v in zip(gone[order].tolist(), values[order].tolist(), strict=True):
-                if D.K[D_STALL] == 0:
-                    return
-                for decision in (STAY, LEAVE_ONCE) if D.V[v, s.EVICTABLE] else (STAY,):
-                    if self._without(i, decision, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):  # noqa: B023
-                        cost = int(D.K[D_COST])
-                        break
-            if cost == begun:
-                return
-
-    def _without(self, i: int, decision: int, better: Callable[[], bool]) -> bool:
-        D, chosen = self.D, self.chosen
-        back, left = int(chosen.away[i]), int(chosen.left[i])
-        D.decisions[i], chosen.away[i], chosen.left[i] = decision, -1, -1
-        self.install()
-        if dry_run(D) and better():
-            chosen.idle[i, I_OPEN] = is_open(D.V, chosen.idle)[i]
-            return True
-        D.decisions[i], chosen.away[i], chosen.left[i] = STAY, back, left
-        self.install()
-        return False
-
-    def first(self, *, back_late: bool = False, out_late: bool = False, lasting: bool = False) -> None:
-        """From decisions that keep all: offload what is idle longest where too much is in memory, until it fits.
-
-        back_late: also where ops then wait for copies back. out_late: for copies out, too. lasting: only what cannot
-        leave otherwise, as parameters.
-        """
-        D, chosen, budget = self.D, self.chosen, self.budget
-        dry_run(D)
-        over = excess(D, chosen, budget)
-        idle = chosen.idle
-        may = self.possible & (D.decisions == STAY)
-        if lasting:
-            may &= ~D.V[idle[:, I_VALUE], s.EVICTABLE].astype(bool)
-        for _ in range(_ROUNDS if out_late else 1):  # the more is gone, the more ops wait for
-            begun = over
-            covered = chosen.over[idle[:, I_BEFORE].clip(0)] - chosen.over[(idle[:, I_AFTER] + 1).clip(0)]
-            for i in sorted(np.flatnonzero(may & (covered > 0)).tolist(), key=lambda i: (-int(covered[i]), i)):
-                if over == 0.0:
-                    return
-                most = np.inf if back_late else int(D.K[D_STALL])
-                for back, left in self._times(i, back_late=back_late, out_late=out_late):
-                    if self.accepts(i, {i: back}, lambda: D.K[D_STALL] <= most and exceeds(D, budget) < over, left):  # noqa: B023
-                        over = excess(D, chosen, budget)
-                        break
-            if over == begun:
-                return
-
-    def _times(self, i: int, *, back_late: bool, out_late: bool) -> list[tuple[int, int]]:
-        """Ops of interval i: before which the copy back begins, and before which the value has left, or -1.
-
-        A copy back ends in time, if there is such an op. back_late: or it begins before the op that uses the value, as
-        nothing else frees its memory until then. out_late: ops wait for the copy out where too much is in memory first.
-        """
-        back, use = self.latest_back(i), int(self.chosen.idle[i, I_BEFORE])
-        first = int(self.chosen.idle[i, I_AFTER]) + 1
-        over = first + int((self.chosen.excess[first:use] > 0).argmax())
-        backs = [op for op in dict.fromkeys((back, use)) if op >= 0 and (back_late or op == back)]
-        return [(op, left) for left in ((-1, over) if out_late else (-1,)) for op in backs]

@@ -29,12 +29,14 @@ from coopsim.replay.foresight.dry_run_state import (
     new_dry_run,
 )
 from coopsim.replay.foresight.least import least_bytes
+from coopsim.replay.foresight.make_room import make_room
 from coopsim.replay.foresight.place import place
 from coopsim.replay.foresight.prefetch import prefetch
 from coopsim.replay.foresight.prune import prune
 from coopsim.replay.foresight.remembered import Begin, Remembered
 from coopsim.replay.foresight.select import select
 from coopsim.replay.foresight.selection import I_OPEN, Selection, exceeds, is_open, keep_all, selection
+from coopsim.replay.foresight.take_back import take_back
 from coopsim.replay.lower import NEVER, Program
 
 _TRIES = 8
@@ -235,10 +237,10 @@ def _begin_with_copy_prices(D: DryRun, chosen: Selection, graph: Cut, budget: in
 
 
 def _begin_offload(D: DryRun, chosen: Selection, budget: int, **late: bool) -> float:
-    """All values stay, but for what is offloaded because more would be in memory than fits (Away.first)."""
+    """All values stay, but for what is offloaded because more would be in memory than fits (make_room.py)."""
     _forget_copies(D, chosen)
     keep_all(D)
-    Away(D, chosen, budget).first(**late)
+    make_room(Away(D, chosen, budget), **late)
     return 0.0
 
 
@@ -304,6 +306,6 @@ def _make_fit(D: DryRun, chosen: Selection, budget: int, most: int) -> bool:
         prefetch(D, chosen, budget)
         away = Away(D, chosen, budget)
         away.replace()
-        away.take_back()
+        take_back(away)
     dry_run(D)
     return True
