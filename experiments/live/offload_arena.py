@@ -2,7 +2,7 @@
 
 Budgets are shares of the peak, and what checkpointing every block reserves (`checkpoint`, of memory.csv). A process per
 budget and way, on the phantom GPU; steps are recorded, planned, tried, mended and timed as by offload.py, whose columns
-the CSV has. `offload, state too`: where nothing fits without, or at more than 1.5 times the step; on PyTorch's caching
+the CSV has. `offload, state too`: where nothing fits without, or at more than 1.15 times the step; on PyTorch's caching
 allocator, as in an arena state comes back between what stays, and no room is left for the largest ops; with at most
 14 GiB of the host. Steps follow each other at once, as those of a script do, so that state may be on the host between.
 
@@ -26,7 +26,7 @@ OUT = memory.ROOT / "experiments" / "expected" / "live" / "offload_arena.csv"
 CARDS, SHARES = ("a100-80gb", "rtx-3060"), ("70", "50", "30")
 CHECKPOINT = "checkpoint"  #: a budget: what the checkpointed program reserves
 KEEPS = "keeps everything"
-DEAR = 1.5  #: overhead above which state may go, too
+DEAR = 1.15  #: overhead above which state may go, too
 Row = dict[str, Any]
 
 

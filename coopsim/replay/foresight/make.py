@@ -81,25 +81,45 @@ def make(
     chosen, graph = selection(program, copying), new_cut(program)
     target = budget if most is None else most
     choose = _choose_segments if segmented else _choose
-    which = [] if copying is None else [(v, _begins_with_copies(D, chosen, graph, copying)) for v in _which(copying)]
-    for dry_runs in (n * len(program.step_cost) for n in _DRY_RUNS):
-        if copying is not None:
-            best: Plan | None = None
-            for offloadable, begins in which:
-                D.copies[:, s.OFFLOADABLE] = offloadable
-                choices = _choices_with_copies(D, chosen, begins, target, dry_runs)
-                plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
-                if plan is not None and (best is None or plan.cost < best.cost):
-                    best = plan
-                if best is not None and not _is_expensive(D, best.cost):
-                    break
-            if best is not None:
-                return best
-            continue
+    efforts = [n * len(program.step_cost) for n in _DRY_RUNS]
+    if copying is not None:
+        which = [(v, _begins_with_copies(D, chosen, graph, copying)) for v in _which(copying)]
+        return _with_copies(D, chosen, which, target, budget, placed, efforts)
+    for dry_runs in efforts:
         begin = choose(D, chosen, graph, target, dry_runs)
         if begin is not None:
             return _placed(D, chosen, begin, target, budget, placed, dry_runs)
     return None
+
+
+def _with_copies(
+    D: DryRun,
+    chosen: Selection,
+    which: list[tuple[s.Array, list[Remembered]]],
+    target: int,
+    budget: int,
+    placed: s.Array,
+    efforts: list[int],
+) -> Plan | None:
+    """The first plan that costs little, with as few dry runs as it takes; else the cheapest, or None.
+
+    which: what may be offloaded, and what to begin with. That for which ops wait for copies comes last.
+    """
+    best: Plan | None = None
+    for waits in (False, True):
+        for dry_runs in efforts:
+            for offloadable, begins in which:
+                D.copies[:, s.OFFLOADABLE] = offloadable
+                tried = [begin for begin in begins if begin.waits == waits]
+                choices = _choices_with_copies(D, chosen, tried, target, dry_runs)
+                plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
+                if plan is not None and (best is None or plan.cost < best.cost):
+                    best = plan
+                if best is not None and best.cost <= _EXPENSIVE * D.O[:, s.DECIDE].sum():
+                    return best
+            if best is not None:
+                break
+    return best
 
 
 def _which(copying: Copying) -> list[s.Array]:
@@ -194,7 +214,7 @@ def _begins_with_copies(D: DryRun, chosen: Selection, graph: Cut, copying: Copyi
     ]
     if copying.lasting:
         rest.insert(0, partial(_begin_offload, D, chosen, lasting=True))
-    return [Remembered(D, chosen, begin, is_last_resort=begin in rest) for begin in [*begins, *rest]]
+    return [Remembered(D, chosen, begin, waits=begin in rest) for begin in [*begins, *rest]]
 
 
 def _choices_with_copies(
@@ -203,8 +223,6 @@ def _choices_with_copies(
     """Decisions that fit, with what they cost and what they began with, the cheapest first."""
     found: list[tuple[int, Taken, Begin]] = []
     for begin in begins:
-        if begin.is_last_resort and found and not _is_expensive(D, min(cost for cost, *_ in found)):
-            break
         if begin.hopeless:
             continue
         if begin(budget) < 0:
@@ -216,10 +234,6 @@ def _choices_with_copies(
         else:
             begin.hopeless = D.K[D_COUNT] - began < most
     return sorted(found, key=lambda one: one[0])
-
-
-def _is_expensive(D: DryRun, cost: int) -> bool:
-    return cost > _EXPENSIVE * D.O[:, s.DECIDE].sum()
 
 
 def _begin_with_copies(D: DryRun, chosen: Selection, begin: Begin, budget: int) -> float:

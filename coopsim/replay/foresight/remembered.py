@@ -10,10 +10,13 @@ Begin = Callable[[int], float]  # decisions to begin with in a budget; the least
 
 
 class Remembered:
-    """A begin that is asked for the same budget again, and is then not made again; and whether it is hopeless."""
+    """A begin that is asked for the same budget again, and is then not made again; and whether it is hopeless.
 
-    def __init__(self, D: DryRun, chosen: Selection, begin: Begin, *, is_last_resort: bool) -> None:
-        self.D, self.chosen, self.begin, self.is_last_resort = D, chosen, begin, is_last_resort
+    waits: ops may wait for its copies.
+    """
+
+    def __init__(self, D: DryRun, chosen: Selection, begin: Begin, *, waits: bool) -> None:
+        self.D, self.chosen, self.begin, self.waits = D, chosen, begin, waits
         self.known: tuple[int, float, Taken] | None = None
         self.hopeless = False  # nothing fits from it, however many dry runs there are
 
