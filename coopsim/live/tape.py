@@ -204,7 +204,8 @@ def _hold_to_the_end(recording: Recording) -> None:
         match event:
             case Op(name=name, creates=creates):
                 born.update(creates)
-                if name == HOLD:
+                if name == HOLD:  # what an optimizer has made for itself had no role when it was entered
+                    event.reads[:] = [s for s in event.reads if s.role is None]
                     held.update(event.reads)
             case Free(storage) if storage in held:
                 events.append(Op(-1, HOLD, Phase.OPTIMIZER, "", 0, [storage], []))

@@ -56,7 +56,8 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
     begun = time.perf_counter()
     made = [make.make(kind, POLICY, nbytes, head.others_bytes, **options) for kind in steps.kinds]
     row: Row = {"budget_bytes": nbytes, "fits": False, "planning_s": round(time.perf_counter() - begun, 1)}
-    why = next((m.kind.why for m in made if m.kind.why), "")
+    sends = how == STATE  # the first step may go without a plan, as it can send what it makes
+    why = next((m.kind.why for m in made if m.kind.why and not (sends and m.kind.first)), "")
     if why:
         return row | {"why": why}
     plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
