@@ -101,25 +101,32 @@ def _with_copies(
     placed: s.Array,
     efforts: list[int],
 ) -> Plan | None:
-    """The first plan that costs little, with as few dry runs as it takes; else the cheapest, or None.
+    """The cheapest of the plans that are tried, or None. What is found at once, and costs little, is taken as it is.
 
-    which: what may be offloaded, and what to begin with. That for which ops wait for copies comes last.
+    which: what may be offloaded, and what to begin with.
     """
-    best: Plan | None = None
-    for waits in (False, True):
-        for dry_runs in efforts:
-            for offloadable, begins in which:
-                D.copies[:, s.OFFLOADABLE] = offloadable
-                tried = [begin for begin in begins if begin.waits == waits]
-                choices = _choices_with_copies(D, chosen, tried, target, dry_runs)
-                plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
-                if plan is not None and (best is None or plan.cost < best.cost):
-                    best = plan
-                if best is not None and best.cost <= _EXPENSIVE * D.O[:, s.DECIDE].sum():
-                    return best
-            if best is not None:
+    few, many = efforts
+
+    def cheaper(than: Plan | None, dry_runs: int, *, waits: bool) -> Plan | None:
+        best = than
+        for offloadable, begins in which:
+            D.copies[:, s.OFFLOADABLE] = offloadable
+            tried = [begin for begin in begins if begin.waits == waits]
+            choices = _choices_with_copies(D, chosen, tried, target, dry_runs)
+            plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
+            if plan is not None and (best is None or plan.cost < best.cost):
+                best = plan
+            if best is not None and best.cost <= _EXPENSIVE * D.O[:, s.DECIDE].sum():
                 break
-    return best
+        return best
+
+    at_once = cheaper(None, few, waits=False)
+    if at_once is not None and at_once.cost <= _EXPENSIVE * D.O[:, s.DECIDE].sum():
+        return at_once
+    best = cheaper(at_once, few, waits=True)
+    if at_once is None:
+        best = cheaper(best, many, waits=False)
+    return best if best is not None else cheaper(None, many, waits=True)
 
 
 def _which(copying: Copying) -> list[s.Array]:
