@@ -4,7 +4,7 @@ from typing import Any
 
 from coopsim.kernel import state as s
 from coopsim.optimum.model_copies import ModelWithCopies
-from coopsim.replay.foresight import make as making
+from coopsim.replay.foresight import made
 from coopsim.replay.foresight.away import Away
 from coopsim.replay.foresight.dry_run_state import Copying, DryRun, new_dry_run
 from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
@@ -20,10 +20,10 @@ class ByProgram:
 
     def __call__(
         self, program: Program, budget: int, placed: s.Array, *, copying: Copying, **_: Any
-    ) -> making.Plan | None:
+    ) -> made.Plan | None:
         D, chosen = new_dry_run(program, copying=copying), selection(program)
         self.decide(D, chosen, budget)
-        return making._placed(D, chosen, lambda _: -1.0, budget, budget, placed, 1)
+        return made.with_addresses(D, chosen, lambda _: -1.0, budget, budget, placed, 1)
 
     def is_one(self, column: int | None) -> bool:
         return column is not None and self.point[column] > 0.5

@@ -12,7 +12,8 @@ from coopsim.kernel import state as s
 from coopsim.policies import Policy
 from coopsim.replay.foresight.away import USED_FIRST
 from coopsim.replay.foresight.dry_run_state import Copying
-from coopsim.replay.foresight.make import Plan, make
+from coopsim.replay.foresight.made import Plan
+from coopsim.replay.foresight.make import make
 from coopsim.replay.foresight.tries import for_first_step, for_later_steps
 from coopsim.replay.host import wait
 from coopsim.replay.loop import run

@@ -11,7 +11,8 @@ from coopsim import policies
 from coopsim.kernel import state as s
 from coopsim.metrics import summary
 from coopsim.replay import replay
-from coopsim.replay.foresight.make import Plan, make
+from coopsim.replay.foresight.made import Plan
+from coopsim.replay.foresight.make import make
 from coopsim.replay.lower import Program, lower
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
