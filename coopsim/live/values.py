@@ -312,7 +312,10 @@ class Values:
 
 
 def _clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).clone().untyped_storage()
+    """As storage.clone(), which `unseen` watches."""
+    copied = torch.UntypedStorage(storage.nbytes(), device=storage.device)  # type: ignore[no-untyped-call]
+    super(torch.UntypedStorage, copied).copy_(storage)
+    return copied
 
 
 def _size(call: Call) -> int:

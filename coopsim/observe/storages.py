@@ -72,7 +72,11 @@ class Ledger:
         if slot.holds is None or slot.holds.nbytes != nbytes:
             resized = slot.used
             self._release(slot)
-            slot.holds = self._enter(nbytes, untyped.data_ptr(), resized=resized) if nbytes else None
+            slot.holds = (
+                self._enter(nbytes, super(torch.UntypedStorage, untyped).data_ptr(), resized=resized)
+                if nbytes
+                else None
+            )
             slot.used = True
         return slot.holds
 

@@ -62,6 +62,23 @@ def test_steps_without_a_plan_leave_what_they_sent(child: Runner, leave: bool) -
     assert found["left"] > 700 << 10
 
 
+@pytest.mark.slow
+def test_a_planted_fault_shows(child: Runner) -> None:
+    """Two values on the host change places between two planned steps."""
+    fault = """
+from coopsim.live.offloaded import Offloaded
+keep = Offloaded.keep
+def swapped(self, cells):
+    keep(self, cells)
+    copies = self.sent._copies
+    one, other = [cell for cell in copies if cell.nbytes == 64 << 10][:2]
+    copies[one], copies[other] = copies[other], copies[one]
+Offloaded.keep = swapped
+"""
+    call = 'answer(between("loop", "1800KiB", FastHost(state=True, between=True))["same"])'
+    assert not child(CALL + fault + call)
+
+
 SCRIPT = str(ROOT / "tests/live/scripts/state.py")
 FLAGS = ("--memory", "1900KiB", "--offload", "--offload-state", "--link", "pcie4-x16")
 
@@ -146,3 +163,37 @@ def test_without_it_all_is_there_at_the_end() -> None:
     found = [schedules.least(trace, state=True, between=between) for between in (False, True)]
     assert (found[0].op, found[0].nbytes) == ("the end of a step", 128 * MIB)
     assert found[1].nbytes == 24 * MIB
+
+
+def test_a_plan_of_a_script_is_made_anew_where_steps_are_apart(child: Runner) -> None:
+    """If that is possible: here all at the end of a step is 192 MiB, of which gradients are 64 MiB."""
+    text = """
+from coopsim.live import schedules
+from coopsim.live.errors import DoesNotFit
+from coopsim.live.host_area import HostArea
+from coopsim.live.hosting import Hosting
+from coopsim.live.kinds import Kind
+from coopsim.live.plan_state import PlanState
+from coopsim.live.planning import Planning
+from coopsim.trace.measure import peak_bytes
+from tests.live.test_between import MIB, update
+trace, hosting = update(), Hosting("pcie4-x16", None, state=True, between=True)
+schedule = schedules.find(trace, "foresight-offline", 160 * MIB, hosting)
+def away(budget, apart):
+    planning = Planning("foresight-offline", budget, None)
+    planning.let_offload(hosting, "")
+    planning.area = HostArea("cpu")
+    if apart:
+        planning.keep_steps_apart()
+    kind = Kind(trace, [], 1, peak_bytes(trace, 1), state=PlanState(schedule))
+    try:
+        planning.follow_known(kind)
+    except DoesNotFit as error:
+        return str(error)
+    return len(kind.plan.away) if kind.plan else kind.state.why
+answer([away(160 * MIB, False), away(160 * MIB, True), away(127 * MIB, True)])
+"""
+    kept, anew, refused = child(text)
+    assert kept == 8
+    assert anew != 8
+    assert "whatever is evicted" in refused

@@ -67,7 +67,7 @@ class ArenaCap:
 
     def offset(self, storage: torch.UntypedStorage) -> int:
         """The offset, in bytes from the arena's start, of the memory of a storage, which must have some."""
-        return storage.data_ptr() - int(self._arena.stats.base)
+        return super(torch.UntypedStorage, storage).data_ptr() - int(self._arena.stats.base)
 
     def cheapest(self, price: Mapping[int, float]) -> list[int]:
         """Offsets of adjacent blocks whose eviction makes room for the latest failed request, at the least total price.
