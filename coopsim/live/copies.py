@@ -66,7 +66,7 @@ class Copies:
     def offload(self, key: Key, source: torch.UntypedStorage, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, once all ops so far are done."""
         nbytes = source.nbytes()
-        end = self._area.engines.begin(OUT, self._area.place(at, nbytes).tensor(), _bytes_of(source), self._streams())
+        end = self._area.engines.begin(OUT, self._area.place(at, nbytes).tensor(), bytes_of(source), self._streams())
         self._host[key] = _OnHost(at, nbytes, end, source)
         self.offloads += 1
         self.offloaded_bytes += nbytes
@@ -87,7 +87,7 @@ class Copies:
             return None
         storage = allocate(copy.nbytes)
         place = self._area.place(copy.at, copy.nbytes).tensor()
-        self._coming[key] = storage, self._area.engines.begin(BACK, _bytes_of(storage), place, self._streams())
+        self._coming[key] = storage, self._area.engines.begin(BACK, bytes_of(storage), place, self._streams())
         return storage
 
     def arrive(self, key: Key) -> torch.UntypedStorage | None:
@@ -120,6 +120,7 @@ class Copies:
         self._host.clear()
 
 
-def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    """A tensor of all bytes of a storage, to be used at once."""
     with DisableTorchDispatch():
         return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)

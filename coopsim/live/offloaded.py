@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from coopsim.live.cells import Cell, Value
-from coopsim.live.copies import Copies
+from coopsim.live.copies import Copies, bytes_of
 from coopsim.live.host_area import HostArea, HostBytes
 from coopsim.live.sent import Sent
 from coopsim.observe.torch_private import DisableTorchDispatch
@@ -39,7 +39,7 @@ class Offloaded:
             return False
         self._values.ledger.of_storage(storage)  # while it has an address: it may be met for the first time later
         copied = _new(storage.nbytes())
-        _copy(_bytes(storage), copied.tensor())
+        _copy(bytes_of(storage), copied.tensor())
         self.sent.add(cell, copied)
         self.copies.offloads += 1
         self.copies.offloaded_bytes += storage.nbytes()
@@ -126,7 +126,7 @@ class Offloaded:
         """Copy back at once what was sent."""
         storage = self._values.allocate(cell.nbytes, leave={*leave, cell})
         self._values.enter(storage)
-        _copy(self.sent.take(cell).tensor(), _bytes(storage))
+        _copy(self.sent.take(cell).tensor(), bytes_of(storage))
         self._hand_over((cell, cell.version), storage)
 
     def _hand_over(self, value: Value, storage: torch.UntypedStorage) -> None:
@@ -142,11 +142,6 @@ class Offloaded:
 def _new(nbytes: int) -> HostBytes:
     """Ordinary memory of the host."""
     return HostBytes(torch.UntypedStorage(nbytes), 0, nbytes)  # type: ignore[no-untyped-call]
-
-
-def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:
-    with DisableTorchDispatch():
-        return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
 def _copy(source: torch.Tensor, to: torch.Tensor) -> None:

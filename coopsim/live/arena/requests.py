@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
+from coopsim.live.hosting import STAYS
 from coopsim.live.plan import Plan, Row
 from coopsim.trace import Trace
-from coopsim.types import Role
 from coopsim.validate.program import Value
 
 GRANULE = 512  #: bytes; the arena pads requests to a multiple of this
-_STATE = {Role.OPTIMIZER_STATE, Role.PARAMETER, Role.BUFFER}
 TO_THE_END = 1 << 40  #: the `until` of what is still allocated when the step is over
 
 
@@ -69,7 +68,7 @@ class _Simulation:
         for cell, there in zip(self._cells, trace.alive_at_start.tolist(), strict=True):
             if there and cell.nbytes:
                 cell.alive, cell.block = True, _Block(-1, cell.nbytes)
-        self._state = [role in _STATE for role in trace.role]
+        self._state = [role in STAYS for role in trace.role]
         self._frees = list(zip(trace.freed_after.tolist(), trace.freed.tolist(), strict=True))
         self._freed = 0
 

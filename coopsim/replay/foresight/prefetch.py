@@ -28,8 +28,7 @@ def prefetch(D: DryRun, chosen: Selection, budget: int) -> None:
             ):
                 cost = int(D.K[D_COST])
         if cost == begun:
-            break
-    dry_run(D)
+            return
 
 
 def _first_with_room(D: DryRun, chosen: Selection, i: int, budget: int) -> int:

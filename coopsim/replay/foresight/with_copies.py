@@ -35,6 +35,9 @@ def with_copies(
     few, many = efforts
     which = [(offloadable, _begins_with_copies(D, chosen, graph, copying)) for offloadable in _which(copying)]
 
+    def costs_little(plan: Plan | None) -> bool:
+        return plan is not None and plan.cost <= _EXPENSIVE * D.O[:, s.DECIDE].sum()
+
     def cheaper(than: Plan | None, dry_runs: int, *, waits: bool) -> Plan | None:
         best = than
         for offloadable, begins in which:
@@ -44,12 +47,12 @@ def with_copies(
             plan = _cheapest(D, chosen, choices, target, budget, placed, dry_runs)
             if plan is not None and (best is None or plan.cost < best.cost):
                 best = plan
-            if best is not None and best.cost <= _EXPENSIVE * D.O[:, s.DECIDE].sum():
+            if costs_little(best):
                 break
         return best
 
     at_once = cheaper(None, few, waits=False)
-    if at_once is not None and at_once.cost <= _EXPENSIVE * D.O[:, s.DECIDE].sum():
+    if costs_little(at_once):
         return at_once
     best = cheaper(at_once, few, waits=True)
     if at_once is None:
