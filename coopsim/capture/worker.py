@@ -16,6 +16,7 @@ from typing import Any
 from coopsim.capture import fake, target
 from coopsim.capture.job import Job
 from coopsim.phantom import profiles
+from coopsim.text import human
 from coopsim.types import CoopsimError
 
 
@@ -73,8 +74,8 @@ def _out_of_memory(error: Any, job: Job) -> str:
     total = torch.cuda.get_device_properties(0).total_memory
     where = f" at {target.place(error, job.target)}" if job.is_file else ""
     return (
-        f"out of memory{where}: the {card.title} has {total / 2**30:.2f} GiB, of which {card.context_mib} MiB are the "
-        f"context's{detail}"
+        f"out of memory{where}: the {card.title} has {total / 2**30:.2f} GiB, of which {human(card.context.training_bytes)} are "
+        f"the context's{detail}"
     )
 
 

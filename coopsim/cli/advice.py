@@ -93,7 +93,7 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
         from coopsim.phantom import profiles
 
         card = profiles.get(found["gpu"])
-        of += f" ({card.title}: {human(card.memory_bytes)} less {card.context_mib} MiB of context)"
+        of += f" ({card.title}: {human(card.memory_bytes)} less {human(card.context.training_bytes)} of context)"
     lines = [
         ("memory", f"{human(advice.total_bytes)} for {of}; {human(f.floor_bytes)} needed at once"),
         ("torch", f"{found['torch']}, settings {first.conf or 'none'}"),

@@ -53,7 +53,7 @@ def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) 
     from coopsim.fit import unverified
     from coopsim.phantom import profiles
 
-    context_bytes = profiles.get(found["gpu"]).context_mib << 20 if found["gpu"] else 0
+    context_bytes = profiles.get(found["gpu"]).context.training_bytes if found["gpu"] else 0
     is_rank = found["trace"] is not None and found["trace"].has_collectives  # live takes no jobs of several ranks
     return unverified.find(advice, [] if is_rank else policies, context_bytes)
 
@@ -130,7 +130,7 @@ def _memory(args: argparse.Namespace) -> int | None:
             card = profiles.get(args.gpu)
         except CoopsimError as e:  # advise takes one of the two options
             raise CoopsimError(f"{e}; here --memory alone will do: what PyTorch may reserve") from None
-        return card.memory_bytes - (card.context_mib << 20)
+        return card.memory_bytes - card.context.training_bytes
     if args.memory is None:
         return None
     from coopsim import budget

@@ -100,7 +100,7 @@ class Trials:
         nccl = -(-report.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
         variables = changes.variables if changes else ()
         high = max(report.peak_device_bytes, int(report.peak_reserved_bytes / part))
-        near = guess(self.script.card, requests, low, high - nccl, variables, part=part)
+        near = guess(self.script.card, requests, low, high - nccl, report.context_bytes, variables, part=part)
         return high if near is None else near + nccl
 
     def run(

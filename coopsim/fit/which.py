@@ -137,7 +137,7 @@ class EveryCard:
             raise CoopsimError("the script asks for more memory than any card has; fit with one card says where")
         found = {}
         for card in cards:
-            needs = survey.needs_bytes + ((card.context_mib - cards[0].context_mib) << 20)
+            needs = survey.needs_bytes + card.context.training_bytes - cards[0].context.training_bytes
             verdict = FITS if needs <= card.memory_bytes else UNKNOWN
             verdict = CLOSE if margin.is_close(needs, card.memory_bytes) else verdict
             found[card.name] = Answer(card, verdict, needs, survey.step_ns_by_card[card.name])
@@ -191,7 +191,7 @@ def _serves(there: Answer, remedy: Remedy, here: Answer) -> bool:
     """Return whether a remedy that was verified on another card fits here: same architecture, and memory for it."""
     if there.card.compute_capability != here.card.compute_capability:
         return False
-    peak = remedy.peak_device_bytes + ((here.card.context_mib - there.card.context_mib) << 20)
+    peak = remedy.peak_device_bytes + here.card.context.training_bytes - there.card.context.training_bytes
     return peak <= int(here.card.memory_bytes * (1 - MARGIN))
 
 

@@ -37,6 +37,7 @@ _ANSWERS = {
     "libcublas.so": ("cublas",),
     "libcublasLt.so": ("cublaslt",),
     "libcufft.so": ("cufft",),
+    "libcusolver.so": ("cusolver",),
     "libcusparse.so": ("cusparse",),
     "libnvrtc.so": ("nvrtc",),
     "libcudnn.so": ("cudnn", "cudnn_rnn"),
@@ -149,7 +150,7 @@ class _Build:
         (self.out / "libcuda.so").symlink_to("libcuda.so.1")  # Triton before 3.5 links by this name
         for soname, symbols in wanted.items():
             answers = next((a for start, a in _ANSWERS.items() if soname.startswith(start)), ())
-            self._link(soname, symbols, answers, needs=runtime if {"nccl", "cublas"} & {*answers} else "")
+            self._link(soname, symbols, answers, needs=runtime if answers else "")
         self._link(_NVML, {}, ("nvml",))
         self._link(EXIT, {}, _PRELOADED)
         shutil.rmtree(self.sources)

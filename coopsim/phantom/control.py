@@ -31,7 +31,7 @@ class Control:
             self._answer = library.coopsim_phantom_answer
             self._clear, self._set_total = library.coopsim_phantom_clear, library.coopsim_phantom_set_total
             self._used, self._peak = library.coopsim_phantom_used, library.coopsim_phantom_peak
-            self._nccl = library.coopsim_phantom_nccl
+            self._nccl, self._context = library.coopsim_phantom_nccl, library.coopsim_phantom_context
             self._now, self._host = library.coopsim_phantom_now, library.coopsim_phantom_host
             self._stream_end = library.coopsim_phantom_stream_end
             self._collective = library.coopsim_phantom_collective
@@ -48,7 +48,8 @@ class Control:
         self._host.argtypes, self._host.restype = [ctypes.c_uint64], None
         self._now.restype = ctypes.c_uint64
         self._stream_end.argtypes, self._stream_end.restype = [ctypes.c_void_p], ctypes.c_uint64
-        self._used.restype = self._peak.restype = self._nccl.restype = self._managed.restype = ctypes.c_uint64
+        for bytes_of in (self._used, self._peak, self._nccl, self._context, self._managed):
+            bytes_of.restype = ctypes.c_uint64
 
     @property
     def functions(self) -> tuple[Any, Any, Any]:
@@ -111,6 +112,11 @@ class Control:
     def peak_bytes(self) -> int:
         """The maximum of `used_bytes` so far."""
         return int(self._peak())
+
+    @property
+    def context_bytes(self) -> int:
+        """The bytes of the card that the context takes by now: it grows with the libraries that are used."""
+        return int(self._context())
 
     @property
     def managed_bytes(self) -> int:

@@ -1,15 +1,21 @@
-"""Profiles of real cards: the properties that the phantom GPU reports, and the peak rates for the cost model.
+"""Profiles of real cards: the properties that the phantom GPU reports, the peak rates for the cost model, measurements.
 
-The numbers and their sources are in profiles.toml beside this file.
+The numbers and their sources are in profiles.toml beside this file; what was measured is in card files, those that
+coopsim ships in the folder measured/.
 """
 
 import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from coopsim.errors import alike, nearest
+from coopsim.phantom import card_file, context, wheel
+from coopsim.phantom.card_file import Measured
+from coopsim.phantom.context import Context
 from coopsim.phantom.errors import PhantomError
 
 #: Bits of the memory bus that every card reports (csrc/device.c); its memory clock is chosen to give the bandwidth.
@@ -27,7 +33,9 @@ class Profile:
     """One card. Rates are dense peaks in TFLOP/s (0: no such unit), those of memory and links in 1e9 bytes per second.
 
     Links count one direction; nvlink_gbs is 0 without NVLink, network_gbs the card's share of its machine's network.
-    context_mib: memory that the CUDA context takes. source: of the figures.
+    context_mib: memory that the CUDA context takes of a training process, an assumption; `context` has readings where
+    there are any. source: of the figures. measured: what was measured of the card; None: nothing. like: a measured card
+    of the same architecture, if this one is not measured; else None.
     """
 
     name: str
@@ -49,6 +57,8 @@ class Profile:
     network_gbs: float
     context_mib: int
     source: str
+    measured: Measured | None = field(default=None, compare=False)
+    like: "Profile | None" = field(default=None, compare=False)
 
     @property
     def memory_bytes(self) -> int:
@@ -60,11 +70,42 @@ class Profile:
         """FP32 multiply-adds per multiprocessor and cycle (CUDA C++ Programming Guide, arithmetic throughput)."""
         return 64 if self.compute_capability in ("7.0", "7.5", "8.0") else 128
 
+    @property
+    def prices(self) -> Mapping[str, Any]:
+        """The measured coefficients of costs by class of op; {} where there are none."""
+        return self.measured.prices if self.measured else {}
+
+    @property
+    def context(self) -> Context:
+        """What the CUDA context takes with the torch that is installed here; with the newest known if there is none."""
+        try:
+            torch = wheel.find_any()
+        except PhantomError:
+            return self.context_with("", "")
+        return self.context_with(torch.version, torch.cuda)
+
+    def context_with(self, torch: str, cuda: str) -> Context:
+        """Return what the CUDA context takes with a version of torch that was built for a version of CUDA.
+
+        By this card's readings, or else those of a card of its architecture, as it grows with resident threads.
+        """
+        if self.measured and self.measured.context:
+            return context.of(self.measured.context, torch, cuda)
+        if self.like and self.like.measured and self.like.measured.context:
+            scale = self.sms * self.threads_per_sm / (self.like.sms * self.like.threads_per_sm)
+            return context.of(self.like.measured.context, torch, cuda, scale=scale, card=self.like.title)
+        return context.assumed(self.context_mib << 20)
+
     def variables(self) -> dict[str, str]:
         """Return the environment variables that describe the card to the stand-in runtime (see csrc/phantom.h)."""
+        measured = self.measured
+        link = measured.link if measured else None
+        bus = min(link.to_card_gb_s, link.to_host_gb_s) if link else _REACHED * self.pcie_gbs
+        host = {"DISPATCH": measured.host_ns_per_op} if measured and measured.host_ns_per_op else {}
         values = {
             "TOTAL": self.memory_bytes,
-            "CONTEXT": self.context_mib << 20,
+            **self.context.variables(),
+            **host,
             "NAME": self.title,
             "CC": self.compute_capability,
             "SMS": self.sms,
@@ -74,7 +115,7 @@ class Profile:
             "L2": self.l2_kib << 10,
             "CLOCK": round(self.fp32_tflops * 1e9 / (2 * self.sms * self._lanes_per_sm)),
             "MEMORY_CLOCK": round(self.bandwidth_gbs * 1e6 * 8 / (2 * _MEMORY_BUS)),
-            "BUS": round(1000 * _REACHED * self.pcie_gbs),
+            "BUS": round(1000 * bus),
             "LINK": round(1000 * _REACHED * (self.nvlink_gbs or self.pcie_gbs)),
             "LINK_STEP": _NVLINK_STEP_NS if self.nvlink_gbs else _PCIE_STEP_NS,
             "NETWORK": round(1000 * _REACHED * self.network_gbs),
@@ -83,9 +124,35 @@ class Profile:
 
 
 @cache
-def _all() -> dict[str, Profile]:
+def _from_data() -> dict[str, dict[str, Any]]:
     text = resources.files("coopsim.phantom").joinpath("profiles.toml").read_text(encoding="utf-8")
-    return {name: Profile(name=name, **fields) for name, fields in tomllib.loads(text).items()}
+    return {name: {"name": name} | fields for name, fields in tomllib.loads(text).items()}
+
+
+def _base(name: str) -> dict[str, Any]:
+    if name not in _from_data():
+        raise PhantomError(f"unknown card {name[:40]!r}")
+    return _from_data()[name]
+
+
+@cache
+def _all() -> dict[str, Profile]:
+    found = {name: Profile(**fields) for name, fields in _from_data().items()}
+    folder = resources.files("coopsim.phantom").joinpath("measured")
+    measured = [_of_file(str(file), file.read_text(encoding="utf-8")) for file in folder.iterdir()]
+    found |= {profile.name: profile for profile in measured}
+    return {name: _with_like(profile, measured) for name, profile in found.items()}
+
+
+def _with_like(profile: Profile, measured: list[Profile]) -> Profile:
+    of_its_kind = (one for one in measured if one.compute_capability == profile.compute_capability)
+    return profile if profile.measured else replace(profile, like=next(of_its_kind, None))
+
+
+def _of_file(path: str, text: str | None = None) -> Profile:
+    fields, measured = card_file.read(path, _base) if text is None else card_file.parse(text, path, _base)
+    card = Profile(**{"context_mib": 0} | fields, measured=measured)
+    return replace(card, context_mib=card.context.training_bytes >> 20) if measured.context else card
 
 
 def names() -> dict[str, str]:
@@ -94,7 +161,12 @@ def names() -> dict[str, str]:
 
 
 def get(name: str) -> Profile:
-    """Return the card called `name`. Raises PhantomError, which suggests others, if there is none."""
+    """Return the card called `name`, or that of a card file, if the name ends in `.json`.
+
+    Raises PhantomError, which suggests others, if there is none, and for a bad file.
+    """
+    if card_file.is_one(name):
+        return _of_file(name)
     if name not in _all():
         raise PhantomError(f"unknown card {name!r}; {_instead(name)}")
     return _all()[name]

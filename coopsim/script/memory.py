@@ -20,8 +20,8 @@ def of_card(name: str, text: str | None, option: str) -> int | None:
     if text is None:
         return None
     nbytes = budget.parse(text, card.memory_bytes, option)
-    if nbytes <= card.context_mib << 20:
-        raise CoopsimError(f"{option} {text}: the context alone takes {card.context_mib} MiB of the {card.title}")
+    if nbytes <= (context := card.context.first_bytes):
+        raise CoopsimError(f"{option} {text}: the context alone takes {human(context)} of the {card.title}")
     return nbytes
 
 

@@ -51,7 +51,7 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
     nccl = -(-first.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
     near = None
     if requests.exists():
-        near = guess(script.card, requests, low, high - nccl, part=part)
+        near = guess(script.card, requests, low, high - nccl, first.context_bytes, part=part)
         near = near + nccl if near is not None else None
     found, _ = smallest(trains, low, high, near)
     # Where runs differ, by when the collector runs or by a limit that the script computes, the bounds are tried, too.
@@ -89,14 +89,22 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
 
 
 def guess(
-    card: str, requests: Path, low: int, high: int, variables: Iterable[tuple[str, str]] = (), *, part: float = 1.0
+    card: str,
+    requests: Path,
+    low: int,
+    high: int,
+    context_bytes: int,
+    variables: Iterable[tuple[str, str]] = (),
+    *,
+    part: float = 1.0,
 ) -> int | None:
     """Return the smallest memory that serves recorded requests, replayed with PyTorch's allocator; None if that fails.
 
     `requests` is the file (history.py). Searches between `low` and `high` bytes, in a process of its own (probe.py).
-    `variables` are set in its environment. `part` is the fraction of the card's memory that the allocator may use.
+    `context_bytes` are what the context took of the card. `variables` are set in its environment. `part` is the fraction of the card's memory that the allocator may use.
     """
     command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high), str(part)]
-    environment = os.environ | phantom.environment(card, total_bytes=high) | dict(variables)
+    context = {"COOPSIM_PHANTOM_CONTEXT": str(context_bytes)}
+    environment = os.environ | phantom.environment(card, total_bytes=high) | context | dict(variables)
     child = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)  # noqa: S603
     return int(child.stdout) if child.returncode == 0 and child.stdout.strip().isdecimal() else None

@@ -148,6 +148,7 @@ class Watch:
             "host": self._host.report(),
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
+            "context_bytes": self._device.context_bytes,
             "nccl_bytes": self._device.nccl_bytes,
             "managed_bytes": self._device.managed_bytes,
             "memory_fraction": allocator.fraction(devices.index(stats)),

@@ -3,6 +3,8 @@
 #ifndef COOPSIM_PHANTOM_ANSWERS_H
 #define COOPSIM_PHANTOM_ANSWERS_H
 
+#include "libraries.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

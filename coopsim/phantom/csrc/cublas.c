@@ -3,7 +3,7 @@
 
 extern void coopsim_phantom_copy(void *to, const void *from, size_t n);
 
-int cublasCreate_v2(void **handle) { return new_handle(handle); }
+int cublasCreate_v2(void **handle) { coopsim_phantom_loaded(CUBLAS); return new_handle(handle); }
 int cublasGetPointerMode_v2(UNUSED void *handle, int *mode) { *mode = 0; return SUCCESS; }
 int cublasGetMathMode(UNUSED void *handle, int *mode) { *mode = 0; return SUCCESS; }
 

@@ -7,7 +7,7 @@
 
 static size_t workspace(void) { return setting("COOPSIM_PHANTOM_WORKSPACE"); }
 
-int cudnnCreate(void **handle) { return new_handle(handle); }
+int cudnnCreate(void **handle) { coopsim_phantom_loaded(CUDNN); return new_handle(handle); }
 size_t cudnnGetVersion(void) { return CUDNN_VERSION_NUMBER; }
 size_t cudnnGetCudartVersion(void) { return 13000; }
 int cudnnGetProperty(int which, int *value) {

@@ -23,6 +23,7 @@ int cufftXtGetSizeMany(UNUSED int plan, int rank, const long long *n, UNUSED con
 int cufftXtMakePlanMany(int plan, int rank, const long long *n, const long long *in_embed, long long in_stride,
                         long long in_distance, int in_type, const long long *out_embed, long long out_stride,
                         long long out_distance, int out_type, long long batch, size_t *work, int type) {
+  coopsim_phantom_loaded(CUFFT);
   return cufftXtGetSizeMany(plan, rank, n, in_embed, in_stride, in_distance, in_type, out_embed, out_stride,
                             out_distance, out_type, batch, work, type);
 }

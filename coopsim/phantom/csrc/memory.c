@@ -15,7 +15,7 @@
 typedef struct { uint64_t base, bytes; int is_reservation; } Range;
 
 pthread_mutex_t phantom_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t region, region_bytes, limit, used, peak;
+static uint64_t region, region_bytes, limit, used, peak, context;
 static Range *ranges;  /* sorted by base, disjoint */
 static size_t n_ranges, room;
 
@@ -31,7 +31,7 @@ static void reserve_region(void) {  /* the lock is held */
   region_bytes -= GRANULE;
   region = ((uint64_t)p + GRANULE - 1) / GRANULE * GRANULE;
   limit = phantom_settings()->total;
-  used = peak = phantom_settings()->context;
+  used = peak = context = phantom_settings()->context;
 }
 
 static void lock(void) { pthread_mutex_lock(&phantom_lock); reserve_region(); }
@@ -98,6 +98,21 @@ int phantom_charge(uint64_t bytes) {
 }
 
 void phantom_refund(uint64_t bytes) { used -= bytes; }
+
+/* The context grows whether there is room or not: memory then runs out at the next request of PyTorch's allocator, which
+ * is where a script can be told of it; a card refuses the handle, an error of another kind. */
+void coopsim_phantom_loaded(int library) {
+  static int seen[GROWING_LIBRARIES];
+  lock();
+  if (!seen[library]) {
+    seen[library] = 1;
+    context += phantom_settings()->grows[library];
+    used += phantom_settings()->grows[library];
+    if (used > peak) peak = used;
+  }
+  unlock();
+}
+uint64_t coopsim_phantom_context(void) { lock(); uint64_t n = context; unlock(); return n; }
 
 /* --- control, for tests and for coopsim itself --- */
 

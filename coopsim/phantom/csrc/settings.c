@@ -15,6 +15,11 @@ static void read_settings(void) {
   Settings *s = &settings;
   s->total = number("TOTAL", 80ull << 30);
   s->context = number("CONTEXT", 0);
+  s->grows[CUBLAS] = number("CUBLAS", 0);
+  s->grows[CUBLASLT] = number("CUBLASLT", 0);
+  s->grows[CUDNN] = number("CUDNN", 0);
+  s->grows[CUSOLVER] = number("CUSOLVER", 0);
+  s->grows[CUFFT] = number("CUFFT", 0);
   s->copy_limit = number("COPY", 1 << 20);
   s->shared_per_sm = number("SHARED_PER_SM", 167936);
   s->shared_optin = number("SHARED_OPTIN", 166912);
