@@ -75,8 +75,23 @@ def names() -> dict[str, str]:
     return {name: f"{gb_s:g} GB/s each way; {source}" for name, (gb_s, source) in _all().items()}
 
 
+def _of_card(card: str) -> tuple[float, float, int] | None:
+    """What was measured of a card's link: GB/s of a copy alone and of both directions together, ns; None: nothing."""
+    from coopsim.phantom import profiles
+
+    measured = profiles.get(card).measured
+    if measured is None or measured.link is None:
+        return None
+    of = measured.link
+    return min(of.to_card_gb_s, of.to_host_gb_s), of.duplex_gb_s, of.latency_ns
+
+
 def check(name: str | Link, host_gb_s: float | None) -> None:
     """CoopsimError for a link that is not known, or a bandwidth that makes no sense."""
+    if isinstance(name, str) and name.endswith(".json"):
+        if _of_card(name) is None:
+            raise CoopsimError(f"{name}: has no link; measure it with coopsim calibrate --parts link")
+        name = ""
     if isinstance(name, Link):
         if host_gb_s is not None:
             raise CoopsimError("host_bandwidth: a link of your own has its shared rate")
@@ -90,7 +105,8 @@ def check(name: str | Link, host_gb_s: float | None) -> None:
 def find(name: str | Link, host_gb_s: float | None, trace: "Trace") -> Link:
     """The link `name`; without a name that of the card that the trace names, else of PCIe 4 with 16 lanes.
 
-    host_gb_s: what the host's memory gives both directions together, in GB/s; 1.7 times the link's speed if left out.
+    A name that ends in `.json` is a card file's, whose link was measured. host_gb_s: what the host's memory gives both
+    directions together, in GB/s; if left out, what was measured, or else 1.7 times the link's speed.
     """
     from coopsim.phantom import profiles
 
@@ -98,11 +114,17 @@ def find(name: str | Link, host_gb_s: float | None, trace: "Trace") -> Link:
     if isinstance(name, Link):
         return name
     card = trace.header.get("card")
-    if not name and card in profiles.names():
-        name, gb_s = f"{card}'s", _REACHED * profiles.get(card).pcie_gbs
+    latency_ns, both = LATENCY_NS, None
+    file = name if name.endswith(".json") else ""
+    if file or (not name and card in profiles.names()):
+        of = profiles.get(file or str(card))
+        name, gb_s = f"{of.name}'s", _REACHED * of.pcie_gbs
+        if (found := _of_card(file or of.name)) is not None:
+            gb_s, both, latency_ns = found
     else:
         name = name or _DEFAULT
         gb_s = _all()[name][0]
-    host = DUPLEX * gb_s if host_gb_s is None else host_gb_s
+    both = DUPLEX * gb_s if both is None else both
+    host = both if host_gb_s is None else host_gb_s
     rate = round(1000 * min(gb_s, host))
-    return Link(name, rate, min(rate, max(0, round(1000 * host) - rate)))
+    return Link(name, rate, min(rate, max(0, round(1000 * host) - rate)), latency_ns)

@@ -88,4 +88,7 @@ def _links() -> list[dict[str, str]]:
 def _hardware() -> list[dict[str, str]]:
     from coopsim.phantom import profiles
 
-    return [{"card": name, "what it is": text} for name, text in profiles.names().items()]
+    every = map(profiles.get, profiles.names())
+    return [
+        {"card": p.name, "what it is": p.title, "measured": p.measured.summary if p.measured else ""} for p in every
+    ]

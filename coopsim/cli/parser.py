@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from coopsim.cli import grid
-from coopsim.cli.flags import files, replays, scripts
+from coopsim.cli.flags import cards, files, replays, scripts
 from coopsim.errors import unknown
 from coopsim.version import __version__
 
@@ -92,6 +92,7 @@ def build() -> Parser:
     )
     scripts.fit(add("fit", "find changes to a training script with which it fits a card, each verified by running it"))
     scripts.live(add("live", "train inside a memory budget on stock PyTorch, with the same numbers, bit for bit"))
+    cards.calibrate(add("calibrate", "measure this machine's GPU in five minutes, for --gpu FILE"))
     files.import_(
         add(
             "import",

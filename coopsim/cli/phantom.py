@@ -162,6 +162,7 @@ def text_of(report: "Report") -> str:
         )
     if report.too_close_to_call:
         why = margin.text(report.needs_bytes, report.memory_bytes)
+        why += margin.of_context(report.needs_bytes, report.memory_bytes, profiles.get(report.gpu).context)
         rows.append(("too close", f"to call: needs {human(report.needs_bytes)}, {why}"))
     rows += data.rows(report)
     if failed:

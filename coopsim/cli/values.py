@@ -1,6 +1,7 @@
 """Types of options for argparse: each parses a value, and raises ArgumentTypeError if it is invalid."""
 
 import argparse
+import os
 
 from coopsim.types import NEWEST_TORCH, SIMULATED_TORCH
 
@@ -8,6 +9,11 @@ from coopsim.types import NEWEST_TORCH, SIMULATED_TORCH
 OF_TORCH = f"version of PyTorch, {SIMULATED_TORCH} (default: {NEWEST_TORCH})"
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _MOST = 1_000_000  #: the largest number of steps, neighbours or processes
+
+
+def card(text: str) -> str:
+    """Return a card's name as it is, and the path of a card file in full, as the script may run in another folder."""
+    return os.path.abspath(text) if text.endswith(".json") else text
 
 
 def positive(text: str) -> int:

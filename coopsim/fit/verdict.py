@@ -79,17 +79,19 @@ class Fit:
 
     def _verdict(self) -> list[str]:
         needs = human(self.needs_bytes)
-        has = f"the {profiles.get(self.card).title} has {human(self.memory_bytes)}"
-        close = f"Too close to call: needs {needs}, {has}: {margin.text(self.needs_bytes, self.memory_bytes)}"
+        card = profiles.get(self.card)
+        has = f"the {card.title} has {human(self.memory_bytes)}"
+        context = margin.of_context(self.needs_bytes, self.memory_bytes, card.context)
+        close = f"Too close to call: needs {needs}, {has}: {margin.text(self.needs_bytes, self.memory_bytes)}{context}"
         if not self.fits and self.failed is not None:
             asked = f"asked for {human(self.failed.requested_bytes)}"
             asked += f" at {self.failed.place}" if self.failed.place else ""
             by = f"{self.failed.op}, " if self.failed.op else ""
             return [f"Does not fit: {asked} ({by}{self.failed.phase} of step {self.failed.step}), {has}"]
         if not self.fits:
-            return [close if self.too_close else f"Does not fit: needs {needs}, {has}"]
+            return [close if self.too_close else f"Does not fit: needs {needs}, {has}{context}"]
         room = human(self.memory_bytes - self.needs_bytes)
-        fits = f"Fits: needs {needs}, {has}. Room: {room}"
+        fits = f"Fits: needs {needs}, {has}. Room: {room}{context}"
         if self.full_after_steps is not None:
             fits = f"Fits for some {self.full_after_steps} steps only: needs {needs} and grows, {has}"
         lines = [close if self.too_close else fits]

@@ -120,6 +120,9 @@ class EveryCard:
             notes.append("interrupted: not everything was tried")
         elif any(a.verdict == UNKNOWN for a in answers):
             notes.append("time ran out (--time) before remedies were tried on the cards marked as not tried")
+        off = [a.card.name for a in answers if margin.of_context(a.needs_bytes, a.card.memory_bytes, a.card.context)]
+        if off:
+            notes.append(f"nearer than what their CUDA context takes is known: {', '.join(off)}")
         if any(a.remedy for a in answers):
             notes.append("remedies: the first kind that works; fit with one card compares all, with lines to paste")
         return Which(answers, tuple(notes))

@@ -58,12 +58,9 @@ class Measured:
 
     @property
     def summary(self) -> str:
-        """One line: what, when, by whom and with what."""
+        """One line: what, when and by whom."""
         parts = ", ".join(part.replace("host_ns_per_op", "host time") for part in self.parts)
-        driver = self.versions["driver"]
-        return f"{parts}; {self.date[:10]} by {self.by}, torch {self.versions['torch']}, CUDA {self.versions['cuda']}" + (
-            f", driver {driver}" if driver else ""
-        )
+        return f"{parts}; {self.date[:10]}, {self.by}"
 
 
 def is_one(name: str) -> bool:

@@ -14,11 +14,10 @@ from coopsim import files
 from coopsim.phantom import card_file
 from coopsim.snapshot import unpickle
 
-
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "experiments" / "gpu" / "results" / "nvidia-h100-80gb-hbm3-2026-11-26"
 OUT = ROOT / "coopsim" / "phantom" / "measured" / "h100-80gb.json"
-_BY = "coopsim's authors (experiments/gpu)"
+_BY = "coopsim's authors"
 _LIVE_TORCH = "2.13.0"  # of live.json, whose figures are of examples/train.py
 #: What each step of context.csv was the first to use, and how many of the libraries had been used by then.
 _AFTER = {
@@ -63,7 +62,7 @@ def workspaces(folder: Path) -> list[dict[str, Any]]:
             of_lstm = (
                 row["kind"] == "rnn" and row["op"].startswith("LSTM") and row["more"].startswith("[1024, 2, false")
             )
-            if (of_resnet and row["layout"] == "c" or of_lstm) and row["dtype"] != "float16":
+            if ((of_resnet and row["layout"] == "c") or of_lstm) and row["dtype"] != "float16":
                 of = {key: row[key] for key in ("kind", "op", "dtype", "layout", "shape", "more")}
                 found.append(of | {"bytes": int(row["workspace_bytes"])})
     return found

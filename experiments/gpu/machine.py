@@ -4,46 +4,13 @@ import datetime
 import importlib.metadata
 import json
 import platform
-import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from coopsim import files
+from coopsim.calibrate.machine import clocks, driver
 
-_ASKED = (
-    "name",
-    "driver_version",
-    "clocks.sm",
-    "clocks.mem",
-    "clocks.max.sm",
-    "clocks.max.mem",
-    "temperature.gpu",
-    "power.draw",
-    "power.limit",
-)
-_KERNEL_DRIVER = Path("/proc/driver/nvidia/version")
 _PACKAGES = ("torch", "transformers", "numpy", "numba", "pyarrow")
-
-
-def clocks() -> dict[str, str]:
-    """What nvidia-smi says of the first GPU now, clocks in MHz; empty where there is no nvidia-smi."""
-    if not shutil.which("nvidia-smi"):
-        return {}
-    command = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(_ASKED)}", "--format=csv,noheader,nounits"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
-    values = [value.strip() for value in said.split(",")]
-    return dict(zip(_ASKED, values, strict=True)) if len(values) == len(_ASKED) else {}
-
-
-def driver() -> str:
-    """The version of NVIDIA's driver, "" where there is none."""
-    said = clocks().get("driver_version", "")
-    if not said and _KERNEL_DRIVER.exists():
-        found = re.search(r"\d+\.\d+(\.\d+)?", _KERNEL_DRIVER.read_text())
-        said = found[0] if found else ""
-    return said
 
 
 def facts() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import argparse
 
 from coopsim.cli.flags import shared
-from coopsim.cli.values import OF_TORCH, natural, positive
+from coopsim.cli.values import OF_TORCH, card, natural, positive
 from coopsim.types import NEWEST_TORCH
 
 
@@ -32,7 +32,11 @@ def advise(p: argparse.ArgumentParser) -> None:
         help="what PyTorch may reserve: 80GiB, 24GB (default: what it had, for a snapshot of a program that ran out)",
     )
     memory.add_argument(
-        "--gpu", metavar="CARD", help="take the memory of this card of `coopsim list hardware`, less its context"
+        "--gpu",
+        type=card,
+        metavar="CARD",
+        help="take the memory of this card, of `coopsim list hardware` or a file of `coopsim calibrate`, less its "
+        "context",
     )
     p.add_argument(
         "--torch",

@@ -2,7 +2,7 @@
 
 import argparse
 
-from coopsim.cli.values import duration, natural, positive, span, tolerance
+from coopsim.cli.values import card, duration, natural, positive, span, tolerance
 
 
 def _masks(p: argparse.ArgumentParser) -> None:
@@ -36,9 +36,10 @@ def capture(p: argparse.ArgumentParser) -> None:
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
     p.add_argument(
         "--gpu",
+        type=card,
         default="a100-80gb",
         metavar="CARD",
-        help="card to record for, of `coopsim list hardware` (default: %(default)s)",
+        help="card to record for, of `coopsim list hardware` or a file of `coopsim calibrate` (default: %(default)s)",
     )
     p.add_argument(
         "--device",
@@ -94,9 +95,10 @@ def phantom(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument(
         "--gpu",
+        type=card,
         default="a100-80gb",
         metavar="CARD",
-        help="card to imitate, of `coopsim list hardware` (default: %(default)s)",
+        help="card to imitate, of `coopsim list hardware` or a file of `coopsim calibrate` (default: %(default)s)",
     )
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
     _masks(p)
@@ -165,7 +167,11 @@ def fit(p: argparse.ArgumentParser) -> None:
         "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --batch-size {64}"
     )
     p.add_argument(
-        "--gpu", required=True, metavar="CARD", help="card to fit, of `coopsim list hardware`; any: all of them"
+        "--gpu",
+        type=card,
+        required=True,
+        metavar="CARD",
+        help="card to fit, of `coopsim list hardware` or a file of `coopsim calibrate`; any: all of the list",
     )
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
     _masks(p)
@@ -228,7 +234,11 @@ def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
         "--policy", default="foresight-offline", help="policy, as for `coopsim replay` (default: %(default)s)"
     )
     p.add_argument(
-        "--gpu", metavar="CARD", help="imitate this card on the phantom GPU (default: use this machine's devices)"
+        "--gpu",
+        type=card,
+        metavar="CARD",
+        help="imitate this card on the phantom GPU: of `coopsim list hardware`, or a file of `coopsim calibrate` "
+        "(default: use this machine's devices)",
     )
     _masks(p)
     p.add_argument(
@@ -250,7 +260,9 @@ def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
     )
     p.add_argument("--host-memory", metavar="B", help="with --offload: the most that copies take (default: no limit)")
     p.add_argument(
-        "--link", metavar="L", help="with --offload: link to the host, of `coopsim list links` (default: the card's)"
+        "--link",
+        metavar="L",
+        help="with --offload: link to the host, of `coopsim list links` or a card file (default: the card's)",
     )
     p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
     p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")

@@ -17,7 +17,8 @@ def copies(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--link",
         metavar="L",
-        help="for policies that offload: link to the host, of `coopsim list links` (default: that of the trace's card)",
+        help="for policies that offload: link to the host, of `coopsim list links` or a file of `coopsim calibrate` "
+        "(default: that of the trace's card)",
     )
     p.add_argument(
         "--host-memory", metavar="BYTES", help="for policies that offload: host memory for copies (default: no limit)"

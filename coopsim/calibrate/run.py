@@ -1,0 +1,106 @@
+"""Measure the parts of a card, each in child processes, and write the card file."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from coopsim.calibrate import assemble
+from coopsim.calibrate.journal import Journal
+from coopsim.calibrate.parts import PARTS, Part
+from coopsim.errors import unknown
+from coopsim.files import replacing
+from coopsim.phantom import card_file
+from coopsim.progress import watch
+from coopsim.types import CoopsimError
+
+
+def parts_of(names: str | None) -> list[Part]:
+    """Return the parts with these comma-separated names, all if None. Raises CoopsimError for others."""
+    if names is None:
+        return list(PARTS.values())
+    for name in (asked := [name.strip() for name in names.split(",")]):
+        if name not in PARTS:
+            raise unknown("part", name, PARTS)
+    return [part for part in PARTS.values() if part.name in asked]
+
+
+def calibrate(
+    file: Path, parts: Sequence[Part], *, by: str, variables: Mapping[str, str], say: Callable[[str], None]
+) -> Journal:
+    """Measure what the journal beside `file` lacks of these parts, write the card file, and return the journal.
+
+    variables: of the child processes, beside ours. `say` is called with lines for the user. Raises CoopsimError where
+    PyTorch finds no GPU, and if a child process ends without having measured.
+    """
+    journal = Journal(file)
+    environment = os.environ | dict(variables)
+    for part in parts:
+        _measure(part, journal, environment, say)
+    with replacing(file) as path:
+        path.write_text(card_file.text(assemble.content(journal, by)), encoding="utf-8")
+    journal.remove()
+    return journal
+
+
+def _measure(part: Part, journal: Journal, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+    size = part.size()
+    with watch(part.what) as report:
+        report(len(journal.done(part.name)), size)
+        while len(journal.done(part.name)) < size or not journal.card:
+            before = len(journal.done(part.name))
+            for entry in _lines(part, journal.done(part.name), environment):
+                if "error" in entry:
+                    raise CoopsimError(_no_gpu(entry["error"]))
+                if "card" in entry:
+                    if journal.begin(entry["card"]):
+                        say("another card, or other versions: what was measured before is measured again")
+                        break  # with this card's list of what is left
+                    continue
+                journal.add(part.name, entry)
+                report(len(journal.done(part.name)), size)
+            else:
+                if len(journal.done(part.name)) == before:
+                    raise CoopsimError(f"{part.what}: its process ended without a measurement")
+
+
+def _lines(part: Part, done: list[str], environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield what a child process says of the part, as it comes. It is ended with the iterator."""
+    with tempfile.TemporaryFile() as said, _child(part, environment, said) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            child.stdin.write(json.dumps(done))
+            child.stdin.close()
+        except BrokenPipeError:
+            pass
+        yield from map(json.loads, child.stdout)
+        if child.wait():
+            said.seek(0)
+            last = said.read().decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
+            raise CoopsimError(f"{part.what}: {last[0]}")
+
+
+@contextmanager
+def _child(part: Part, environment: Mapping[str, str], said: IO[bytes]) -> "Iterator[subprocess.Popen[str]]":
+    command = [sys.executable, "-m", "coopsim.calibrate.measure", part.name]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=said, text=True)  # noqa: S603
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def _no_gpu(why: str) -> str:
+    return f"nothing to measure: {why}; to rehearse without a GPU, name a card to imitate: --rehearse rtx-3060"

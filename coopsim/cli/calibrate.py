@@ -1,0 +1,37 @@
+"""coopsim calibrate -o FILE: measure this machine's GPU, for `--gpu FILE`."""
+
+import argparse
+from pathlib import Path
+
+from coopsim import files
+from coopsim.progress import note
+from coopsim.text import human
+
+
+def run(args: argparse.Namespace) -> int:
+    from coopsim import phantom
+    from coopsim.calibrate import machine
+    from coopsim.calibrate.run import calibrate, parts_of
+
+    parts = parts_of(args.parts)
+    file = files.target(args.output)
+    if args.rehearse is not None:
+        variables = phantom.environment(args.rehearse)
+        note("a rehearsal on the phantom GPU: nothing is measured, and --gpu will refuse the file")
+    else:
+        variables = {}
+        if others := machine.others():
+            note(f"caution: processes that compute on this GPU: {others}; figures are of all of them together")
+    try:
+        journal = calibrate(file, parts, by=args.by, variables=variables, say=note)
+    except KeyboardInterrupt:
+        note(f"interrupted: what has been measured is in {args.output}.part, and the same command goes on from there")
+        raise
+    failed = journal.failed()
+    for key, why in list(failed.items())[:3]:
+        note(f"not measured: {key.strip()}: {why}")
+    if len(failed) > 3:
+        note(f"not measured: {len(failed) - 3} more")
+    card = journal.card
+    print(f"wrote {args.output}: {card['title']}, {human(card['memory_bytes'])}, {Path(file).stat().st_size >> 10} KiB")
+    return 0
