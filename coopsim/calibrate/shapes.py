@@ -27,7 +27,7 @@ class Case:
     @property
     def key(self) -> str:
         """What tells it from all others."""
-        return " ".join((self.kind, self.op, self.dtype, self.layout, self.sizes, self.more))
+        return f"{self.kind} {self.op} {self.dtype} {self.layout} {self.sizes} {self.more}"
 
     @property
     def sizes(self) -> str:

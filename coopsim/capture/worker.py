@@ -73,10 +73,8 @@ def _out_of_memory(error: Any, job: Job) -> str:
     detail = f"; {said[2]} were allocated when {said[1]} more were asked for" if said else ""
     total = torch.cuda.get_device_properties(0).total_memory
     where = f" at {target.place(error, job.target)}" if job.is_file else ""
-    return (
-        f"out of memory{where}: the {card.title} has {total / 2**30:.2f} GiB, of which {human(card.context.training_bytes)} are "
-        f"the context's{detail}"
-    )
+    context = f"{human(card.context.training_bytes)} are the context's"
+    return f"out of memory{where}: the {card.title} has {total / 2**30:.2f} GiB, of which {context}{detail}"
 
 
 if __name__ == "__main__":

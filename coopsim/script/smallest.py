@@ -101,7 +101,8 @@ def guess(
     """Return the smallest memory that serves recorded requests, replayed with PyTorch's allocator; None if that fails.
 
     `requests` is the file (history.py). Searches between `low` and `high` bytes, in a process of its own (probe.py).
-    `context_bytes` are what the context took of the card. `variables` are set in its environment. `part` is the fraction of the card's memory that the allocator may use.
+    `context_bytes` are what the context took of the card. `variables` are set in its environment. `part` is the
+    fraction of the card's memory that the allocator may use.
     """
     command = [sys.executable, "-m", "coopsim.script.probe", str(requests), str(low), str(high), str(part)]
     context = {"COOPSIM_PHANTOM_CONTEXT": str(context_bytes)}
