@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,9 @@ class Journal:
             self._read()
 
     def _read(self) -> None:
-        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
-        try:
-            for line in lines:
+        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, KeyError, TypeError):  # an interruption may have cut off a line
                 self._take(json.loads(line))
-        except (ValueError, KeyError, TypeError):
-            pass  # an interruption may have cut off the last line; what follows is measured again
 
     def _take(self, entry: dict[str, Any]) -> None:
         if "card" in entry:

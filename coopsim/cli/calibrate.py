@@ -6,14 +6,18 @@ from pathlib import Path
 from coopsim import files
 from coopsim.progress import note
 from coopsim.text import human
+from coopsim.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:
     from coopsim import phantom
     from coopsim.calibrate import machine
     from coopsim.calibrate.run import calibrate, parts_of
+    from coopsim.phantom import card_file
 
     parts = parts_of(args.parts)
+    if not card_file.is_one(args.output):
+        raise CoopsimError(f"{args.output}: end its name in .json, by which --gpu tells a card's file from its name")
     file = files.target(args.output)
     if args.rehearse is not None:
         variables = phantom.environment(args.rehearse)
