@@ -18,7 +18,7 @@ Table = dict[str, dict[str, float]]
 #: The least and greatest value of an entry.
 _BOUNDS = {
     "a": (1000.0, 50000.0),
-    "b": (0.05, 1.2),
+    "b": (0.05, 2.0),
     "b16": (0.05, 1.2),
     "bl": (0.3, 3.0),
     "bo": (0.3, 1.0),
@@ -70,7 +70,7 @@ class _Columns:
         peaks = {"tf32": card.tf32_tflops, "bf16": card.bf16_tflops, "fp16": card.fp16_tflops}
         self.ns = np.array([one.ns for one in timed])
         self.half, self.last, self.odd = of("half") > 0, of("last") > 0, of("odd") > 0
-        self.bytes_ns = of("nbytes") / card.bandwidth_gbs
+        self.bytes_ns = of("moved") / card.bandwidth_gbs
         self.flops, self.waste = of("flops"), of("waste")
         self.peak = 1000 * np.array([peaks.get(one.call.unit, 0) or card.fp32_tflops for one in timed])
         self.vector = 1000 * card.fp32_tflops
@@ -78,7 +78,7 @@ class _Columns:
 
 
 def _price(of: _Columns, p: Mapping[str, float]) -> Array:
-    """price.line for arrays, of calls whose units the card has."""
+    """price.price for arrays, of calls whose units the card has."""
     share = np.where(of.half, p.get("b16", p["b"]), p["b"])
     share = share * np.where(of.last, p.get("bl", 1), 1) * np.where(of.odd, p.get("bo", 1), 1)
     if "c0" in p:

@@ -15,12 +15,12 @@ class Call:
     """A call as it is priced.
 
     kind: its class (classes.py). unit: what computes its FLOPs, "tf32", "fp32", "bf16" or "fp16", by the type of its
-    operands; "" for others. nbytes: what it reads and writes.
+    operands; "" for others. nbytes: the bytes of its operands and results, those that it changes twice; touched: which
+    of them it reads and writes, None for all.
 
     width: the length of a row, or the number of channels, of a norm or softmax. last: whether the first operand is laid
-    out channels-last. odd: whether a size of the matrices is no multiple of 16 bytes... outputs, depth: of a
-    convolution, the channels of the result per group, and the products per element of the result. waste: FLOPs that are
-    done ÷ `flops`.
+    out channels-last. odd: whether rows of a matrix are no multiple of 16 bytes. outputs, depth: of a convolution, the
+    channels of the result per group, and the products per element of the result. waste: FLOPs that are done ÷ `flops`.
     """
 
     kind: str
@@ -33,11 +33,17 @@ class Call:
     outputs: int = 0
     depth: int = 0
     waste: float = 1.0
+    touched: int | None = None
 
     @property
     def half(self) -> bool:
         """Whether the operands have 16 bits."""
         return self.unit in ("bf16", "fp16")
+
+    @property
+    def moved(self) -> int:
+        """The bytes that it reads and writes."""
+        return self.nbytes if self.touched is None else self.touched
 
     def norm(self, width: int) -> "Call":
         """Return the call as one over rows or channels of this length or number."""
@@ -45,7 +51,7 @@ class Call:
 
     def touching(self, nbytes: int) -> "Call":
         """Return the call as one that reads and writes only so many bytes, as an op does that looks rows up."""
-        return replace(self, nbytes=nbytes)
+        return replace(self, touched=nbytes)
 
     def product(self, *sizes: int) -> "Call":
         """Return the call as a matrix product with these sizes; a zero-dimensional call stays as it is."""
