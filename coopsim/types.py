@@ -8,12 +8,13 @@ Bytes and nanoseconds are integers. Intervals are half open. This module imports
 """
 
 from enum import IntEnum, StrEnum
-from typing import NewType
+from typing import Literal, NewType
 
 StorageId = NewType("StorageId", int)
 OpId = NewType("OpId", int)
 Address = NewType("Address", int)
 
+Precision = Literal["tf32", "fp32"]  #: of float32 products on the card
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30  #: bytes
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
-
-Precision = Literal["tf32", "fp32"]
+from coopsim.types import Precision
 
 #: Where a step is run: on the phantom GPU, on a real one, or with fake tensors.
 Where = Literal["phantom", "cuda", "fake"]
@@ -23,7 +22,8 @@ class Job:
 
     target: the name of a reference model (models.names()), or path/to/file.py:function, where the function takes no
     arguments and does one training step on the device "cuda". out: the trace file. card: the GPU (`coopsim list
-    hardware`) that is imitated and whose rates give the costs. precision: of float32 matrix products.
+    hardware`) that is imitated and whose rates give the costs. precision: of float32 products, for the costs; a
+    reference model is trained in it, too. None: TF32 for a reference model, and for a file as it has set it.
 
     batch, optimizer, amp (bf16: under autocast), attention and gradients (dropped or zeroed) are choices for a
     reference model, None being its own; a file makes its own. steps are recorded after `warmup` others, so that what is
@@ -37,7 +37,7 @@ class Job:
     target: str
     out: str | os.PathLike[str]
     card: str = "a100-80gb"
-    precision: Precision = "tf32"
+    precision: Precision | None = None
     batch: int | None = None
     steps: int = 1
     warmup: int = 2

@@ -10,6 +10,7 @@ import torch
 from coopsim.observe import cost_table
 from coopsim.observe.costs import CostModel
 from coopsim.phantom.profiles import Profile
+from coopsim.types import Precision
 
 
 class MeasuredCosts(CostModel):
@@ -20,7 +21,7 @@ class MeasuredCosts(CostModel):
     no FLOPs.
     """
 
-    def __init__(self, card: Profile, precision: str, table: Path) -> None:
+    def __init__(self, card: Profile, precision: Precision | None, table: Path) -> None:
         super().__init__(card, precision)
         self._rows = cost_table.read(table)
         self._exact: dict[tuple[str, int, int], list[int]] = defaultdict(list)

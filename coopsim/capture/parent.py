@@ -13,10 +13,11 @@ from typing import IO, get_args
 
 from coopsim import files, phantom
 from coopsim.capture import fake, models, target
-from coopsim.capture.job import Job, Precision, Where
+from coopsim.capture.job import Job, Where
 from coopsim.observe import cost_table, temporary_table
 from coopsim.observe.data.masks import checked
 from coopsim.observe.errors import CaptureError, OutOfMemory
+from coopsim.types import Precision
 
 _CHOICES = {
     "precision": Precision,

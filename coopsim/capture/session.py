@@ -46,7 +46,7 @@ def record(job: Job, say: Say) -> None:
             recorder.data = DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False)
         inductor.watch_buffers(recorder)
         say("building the program")
-        step, about = _program(job, cost_model)
+        step, about = _program(job)
         for i in range(job.warmup):
             say(f"warming up, step {i + 1} of {job.warmup}")
             step()
@@ -113,13 +113,13 @@ def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.St
     return timer.source(passes)
 
 
-def _program(job: Job, cost_model: CostModel) -> tuple[target.Step, dict[str, Any]]:
+def _program(job: Job) -> tuple[target.Step, dict[str, Any]]:
     """Return the step to record, and entries for the trace's header about it."""
     if job.is_file:
         return target.load(job.target), {"model": target.label(job.target), "title": job.target.rpartition("/")[2]}
     model = models.get(job.target)
     setting = model.setting(job.batch, job.optimizer, job.amp, job.attention, job.gradients)
-    torch.backends.cuda.matmul.allow_tf32 = cost_model.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = job.precision != "fp32"
     about = {"model": model.name, "title": model.title, "source": model.source, **model.details, **setting.header}
     gc.disable()  # it imports a library; the worker says why
     step = model.build(setting)

@@ -79,7 +79,7 @@ def cost_model(kind: str) -> CostModel:
     if kind == "cuda":
         title = torch.cuda.get_device_name().lower()
         name = next((card for card, named in profiles.names().items() if named.lower() in title), name)
-    return CostModel(profiles.get(name), "tf32" if torch.backends.cuda.matmul.allow_tf32 else "fp32")
+    return CostModel(profiles.get(name), None)
 
 
 class Meter:

@@ -16,62 +16,73 @@ logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
 from coopsim.observe.efficiency import EFFICIENCY  # noqa: E402
+from coopsim.observe.precision import Precisions  # noqa: E402
 from coopsim.phantom.profiles import Profile  # noqa: E402
+from coopsim.types import Precision  # noqa: E402
 
 #: Prefixes of the names of ops that allocate and launch no kernel: they cost nothing.
 NO_KERNEL = ("aten::empty", "aten::new_empty", "aten::_efficientzerotensor")
 
 
 class CostModel:
-    """Costs of ops on one card, in ns. `precision` is that of float32 matrix products: "tf32" or "fp32".
+    """Costs of ops on one card, in ns.
 
-    A card without TF32 does them at its FP32 rate, and so does a card without units for bfloat16 or float16 with these.
+    `precision` is that of float32 products: "tf32" or "fp32" in all ops; None: as the program has set it when an op
+    runs. `precisions` has seen what it was. A card without TF32 does them at its FP32 rate, and so does a card without
+    units for bfloat16 or float16 with these.
     """
 
-    def __init__(self, card: Profile, precision: str) -> None:
+    def __init__(self, card: Profile, precision: Precision | None) -> None:
         vector = card.fp32_tflops * EFFICIENCY.vector
         tensor = {name: getattr(card, f"{name}_tflops") * EFFICIENCY.tensor for name in ("tf32", "bf16", "fp16")}
-        self.precision = precision if tensor["tf32"] else "fp32"
-        single = tensor["tf32"] if self.precision == "tf32" else vector
-        self._tflops = {
-            torch.float32: single,
-            torch.bfloat16: tensor["bf16"] or vector,
-            torch.float16: tensor["fp16"] or vector,
-        }
+        self.precisions = Precisions(precision, has_tf32=card.tf32_tflops > 0)
+        # cuBLAS may use FP32 where that is faster: TF32 is never slower
+        self._single: dict[str, float] = {"tf32": max(tensor["tf32"], vector), "fp32": vector}
+        self._half = {torch.bfloat16: tensor["bf16"] or vector, torch.float16: tensor["fp16"] or vector}
         self._vector = vector
         self._gbs = card.bandwidth_gbs * EFFICIENCY.bandwidth
-        parts = [f"TF32 {EFFICIENCY.tensor:g}*{card.tf32_tflops:g}"] if self.precision == "tf32" else []
+        self._card = card
+
+    @property
+    def precision(self) -> str:
+        """The precision of float32 products that were costed, for the trace's header (Precisions.text)."""
+        return self.precisions.text
+
+    @property
+    def source(self) -> str:
+        """One line for the trace's header: the rates and the assumptions that the costs follow from."""
+        card = self._card
+        parts = [f"TF32 {EFFICIENCY.tensor:g}*{card.tf32_tflops:g}"] if self.precisions.any_tf32 else []
         parts += [f"FP32 {EFFICIENCY.vector:g}*{card.fp32_tflops:g}"]
         parts += [f"BF16 {EFFICIENCY.tensor:g}*{card.bf16_tflops:g}"] if card.bf16_tflops else []
         parts += [f"FP16 {EFFICIENCY.tensor:g}*{card.fp16_tflops:g}"] if card.fp16_tflops else []
-        self._roofline = (
+        return (
             f"roofline of the {card.title}: {', '.join(parts)} TFLOP/s, memory {EFFICIENCY.bandwidth:g}*"
             f"{card.bandwidth_gbs:g} GB/s, at least {EFFICIENCY.launch_ns} ns a launch; peaks from {card.source}, "
             f"factors: {EFFICIENCY.source}"
         )
 
     @property
-    def rates(self) -> tuple[float, float, float, float, float]:
-        """FLOPs per ns of float32, bfloat16, float16, and of all other types; then bytes per ns."""
-        types = (torch.float32, torch.bfloat16, torch.float16)
-        single, brain, half = (1000 * self._tflops[dtype] for dtype in types)
-        return single, brain, half, 1000 * self._vector, self._gbs
-
-    @property
-    def source(self) -> str:
-        """One line for the trace's header: the rates and the assumptions that the costs follow from."""
-        return self._roofline
+    def bandwidth(self) -> float:
+        """Bytes per ns that a kernel moves."""
+        return self._gbs
 
     def nanoseconds(self, func: Any, flops: int, nbytes: int, dtype: torch.dtype | None) -> int:
         """Return the cost, in whole ns, of a call that does `flops` FLOPs on operands of `dtype` and moves `nbytes`.
 
-        `dtype` None means that no operand is floating-point. An op that launches no kernel costs 0.
+        `dtype` None means that no operand is floating-point. An op that launches no kernel costs 0. To be called when
+        the op runs, as the precision of float32 products is read now.
         """
         if func._schema.name.startswith(NO_KERNEL):
             return 0
-        rate = self._tflops.get(dtype, self._vector) if dtype is not None else self._vector
         # TFLOP/s are 1000 FLOP/ns, GB/s are bytes/ns
-        return max(round(flops / (rate * 1000)), self.moving(nbytes))
+        computing = round(flops / (self._rate(func, dtype) * 1000)) if flops else 0
+        return max(computing, self.moving(nbytes))
+
+    def _rate(self, func: Any, dtype: torch.dtype | None) -> float:
+        if dtype is torch.float32:
+            return self._single[self.precisions.of(func)]
+        return self._half.get(dtype, self._vector) if dtype is not None else self._vector
 
     def moving(self, nbytes: int) -> int:
         """Return the cost, in whole ns, of a kernel that moves `nbytes` and computes next to nothing."""

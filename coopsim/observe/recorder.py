@@ -86,6 +86,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         for storage in found.start:
             storage.pending = False
         self.ledger.peak_bytes = self.ledger.live_bytes
+        self.cost_model.precisions.forget()
         self.ledger.on_free = lambda storage: found.events.append(Free(storage))
         self.device.history.start()
         self._recording = found

@@ -174,6 +174,14 @@ known("torch._C._accelerator_getDeviceStats", _ARENA, "2.9.1")
 known("torch._C._accelerator_resetPeakStats", _ARENA, "2.9.1")
 known("torch._C._accelerator_resetAccumulatedStats", _ARENA, "2.9.1")
 
+# The precision of float32 products.
+_TF32 = "whether float32 products use TF32 is not known: costs have no basis"
+FP32_PRECISION = "torch._C._get_fp32_precision_getter"  #: with the name of a backend and of a kind of op
+fp32_precision: Callable[[str, str], str] = now(FP32_PRECISION, _TF32, "2.9.1")
+cublas_allows_tf32: Callable[[], bool] = now("torch._C._get_cublas_allow_tf32", _TF32)
+cudnn_allows_tf32: Callable[[], bool] = now("torch._C._get_cudnn_allow_tf32", _TF32)
+cudnn_enabled: Callable[[], bool] = now("torch._C._get_cudnn_enabled", _TF32)
+
 # Modules and optimizers.
 _HOOKS = "torch.compile guards on coopsim's hooks, and compiles what it otherwise would not"
 known("torch.nn.modules.module._global_forward_pre_hooks", _HOOKS)

@@ -35,7 +35,7 @@ class Clock:
     def __init__(self, control: Control, model: CostModel) -> None:
         self._control, self._model = control, model
         self._groups = 0
-        self.counted: Callable[[int], object] = lambda _: None  #: called with the FLOPs of each op
+        self.costed: Callable[[int], object] = lambda _: None  #: called with the time of each op
         self.begin: Callable[[], None] = control.op_begins
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
         if torch.distributed.is_available():
@@ -47,23 +47,23 @@ class Clock:
 
         `made`: whether it made a storage.
         """
-        cost, flops = self._cost(func, args, kwargs, out, made)
+        cost = self._cost(func, args, kwargs, out, made)
         self._control.op_ends(stream(), cost)
-        self.counted(flops)
+        self.costed(cost)
 
-    def _cost(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, made: bool) -> tuple[int, int]:
+    def _cost(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, made: bool) -> int:
         if not hasattr(func, "_schema") or func._schema.name.startswith(COLLECTIVES):
-            return 0, 0
+            return 0
         named = effects.arguments(func, args, kwargs)
         changed = effects.mutated(func, named)
         if not made and not changed:
-            return 0, 0
+            return 0
         nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
         nbytes += _bytes(out) if made else 0
         if not nbytes:
-            return 0, 0  # all operands are in the host's memory
+            return 0  # all operands are in the host's memory
         flops = costs.flops(func, args, kwargs, named, out)
-        return self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args))), flops
+        return self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
 
     def _inductor(self, _: ModuleType) -> None:
         launch = torch_private.get(_LAUNCH)

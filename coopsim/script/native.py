@@ -1,4 +1,4 @@
-"""Let the C++ library watch a script's ops (observe/interpose): give it the card's rates and the phantom's clock."""
+"""Let the C++ library watch a script's ops (observe/interpose): give it the bandwidth and the phantom's clock."""
 
 import ctypes
 from collections.abc import Callable
@@ -19,20 +19,20 @@ _kept: list[Any] = []  # callbacks of the library, which must stay alive
 def install(
     control: Control, model: CostModel, clock: Clock, where: Where, modules: list[str], for_python: frozenset[str]
 ) -> None:
-    """Configure the library for this process, so that it can watch ops by itself, at the card's rates (`model`).
+    """Configure the library for this process, so that it can watch ops by itself.
 
-    Each op's time goes to the phantom's `clock`. The caller makes sure that the library can be loaded. `modules` is the
-    list in which modules get their numbers; `for_python` are the names of ops that Python watches.
+    Each op's time goes to the phantom's `clock`; those of ops with FLOPs it learns from Python, which has
+    `model`. The caller makes sure that the library can be loaded. `modules` is the list in which modules get their
+    numbers; `for_python` are the names of ops that Python watches.
     """
     library: Any = load()
-    *rates, bandwidth = model.rates
     pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
-    device = Device((ctypes.c_double * 4)(*rates), bandwidth, model.moving(0), STREAM(stream), *pointers)
+    device = Device(model.bandwidth, model.moving(0), STREAM(stream), *pointers)
     said = DESCRIBE(_describer(for_python))
     _kept[:] = device, said
     library.device(device)
     library.describe(said)
-    clock.counted = library.flops
+    clock.costed = library.cost
     where.native = NativeModules(library, modules)
 
 

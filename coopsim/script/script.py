@@ -10,6 +10,7 @@ from pathlib import Path
 from coopsim import phantom
 from coopsim.observe.errors import CaptureError
 from coopsim.script.ranks import launcher
+from coopsim.types import Precision
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
@@ -18,11 +19,12 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 class Script:
     """A command that trains on a GPU, and the card to run it on, "" for the machine's own devices.
 
-    `memory_bytes` is the card's memory (None: what it has). `precision` is that of float32 matrix products, "tf32" or
-    "fp32". `traceback`: print the traceback of an error. `output` is the file descriptor of the script's stdout (None:
-    our own); `quiet` discards its output. `world_size` is the number of ranks (None: as the launcher in the command
-    says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank 0). `nccl_bytes` is what a communicator
-    of NCCL takes of the card (None: as was published, ranks/buffers.py). `variables` are set in its environment.
+    `memory_bytes` is the card's memory (None: what it has). `precision` is that of float32 products, "tf32" or
+    "fp32" (None: as the script has set it). `traceback`: print the traceback of an error. `output` is the file
+    descriptor of the script's stdout (None: our own); `quiet` discards its output. `world_size` is the number of ranks
+    (None: as the launcher in the command says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank
+    0). `nccl_bytes` is what a communicator of NCCL takes of the card (None: as was published, ranks/buffers.py).
+    `variables` are set in its environment.
     `guest` is the module of a guest, code that runs in the script's processes and is given `told` (guest.py); "" for
     none.
     `steps` is the number of optimizer steps after which the script is ended (None: it ends by itself). `masks` is what
@@ -33,7 +35,7 @@ class Script:
     command: tuple[str, ...]
     card: str = "a100-80gb"
     memory_bytes: int | None = None
-    precision: str = "tf32"
+    precision: Precision | None = None
     traceback: bool = False
     output: int | None = None
     quiet: bool = False

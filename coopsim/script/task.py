@@ -4,12 +4,15 @@ import json
 import os
 from dataclasses import asdict, dataclass
 
+from coopsim.types import Precision
+
 FOLDER, TASK = "COOPSIM_SCRIPT_FOLDER", "COOPSIM_SCRIPT_TASK"
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a process is to do. `card` is "" on the machine's own devices, where nothing is watched.
+    """What a process is to do. `card` is "" on the machine's own devices, where nothing is watched. `precision`
+    is that of float32 products (None: as the script has set it).
 
     `snapshot`, `trace`, `requests` and `step_requests` are files to write, "" for none; they exclude each other.
 
@@ -23,7 +26,7 @@ class Task:
     """
 
     card: str
-    precision: str = "tf32"
+    precision: Precision | None = None
     snapshot: str = ""
     trace: str = ""
     requests: str = ""

@@ -16,6 +16,14 @@ def _masks(p: argparse.ArgumentParser) -> None:
     )
 
 
+def _precision(p: argparse.ArgumentParser, default: str) -> None:
+    p.add_argument(
+        "--precision",
+        choices=("tf32", "fp32"),
+        help=f"precision of float32 products, for predicted times (default: {default})",
+    )
+
+
 def _long(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--replay-steps",
@@ -59,12 +67,7 @@ def capture(p: argparse.ArgumentParser) -> None:
         metavar="TABLE",
         help="take temporaries by op from this file, as a real GPU's allocator saw them",
     )
-    p.add_argument(
-        "--precision",
-        choices=("tf32", "fp32"),
-        default="tf32",
-        help="precision of fp32 matrix products, for the costs (default: tf32)",
-    )
+    _precision(p, "as a file sets it, tf32 for a reference model, which is trained in it, too")
     p.add_argument("--batch", type=positive, help="batch size of a reference model (default: its own)")
     p.add_argument(
         "--optimizer",
@@ -150,12 +153,7 @@ def phantom(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--figure", metavar="F", help="draw the replay: memory over its steps, and the cause (PNG, PDF, SVG)"
     )
-    p.add_argument(
-        "--precision",
-        choices=("tf32", "fp32"),
-        default="tf32",
-        help="precision of fp32 matrix products, for the trace's costs (default: tf32)",
-    )
+    _precision(p, "as the script sets it")
     p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
     p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
 

@@ -12,14 +12,17 @@ from torch.optim import optimizer as hooks
 
 from coopsim.observe import costs, effects, torch_private
 from coopsim.observe.native import memory
+from coopsim.observe.precision import PRECISIONS
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.script import clock
 from coopsim.script.imports import AfterImport, now_or_after
+from coopsim.types import Precision
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
-#: An op (None: a compiled kernel), its FLOPs, the bytes that it moves, and the type of its operands.
-Call = tuple[Any, int, int, torch.dtype | None]
+#: An op (None: a compiled kernel), its FLOPs, the bytes that it moves, the type of its operands, and the precision of
+#: their products if that is float32.
+Call = tuple[Any, int, int, torch.dtype | None, Precision]
 
 
 class Meter:
@@ -90,7 +93,7 @@ class Meter:
 
     def _kernel(self, nbytes: int) -> None:
         """Add the cost of a compiled kernel that moves so many bytes."""
-        self._calls[None, 0, nbytes, None] += 1
+        self._calls[None, 0, nbytes, None, "fp32"] += 1
         self._add(self._model.moving(nbytes))
 
     def _add(self, cost: int) -> None:
@@ -112,7 +115,8 @@ class Meter:
         nbytes += made_bytes
         flops = costs.flops(func, args, kwargs, named, out)
         dtype = costs.operand_dtype(list(args))
-        self._calls[func, flops, nbytes, dtype] += 1
+        single = flops and dtype is torch.float32
+        self._calls[func, flops, nbytes, dtype, self._model.precisions.of(func) if single else "fp32"] += 1
         cost = self._model.nanoseconds(func, flops, nbytes, dtype)
         self._add(cost)
         self.in_block(str(func), cost, made_bytes)
@@ -145,8 +149,8 @@ class Meter:
         calls = self._calls_of_steps or self._calls
         found = {}
         for name in profiles.names():
-            model = costs.CostModel(profiles.get(name), self._model.precision)
-            found[name] = sum(n * _cost(model, call) for call, n in calls.items()) / steps
+            models = {precision: costs.CostModel(profiles.get(name), precision) for precision in PRECISIONS}
+            found[name] = sum(n * _cost(models[call[-1]], call) for call, n in calls.items()) / steps
         return found
 
     def _mark(self) -> tuple[int, int, int]:
@@ -180,7 +184,7 @@ class Meter:
 
 
 def _cost(model: costs.CostModel, call: Call) -> int:
-    func, flops, nbytes, dtype = call
+    func, flops, nbytes, dtype, _ = call
     return model.moving(nbytes) if func is None else model.nanoseconds(func, flops, nbytes, dtype)
 
 

@@ -1,6 +1,8 @@
-// The cost of an op on the card, by the formulas of costs.py, and how it is reported to the phantom's clock.
+// The time of an op on the card, and how it is reported to the phantom's clock. An op without FLOPs takes that of the
+// bytes that it moves; of others Python computes the time (costs.py) at the first call with a Signature.
 #pragma once
 
+#include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cmath>
@@ -11,10 +13,18 @@
 
 namespace coopsim {
 
-// Set by Python. flops_per_ns: for float32, bfloat16, float16, and any other type. least_ns: the least cost of a
-// kernel. stream: returns the handle of the current stream. The rest: functions of the phantom's runtime.
+// Returns what decides whether float32 products use TF32 (precision.py), as the program has set it now: a bit each.
+inline uint64_t precision_settings() {
+  const at::Context& context = at::globalContext();
+  uint64_t bits = context.userEnabledCuDNN();
+  for (const at::Float32Op kind : {at::Float32Op::MATMUL, at::Float32Op::CONV, at::Float32Op::RNN})
+    bits = bits << 1 | (context.float32Precision(at::Float32Backend::CUDA, kind) == at::Float32Precision::TF32);
+  return bits;
+}
+
+// Set by Python. least_ns: the least time of a kernel. stream: returns the handle of the current stream. The rest:
+// functions of the phantom's runtime.
 struct Device {
-  double flops_per_ns[4];
   double bytes_per_ns;
   int64_t least_ns;
   int64_t (*stream)();
@@ -27,28 +37,22 @@ class Costs {
  public:
   Device device{};
 
+  // Returns the time of a kernel that moves so many bytes, and computes next to nothing.
   int64_t moving(int64_t nbytes) const {
     return std::max(static_cast<int64_t>(std::nearbyint(static_cast<double>(nbytes) / device.bytes_per_ns)), device.least_ns);
   }
 
-  int64_t nanoseconds(const Schema& schema, int64_t flops, int64_t nbytes, c10::ScalarType dtype) const {
-    if (schema.is(NO_KERNEL)) return 0;
-    const int rate = dtype == at::kFloat ? 0 : dtype == at::kBFloat16 ? 1 : dtype == at::kHalf ? 2 : 3;
-    const double computing = static_cast<double>(flops) / device.flops_per_ns[rate];
-    return std::max(static_cast<int64_t>(std::nearbyint(computing)), moving(nbytes));
-  }
-
-  // Looks up FLOPs by Signature; false if Python has not counted them yet.
-  bool flops(uint64_t signature, int64_t* found) {
+  // Looks up the time of a call by its Signature; false if Python has not computed it yet.
+  bool known(uint64_t signature, int64_t* ns) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto known = flops_.find(signature);
-    if (known == flops_.end()) return false;
-    *found = known->second;
+    const auto found = known_.find(signature);
+    if (found == known_.end()) return false;
+    *ns = found->second;
     return true;
   }
-  void learn(uint64_t signature, int64_t flops) {
+  void learn(uint64_t signature, int64_t ns) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    flops_[signature] = flops;
+    known_[signature] = ns;
   }
 
   void* stream() {
@@ -68,7 +72,7 @@ class Costs {
 
  private:
   std::mutex mutex_;
-  std::unordered_map<uint64_t, int64_t> flops_;
+  std::unordered_map<uint64_t, int64_t> known_;
   std::map<std::pair<int, c10::StreamId>, void*> streams_;
 };
 

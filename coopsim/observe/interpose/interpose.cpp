@@ -122,9 +122,9 @@ void coopsim_values(const at::TensorImpl* tensor, int known) {
 void coopsim_describe(Describe describe) { schemas().describe = describe; }
 void coopsim_device(const Device* device) { native().costs.device = *device; }
 void coopsim_all_to_python(int on) { native().all_to_python = on; }
-// Sets the FLOPs of the call that Python is watching, if they were not known.
-void coopsim_flops(int64_t flops) {
-  if (Native::asked_for()) native().costs.learn(Native::asked_for(), flops);
+// Sets the time of the call that Python is watching, in ns, if it was not known.
+void coopsim_cost(int64_t ns) {
+  if (Native::asked_for()) native().costs.learn(Native::asked_for(), ns);
 }
 int64_t coopsim_running(int64_t* module) {
   *module = native().running_module;

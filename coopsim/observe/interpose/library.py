@@ -38,10 +38,9 @@ DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINT
 
 
 class Device(ctypes.Structure):
-    """Rates of the card, and functions of the phantom's CUDA runtime; see costs.h."""
+    """The card's bandwidth, and functions of the phantom's CUDA runtime; see costs.h."""
 
     _fields_ = [
-        ("flops_per_ns", ctypes.c_double * 4),
         ("bytes_per_ns", ctypes.c_double),
         ("least_ns", _NUMBER),
         ("stream", STREAM),
@@ -69,7 +68,7 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "describe": ([DESCRIBE], None),
     "device": ([ctypes.POINTER(Device)], None),
     "all_to_python": ([ctypes.c_int], None),
-    "flops": ([_NUMBER], None),
+    "cost": ([_NUMBER], None),
     "running": ([ctypes.POINTER(_NUMBER)], _NUMBER),
     "name": ([_NUMBER, ctypes.c_char_p, _NUMBER], _NUMBER),
     "module": ([_NUMBER, _NUMBER], None),

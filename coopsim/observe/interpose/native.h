@@ -15,7 +15,7 @@ struct Native {
   std::atomic<bool> all_to_python{false};
   std::atomic<bool> knows_values{false};  // whether there may be storages whose values are known
 
-  // Signature of the call whose FLOPs Python is to count; 0: of none.
+  // Signature of the call whose time Python is to compute; 0: of none.
   static uint64_t& asked_for() {
     thread_local uint64_t signature = 0;
     return signature;
@@ -31,15 +31,15 @@ class Watched {
   void run(const Down& down, const ToPython& to_python) {
     native_.running_op = schema_.number;
     native_.running_module = module_ = native_.modules.here();
-    int64_t flops = 0;
-    if (for_python(&flops)) {
+    int64_t ns = -1;
+    if (for_python(&ns)) {
       to_python();
       Native::asked_for() = 0;
     } else {
       if (native_.costs.device.op_begins) native_.costs.device.op_begins();
       look_before();
       down();
-      look_after(flops);
+      look_after(ns);
     }
     native_.ledger.look_at_peak();
   }
@@ -49,7 +49,8 @@ class Watched {
   Values results() const { return torch::jit::last(stack_, schema_.returned); }
   const IValue& arg(int64_t i) const { return args()[static_cast<size_t>(i)]; }
 
-  bool for_python(int64_t* flops) const {
+  // Otherwise the time of a call with FLOPs is written.
+  bool for_python(int64_t* ns) const {
     if (native_.all_to_python || schema_.is(FOR_PYTHON) || schema_.is(LIFTS)) return true;
     if (schema_.is(COPIES) && (gives_to_host() || takes_integers_from_host() || makes_integers_of_truths())) return true;
     if (schema_.is(CONSTANT) && makes_integers()) return true;
@@ -57,9 +58,9 @@ class Watched {
     if (schema_.is(SELECTS) && selects_by_mask()) return true;
     if (native_.knows_values && works_on_known_values()) return true;
     if (!schema_.is(HAS_FLOPS)) return false;
-    Signature signature(schema_);
+    Signature signature(schema_, precision_settings());
     for (const IValue& value : args()) signature.add(value);
-    if (native_.costs.flops(signature.value(), flops)) return false;
+    if (native_.costs.known(signature.value(), ns)) return false;
     Native::asked_for() = signature.value();
     return true;
   }
@@ -138,10 +139,6 @@ class Watched {
       const bool later = std::find(schema_.written.begin(), schema_.written.end(), i) != schema_.written.end();
       if (!later) nbytes_ += bytes_in(arg(i)) * (changed ? 2 : 1);
     }
-    for (const uint16_t i : schema_.positional)
-      each_tensor(arg(i), [&](const at::Tensor& tensor) {
-        if (dtype_ == at::kByte && c10::isFloatingType(tensor.scalar_type())) dtype_ = tensor.scalar_type();
-      });
     if (schema_.given && arg(0).isTensor() && arg(0).toTensor().defined() && arg(0).toTensor().layout() == at::kStrided) {
       const at::Tensor& first = arg(0).toTensor();
       first_type_ = first.scalar_type();
@@ -149,7 +146,8 @@ class Watched {
     }
   }
 
-  void look_after(int64_t flops) {
+  // `known`: the time, or -1 if it is that of the bytes.
+  void look_after(int64_t known) {
     bool made = false;
     int64_t made_bytes = 0;
     for (size_t r = 0; r < schema_.returned; r++) {
@@ -163,7 +161,7 @@ class Watched {
     const Device& device = native_.costs.device;
     if (!device.op_ends) return;
     const bool costs = (made || changes_) && nbytes_ && !schema_.is(OTHERS_TIME);
-    const int64_t ns = costs ? native_.costs.nanoseconds(schema_, flops, nbytes_, dtype_) : 0;
+    const int64_t ns = !costs || schema_.is(NO_KERNEL) ? 0 : known < 0 ? native_.costs.moving(nbytes_) : known;
     device.op_ends(ns ? native_.costs.stream() : nullptr, static_cast<uint64_t>(ns));
   }
 
@@ -185,7 +183,6 @@ class Watched {
   const Schema& schema_;
   Stack& stack_;
   int64_t module_ = -1, changes_ = 0, nbytes_ = 0;
-  c10::ScalarType dtype_ = at::kByte;  // of the first floating-point operand; kByte if there is none
   c10::ScalarType first_type_ = c10::ScalarType::Undefined;
   c10::SmallVector<int64_t, 6> first_strides_;
 };

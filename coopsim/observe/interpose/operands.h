@@ -62,7 +62,7 @@ inline int64_t bytes_in(const IValue& value) {
   return sum;
 }
 
-// A hash of what the FLOPs of a call depend on: the op, shapes, integers and flags.
+// A hash of what the time of a call depends on: the op, types, sizes, bytes, integers and flags, and settings.
 class Signature {
  public:
   void add(const IValue& value) {
@@ -76,12 +76,17 @@ class Signature {
     }
   }
   uint64_t value() const { return hash_ | 1; }  // never 0
-  explicit Signature(const Schema& schema) { mix(static_cast<uint64_t>(schema.number)); }
+  Signature(const Schema& schema, uint64_t settings) {
+    mix(static_cast<uint64_t>(schema.number));
+    mix(settings);
+  }
 
  private:
   void add(const at::Tensor& tensor) {
     if (!tensor.defined()) return;
     mix(static_cast<uint64_t>(tensor.dim()) + (tensor.is_cuda() ? 8 : 72));
+    mix(static_cast<uint64_t>(tensor.scalar_type()));
+    if (tensor.has_storage()) mix(static_cast<uint64_t>(bytes_of(tensor)));
     for (const int64_t size : tensor.sizes()) mix(static_cast<uint64_t>(size));
   }
   void mix(uint64_t part) {

@@ -36,7 +36,7 @@ struct Schema {
   int64_t number;
   size_t given, returned;
   bool views = false;  // whether a result is a view of an argument
-  std::vector<uint16_t> tensors, positional;  // arguments that can hold tensors; of these the positional
+  std::vector<uint16_t> tensors;  // arguments that can hold tensors
   int64_t dtype = -1;  // the number of the argument `dtype`
   std::vector<uint16_t> written;  // arguments that are written to and returned, in the order of the results
   Description said{};
@@ -57,7 +57,6 @@ struct Schema {
       if (one.name() == "dtype") dtype = static_cast<int64_t>(i);
       if (!takes_tensors(one.type())) continue;
       tensors.push_back(static_cast<uint16_t>(i));
-      if (!one.kwarg_only()) positional.push_back(static_cast<uint16_t>(i));
       if (one.alias_info() && one.alias_info()->isWrite()) written.push_back(static_cast<uint16_t>(i));
     }
     if (results != written.size() || results != returned) written.clear();

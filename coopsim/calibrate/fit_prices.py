@@ -1,0 +1,145 @@
+"""Fit prices by class (prices/price.py) to timed calls of one card.
+
+A class has few entries, each within bounds; errors are relative, and outliers count little. What the data leave open
+stays near a table given as the start.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from coopsim.calibrate.grid_calls import Timed
+from coopsim.prices.price import Peaks
+
+Array = np.ndarray
+Table = dict[str, dict[str, float]]
+
+#: The least and greatest value of an entry.
+_BOUNDS = {
+    "a": (1000.0, 50000.0),
+    "b": (0.05, 2.0),
+    "b16": (0.05, 1.2),
+    "bl": (0.3, 3.0),
+    "bo": (0.3, 1.0),
+    "c0": (1.0, 2000.0),
+    "f": (0.01, 1.0),
+    "f16": (0.01, 1.0),
+    "fl": (0.3, 3.0),
+    "odd": (0.05, 1.0),
+    "odd16": (0.05, 1.0),
+    "v": (0.001, 1.0),
+    "v16": (0.001, 1.0),
+    "co": (1.0, 256.0),
+    "k": (1.0, 1024.0),
+}
+_OUTLIER = 0.25  #: a relative error from which the loss grows no faster than it
+_PRIOR = 0.3  #: how many calls the start weighs
+_SURE_NS = 10_000.0  #: of an ideal time; what else a host does weighs more in shorter calls of a grid
+
+
+def fit(timed: Sequence[Timed], card: Peaks, start: Mapping[str, Mapping[str, float]], *, steady: frozenset[str]) -> Table:
+    """Return the table of the classes in `start`, fitted to the timed calls of each; without calls, as it is there.
+
+    Each class gets the entries that it has in `start`. `steady` names the sources (Timed.where) whose times are medians
+    behind a long wait, on which a host has no influence.
+    """
+    table: Table = {}
+    for kind, entries in start.items():
+        own = [one for one in timed if one.call.kind == kind]
+        table[kind] = _fit(own, card, dict(entries), steady) if own else dict(entries)
+    return table
+
+
+def predict(timed: Sequence[Timed], table: Mapping[str, Mapping[str, float]], card: Peaks) -> Array:
+    """Return the price of each call in ns, not rounded. A class that is not in the table costs nan."""
+    found = np.full(len(timed), math.nan)
+    for kind in {one.call.kind for one in timed} & set(table):
+        rows = [i for i, one in enumerate(timed) if one.call.kind == kind]
+        found[rows] = _price(_Columns([timed[i] for i in rows], card), table[kind])
+    return found
+
+
+class _Columns:
+    """The calls of a class as arrays."""
+
+    def __init__(self, timed: Sequence[Timed], card: Peaks) -> None:
+        def of(name: str) -> Array:
+            return np.array([getattr(one.call, name) for one in timed], float)
+
+        peaks = {"tf32": card.tf32_tflops, "bf16": card.bf16_tflops, "fp16": card.fp16_tflops}
+        self.ns = np.array([one.ns for one in timed])
+        self.half, self.last, self.odd = of("half") > 0, of("last") > 0, of("odd") > 0
+        self.bytes_ns = of("moved") / card.bandwidth_gbs
+        self.flops, self.waste = of("flops"), of("waste")
+        self.peak = 1000 * np.array([peaks.get(one.call.unit, 0) or card.fp32_tflops for one in timed])
+        self.vector = 1000 * card.fp32_tflops
+        self.width, self.outputs, self.depth = (np.maximum(of(name), 1e-9) for name in ("width", "outputs", "depth"))
+
+
+def _price(of: _Columns, p: Mapping[str, float]) -> Array:
+    """price.price for arrays, of calls whose units the card has."""
+    share = np.where(of.half, p.get("b16", p["b"]), p["b"])
+    share = share * np.where(of.last, p.get("bl", 1), 1) * np.where(of.odd, p.get("bo", 1), 1)
+    if "c0" in p:
+        share = share * np.minimum(1, np.where(of.width > 1e-9, of.width, np.inf) / p["c0"])
+    moving = of.bytes_ns / share
+    if "v" in p:
+        rate = of.vector * np.where(of.half, p.get("v16", p["v"]), p["v"]) * np.where(of.last, p.get("fl", 1), 1)
+        return np.asarray(p["a"] + moving + of.flops / rate)
+    if "f" not in p:
+        return np.asarray(p["a"] + moving)
+    rate = of.peak * np.where(of.half, p.get("f16", p["f"]), p["f"]) * np.where(of.last, p.get("fl", 1), 1)
+    rate = rate * np.where(of.odd, np.where(of.half, p.get("odd16", 1), p.get("odd", 1)), 1)
+    waste = of.waste
+    if "co" in p:
+        waste = waste * np.maximum(1, p["co"] / of.outputs)
+    if "k" in p:
+        waste = waste * np.maximum(1, p["k"] / of.depth)
+    return np.asarray(p["a"] + moving + of.flops * waste / rate)
+
+
+def _weights(timed: Sequence[Timed], of: _Columns, steady: frozenset[str]) -> Array:
+    """Weigh calls by their size, and short ones of a grid next to nothing."""
+    ideal = of.bytes_ns + of.flops / of.peak
+    sure = np.array([one.where in steady for one in timed])
+    often = np.minimum([one.count for one in timed], 3)
+    return np.asarray(np.where(sure, often, (ideal / (ideal + _SURE_NS)) ** 2) * (np.maximum(ideal, 100) / 20_000) ** 0.4)
+
+
+def _fit(timed: Sequence[Timed], card: Peaks, start: dict[str, float], steady: frozenset[str]) -> dict[str, float]:
+    """Levenberg and Marquardt's method on the logarithms of the entries, with Huber's loss."""
+    of = _Columns(timed, card)
+    names = list(start)
+    low, high = (np.log([_BOUNDS[name][side] for name in names]) for side in (0, 1))
+    first = np.clip(np.log([start[name] for name in names]), low, high)
+    weights = np.concatenate([_weights(timed, of, steady), np.full(len(names), _PRIOR)])
+
+    def errors(z: Array) -> Array:
+        price = _price(of, dict(zip(names, np.exp(z), strict=True)))
+        return np.concatenate([np.log(price / of.ns), z - first])
+
+    def loss(e: Array) -> float:
+        size = np.abs(e)
+        return float(np.sum(weights * np.where(size < _OUTLIER, e * e / 2, _OUTLIER * (size - _OUTLIER / 2))))
+
+    z, damping = first, 1e-2
+    e = errors(z)
+    best = loss(e)
+    for _ in range(60):
+        slopes = np.stack([(errors(z + 1e-4 * unit) - e) / 1e-4 for unit in np.eye(len(z))], axis=1)
+        pull = weights * np.minimum(1, _OUTLIER / np.maximum(np.abs(e), 1e-12))
+        curvature, slope = slopes.T @ (pull[:, None] * slopes), slopes.T @ (pull * e)
+        gained = 0.0
+        for _ in range(8):
+            step = np.linalg.solve(curvature + damping * np.diag(np.diag(curvature) + 1e-9), -slope)
+            further = np.clip(z + np.clip(step, -1, 1), low, high)
+            now = errors(further)
+            if loss(now) < best:
+                gained, z, e, best = best - loss(now), further, now, loss(now)
+                damping = max(damping / 5, 1e-9)
+                break
+            damping *= 5
+        if gained <= 1e-6 * best:
+            break
+    return {name: float(f"{value:.3g}") for name, value in zip(names, np.exp(z), strict=True)}

@@ -1,0 +1,123 @@
+"""Whether float32 products run in TF32 or in full precision now, as the program has set it.
+
+cuBLAS and cuDNN ask PyTorch at every call, so a program may change its settings at any time. PyTorch's defaults are
+full precision for matrix products, and TF32 for convolutions and RNNs.
+"""
+
+import os
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cache
+from typing import Any, get_args
+
+from coopsim.observe.torch_private import (
+    FP32_PRECISION,
+    cublas_allows_tf32,
+    cudnn_allows_tf32,
+    cudnn_enabled,
+    fp32_precision,
+    has,
+)
+from coopsim.types import Precision
+
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+
+class Kind(StrEnum):
+    """Ops with products, by what decides their precision."""
+
+    PRODUCTS = "matrix products"  #: cuBLAS
+    CONVOLUTIONS = "convolutions"  #: cuDNN
+    RNNS = "RNNs"  #: cuDNN
+    ATTENTION = "attention"  #: fused kernels, which no setting changes
+
+
+#: PyTorch's name of the setting of a kind (torch.backends), below backend "cuda".
+_SETTINGS = {Kind.PRODUCTS: "matmul", Kind.CONVOLUTIONS: "conv", Kind.RNNS: "rnn"}
+
+
+@cache
+def kind(func: Any) -> Kind:
+    """Return the kind of an op that has FLOPs (costs.has_flops)."""
+    name = func._schema.name
+    if "convolution" in name:
+        return Kind.CONVOLUTIONS
+    if "attention" in name:
+        return Kind.ATTENTION
+    return Kind.RNNS if "_rnn" in name else Kind.PRODUCTS
+
+
+def now(of: Kind) -> Precision:
+    """Return in what an op of this kind computes products of float32 tensors, on a card that has TF32.
+
+    Neither changes a setting nor warns, whichever of PyTorch's old and new settings the program has mixed. Without
+    cuDNN, convolutions are matrix products. The kernel of attention on float32 (CUTLASS, OpMultiplyAddFastF32) makes
+    each product of three in TF32, to the accuracy of float32: that is "fp32" here.
+    """
+    if of is Kind.CONVOLUTIONS and not cudnn_enabled():
+        of = Kind.PRODUCTS
+    if of is Kind.ATTENTION or _switched_off():
+        return "fp32"
+    if _has_levels():
+        return "tf32" if fp32_precision("cuda", _SETTINGS[of]) == "tf32" else "fp32"
+    allowed = cublas_allows_tf32() if of is Kind.PRODUCTS else cudnn_allows_tf32()
+    return "tf32" if allowed else "fp32"
+
+
+class Precisions:
+    """The precisions in which ops on float32 tensors were seen to run.
+
+    `given` is that of all ops whose precision is a setting, whatever the program has set; None: as it has set it.
+    """
+
+    def __init__(self, given: Precision | None, *, has_tf32: bool) -> None:
+        self._given: Precision | None = given if has_tf32 else "fp32"
+        self._seen: dict[tuple[Kind, Precision], None] = {}
+
+    def of(self, func: Any) -> Precision:
+        """Return the precision of an op with FLOPs if it runs now, on float32 tensors."""
+        what = kind(func)
+        found = self._given if self._given is not None and what is not Kind.ATTENTION else now(what)
+        self._seen[what, found] = None
+        return found
+
+    def forget(self) -> None:
+        """Forget what was seen."""
+        self._seen.clear()
+
+    @property
+    def any_tf32(self) -> bool:
+        """Whether there was TF32, or would be now if there was no op with a setting."""
+        return "tf32" in {precision for _, precision in self._settings()}
+
+    @property
+    def text(self) -> str:
+        """The precision, "tf32" or "fp32"; where there were both, what each was of: "fp32 (matrix products), ..."."""
+        return describe(self._settings())
+
+    def _settings(self) -> list[tuple[Kind, Precision]]:
+        """Return what was seen of ops with a setting; without any, the setting of matrix products."""
+        seen = [key for key in self._seen if key[0] is not Kind.ATTENTION]
+        return seen or [(Kind.PRODUCTS, self._given or now(Kind.PRODUCTS))]
+
+
+def describe(seen: Iterable[tuple[Kind, Precision]]) -> str:
+    """Return one line that names precisions, and of what each is if there are two."""
+    of: dict[str, list[str]] = {}
+    for what, precision in sorted(set(seen), key=lambda key: list(Kind).index(key[0])):
+        of.setdefault(precision, []).append(what)
+    if len(of) == 1:
+        return next(iter(of))
+    return ", ".join(f"{precision} ({', '.join(whats)})" for precision, whats in sorted(of.items()))
+
+
+@cache
+def _has_levels() -> bool:
+    """Return whether this PyTorch has fp32_precision. Its getter never raises; those of the older flags may, then."""
+    return has(FP32_PRECISION)
+
+
+@cache
+def _switched_off() -> bool:
+    """Return whether NVIDIA's libraries are told never to use TF32; they read that once."""
+    return os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
