@@ -38,7 +38,9 @@ _PRIOR = 0.3  #: how many calls the start weighs
 _SURE_NS = 10_000.0  #: of an ideal time; what else a host does weighs more in shorter calls of a grid
 
 
-def fit(timed: Sequence[Timed], card: Peaks, start: Mapping[str, Mapping[str, float]], *, steady: frozenset[str]) -> Table:
+def fit(
+    timed: Sequence[Timed], card: Peaks, start: Mapping[str, Mapping[str, float]], *, steady: frozenset[str]
+) -> Table:
     """Return the table of the classes in `start`, fitted to the timed calls of each; without calls, as it is there.
 
     Each class gets the entries that it has in `start`. `steady` names the sources (Timed.where) whose times are medians
@@ -104,7 +106,9 @@ def _weights(timed: Sequence[Timed], of: _Columns, steady: frozenset[str]) -> Ar
     ideal = of.bytes_ns + of.flops / of.peak
     sure = np.array([one.where in steady for one in timed])
     often = np.minimum([one.count for one in timed], 3)
-    return np.asarray(np.where(sure, often, (ideal / (ideal + _SURE_NS)) ** 2) * (np.maximum(ideal, 100) / 20_000) ** 0.4)
+    return np.asarray(
+        np.where(sure, often, (ideal / (ideal + _SURE_NS)) ** 2) * (np.maximum(ideal, 100) / 20_000) ** 0.4
+    )
 
 
 def _fit(timed: Sequence[Timed], card: Peaks, start: dict[str, float], steady: frozenset[str]) -> dict[str, float]:

@@ -31,6 +31,6 @@ def test_an_unknown_card() -> None:
     assert (found["profile"], found["name"], found["bandwidth_gbs"]) == ("a40", "rtx-a6000", 768)
     assert 35 < found["fp32_tflops"] < 47
     content = cards.content() | {"card": found}
-    fields, _ = card_file.parse(card_file.text(content), "card.json", lambda name: profiles._base(name))
+    fields, _ = card_file.parse(card_file.text(content), "card.json", profiles._base)
     assert fields["title"] == "NVIDIA RTX A6000"
     assert fields["sms"] == 84
