@@ -3,7 +3,7 @@
 import datetime
 from typing import Any
 
-from coopsim.calibrate import machine, profile
+from coopsim.calibrate import machine, profile, table
 from coopsim.calibrate.journal import Journal
 from coopsim.phantom import card_file
 
@@ -28,6 +28,8 @@ def content(journal: Journal, by: str) -> dict[str, Any]:
     if rows := journal.rows("context"):
         of = {"torch": card["torch"], "cuda": card["cuda"], "driver": machine.driver()}
         found["context"] = [of | {"readings": rows}]
+    if rows := journal.rows("prices"):
+        found["prices"] = table.of(rows, profile.described(found["card"]))
     if rows := journal.rows("workspaces"):
         found["workspaces"] = rows
     if rows := journal.rows("link"):

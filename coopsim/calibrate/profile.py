@@ -1,6 +1,7 @@
 """The card of a card file: the profile that describes it, or one made of what the card says and the nearest profile."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from coopsim.phantom import Profile, profiles
@@ -29,6 +30,11 @@ def of(card: dict[str, Any], max_mhz: float | None) -> dict[str, Any]:
         found["bandwidth_gbs"] = round(2 * card["memory_clock_khz"] * card["memory_bus_bits"] / 8 / 1e6)
     source = f"the card's own properties; rates by multiprocessors and clock after the {near.title}'s; links: its"
     return found | {"source": source}
+
+
+def described(section: dict[str, Any]) -> Profile:
+    """Return the card that a section `card` describes."""
+    return replace(profiles.get(section["profile"]), **{k: v for k, v in section.items() if k != "profile"})
 
 
 def nearest(card: dict[str, Any]) -> Profile:

@@ -103,4 +103,4 @@ def _child(part: Part, environment: Mapping[str, str], said: IO[bytes]) -> "Iter
 
 
 def _no_gpu(why: str) -> str:
-    return f"nothing to measure: {why}; to rehearse without a GPU, name a card to imitate: --rehearse rtx-3060"
+    return f"nothing to measure: {why}; for a dry run, name a card to imitate: --dry-run rtx-3060"

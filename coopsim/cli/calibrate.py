@@ -19,9 +19,9 @@ def run(args: argparse.Namespace) -> int:
     if not card_file.is_one(args.output):
         raise CoopsimError(f"{args.output}: end its name in .json, by which --gpu tells a card's file from its name")
     file = files.target(args.output)
-    if args.rehearse is not None:
-        variables = phantom.environment(args.rehearse)
-        note("a rehearsal on the phantom GPU: nothing is measured, and --gpu will refuse the file")
+    if args.dry_run is not None:
+        variables = phantom.environment(args.dry_run)
+        note("a dry run on the phantom GPU: nothing is measured, and --gpu will refuse the file")
     else:
         variables = {}
         if others := machine.others():

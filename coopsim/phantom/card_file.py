@@ -72,7 +72,7 @@ def read(path: str | Path, base: Callable[[str], Mapping[str, Any]]) -> tuple[di
     """Return the fields of the card's profile, and what was measured of it. `base` gives a known profile's fields.
 
     Raises PhantomError, one line with the file and the reason, for a file that is none, is damaged or newer, or was
-    rehearsed on the phantom GPU, which measures nothing.
+    made in a dry run on the phantom GPU, which measures nothing.
     """
     where = str(path)
     try:

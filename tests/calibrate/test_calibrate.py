@@ -1,4 +1,4 @@
-"""Calibration, rehearsed on the phantom GPU; and where there is no GPU."""
+"""Dry runs of a calibration on the phantom GPU; and where there is no GPU."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from coopsim.calibrate.parts import PARTS
 from coopsim.phantom import card_file, profiles
 from tests.conftest import Answer
 
-COMMAND = [sys.executable, "-m", "coopsim", "calibrate", "-o", "card.json", "--rehearse", "h100-80gb"]
+COMMAND = [sys.executable, "-m", "coopsim", "calibrate", "-o", "card.json", "--dry-run", "h100-80gb"]
 
 
 def test_two_parts(coopsim: Any, phantom_gpu: None, tmp_path: Path) -> None:
     out = tmp_path / "card.json"
-    answer: Answer = coopsim("calibrate", "-o", out, "--rehearse", "a40", "--parts", "addresses,host", "--by", "me")
+    answer: Answer = coopsim("calibrate", "-o", out, "--dry-run", "a40", "--parts", "addresses,host", "--by", "me")
     assert answer.code == 0, answer.err
-    assert "a rehearsal" in answer.err
+    assert "a dry run" in answer.err
     content = json.loads(out.read_text(encoding="utf-8"))
     assert list(content) == ["card_version", "phantom", "card", "measured", "addresses", "host_ns_per_op"]
     assert content["card"] == {"profile": "a40", "memory_mib": profiles.get("a40").memory_mib}
@@ -46,7 +46,7 @@ def test_bad_input(coopsim: Any, tmp_path: Path) -> None:
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     answer = coopsim("calibrate", "-o", tmp_path / "card.txt")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    answer = coopsim("calibrate", "-o", tmp_path / "card.json", "--rehearse", "h1000")
+    answer = coopsim("calibrate", "-o", tmp_path / "card.json", "--dry-run", "h1000")
     assert answer.code == 2
     assert "unknown card" in answer.err
 

@@ -120,7 +120,7 @@ def test_no_card_file(tmp_path: Path) -> None:
 
 
 def damaged(value: Any) -> Iterator[Any]:
-    """Every copy of a value in which one thing, anywhere, is something else or not there."""
+    """Every copy of a value in which one value, anywhere, is another or not there."""
     for junk in (None, [], {}, "", -1, 1e308, True, [None], "\x00", 2**80):
         if junk != value or type(junk) is not type(value):
             yield junk

@@ -21,9 +21,9 @@ def _addresses() -> dict[str, Any]:
         if mib > torch.cuda.mem_get_info()[0] >> 21:
             break
         # up to 1 MiB is served from a segment of 2 MiB, below 10 MiB from one of 20 MiB: all are filled
-        pieces = {2: 2, 20: 4}.get(mib, 1)
-        first = allocate((mib << 20) // pieces)
-        for _ in range(pieces - 1):
-            allocate((mib << 20) // pieces)
+        parts = {2: 2, 20: 4}.get(mib, 1)
+        first = allocate((mib << 20) // parts)
+        for _ in range(parts - 1):
+            allocate((mib << 20) // parts)
         rows.append({"bytes": mib << 20, "address": first})
     return {"rows": rows}

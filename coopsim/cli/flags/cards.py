@@ -13,5 +13,5 @@ def calibrate(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--by", metavar="NAME", default="unnamed", help="who measures, as `coopsim list hardware` is to say")
     p.add_argument(
-        "--rehearse", metavar="CARD", help="imitate this card on the phantom GPU; --gpu refuses what that gives"
+        "--dry-run", metavar="CARD", help="imitate this card on the phantom GPU; --gpu refuses what that gives"
     )
