@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from coopsim.calibrate.grid_calls import Timed
+from coopsim.prices.call import Call
 from coopsim.prices.price import Peaks
 
 Array = np.ndarray
@@ -35,37 +36,58 @@ _BOUNDS = {
 }
 _OUTLIER = 0.25  #: a relative error from which the loss grows no faster than it
 _PRIOR = 0.3  #: how many calls the start weighs
+_LARGE = 10_000_000_000  #: FLOPs of a product that is bound by computing
 _SURE_NS = 10_000.0  #: of an ideal time; what else a host does weighs more in shorter calls of a grid
 
 
 def fit(
-    timed: Sequence[Timed], card: Peaks, start: Mapping[str, Mapping[str, float]], *, steady: frozenset[str]
+    timed: Sequence[Timed],
+    card: Peaks,
+    start: Mapping[str, Mapping[str, float]],
+    ieee: float,
+    steady: frozenset[str] = frozenset(),
 ) -> Table:
     """Return the table of the classes in `start`, fitted to the timed calls of each; without calls, as it is there.
 
-    Each class gets the entries that it has in `start`. `steady` names the sources (Timed.where) whose times are medians
+    Each class gets the entries that it has in `start`. `ieee` is the share of the FP32 peak that products in full
+    float32 reach, than which those in TF32 are no slower. `steady` names the sources (Timed.where) whose times are medians
     behind a long wait, on which a host has no influence.
     """
     table: Table = {}
     for kind, entries in start.items():
-        own = [one for one in timed if one.call.kind == kind]
-        table[kind] = _fit(own, card, dict(entries), steady) if own else dict(entries)
+        own = [one for one in timed if one.call.kind == kind and not _full(one.call)]
+        table[kind] = _fit(own, _Columns(own, card, ieee), dict(entries), steady) if own else dict(entries)
     return table
 
 
-def predict(timed: Sequence[Timed], table: Mapping[str, Mapping[str, float]], card: Peaks) -> Array:
+def _full(call: Call) -> bool:
+    """Return whether it is a product in full float32, which ieee_of_peak is about."""
+    return call.unit == "fp32" and call.flops > 0
+
+
+def ieee_of_peak(timed: Sequence[Timed], card: Peaks) -> float | None:
+    """Return the share of the FP32 peak that large products in full float32 reach; None if none was timed."""
+    shares = [
+        one.call.flops / one.ns / (1000 * card.fp32_tflops)
+        for one in timed
+        if _full(one.call) and one.call.flops > _LARGE
+    ]
+    return float(f"{min(1.0, np.median(shares)):.3g}") if shares else None
+
+
+def predict(timed: Sequence[Timed], table: Mapping[str, Mapping[str, float]], card: Peaks, ieee: float) -> Array:
     """Return the price of each call in ns, not rounded. A class that is not in the table costs nan."""
     found = np.full(len(timed), math.nan)
     for kind in {one.call.kind for one in timed} & set(table):
         rows = [i for i, one in enumerate(timed) if one.call.kind == kind]
-        found[rows] = _price(_Columns([timed[i] for i in rows], card), table[kind])
+        found[rows] = _price(_Columns([timed[i] for i in rows], card, ieee), table[kind])
     return found
 
 
 class _Columns:
     """The calls of a class as arrays."""
 
-    def __init__(self, timed: Sequence[Timed], card: Peaks) -> None:
+    def __init__(self, timed: Sequence[Timed], card: Peaks, ieee: float) -> None:
         def of(name: str) -> Array:
             return np.array([getattr(one.call, name) for one in timed], float)
 
@@ -76,6 +98,7 @@ class _Columns:
         self.flops, self.waste = of("flops"), of("waste")
         self.peak = 1000 * np.array([peaks.get(one.call.unit, 0) or card.fp32_tflops for one in timed])
         self.vector = 1000 * card.fp32_tflops
+        self.least = np.where([one.call.unit == "tf32" for one in timed], ieee * self.vector, 0)
         self.width, self.outputs, self.depth = (np.maximum(of(name), 1e-9) for name in ("width", "outputs", "depth"))
 
 
@@ -93,6 +116,7 @@ def _price(of: _Columns, p: Mapping[str, float]) -> Array:
         return np.asarray(p["a"] + moving)
     rate = of.peak * np.where(of.half, p.get("f16", p["f"]), p["f"]) * np.where(of.last, p.get("fl", 1), 1)
     rate = rate * np.where(of.odd, np.where(of.half, p.get("odd16", 1), p.get("odd", 1)), 1)
+    rate = np.maximum(rate, of.least)
     waste = of.waste
     if "co" in p:
         waste = waste * np.maximum(1, p["co"] / of.outputs)
@@ -106,14 +130,11 @@ def _weights(timed: Sequence[Timed], of: _Columns, steady: frozenset[str]) -> Ar
     ideal = of.bytes_ns + of.flops / of.peak
     sure = np.array([one.where in steady for one in timed])
     often = np.minimum([one.count for one in timed], 3)
-    return np.asarray(
-        np.where(sure, often, (ideal / (ideal + _SURE_NS)) ** 2) * (np.maximum(ideal, 100) / 20_000) ** 0.4
-    )
+    return np.asarray(np.where(sure, often, (ideal / (ideal + _SURE_NS)) ** 2) * (np.maximum(ideal, 100) / 20_000) ** 0.4)
 
 
-def _fit(timed: Sequence[Timed], card: Peaks, start: dict[str, float], steady: frozenset[str]) -> dict[str, float]:
+def _fit(timed: Sequence[Timed], of: _Columns, start: dict[str, float], steady: frozenset[str]) -> dict[str, float]:
     """Levenberg and Marquardt's method on the logarithms of the entries, with Huber's loss."""
-    of = _Columns(timed, card)
     names = list(start)
     low, high = (np.log([_BOUNDS[name][side] for name in names]) for side in (0, 1))
     first = np.clip(np.log([start[name] for name in names]), low, high)

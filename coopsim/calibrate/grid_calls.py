@@ -10,8 +10,9 @@ from coopsim.prices.call import Call, Shape
 #: µs between two CUDA events with nothing between them, which a grid's times include.
 EVENTS_US = 1.28
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-#: What computes products of each type; a grid is measured with TF32 allowed.
+#: What computes products of each type; a grid is measured with TF32 allowed, but for products whose `more` is this.
 _UNIT = {"float32": "tf32", "bfloat16": "bf16", "float16": "fp16"}
+_IEEE = "ieee"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ def _timed(row: Mapping[str, str]) -> Timed | None:
     if make is None:
         return None
     kind, nbytes, flops, extra = make(shape, size)
-    call = Call(kind, _UNIT[row["dtype"]], nbytes, flops, last=layout == "last")
+    unit = "fp32" if row["more"] == _IEEE else _UNIT[row["dtype"]]
+    call = Call(kind, unit, nbytes, flops, last="last" in (layout, row["layout"]))
     return Timed(extra(call), ns, row["op"])
 
 

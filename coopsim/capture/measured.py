@@ -1,20 +1,18 @@
-"""Costs from a table of measurements, instead of the roofline, for the ops in the table."""
+"""Costs from a table of measurements, instead of prices by class, for the ops in the table."""
 
 import math
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from coopsim.observe import cost_table
 from coopsim.observe.costs import CostModel
 from coopsim.phantom.profiles import Profile
+from coopsim.prices import Call
 from coopsim.types import Precision
 
 
 class MeasuredCosts(CostModel):
-    """Costs of ops on one card by a table (cost_table.read), and by the roofline for ops that are not in it.
+    """Costs of ops on one card by a table (cost_table.read), and by prices of classes for ops that are not in it.
 
     An op with the same name, FLOPs and bytes costs what the table has, the mean of several rows. An op with the same
     name only costs what the nearest row of that name does, times the ratio of their FLOPs, or of their bytes if it has
@@ -37,9 +35,9 @@ class MeasuredCosts(CostModel):
         known = ", ".join(f"{n} {how}" for how, n in self._calls.items())
         return f"table {self._table} (calls known to it: {known}); the rest: {super().source}"
 
-    def nanoseconds(self, func: Any, flops: int, nbytes: int, dtype: torch.dtype | None) -> int:
-        """Return the cost of a call, in whole ns."""
-        name = str(func)
+    def nanoseconds(self, name: str, call: Call) -> int:
+        """Return the cost of a call of the op called `name`, in whole ns."""
+        flops, nbytes = call.flops, call.nbytes
         exact = self._exact.get((name, flops, nbytes))
         if exact:
             self._calls["exactly"] += 1
@@ -48,7 +46,7 @@ class MeasuredCosts(CostModel):
         namesakes = [(f or b, cost) for f, b, cost in self._rows.get(name, ()) if bool(f) == bool(flops) and (f or b)]
         if not namesakes or not size:
             self._calls["not"] += 1
-            return super().nanoseconds(func, flops, nbytes, dtype)
+            return super().nanoseconds(name, call)
         self._calls["scaled"] += 1
         nearest, cost = min(namesakes, key=lambda row: (abs(math.log(row[0] / size)), row))
         return round(cost * size / nearest)

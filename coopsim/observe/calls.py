@@ -7,9 +7,15 @@ from typing import Any
 import torch
 
 from coopsim.prices.call import Call
-from coopsim.prices.classes import FREE, class_of
+from coopsim.prices.classes import class_of
 
-_UNITS = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+#: Products in 8 bits count as those in 16, which are no faster.
+_UNITS = {
+    torch.bfloat16: "bf16",
+    torch.float16: "fp16",
+    torch.float8_e4m3fn: "bf16",
+    torch.float8_e5m2: "bf16",
+}
 _CONVOLUTIONS = ("conv", "conv_backward")
 _CHANNELS = ("batch_norm", "native_batch_norm")
 _ROWS = ("layer_norm",)
@@ -40,9 +46,8 @@ def unit(dtype: torch.dtype | None, single: str) -> str:
 def describe(func: Any, named: dict[str, Any], out: Any, flops: int, nbytes: int, unit: str) -> Call:
     """Return the call of an op as it is priced. `named` are its arguments by name, `out` is what it returned."""
     of = kind(func)
-    call = Call(of, unit, nbytes, flops)
-    if of in (FREE, "elementwise", "copy", "reduction"):
-        return call
+    if not flops and not by_shape(func):
+        return Call(of, unit, nbytes)
     forward = of.removesuffix("_backward")
     first = _first(named)
     if forward == "attention" and unit == "fp32":
@@ -85,3 +90,12 @@ def _channels_last(tensor: torch.Tensor) -> bool:
     if tensor.dim() not in kinds or tensor.layout is not torch.strided or tensor.is_contiguous():
         return False
     return tensor.is_contiguous(memory_format=kinds[tensor.dim()])
+
+
+def operand_dtype(value: Any) -> torch.dtype | None:
+    """Return the dtype of the first floating-point tensor in a value, lists and tuples included; None without one."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype if value.is_floating_point() else None
+    if isinstance(value, list | tuple):
+        return next((found for found in map(operand_dtype, value) if found is not None), None)
+    return None

@@ -4,12 +4,13 @@ from typing import Any
 
 import torch
 
-from coopsim.observe import costs, effects
+from coopsim.observe import calls, effects, flops
+from coopsim.observe.costs import CostModel
 from coopsim.observe.data.known import CONSTANTS, LIFT
 from coopsim.observe.data.sizes import INDEX
 from coopsim.observe.interpose.library import Description
 
-FOR_PYTHON, HAS_FLOPS, NO_KERNEL, OTHERS_TIME, COPIES, SELECTS, CONSTANT, COUNTS, LIFTS = (1 << i for i in range(9))
+FOR_PYTHON, BY_SHAPE, OTHERS_TIME, COPIES, SELECTS, CONSTANT, COUNTS, LIFTS = (1 << i for i in range(8))
 
 #: Namespaces of collectives. NCCL does the work, and the stand-in NCCL knows how long it takes.
 COLLECTIVES = ("c10d::", "_c10d_functional::")
@@ -17,8 +18,8 @@ _COPIES = ("aten::_to_copy", "aten::copy_")
 _COUNTS = ("aten::sum", "aten::count_nonzero")
 
 
-def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
-    """Fill in `found`, the description of op `func`: its flags, and the arguments that it changes as bits by number.
+def describe(func: Any, for_python: frozenset[str], model: CostModel, found: Description) -> None:
+    """Fill in `found`, the description of op `func`: flags, its time by bytes, the arguments that it changes, as bits.
 
     Ops named in `for_python` ("aten::add"), and those whose result depends on the device's data, are watched by Python.
     """
@@ -29,8 +30,7 @@ def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
         flag
         for flag, on in (
             (FOR_PYTHON, (looks and not selects) or name in for_python),
-            (HAS_FLOPS, costs.has_flops(func)),
-            (NO_KERNEL, name.startswith(costs.NO_KERNEL)),
+            (BY_SHAPE, flops.has_flops(func) or calls.by_shape(func)),
             (OTHERS_TIME, name.startswith(COLLECTIVES)),
             (COPIES, name in _COPIES),
             (SELECTS, selects),
@@ -40,6 +40,8 @@ def describe(func: Any, for_python: frozenset[str], found: Description) -> None:
         )
         if on
     )
+    for i, half in enumerate((False, True)):
+        found.ns[i], found.per_byte[i] = model.by_bytes(func, half=half)
     number = {argument.name: i for i, argument in enumerate(func._schema.arguments)}
     rule = effects.rule(func)
     found.changes = _bits(number[argument] for argument in rule.always | rule.if_given | rule.if_training)

@@ -238,10 +238,10 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
             op.peers, op.bytes_moved, op.cost_ns = collective.ranks, collective.bytes, collective.cost_ns
             op.stream = self._number(collective.stream)
             return out
-        op.flops = costs.flops(func, args, kwargs, named, out)
         twice = sum(nbytes for storage, nbytes in mutates.items() if storage in op.mutates)
         op.bytes_moved = sum(reads.values()) + 2 * twice + sum(s.nbytes for s in op.creates)
-        op.cost_ns = self.cost_model.nanoseconds(func, op.flops, op.bytes_moved, costs.operand_dtype(list(args)))
+        call = self.cost_model.call(func, args, kwargs, named, out, op.bytes_moved)
+        op.flops, op.cost_ns = call.flops, self.cost_model.nanoseconds(op.name, call)
         return out
 
     def _born_in(self, value: Any) -> int | None:

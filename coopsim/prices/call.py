@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from coopsim.prices.classes import ELEMENTWISE
+
 Shape = Sequence[int]
 
 #: Of the columns of a matrix product, how many a block of threads computes.
@@ -23,7 +25,7 @@ class Call:
     channels of the result per group, and the products per element of the result. waste: FLOPs that are done ÷ `flops`.
     """
 
-    kind: str
+    kind: str = ELEMENTWISE
     unit: str = ""
     nbytes: int = 0
     flops: int = 0

@@ -36,12 +36,25 @@ def price(call: Call, classes: Mapping[str, Class], ieee_of_peak: float, card: P
 
     `classes` is a table of prices, `ieee_of_peak` the share of the FP32 peak that products in full float32 reach.
     """
+    fixed, per_byte = line(call, classes, card)
+    computing = 0.0
+    if call.flops and call.kind != FREE:
+        of = _class(call, classes)
+        of = of if "f" in of or "v" in of else classes["matmul"]
+        computing = call.flops * _waste(call, of) / _rate(call, of, ieee_of_peak, card)
+    return round(fixed + call.moved * per_byte + computing)
+
+
+def line(call: Call, classes: Mapping[str, Class], card: Peaks) -> tuple[float, float]:
+    """Return the ns that a call takes that moves and computes nothing, and the ns per byte."""
     if call.kind == FREE:
-        return 0
-    of = classes.get(call.kind) or classes[ELEMENTWISE]
-    moving = call.moved / (_share(call, of) * card.bandwidth_gbs)
-    computing = call.flops * _waste(call, of) / _rate(call, of, ieee_of_peak, card) if call.flops else 0.0
-    return round(of["a"] + moving + computing)
+        return 0.0, 0.0
+    of = _class(call, classes)
+    return of["a"], 1 / (_share(call, of) * card.bandwidth_gbs)
+
+
+def _class(call: Call, classes: Mapping[str, Class]) -> Class:
+    return classes.get(call.kind) or classes[ELEMENTWISE]
 
 
 def _share(call: Call, of: Class) -> float:
@@ -70,7 +83,7 @@ def _rate(call: Call, of: Class, ieee_of_peak: float, card: Peaks) -> float:
     if "v" in of:
         return 1000 * card.fp32_tflops * last * (of.get("v16", of["v"]) if call.half else of["v"])
     peak = {"tf32": card.tf32_tflops, "bf16": card.bf16_tflops, "fp16": card.fp16_tflops}.get(call.unit, 0.0)
-    if "f" not in of or not peak:
+    if not peak:
         return full
     share = last * (of.get("f16", of["f"]) if call.half else of["f"])
     if call.odd:

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 from coopsim.prices.call import Call
-from coopsim.prices.price import Class, Peaks, price
+from coopsim.prices.price import Class, Peaks, line, price
 
 IEEE = "ieee_fp32_of_peak"
 Measured = Mapping[str, Any]  #: {class: {entry: value}, "ieee_fp32_of_peak": share}
@@ -26,6 +26,10 @@ class Table:
     def price(self, call: Call) -> int:
         """Return the price of a call, in whole ns."""
         return price(call, self.classes, self.ieee_fp32_of_peak, self.card)
+
+    def by_bytes(self, call: Call) -> tuple[float, float]:
+        """Return the ns of a call without FLOPs that moves nothing, and the ns per byte."""
+        return line(call, self.classes, self.card)
 
 
 def table(card: Peaks, measured: Measured | None = None, measured_by: str = "") -> Table:

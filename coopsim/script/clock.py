@@ -1,6 +1,6 @@
 """Advance the phantom's clock (phantom/csrc/clock.c) for what host and card do, whatever the speed of this machine.
 
-An op that PyTorch dispatches takes a constant time on the host, a view none; its kernels take its roofline cost on the
+An op that PyTorch dispatches takes a constant time on the host, a view none; its kernels take its cost on the
 current stream. Of kernels that the dispatcher does not see, those of Inductor cost the bytes of their operands, and
 others the least time of a kernel.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from coopsim.observe import costs, effects, torch_private
+from coopsim.observe import effects, torch_private
 from coopsim.observe.costs import CostModel
 from coopsim.observe.describe import COLLECTIVES
 from coopsim.observe.native import memory
@@ -62,8 +62,7 @@ class Clock:
         nbytes += _bytes(out) if made else 0
         if not nbytes:
             return 0  # all operands are in the host's memory
-        flops = costs.flops(func, args, kwargs, named, out)
-        return self._model.nanoseconds(func, flops, nbytes, costs.operand_dtype(list(args)))
+        return self._model.nanoseconds(str(func), self._model.call(func, args, kwargs, named, out, nbytes))
 
     def _inductor(self, _: ModuleType) -> None:
         launch = torch_private.get(_LAUNCH)

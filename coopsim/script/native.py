@@ -1,4 +1,4 @@
-"""Let the C++ library watch a script's ops (observe/interpose): give it the bandwidth and the phantom's clock."""
+"""Let the C++ library watch a script's ops (observe/interpose): give it the prices of ops and the phantom's clock."""
 
 import ctypes
 from collections.abc import Callable
@@ -21,14 +21,14 @@ def install(
 ) -> None:
     """Configure the library for this process, so that it can watch ops by itself.
 
-    Each op's time goes to the phantom's `clock`; those of ops with FLOPs it learns from Python, which has
-    `model`. The caller makes sure that the library can be loaded. `modules` is the list in which modules get their
+    Each op's time goes to the phantom's `clock`; it is that of `model`, which the library asks of Python once per op, or
+    once per shapes. The caller makes sure that the library can be loaded. `modules` is the list in which modules get their
     numbers; `for_python` are the names of ops that Python watches.
     """
     library: Any = load()
     pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
-    device = Device(model.bandwidth, model.moving(0), STREAM(stream), *pointers)
-    said = DESCRIBE(_describer(for_python))
+    device = Device(STREAM(stream), *pointers)
+    said = DESCRIBE(_describer(for_python, model))
     _kept[:] = device, said
     library.device(device)
     library.describe(said)
@@ -36,13 +36,13 @@ def install(
     where.native = NativeModules(library, modules)
 
 
-def _describer(for_python: frozenset[str]) -> Callable[[bytes, bytes, Any], None]:
+def _describer(for_python: frozenset[str], model: CostModel) -> Callable[[bytes, bytes, Any], None]:
     def say(name: bytes, overload: bytes, found: Any) -> None:
         func = op_overload(name.decode(), overload.decode())
         if func is None:
             found.contents.flags = describe.FOR_PYTHON
         else:
-            describe.describe(func, for_python, found.contents)
+            describe.describe(func, for_python, model, found.contents)
 
     return say
 

@@ -17,8 +17,9 @@ from coopsim.calibrate.grid_calls import Timed, timed
 from coopsim.files import replacing
 from coopsim.phantom import profiles
 from coopsim.prices.classes import FREE
-from coopsim.prices.starts import STARTS
+from coopsim.trace import load
 from experiments.gpu.calls import read
+from experiments.gpu.starts import STARTS
 
 CARD = "h100-80gb"
 #: Full float32: 50 to 52 TFLOP/s in large products, of a peak of 67.
@@ -53,7 +54,7 @@ def steps(table: Table, calls: Iterable[Timed]) -> dict[str, tuple[float, float,
     calls = [one for one in calls if one.call.kind != FREE]
     count = np.array([one.count for one in calls])
     measured = np.array([one.ns for one in calls]) * count / 1e6
-    priced = predict(calls, table, profiles.get(CARD)) * count / 1e6
+    priced = predict(calls, table, profiles.get(CARD), IEEE) * count / 1e6
     found = {}
     for model in dict.fromkeys(one.where for one in calls):
         of = np.array([one.where == model for one in calls])
@@ -63,14 +64,18 @@ def steps(table: Table, calls: Iterable[Timed]) -> dict[str, tuple[float, float,
 
 def fitted(calls: list[Timed], grid: list[Timed]) -> Table:
     """The table fitted to calls of models and of a grid."""
-    return fit(grid + calls, profiles.get(CARD), STARTS, steady=frozenset(one.where for one in calls))
+    return fit(grid + calls, profiles.get(CARD), STARTS, IEEE, frozenset(one.where for one in calls))
 
 
-def errors(calls: list[Timed], grid: list[Timed]) -> list[Mapping[str, object]]:
-    """A row a model: its step measured, priced, and priced by a table of the other models and the grid."""
+def errors(folder: Path, calls: list[Timed], grid: list[Timed]) -> list[Mapping[str, object]]:
+    """A row a model: its step measured, priced, and priced by a table of the other models and the grid.
+
+    `left_out_by_op` is the sum of what ops differ by in the latter, as a share of the step.
+    """
     rows: list[Mapping[str, object]] = []
     inside = steps(fitted(calls, grid), calls)
-    for model, (measured, priced, _) in inside.items():
+    for model, (_, priced, _) in inside.items():
+        measured = float(load(folder / f"trace-{model}.parquet").cost_ns.sum()) / 1e6
         rest = fitted([one for one in calls if one.where != model], grid)
         _, without, apart = steps(rest, [one for one in calls if one.where == model])[model]
         rows.append(
@@ -94,7 +99,7 @@ def main(out: Path, folder: Path) -> None:
     with replacing(out) as temporary:
         temporary.write_text(text(fitted(calls, grid), profiles.get(CARD).title, str(date)), encoding="utf-8")
     with replacing(folder / "prices.csv") as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
-        rows = errors(calls, grid)
+        rows = errors(folder, calls, grid)
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

@@ -1,4 +1,4 @@
-"""Measure what a script's steps cost, by the card's roofline and by the phantom's clock, and where memory peaks."""
+"""Measure what a script's steps cost, by the prices of classes and by the phantom's clock, and where memory peaks."""
 
 import functools
 import sys
@@ -10,19 +10,16 @@ from typing import Any
 import torch
 from torch.optim import optimizer as hooks
 
-from coopsim.observe import costs, effects, torch_private
+from coopsim import prices
+from coopsim.observe import effects, torch_private
 from coopsim.observe.native import memory
-from coopsim.observe.precision import PRECISIONS
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
+from coopsim.prices import Call
 from coopsim.script import clock
 from coopsim.script.imports import AfterImport, now_or_after
-from coopsim.types import Precision
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
-#: An op (None: a compiled kernel), its FLOPs, the bytes that it moves, the type of its operands, and the precision of
-#: their products if that is float32.
-Call = tuple[Any, int, int, torch.dtype | None, Precision]
 
 
 class Meter:
@@ -93,7 +90,7 @@ class Meter:
 
     def _kernel(self, nbytes: int) -> None:
         """Add the cost of a compiled kernel that moves so many bytes."""
-        self._calls[None, 0, nbytes, None, "fp32"] += 1
+        self._calls[Call(nbytes=nbytes)] += 1
         self._add(self._model.moving(nbytes))
 
     def _add(self, cost: int) -> None:
@@ -113,11 +110,9 @@ class Meter:
         if str(func) == "aten._log_softmax.default":
             self._logits = max(self._logits, made_bytes)
         nbytes += made_bytes
-        flops = costs.flops(func, args, kwargs, named, out)
-        dtype = costs.operand_dtype(list(args))
-        single = flops and dtype is torch.float32
-        self._calls[func, flops, nbytes, dtype, self._model.precisions.of(func) if single else "fp32"] += 1
-        cost = self._model.nanoseconds(func, flops, nbytes, dtype)
+        call = self._model.call(func, args, kwargs, named, out, nbytes)
+        self._calls[call] += 1
+        cost = self._model.nanoseconds(str(func), call)
         self._add(cost)
         self.in_block(str(func), cost, made_bytes)
 
@@ -145,12 +140,12 @@ class Meter:
             self._calls_of_steps = self._calls.copy()
 
     def _on_cards(self, steps: int) -> dict[str, float]:
-        """Return a step's mean ns on every known card, by the roofline, from the calls of these steps."""
+        """Return a step's mean ns on every known card, by prices of classes, from the calls of these steps."""
         calls = self._calls_of_steps or self._calls
         found = {}
         for name in profiles.names():
-            models = {precision: costs.CostModel(profiles.get(name), precision) for precision in PRECISIONS}
-            found[name] = sum(n * _cost(models[call[-1]], call) for call, n in calls.items()) / steps
+            table = prices.table(profiles.get(name))
+            found[name] = sum(n * table.price(call) for call, n in calls.items()) / steps
         return found
 
     def _mark(self) -> tuple[int, int, int]:
@@ -163,10 +158,10 @@ class Meter:
     def found(self) -> dict[str, Any]:
         """Return the figures for the report. `step_ns`, `optimizer_ns`: means of a step, and of its optimizer's part.
 
-        They are by the roofline, without the first step; of a run with fewer than two, those of the whole run.
+        They are by prices of classes, without the first step; of a run with fewer than two, those of the whole run.
         `clock_step_ns`: the mean by the phantom's clock, which includes collectives and overlap. `step_ns_by_card`:
         `step_ns` on every known card. `peak_in_optimizer`: whether memory peaked in an optimizer's step.
-        `logits_bytes`: the largest result of a log-softmax. `basis`: the roofline's rates, in one line.
+        `logits_bytes`: the largest result of a log-softmax. `basis`: what the prices rest on, in one line.
         """
         marks = self._marks if len(self._marks) > 1 else [(0, 0, 0), self._mark()]
         step, optimizer, clocked = (
@@ -181,11 +176,6 @@ class Meter:
             "logits_bytes": self._logits,
             "basis": self._model.source,
         }
-
-
-def _cost(model: costs.CostModel, call: Call) -> int:
-    func, flops, nbytes, dtype, _ = call
-    return model.moving(nbytes) if func is None else model.nanoseconds(func, flops, nbytes, dtype)
 
 
 def _peak() -> int:

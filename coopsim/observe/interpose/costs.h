@@ -1,5 +1,5 @@
-// The time of an op on the card, and how it is reported to the phantom's clock. An op without FLOPs takes that of the
-// bytes that it moves; of others Python computes the time (costs.py) at the first call with a Signature.
+// The time of an op on the card, and how it is reported to the phantom's clock. Of ops whose time depends on more than
+// their bytes and the type of their operands, Python computes it (costs.py) at the first call with a Signature.
 #pragma once
 
 #include <ATen/Context.h>
@@ -22,11 +22,8 @@ inline uint64_t precision_settings() {
   return bits;
 }
 
-// Set by Python. least_ns: the least time of a kernel. stream: returns the handle of the current stream. The rest:
-// functions of the phantom's runtime.
+// Set by Python. stream: returns the handle of the current stream. The rest: functions of the phantom's runtime.
 struct Device {
-  double bytes_per_ns;
-  int64_t least_ns;
   int64_t (*stream)();
   void (*op_begins)();
   void (*op_ends)(void* stream, uint64_t ns);
@@ -37,9 +34,9 @@ class Costs {
  public:
   Device device{};
 
-  // Returns the time of a kernel that moves so many bytes, and computes next to nothing.
-  int64_t moving(int64_t nbytes) const {
-    return std::max(static_cast<int64_t>(std::nearbyint(static_cast<double>(nbytes) / device.bytes_per_ns)), device.least_ns);
+  // Returns the time of a call that moves so many bytes. half: its first floating-point operand has 16 bits.
+  static int64_t moving(const Description& said, int64_t nbytes, bool half) {
+    return static_cast<int64_t>(std::nearbyint(said.ns[half] + static_cast<double>(nbytes) * said.per_byte[half]));
   }
 
   // Looks up the time of a call by its Signature; false if Python has not computed it yet.

@@ -30,7 +30,11 @@ class Account(ctypes.Structure):
 class Description(ctypes.Structure):
     """What Python tells the library about an op; see schemas.h."""
 
-    _fields_ = [(name, _NUMBER) for name in ("flags", "changes", "if_given", "given", "if_true", "true_flags")]
+    _fields_ = [
+        *((name, _NUMBER) for name in ("flags", "changes", "if_given", "given", "if_true", "true_flags")),
+        ("ns", ctypes.c_double * 2),
+        ("per_byte", ctypes.c_double * 2),
+    ]
 
 
 STREAM = ctypes.CFUNCTYPE(_NUMBER)
@@ -41,8 +45,6 @@ class Device(ctypes.Structure):
     """The card's bandwidth, and functions of the phantom's CUDA runtime; see costs.h."""
 
     _fields_ = [
-        ("bytes_per_ns", ctypes.c_double),
-        ("least_ns", _NUMBER),
         ("stream", STREAM),
         ("op_begins", _POINTER),
         ("op_ends", _POINTER),

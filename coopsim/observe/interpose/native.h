@@ -49,7 +49,7 @@ class Watched {
   Values results() const { return torch::jit::last(stack_, schema_.returned); }
   const IValue& arg(int64_t i) const { return args()[static_cast<size_t>(i)]; }
 
-  // Otherwise the time of a call with FLOPs is written.
+  // Otherwise the time of a call with BY_SHAPE is written.
   bool for_python(int64_t* ns) const {
     if (native_.all_to_python || schema_.is(FOR_PYTHON) || schema_.is(LIFTS)) return true;
     if (schema_.is(COPIES) && (gives_to_host() || takes_integers_from_host() || makes_integers_of_truths())) return true;
@@ -57,7 +57,7 @@ class Watched {
     if (schema_.is(COUNTS) && is_of(arg(0), at::kBool)) return true;
     if (schema_.is(SELECTS) && selects_by_mask()) return true;
     if (native_.knows_values && works_on_known_values()) return true;
-    if (!schema_.is(HAS_FLOPS)) return false;
+    if (!schema_.is(BY_SHAPE)) return false;
     Signature signature(schema_, precision_settings());
     for (const IValue& value : args()) signature.add(value);
     if (native_.costs.known(signature.value(), ns)) return false;
@@ -139,6 +139,10 @@ class Watched {
       const bool later = std::find(schema_.written.begin(), schema_.written.end(), i) != schema_.written.end();
       if (!later) nbytes_ += bytes_in(arg(i)) * (changed ? 2 : 1);
     }
+    for (const uint16_t i : schema_.positional)
+      each_tensor(arg(i), [&](const at::Tensor& tensor) {
+        if (dtype_ == at::kByte && c10::isFloatingType(tensor.scalar_type())) dtype_ = tensor.scalar_type();
+      });
     if (schema_.given && arg(0).isTensor() && arg(0).toTensor().defined() && arg(0).toTensor().layout() == at::kStrided) {
       const at::Tensor& first = arg(0).toTensor();
       first_type_ = first.scalar_type();
@@ -161,7 +165,8 @@ class Watched {
     const Device& device = native_.costs.device;
     if (!device.op_ends) return;
     const bool costs = (made || changes_) && nbytes_ && !schema_.is(OTHERS_TIME);
-    const int64_t ns = !costs || schema_.is(NO_KERNEL) ? 0 : known < 0 ? native_.costs.moving(nbytes_) : known;
+    const bool half = dtype_ == at::kHalf || dtype_ == at::kBFloat16;
+    const int64_t ns = !costs ? 0 : known < 0 ? Costs::moving(schema_.said, nbytes_, half) : known;
     device.op_ends(ns ? native_.costs.stream() : nullptr, static_cast<uint64_t>(ns));
   }
 
@@ -183,6 +188,7 @@ class Watched {
   const Schema& schema_;
   Stack& stack_;
   int64_t module_ = -1, changes_ = 0, nbytes_ = 0;
+  c10::ScalarType dtype_ = at::kByte;  // of the first floating-point operand; kByte if there is none
   c10::ScalarType first_type_ = c10::ScalarType::Undefined;
   c10::SmallVector<int64_t, 6> first_strides_;
 };

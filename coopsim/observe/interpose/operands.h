@@ -62,7 +62,13 @@ inline int64_t bytes_in(const IValue& value) {
   return sum;
 }
 
-// A hash of what the time of a call depends on: the op, types, sizes, bytes, integers and flags, and settings.
+// Whether images or volumes are laid out channels-last, and not in the common way, too (calls.py).
+inline bool is_channels_last(const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided || (tensor.dim() != 4 && tensor.dim() != 5) || tensor.is_contiguous()) return false;
+  return tensor.is_contiguous(tensor.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d);
+}
+
+// A hash of what the time of a call depends on: the op, types, sizes, layouts, bytes, integers and flags, and settings.
 class Signature {
  public:
   void add(const IValue& value) {
@@ -86,6 +92,7 @@ class Signature {
     if (!tensor.defined()) return;
     mix(static_cast<uint64_t>(tensor.dim()) + (tensor.is_cuda() ? 8 : 72));
     mix(static_cast<uint64_t>(tensor.scalar_type()));
+    mix(is_channels_last(tensor));
     if (tensor.has_storage()) mix(static_cast<uint64_t>(bytes_of(tensor)));
     for (const int64_t size : tensor.sizes()) mix(static_cast<uint64_t>(size));
   }
