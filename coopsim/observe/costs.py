@@ -25,7 +25,7 @@ class CostModel:
 
     def __init__(self, card: Profile, precision: Precision | None) -> None:
         self.precisions = Precisions(precision, has_tf32=card.tf32_tflops > 0)
-        self._prices = prices.table(card)
+        self._prices = prices.table(card, card.prices, card.measured_by)
 
     @property
     def precision(self) -> str:

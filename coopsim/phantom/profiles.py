@@ -14,7 +14,7 @@ from typing import Any
 
 from coopsim.errors import alike, nearest
 from coopsim.phantom import card_file, context, wheel
-from coopsim.phantom.card_file import Measured
+from coopsim.phantom.card_file import Measured, is_one
 from coopsim.phantom.context import Context
 from coopsim.phantom.errors import PhantomError
 
@@ -74,6 +74,11 @@ class Profile:
     def prices(self) -> Mapping[str, Any]:
         """The measured coefficients of costs by class of op; {} where there are none."""
         return self.measured.prices if self.measured else {}
+
+    @property
+    def measured_by(self) -> str:
+        """When and by whom it was measured; "" if it was not."""
+        return f"{self.measured.date[:10]}, {self.measured.by}" if self.measured else ""
 
     @property
     def context(self) -> Context:
@@ -139,7 +144,7 @@ def _base(name: str) -> dict[str, Any]:
 def _all() -> dict[str, Profile]:
     found = {name: Profile(**fields) for name, fields in _from_data().items()}
     folder = resources.files("coopsim.phantom").joinpath("measured")
-    measured = [_of_file(str(file), file.read_text(encoding="utf-8")) for file in folder.iterdir()]
+    measured = [_of_file(str(file), file.read_text(encoding="utf-8")) for file in folder.iterdir() if is_one(file.name)]
     found |= {profile.name: profile for profile in measured}
     return {name: _with_like(profile, measured) for name, profile in found.items()}
 
@@ -165,7 +170,7 @@ def get(name: str) -> Profile:
 
     Raises PhantomError, which suggests others, if there is none, and for a bad file.
     """
-    if card_file.is_one(name):
+    if is_one(name):
         return _of_file(name)
     if name not in _all():
         raise PhantomError(f"unknown card {name!r}; {_instead(name)}")

@@ -10,13 +10,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from coopsim import files
-from coopsim.phantom import card_file
+from coopsim import files, prices
+from coopsim.phantom import card_file, profiles
+from coopsim.prices.tables import IEEE
 from coopsim.snapshot import unpickle
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "experiments" / "gpu" / "results" / "nvidia-h100-80gb-hbm3-2026-11-26"
 OUT = ROOT / "coopsim" / "phantom" / "measured" / "h100-80gb.json"
+CARD = "h100-80gb"
 _BY = "coopsim's authors"
 _LIVE_TORCH = "2.13.0"  # of live.json, whose figures are of examples/train.py
 #: What each step of context.csv was the first to use, and how many of the libraries had been used by then.
@@ -80,11 +82,12 @@ def content(folder: Path) -> dict[str, Any]:
     """Return the card file of the H100 that was measured."""
     machine = json.loads((folder / "machine.json").read_text())["machine"]
     versions = machine["versions"]
+    shared = prices.table(profiles.get(CARD))  # made of the same results (fit_prices.py)
     return {
         "card_version": card_file.VERSION,
         "phantom": machine["phantom"],
         "card": {
-            "profile": "h100-80gb",
+            "profile": CARD,
             "memory_mib": machine["memory_bytes"] >> 20,
             "sms": machine["multiprocessors"],
         },
@@ -99,6 +102,7 @@ def content(folder: Path) -> dict[str, Any]:
             "nvidia_smi": machine["nvidia_smi"],
         },
         "context": context(folder, machine["driver"], versions["torch"], machine["cuda"]),
+        "prices": {**shared.classes, IEEE: shared.ieee_fp32_of_peak},
         "workspaces": workspaces(folder),
         "addresses": addresses(folder),
     }
@@ -107,8 +111,9 @@ def content(folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.parse_args()
+    text = card_file.text(content(FOLDER))
     with files.replacing(OUT) as part:
-        part.write_text(card_file.text(content(FOLDER)), encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

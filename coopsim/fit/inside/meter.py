@@ -144,7 +144,8 @@ class Meter:
         calls = self._calls_of_steps or self._calls
         found = {}
         for name in profiles.names():
-            table = prices.table(profiles.get(name))
+            card = profiles.get(name)
+            table = prices.table(card, card.prices, card.measured_by)
             found[name] = sum(n * table.price(call) for call, n in calls.items()) / steps
         return found
 
