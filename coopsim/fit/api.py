@@ -30,8 +30,8 @@ def fit(
     """Find what to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
     script: a file, or a command as in a shell, `"train.py --batch {}"`, or its words. gpu: a card (`coopsim list
-    hardware`); memory: the memory that it is to have, "11GiB" (None: its own). jobs: how many runs of the script at a
-    time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time after
+    hardware`, or a card file); memory: what it is to have, "11GiB" (None: its own). jobs: how many runs of the script
+    at a time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time after
     which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero and the like keep,
     "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing). steps:
     optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of the inputs
