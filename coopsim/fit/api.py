@@ -31,8 +31,8 @@ def fit(
 
     script: a file, or a command as in a shell, `"train.py --batch {}"`, or its words. gpu: a card (`coopsim list
     hardware`, or a card file); memory: what it is to have, "11GiB" (None: its own). jobs: how many runs of the script
-    at a time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time after
-    which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero and the like keep,
+    at a time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time
+    after which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero and the like keep,
     "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing). steps:
     optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of the inputs
     of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn from those that
