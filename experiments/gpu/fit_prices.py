@@ -25,7 +25,7 @@ CARD = "h100-80gb"
 #: Full float32: 50 to 52 TFLOP/s in large products, of a peak of 67.
 IEEE = 0.75
 
-_HEAD = '''\
+_HEAD = """\
 # Prices of ops by class, on all cards: t = a + bytes / (b * bandwidth) + FLOPs / (f * peak).
 #
 # Made by `python -m experiments.gpu.fit_prices`, from ops one by one (grid.csv) and steps of models (calls.csv) that
@@ -38,7 +38,7 @@ _HEAD = '''\
 # co, k: FLOPs times (co / output channels per group) below co, and times (k / products per element) below k.
 # v, v16: in place of f, share of the peak of plain FP32, for kernels that use no tensor cores.
 # ieee_fp32_of_peak: share of the peak of plain FP32 that products in full float32 reach.
-'''
+"""
 
 
 def text(table: Table, title: str, date: str) -> str:
