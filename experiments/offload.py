@@ -19,14 +19,17 @@ from pages import DOCS, write_section
 from pictures import MODELS
 from results import table
 
+from coopsim import prices
 from coopsim.figures import dots, memory_map, save, style
-from coopsim.observe.efficiency import EFFICIENCY
 from coopsim.phantom import profiles
+from coopsim.prices import Call
+from coopsim.prices.classes import class_of
 from coopsim.progress import watch
 from coopsim.replay import replay, warm_up
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 
+RECORDED = "a100-80gb"  #: the card of the traces
 CARDS = ("a100-80gb", "rtx-3060")
 LINKS = ("pcie3-x16", "pcie4-x16", "pcie5-x16", "nvlink-c2c")
 RATIOS = ("70%", "50%", "30%")
@@ -47,14 +50,13 @@ LIMIT = 80.0  # % of overhead, the end of the scale
 
 
 def on_card(trace: Trace, card: str) -> Trace:
-    """The trace as it would have been recorded for another card."""
-    profile = profiles.get(card)
-    tflops = {"tf32": profile.tf32_tflops * EFFICIENCY.tensor, "fp32": profile.fp32_tflops * EFFICIENCY.vector}
-    moving = np.maximum(
-        np.round(trace.bytes_moved / (profile.bandwidth_gbs * EFFICIENCY.bandwidth)), EFFICIENCY.launch_ns
-    )
-    cost = np.maximum(np.round(trace.flops / (1000 * tflops[trace.header["precision"]])), moving).astype(np.int64)
-    cost[trace.cost_ns == 0] = 0  # no kernel
+    """The trace as it would have been recorded for another card: each op costs by its class what it does there."""
+    here, there = (prices.table(profiles.get(name)) for name in (RECORDED, card))
+    cost = np.zeros_like(trace.cost_ns)
+    for i in np.flatnonzero(trace.cost_ns):
+        kind = class_of(trace.name[i].removeprefix("aten.").partition(".")[0])
+        call = Call(kind, trace.header["precision"], int(trace.bytes_moved[i]), int(trace.flops[i]))
+        cost[i] = round(trace.cost_ns[i] * there.price(call) / here.price(call))
     header = dict(trace.header) | {"card": card, "model": f"{trace.label}, {card}"}
     return replace(trace, cost_ns=cost, header=header)
 

@@ -50,8 +50,8 @@ def fit(
     """Return the table of the classes in `start`, fitted to the timed calls of each; without calls, as it is there.
 
     Each class gets the entries that it has in `start`. `ieee` is the share of the FP32 peak that products in full
-    float32 reach, than which those in TF32 are no slower. `steady` names the sources (Timed.where) whose times are medians
-    behind a long wait, on which a host has no influence.
+    float32 reach, than which those in TF32 are no slower. `steady` names the sources (Timed.where) whose times are
+    medians behind a long wait, on which a host has no influence.
     """
     table: Table = {}
     for kind, entries in start.items():
@@ -130,7 +130,8 @@ def _weights(timed: Sequence[Timed], of: _Columns, steady: frozenset[str]) -> Ar
     ideal = of.bytes_ns + of.flops / of.peak
     sure = np.array([one.where in steady for one in timed])
     often = np.minimum([one.count for one in timed], 3)
-    return np.asarray(np.where(sure, often, (ideal / (ideal + _SURE_NS)) ** 2) * (np.maximum(ideal, 100) / 20_000) ** 0.4)
+    trust = np.where(sure, often, (ideal / (ideal + _SURE_NS)) ** 2)
+    return np.asarray(trust * (np.maximum(ideal, 100) / 20_000) ** 0.4)
 
 
 def _fit(timed: Sequence[Timed], of: _Columns, start: dict[str, float], steady: frozenset[str]) -> dict[str, float]:

@@ -63,7 +63,7 @@ def _timed(row: Mapping[str, str]) -> Timed | None:
 
 
 def _convolution(row: Mapping[str, str], image: Shape, size: int) -> tuple[Call, str]:
-    weight, bias, stride, padding, dilation, transposed, beyond, groups, network = json.loads(row["more"])
+    weight, _bias, stride, padding, dilation, transposed, beyond, groups, network = json.loads(row["more"])
     kernel = [d * (k - 1) for d, k in zip(dilation, weight[2:], strict=True)]
     around = zip(image[2:], stride, padding, kernel, beyond, strict=True)
     if transposed:
@@ -100,8 +100,9 @@ def _norm(kind: str, times: float, at: int) -> Callable[[Shape, int], _Op]:
     return lambda shape, size: (kind, round(math.prod(shape) * times * size), 0, lambda call: call.norm(shape[at]))
 
 
-def _looks_up(kind: str, width: Callable[[Shape], int]) -> Callable[[Shape, int], _Op]:
-    return lambda shape, size: (kind, 2 * shape[0] * width(shape) * size, 0, _same)
+def _looks_up(kind: str) -> Callable[[Shape, int], _Op]:
+    """Of an op that reads an element of each row."""
+    return lambda shape, size: (kind, 2 * shape[0] * size, 0, _same)
 
 
 def _matmul(shape: Shape, size: int) -> _Op:
@@ -130,7 +131,7 @@ _OPS: dict[str, Callable[[Shape, int], _Op]] = {
     **{name: _moves("elementwise", 2) for name in ("gelu", "silu", "relu", "exp")},
     "dropout": _moves("elementwise", 2, 1),
     "copy": _moves("copy", 2),
-    "to": lambda shape, size: ("copy", math.prod(shape) * 6, 0, _same),
+    "to": lambda shape, _: ("copy", math.prod(shape) * 6, 0, _same),
     "transpose_copy": _moves("copy", 2),
     "cat": _moves("copy", 4),
     "zero_": _moves("fill", 2),
@@ -147,7 +148,7 @@ _OPS: dict[str, Callable[[Shape, int], _Op]] = {
     "max_pool": _moves("pool", 1.25, 2),
     "upsample": _moves("pool", 5),
     "nll": lambda shape, _: ("nll", 16 * shape[0], 0, _same),
-    "gather": _looks_up("gather", lambda shape: 1),
+    "gather": _looks_up("gather"),
     "mm": _matmul,
     "addmm": _matmul,
     "bmm": _bmm,

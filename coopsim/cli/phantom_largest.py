@@ -36,6 +36,7 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
         command,
         card=args.gpu,
         memory_bytes=memory_bytes,
+        precision=args.precision,
         quiet=True,
         world_size=args.world,
         ranks=args.ranks,

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from coopsim.fit.search import Search
 from coopsim.fit.verdict import Fit
@@ -11,7 +12,7 @@ from coopsim.observe.data.masks import Choice, checked
 from coopsim.progress import note
 from coopsim.script import Script
 from coopsim.script.memory import of_card
-from coopsim.types import CoopsimError
+from coopsim.types import CoopsimError, Precision
 
 
 def fit(
@@ -26,6 +27,7 @@ def fit(
     steps: int | None = None,
     replay_steps: int | None = None,
     lengths: str | Path | None = None,
+    precision: Precision | None = None,
 ) -> Fit:
     """Find what to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
@@ -36,7 +38,8 @@ def fit(
     "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing). steps:
     optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of the inputs
     of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn from those that
-    ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). The result prints as `coopsim
+    ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). precision: of float32 products in
+    predicted times, "tf32" or "fp32" (None: as the script sets it). The result prints as `coopsim
     fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`. Raises
     CoopsimError if the script fails for another reason than memory, and for a file that is none of lengths.
     """
@@ -55,12 +58,15 @@ def fit(
     for name, count in (("steps", steps), ("replay_steps", replay_steps)):
         if count is not None and count < 1:
             raise CoopsimError(f"{name} {count}: at least one step")
+    if precision not in (None, *get_args(Precision)):
+        raise CoopsimError(f"precision {precision!r}: it is {' or '.join(get_args(Precision))}")
     if lengths is not None:
         read(Path(lengths))
     it = Script(
         tuple(words),
         card=gpu,
         memory_bytes=nbytes,
+        precision=precision,
         masks=checked(masks),
         steps=steps,
         replay_steps=replay_steps,

@@ -189,6 +189,7 @@ class Search:
             memory_bytes=self._trials.script.total_bytes,
             remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
             basis=self._survey.basis,
+            precision=self._survey.precision,
             runs=self._trials.runs.count,
             card=self._trials.script.card,
             notes=tuple(self._trials.notes),

@@ -117,7 +117,8 @@ class Survey:
     transformers' Trainer was imported. step_ns, optimizer_ns: the cost of a step by the roofline, and of the
     optimizer's part of it. clock_step_ns: a step's time by the phantom's clock. peak_in_optimizer: whether memory
     peaked in an optimizer's step. logits_bytes: the largest input of a cross entropy. basis: what costs are computed
-    from. given: the script's own calls that set the batch size. step_ns_by_card: `step_ns` on every known card.
+    from, and with which precision of float32 products. given: the script's own calls that set the batch size.
+    step_ns_by_card: `step_ns` on every known card.
     """
 
     report: Report
@@ -136,6 +137,7 @@ class Survey:
     peak_in_optimizer: bool
     logits_bytes: int
     basis: str
+    precision: str
     given: Given = field(default_factory=Given)
     step_ns_by_card: Mapping[str, float] = field(default_factory=dict)
 
@@ -168,6 +170,7 @@ def read(report: Report, needs_bytes: int) -> Survey:
         peak_in_optimizer=found["peak_in_optimizer"],
         logits_bytes=found["logits_bytes"],
         basis=found["basis"],
+        precision=found["precision"],
         given=Given.read(found["batches"], trainer=found["trainer"]),
         step_ns_by_card=found["step_ns_by_card"],
     )

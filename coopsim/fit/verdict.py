@@ -17,13 +17,13 @@ class Fit:
     """The verdict and the remedies; str() gives what `coopsim fit` prints.
 
     fits: whether the unchanged script fits. needs_bytes: the smallest memory for it; memory_bytes: the card's.
-    remedies: the verified ones, in their order (Remedy.order); if there are none, the one that comes nearest.
-    larger: the search for the largest batch that trains, if the command has a placeholder for it and the script
-    fits, or no card has enough memory for it; else None. basis: what times are predicted from. runs: how often the
-    script was run. notes: lines to print, as on kinds of remedy that could not be tried. failed: where memory ran
-    out with unlimited memory, in which case needs_bytes is a lower bound; else None. full_after_steps: if the
-    script fits and its memory grows from step to step, the step by which the card is full; else None. host: what
-    the unchanged script takes of the host's memory (Report.host).
+    remedies: the verified ones, in their order (Remedy.order); if there are none, the one that comes nearest. larger:
+    the search for the largest batch that trains, if the command has a placeholder for it and the script fits, or no
+    card has enough memory for it; else None. basis, precision: what times are predicted from, and in what float32
+    products are then computed. runs: how often the script was run. notes: lines to print, as on kinds of remedy that
+    could not be tried. failed: where memory ran out with unlimited memory, in which case needs_bytes is a lower bound;
+    else None. full_after_steps: if the script fits and its memory grows from step to step, the step by which the card
+    is full; else None. host: what the unchanged script takes of the host's memory (Report.host).
     """
 
     fits: bool
@@ -31,6 +31,7 @@ class Fit:
     memory_bytes: int
     remedies: tuple[Remedy, ...]
     basis: str
+    precision: str
     runs: int
     card: str
     larger: Largest | None = None
@@ -60,6 +61,7 @@ class Fit:
             "masks": self.masks,
             "lower_needs_bytes": self.lower_needs_bytes,
             "full_after_steps": self.full_after_steps,
+            "precision": self.precision,
             "host": self.host,
             "remedies": [remedy.row() for remedy in self.remedies],
         }
@@ -122,6 +124,7 @@ class Fit:
             "",
             f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs); "
             f"a real card differs by up to {margin.TOO_CLOSE:.0%}",
-            f"time: of an optimizer step, against the script as it is, by the {self._roofline}{clock}",
+            f"time: of an optimizer step, against the script as it is, by the {self._roofline}, float32 products in "
+            f"{self.precision}{clock}",
             *self.notes,
         ]

@@ -23,14 +23,16 @@ _HEADER = ("card", "memory", "needs", "step", "verdict")
 class Answer:
     """The verdict for one card. needs_bytes: the smallest memory for the unchanged script, context included.
 
-    step_ns: the predicted time of a step, by the card's roofline. remedy: one with which it fits, tried on the card
-    `tried_on`; a card of the same architecture with at least as much memory as it took there.
+    step_ns: the predicted time of a step, by the card's roofline, with float32 products in `precision`. remedy: one
+    with which it fits, tried on the card `tried_on`; a card of the same architecture with at least as much memory as it
+    took there.
     """
 
     card: Profile
     verdict: str
     needs_bytes: int
     step_ns: float
+    precision: str
     remedy: Remedy | None = None
     tried_on: str = ""
 
@@ -42,6 +44,7 @@ class Answer:
             "memory_bytes": self.card.memory_bytes,
             "needs_bytes": self.needs_bytes,
             "step_ns": round(self.step_ns),
+            "precision": self.precision,
             "verdict": self.verdict,
             "remedy": self.remedy and self.remedy.row(),
             "tried_on": self.tried_on or None,
@@ -69,7 +72,13 @@ class Which:
             (a.card.name, human(a.card.memory_bytes), human(a.needs_bytes), f"{a.step_ns / 1e6:.4g} ms", _verdict(a))
             for a in self.answers
         ]
-        explained = "step: an optimizer step of the unchanged script, by the card's roofline"
+        found = {answer.precision for answer in self.answers}
+        products = "; ".join(sorted(found, key=lambda text: "tf32" not in text))
+        without = ", on cards without TF32" * (len(found) > 1)
+        explained = (
+            "step: an optimizer step of the unchanged script, by the card's roofline, float32 products in "
+            f"{products}{without}"
+        )
         return "\n".join([table(_HEADER, rows), "", explained, *self.notes])
 
 
@@ -143,7 +152,7 @@ class EveryCard:
             needs = survey.needs_bytes + card.context.training_bytes - cards[0].context.training_bytes
             verdict = FITS if needs <= card.memory_bytes else UNKNOWN
             verdict = CLOSE if margin.is_close(needs, card.memory_bytes) else verdict
-            found[card.name] = Answer(card, verdict, needs, survey.step_ns_by_card[card.name])
+            found[card.name] = Answer(card, verdict, needs, survey.step_ns_by_card[card.name], survey.precision)
         return found
 
     def _search(self, card: Profile, seconds: float | None = None) -> Search:

@@ -55,7 +55,7 @@ def _convolution(name: str, named: dict[str, Any], out: Any) -> int:
 
 def _of_pixels(pixels: Any, weight: Any) -> int:
     """Every pixel of the smaller image meets every weight of its group once; a weight has one pair of channels."""
-    return 2 * int(pixels.size(0)) * math.prod(pixels.shape[2:]) * int(weight.numel())
+    return int(2 * pixels.size(0) * math.prod(pixels.shape[2:]) * weight.numel())
 
 
 def _convolution_backward(_: str, named: dict[str, Any], __: Any) -> int:
@@ -85,7 +85,7 @@ def _pairs(name: str, named: dict[str, Any]) -> tuple[int, int, int]:
     starts = named.get("cum_seq_q", named.get("cu_seqlens_q"))
     if "scaled_dot_product" in name or ("cudnn_attention" in name and len(query) == 4):
         return math.prod(query[:-1]) * key[-2], query[-1], value[-1]
-    *batch, length, _, _ = key  # sequences before heads
+    length = key[-3]  # sequences before heads
     if starts is not None and starts.numel() > 1:
         length = math.ceil(length / (int(starts.numel()) - 1))
     return math.prod(query[:-1]) * length, query[-1], value[-1]

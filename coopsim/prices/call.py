@@ -20,9 +20,10 @@ class Call:
     operands; "" for others. nbytes: the bytes of its operands and results, those that it changes twice; touched: which
     of them it reads and writes, None for all.
 
-    width: the length of a row, or the number of channels, of a norm or softmax. last: whether the first operand is laid
-    out channels-last. odd: whether rows of a matrix are no multiple of 16 bytes. outputs, depth: of a convolution, the
-    channels of the result per group, and the products per element of the result. waste: FLOPs that are done ÷ `flops`.
+    width: the length of a row, or the number of channels, of a norm or softmax. last: whether the first operand is
+    laid out channels-last. odd: whether rows of a matrix are no multiple of 16 bytes. outputs, depth: of a convolution,
+    the channels of the result per group, and the products per element of the result. waste: FLOPs that are done ÷
+    `flops`.
     """
 
     kind: str = ELEMENTWISE
@@ -62,7 +63,7 @@ class Call:
     def convolution(self, image: Shape, weight: Shape, stride: Shape, groups: int, *, transposed: bool) -> "Call":
         """Return the call as a convolution of images (N, C, ...) with a weight, in the class that these make it.
 
-        A 1×1 convolution of contiguous images is a matrix product with a column per pixel, for each image.
+        A pointwise one of contiguous images is a matrix product for each image, with a column per pixel.
         """
         backward = self.kind.endswith("_backward") * "_backward"
         taps = math.prod(weight[2:])

@@ -2,8 +2,6 @@
 
 ELEMENTWISE = "elementwise"  #: whatever is in no other class
 FREE = "free"  #: ops that allocate and launch no kernel
-PRODUCTS = frozenset({"matmul", "bmm"})
-CONVOLUTIONS = frozenset({"conv", "pointwise", "depthwise"})
 
 #: The ops of each class, by name without the namespace `aten`. `conv` and `conv_backward` are divided further by the
 #: shapes of a call (Call.convolution).
@@ -13,8 +11,8 @@ _OPS = {
     "im2col index_put index_put_ masked_scatter masked_select pixel_shuffle pixel_unshuffle "
     "reflection_pad1d reflection_pad2d repeat replication_pad2d roll scatter scatter_ select_backward select_scatter "
     "slice_backward slice_scatter stack unfold_backward",
-    "reduction": "_foreach_norm all amax amin any argmax argmin count_nonzero cumsum linalg_vector_norm logsumexp max mean "
-    "median min norm prod std std_mean sum var var_mean",
+    "reduction": "_foreach_norm all amax amin any argmax argmin count_nonzero cumsum linalg_vector_norm logsumexp "
+    "max mean median min norm prod std std_mean sum var var_mean",
     "softmax": "_softmax",
     "softmax_backward": "_softmax_backward_data",
     "log_softmax": "_log_softmax",
@@ -30,9 +28,9 @@ _OPS = {
     "native_batch_norm_backward": "native_batch_norm_backward batch_norm_backward",
     "pool": "_adaptive_avg_pool2d _adaptive_avg_pool3d avg_pool2d avg_pool3d max_pool2d_with_indices "
     "max_pool3d_with_indices upsample_bilinear2d upsample_nearest1d upsample_nearest2d upsample_bicubic2d",
-    "pool_backward": "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward avg_pool2d_backward avg_pool3d_backward "
-    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward upsample_bilinear2d_backward "
-    "upsample_nearest1d_backward upsample_nearest2d_backward upsample_bicubic2d_backward",
+    "pool_backward": "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward avg_pool2d_backward "
+    "avg_pool3d_backward max_pool2d_with_indices_backward max_pool3d_with_indices_backward "
+    "upsample_bilinear2d_backward upsample_nearest1d_backward upsample_nearest2d_backward upsample_bicubic2d_backward",
     "fill": "_foreach_zero_ fill_ zero_",
     "gather": "_unsafe_index gather index index_select",
     "embedding": "embedding",

@@ -13,7 +13,7 @@ Class = Mapping[str, float]
 
 
 class Peaks(Protocol):
-    """A card's peak rates, in TFLOP/s (0: no such unit) and 1e9 bytes per second; its title, and where they are from."""
+    """A card's peak rates, in TFLOP/s (0: no such unit) and 1e9 bytes per second; its title, and their source."""
 
     @property
     def fp32_tflops(self) -> float: ...

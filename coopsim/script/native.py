@@ -21,9 +21,9 @@ def install(
 ) -> None:
     """Configure the library for this process, so that it can watch ops by itself.
 
-    Each op's time goes to the phantom's `clock`; it is that of `model`, which the library asks of Python once per op, or
-    once per shapes. The caller makes sure that the library can be loaded. `modules` is the list in which modules get their
-    numbers; `for_python` are the names of ops that Python watches.
+    Each op's time goes to the phantom's `clock`; it is that of `model`, which the library asks of Python once per op,
+    or once per shapes. The caller makes sure that the library can be loaded. `modules` is the list in which modules get
+    their numbers; `for_python` are the names of ops that Python watches.
     """
     library: Any = load()
     pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)

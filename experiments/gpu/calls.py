@@ -47,7 +47,7 @@ def described(folder: Path, model: str) -> list[dict[str, Any]]:
     measured = trace.load(folder / f"trace-{model}.parquet")
     environment = os.environ | phantom.environment(CARD) | phantom.compiler_caches() | {"PYTHONHASHSEED": "0"}
     words = measured.header["command"].split()
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - our own
         [sys.executable, "-m", "experiments.gpu.calls", "--record", *words[2:]],
         env=environment,
         stdout=subprocess.PIPE,
@@ -63,7 +63,8 @@ def described(folder: Path, model: str) -> list[dict[str, Any]]:
             times[name, json.dumps(call)].append(int(measured.cost_ns[i + k]))
     rows = []
     for (name, call), each in times.items():
-        rows.append({"model": model, "op": name, "count": len(each), "ns": round(statistics.median(each)), **json.loads(call)})
+        found = {"model": model, "op": name, "count": len(each), "ns": round(statistics.median(each))}
+        rows.append(found | json.loads(call))
     return rows
 
 

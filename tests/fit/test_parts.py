@@ -143,7 +143,9 @@ def test_where_a_model_is_made_is_certain_or_not(text: str, tmp_path: Path) -> N
 
 
 def test_memory_of_the_host_is_beside_the_cards() -> None:
-    alone = Fit(fits=True, needs_bytes=1 << 30, memory_bytes=8 << 30, remedies=(), basis="", runs=1, card="t4")
+    alone = Fit(
+        fits=True, needs_bytes=1 << 30, memory_bytes=8 << 30, remedies=(), basis="", precision="fp32", runs=1, card="t4"
+    )
     host = {
         "peak_rss_bytes": 700 << 20,
         "workers": {"count": 2, "peak_rss_bytes": 1 << 30},

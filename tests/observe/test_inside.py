@@ -125,28 +125,3 @@ answer([
 def test_requests_and_frees_of_a_history(on_phantom) -> None:
     asked = {"7": [[1, 30], [2, 100], [1, 0], [1, 100]], "8": [[3, 100]]}
     assert on_phantom(REQUESTS) == [asked, [30, -1, -3, -2], [30, -2, -3, -1], [], [3, 3], [2, 3], [3, 3], [2, 3]]
-
-
-COSTS = """
-import torch
-from coopsim.observe import costs, effects
-from coopsim.phantom import profiles
-A = torch.ops.aten
-def cost(card, precision, dtype, nbytes=0, flops=10**12, func=A.mm.default):
-    return costs.CostModel(profiles.get(card), precision).nanoseconds(func, flops, nbytes, dtype)
-lstm = {"input": torch.empty(5, 7, 4), "weight": [torch.empty(12, 4), torch.empty(12, 3), torch.empty(12)]}
-answer([
-    cost("a100-80gb", "tf32", torch.float32), cost("a100-80gb", "fp32", torch.float32),
-    cost("a100-80gb", "fp32", torch.bfloat16), cost("v100-32gb", "tf32", torch.float32),
-    cost("a100-80gb", "tf32", torch.float32, 10**9, 0), cost("a100-80gb", "tf32", None, 10, 0),
-    cost("a100-80gb", "tf32", None, 10**9, 0, A.empty_like.default),
-    costs._rnn(lstm),
-])
-"""
-
-
-def test_costs(on_phantom) -> None:
-    """1 TFLOP and 1 GB by hand: 10^12 / (0.6 * 156e12 per s) and so on; a launch is 3 us; an LSTM of 35 tokens."""
-    tf32, fp32, bf16 = 10_683_761, 56_980_057, 5_341_880
-    volta, gigabyte = 70_771_408, 613_046
-    assert on_phantom(COSTS) == [tf32, fp32, bf16, volta, gigabyte, 3000, 0, 2 * 35 * (48 + 36)]

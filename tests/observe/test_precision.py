@@ -120,15 +120,18 @@ def test_nvidias_variable_switches_tf32_off(on_phantom) -> None:
 
 COSTED = """
 import torch
+from coopsim.observe import calls
 from coopsim.observe.costs import CostModel
 from coopsim.phantom import profiles
+from coopsim.prices import Call
 A, B = torch.ops.aten, torch.backends
 ops = A.mm.default, A.convolution.default, A._cudnn_rnn.default, A._scaled_dot_product_efficient_attention.default
-def costs(model): return [model.nanoseconds(op, 10**12, 0, torch.float32) for op in ops]
+def cost(model, op): return model.nanoseconds(str(op), Call(calls.kind(op), model.precisions.of(op), flops=10**12))
+def costs(model): return [cost(model, op) for op in ops]
 def read(card, precision=None, products=False):
     B.cuda.matmul.allow_tf32 = products
     model = CostModel(profiles.get(card), precision)
-    return costs(model), model.precision, "TF32" in model.source
+    return costs(model), model.precision
 answer({
     "default": read("h100-80gb"), "products": read("h100-80gb", products=True),
     "tf32": read("h100-80gb", "tf32"), "fp32": read("h100-80gb", "fp32", True),
@@ -142,12 +145,13 @@ answer({
 def test_costs_follow_the_setting_when_the_op_runs(on_phantom) -> None:
     """On an H100; attention has no setting. A card without TF32 computes in FP32. TF32 is no slower on any card."""
     found = on_phantom(COSTED)
-    fp32, tf32 = found["fp32"][0][0], found["tf32"][0][0]
-    assert fp32 > 4 * tf32
-    assert found["default"] == [[fp32, tf32, tf32, fp32], "fp32 (matrix products), tf32 (convolutions, RNNs)", True]
-    assert found["products"] == [[tf32, tf32, tf32, fp32], "tf32", True]
-    assert found["tf32"] == [[tf32, tf32, tf32, fp32], "tf32", True]
-    assert found["fp32"] == [[fp32] * 4, "fp32", False]
+    fp32, tf32 = found["fp32"][0], found["tf32"][0]
+    assert fp32[0] > 4 * tf32[0]
+    assert fp32[3] == tf32[3]
+    assert found["default"] == [[fp32[0], *tf32[1:]], "fp32 (matrix products), tf32 (convolutions, RNNs)"]
+    assert found["products"] == [tf32, "tf32"]
+    assert found["tf32"] == [tf32, "tf32"]
+    assert found["fp32"] == [fp32, "fp32"]
     assert found["nothing costed"] == "tf32"  # as matrix products are set now
-    assert found["volta"][1:] == ["fp32", False]
+    assert found["volta"][1:] == ["fp32"]
     assert found["slower"] == []

@@ -189,6 +189,7 @@ def fit(p: argparse.ArgumentParser) -> None:
         metavar="T",
         help="how long to look for remedies, as in 90s, 5m, 1h: then it shows what is known (default: 5m)",
     )
+    _precision(p, "as the script sets it")
     what = p.add_mutually_exclusive_group()
     what.add_argument("--apply", type=positive, metavar="N", help="run the script with remedy N; no file is changed")
     what.add_argument(

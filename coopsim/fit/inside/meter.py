@@ -162,7 +162,8 @@ class Meter:
         They are by prices of classes, without the first step; of a run with fewer than two, those of the whole run.
         `clock_step_ns`: the mean by the phantom's clock, which includes collectives and overlap. `step_ns_by_card`:
         `step_ns` on every known card. `peak_in_optimizer`: whether memory peaked in an optimizer's step.
-        `logits_bytes`: the largest result of a log-softmax. `basis`: what the prices rest on, in one line.
+        `logits_bytes`: the largest result of a log-softmax. `basis`: what the prices rest on, in one line. `precision`:
+        that of float32 products (Precisions.text).
         """
         marks = self._marks if len(self._marks) > 1 else [(0, 0, 0), self._mark()]
         step, optimizer, clocked = (
@@ -176,6 +177,7 @@ class Meter:
             "peak_in_optimizer": self._rose,
             "logits_bytes": self._logits,
             "basis": self._model.source,
+            "precision": self._model.precision,
         }
 
 

@@ -141,6 +141,8 @@ class Watched {
     }
     for (const uint16_t i : schema_.positional)
       each_tensor(arg(i), [&](const at::Tensor& tensor) {
+        // a number is no tensor to Python
+        if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
         if (dtype_ == at::kByte && c10::isFloatingType(tensor.scalar_type())) dtype_ = tensor.scalar_type();
       });
     if (schema_.given && arg(0).isTensor() && arg(0).toTensor().defined() && arg(0).toTensor().layout() == at::kStrided) {
