@@ -45,18 +45,22 @@ _KEYS_2_9 = _KEYS | {"graph_capture_record_stream_reuse"}
 _KEYS_2_10 = _KEYS_2_9 | {"per_process_memory_fraction", "pinned_reserve_segment_size_mb"}
 _KEYS_2_11 = _KEYS_2_10 | {"large_segment_size_mb"}
 _KEYS_2_12 = _KEYS_2_11 | {"pinned_free_catch_all", "throw_on_cudamalloc_oom"}
-_KEYS_2_14 = _KEYS_2_12 | {"pinned_max_cached_size_mb", "pinned_max_round_threshold_mb"}
-_KEYS_2_15 = _KEYS_2_14 | {"expandable_segments_reserve", "expandable_segments_reserve_by_class"}
+_KEYS_2_13 = _KEYS_2_12 | {"pinned_max_cached_size_mb", "pinned_max_round_threshold_mb"}
+_KEYS_2_15 = _KEYS_2_13 | {"expandable_segments_reserve", "expandable_segments_reserve_by_class"}
 
+#: The rules by version: of each minor version those of its last release, which its own library was asked for.
 VERSIONS = {
     v.name: v
     for v in (
         Version(OLDEST_TORCH, c.BY_ADDRESS, False, False, False, _KEYS, False, True, False),
+        Version("2.7.1", c.BY_ADDRESS, False, False, False, _KEYS, False, True, False),
+        Version("2.8.0", c.BY_ADDRESS, False, False, False, _KEYS, False, True),
         Version("2.9.1", c.BY_ADDRESS, False, False, False, _KEYS_2_9, False, True),
         Version("2.10.0", c.BY_ADDRESS, True, True, False, _KEYS_2_10, True, True),
         Version("2.11.0", c.BY_ADDRESS, True, True, False, _KEYS_2_11, True, True),
         Version("2.12.1", c.BY_BLOCK, True, True, False, _KEYS_2_12, True, True),
-        Version("2.14.1", c.BY_SEGMENT, True, True, False, _KEYS_2_14),
+        Version("2.13.0", c.BY_SEGMENT, True, True, False, _KEYS_2_13),
+        Version("2.14.1", c.BY_SEGMENT, True, True, False, _KEYS_2_13),
         Version(NEWEST, c.BY_SEGMENT, True, True, True, _KEYS_2_15),
     )
 }
