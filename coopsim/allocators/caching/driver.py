@@ -1,8 +1,8 @@
 """Where the driver puts the memory that cudaMalloc asks for.
 
 `first-fit`: the lowest addresses at which there is room, in units of 2 MiB; what the stand-in runtime of the tests does.
-`cuda`: what was observed on a card (docs/allocators.md). A range is carved out of a chunk, which is as long as the
-request that made it, rounded up to 32 MiB, and aligned to that.
+`cuda`: what was observed on a card (docs/allocators.md). Ranges are carved out of chunks, which are as long as the
+request that made them, rounded up to 32 MiB, and aligned to that. An empty chunk goes back at once.
 """
 
 from coopsim.allocators.caching import state as c
@@ -57,11 +57,14 @@ def in_chunk(A: c.Caching, nbytes: int) -> tuple[int, int, int]:
 
 @kernel
 def above(A: c.Caching, nbytes: int) -> tuple[int, int]:
-    """Before which row of D a chunk of so many bytes goes, and its address: at the top of the highest hole."""
+    """Before which row of D a chunk of so many bytes goes, and its address: at the top of the highest hole.
+
+    A hole that the chunk would fill does not do. Those that align what mmap gives them ask for more than they need.
+    """
     at, high = A.K[c.K_MALLOCS], TOP
     while at > 0:
         last = at - 1
-        if high - A.D[last, c.D_CHUNK] - A.D[last, c.D_CHUNK_BYTES] >= nbytes:
+        if high - A.D[last, c.D_CHUNK] - A.D[last, c.D_CHUNK_BYTES] > nbytes:
             break
         high = A.D[last, c.D_CHUNK]
         while at > 0 and A.D[at - 1, c.D_CHUNK] == high:
