@@ -6,7 +6,6 @@ from typing import Any
 
 from coopsim.cli.common import is_trace
 from coopsim.cli.real import real_allocator
-from coopsim.progress import note
 from coopsim.text import human, table
 from coopsim.trace import load_trace
 from coopsim.types import CoopsimError
@@ -20,8 +19,6 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.kernel.jit import note_if_cold
 
     rules = version.find(args.torch)
-    if rules.name.split(".")[:2] != args.torch.split("+")[0].split(".")[:2]:
-        note(f"note: torch {args.torch} is simulated by the rules of {rules.name}")
     compare = is_trace(args.case)
     if not compare and _is_pickle(args.case):
         raise CoopsimError(f"{args.case} is a pickle; import it first: coopsim import torch-snapshot {args.case} -o T")
@@ -45,11 +42,14 @@ def run(args: argparse.Namespace) -> int:
 def _against(args: argparse.Namespace, a_trace: bool) -> int:
     """Ask the real allocator, too: a case's own settings and card; for a trace the smallest card that serves it."""
     from coopsim.allocators.caching import case
+    from coopsim.oracle import Oracle
     from coopsim.oracle.against import smallest_card
     from coopsim.requests import of_trace
 
     real = real_allocator(args.against)
     if not a_trace:
+        if not isinstance(real, Oracle):
+            raise CoopsimError(f"--against {args.against}: a case is for torch==VERSION")
         asked = case.load(args.case)
         simulated, found = list(case.answer(asked, real.version)), real.ask(asked.conf, asked.total_bytes, asked.ops)
         differs = next((i for i, (a, b) in enumerate(zip(simulated, found, strict=False)) if a != b), None)

@@ -59,12 +59,6 @@ def test_a_snapshot_is_to_be_imported(coopsim, tmp_path: Path, protocol: int) ->
     assert "import it first: coopsim import torch-snapshot" in answer.err
 
 
-def test_a_version_between_known_ones_says_whose_rules_it_has(coopsim, tmp_path: Path) -> None:
-    answer = coopsim("requests", write(tmp_path), "--torch", "2.13.0")
-    assert answer.code == 0
-    assert "torch 2.13.0 is simulated by the rules of 2.12.1" in answer.err
-
-
 @pytest.mark.parametrize(
     ("changes", "torch", "says"),
     [

@@ -1,6 +1,6 @@
 """Where the driver puts the memory that cudaMalloc asks for.
 
-`first-fit`: the lowest addresses at which there is room, in units of 2 MiB; what the stand-in runtime of the tests does.
+`first-fit`: the lowest addresses at which there is room, in units of 2 MiB, as the stand-in runtime of the tests does.
 `cuda`: what was observed on a card (docs/allocators.md). Ranges are carved out of chunks, which are as long as the
 request that made them, rounded up to 32 MiB, and aligned to that. An empty chunk goes back at once.
 """
@@ -9,7 +9,8 @@ from coopsim.allocators.caching import state as c
 from coopsim.errors import unknown
 from coopsim.kernel.jit import kernel
 
-DRIVERS = {"first-fit": c.FIRST_FIT, "cuda": c.CUDA}
+FIRST_FIT, CUDA = "first-fit", "cuda"
+DRIVERS = {FIRST_FIT: c.FIRST_FIT, CUDA: c.CUDA}
 CHUNK = 32 << 20
 TOP = 1 << 46  #: chunks lie below this address, the first one at its end
 
