@@ -8,6 +8,7 @@ from coopsim.allocators.caching.conf import parse
 from coopsim.allocators.caching.driver import CUDA, FIRST_FIT
 from coopsim.allocators.caching.trial import smallest
 from coopsim.allocators.caching.version import find
+from coopsim.budget import memory_fraction
 from coopsim.oracle.gpu import Gpu
 from coopsim.oracle.recording import Recorded, Recording
 from coopsim.oracle.run import Oracle
@@ -66,7 +67,6 @@ def compare(requests: Requests, oracle: Oracle | Gpu | Recorded, conf: str, tota
     Of a GPU the segments are recorded, and simulated at the same addresses, so that every answer is to be the same.
     """
     ops = [*requests.lines(), "p"]
-    asked = case.Case(conf, total_bytes, ops, case.read(ops))
     recording, foreseen = None, None
     if isinstance(oracle, Oracle):
         real = oracle.ask(conf, total_bytes, ops)
@@ -76,14 +76,18 @@ def compare(requests: Requests, oracle: Oracle | Gpu | Recorded, conf: str, tota
     if not real or not real[-1].startswith("stats "):
         raise CoopsimError(f"torch {oracle.version} {real[-1] if real else 'said nothing'}")
     if recording is None:
-        simulated = list(case.answer(asked, oracle.version))
+        simulated = list(case.answer(case.Case(conf, total_bytes, ops, case.read(ops)), oracle.version))
     else:
+        device = recording.device_bytes
+        if total_bytes < device:
+            ops = [f"F {memory_fraction(total_bytes, device)!r}", *ops]
+        asked = case.Case(conf, device, ops, case.read(ops))
         simulated = list(case.answer(asked, oracle.version, recording.segments))
         by_rule = _without_addresses(case.answer(asked, oracle.version, driver=CUDA))
         foreseen = _alike(by_rule[:-1], _without_addresses(real)[:-1])
         if parse(conf, find(oracle.version)).expandable_segments:  # reserved address space counts from 0 here
             simulated, real = _without_addresses(simulated), _without_addresses(real)
-    read_simulated, read_real = _statistics(simulated[-1]), _statistics(real[-1])
+    read_simulated, read_real = figures(simulated[-1]), figures(real[-1])
     return Comparison(
         torch=oracle.version,
         conf=conf,
@@ -133,7 +137,7 @@ def _first_refused(lines: list[str]) -> int | None:
     return next((i for i, line in enumerate(lines) if line.startswith("oom ")), None)
 
 
-def _statistics(line: str) -> dict[str, int]:
+def figures(line: str) -> dict[str, int]:
     """The figures of a line `stats alloc N peak N …`; a peak by what comes before it."""
     words = line.split()[1:]
     found: dict[str, int] = {}

@@ -24,10 +24,11 @@ class Gpu:
 
         OracleError if PyTorch has no GPU, or refuses the settings.
         """
-        _, *lines = _run(self.environment, conf, total, requests)
+        _, device, *lines = _run(self.environment, conf, total, requests)
         segments = [line.split()[1:] for line in lines if line.startswith("segment ")]
         places = np.array(segments, np.int64).reshape(-1, 2)
-        return Recording(self.version, conf, total, requests, lines[: len(lines) - len(segments)], places)
+        answers = lines[: len(lines) - len(segments)]
+        return Recording(self.version, conf, total, int(device.split()[1]), requests, answers, places)
 
 
 def gpu(environment: Mapping[str, str] | None = None) -> Gpu:
@@ -35,14 +36,6 @@ def gpu(environment: Mapping[str, str] | None = None) -> Gpu:
     environment = os.environ if environment is None else environment
     said, *_ = _run(environment, "", 1 << 40, [])
     return Gpu(said.removeprefix("torch ").partition("+")[0], environment)
-
-
-def fraction(limit: int, total: int) -> float:
-    """The memory fraction of a device of `total` bytes of which PyTorch makes a limit of exactly `limit` bytes.
-
-    It multiplies the fraction by the total and cuts what follows the point, which of limit ÷ total may be a byte less.
-    """
-    return (limit + 0.5) / total
 
 
 def _run(environment: Mapping[str, str], conf: str, total: int, requests: list[str]) -> list[str]:

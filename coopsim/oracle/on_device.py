@@ -1,8 +1,8 @@
 """Perform requests on the caching allocator of the PyTorch that is installed, on its device: python -m … LIMIT.
 
 For a process of its own. Reads requests from stdin and writes answers to stdout, as coopsim/oracle's driver does; only
-`a`, `f` and `p`. After them a line `segment ADDRESS BYTES` for each segment that the allocator made by cudaMalloc, in
-order. LIMIT is what the allocator may reserve, in bytes (torch.cuda.set_per_process_memory_fraction).
+`a`, `f` and `p`. Before them a line `device BYTES`; after them a line `segment ADDRESS BYTES` for each segment that the
+allocator made by cudaMalloc, in order. LIMIT is what the allocator may reserve, in bytes (torch.cuda.set_per_process_memory_fraction).
 """
 
 import sys
@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from coopsim.oracle.gpu import fraction
+from coopsim.budget import memory_fraction
 
 
 def answers(lines: Iterable[str], limit: int) -> Iterator[str]:
-    """A line for each allocation, the statistics where they are asked for, and the segments."""
+    """The device's bytes, a line for each allocation, the statistics where they are asked for, and the segments."""
     total = torch.cuda.get_device_properties(0).total_memory
+    yield f"device {total}"
     if limit < total:
-        torch.cuda.set_per_process_memory_fraction(fraction(limit, total))
+        torch.cuda.set_per_process_memory_fraction(memory_fraction(limit, total))
     # Without stacks, on the host alone: it changes no answer.
     torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=2**24)
     held: dict[str, int] = {}

@@ -20,12 +20,14 @@ _VERSION = 1
 class Recording:
     """requests: lines as a case has them. answers: a line for each allocation and each `p`.
 
+    total_bytes: what PyTorch's allocator was allowed of the device_bytes (torch.cuda.set_per_process_memory_fraction).
     segments: int64 (n, 2), address and bytes of what the allocator asked of cudaMalloc, in order.
     """
 
     torch: str
     conf: str
     total_bytes: int
+    device_bytes: int
     requests: list[str]
     answers: list[str]
     segments: NDArray[np.int64]
@@ -37,6 +39,7 @@ class Recording:
             "torch": self.torch,
             "conf": self.conf,
             "total_bytes": self.total_bytes,
+            "device_bytes": self.device_bytes,
             "requests_hash": _hash(self.requests),
             "segments": self.segments.tolist(),
             "addresses": [_address(line) for line in self.answers if not line.startswith("stats ")],
@@ -69,7 +72,7 @@ class Recorded:
             elif kind == "p":
                 answers.append(next(statistics))
         segments = np.array(f["segments"], np.int64).reshape(-1, 2)
-        return Recording(self.version, conf, total, requests, answers, segments)
+        return Recording(self.version, conf, total, f["device_bytes"], requests, answers, segments)
 
 
 def load(path: str | Path) -> Recorded:

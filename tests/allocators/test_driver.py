@@ -50,7 +50,7 @@ def test_as_written_in_plain_python() -> None:
     """Requests of more than 10 MiB that are freed to the device at once: each is one segment."""
     rng, rows, expected, plain = random.Random(7), [], [], Plain()
     held: dict[int, int] = {}
-    for number in range(3000):
+    for number in range(1500):
         if held and rng.random() < 0.45:
             freed = rng.choice(list(held))
             plain.free(held.pop(freed))

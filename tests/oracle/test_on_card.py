@@ -14,7 +14,7 @@ from coopsim.advise.selfcheck import check
 from coopsim.allocators.caching import case
 from coopsim.allocators.caching.trial import attempt
 from coopsim.kernel.rows import ALLOCATE, KIND
-from coopsim.oracle.against import QUANTITIES, _statistics
+from coopsim.oracle.against import QUANTITIES, figures
 from coopsim.requests import of_schedule, of_snapshot
 from tests.conftest import ROOT
 
@@ -36,17 +36,18 @@ def performed(folder: Path, pattern: str) -> Iterator[tuple[str, dict[str, Any],
 )
 def test_requests_of_schedules(folder: Path, pattern: str, runs: int) -> None:
     """Every figure of the card, and the first request at which it did otherwise than the schedule."""
-    for n, (name, of_card, schedule) in enumerate(performed(folder, pattern), 1):
+    found_runs = list(performed(folder, pattern))
+    assert len(found_runs) == runs
+    for name, of_card, schedule in found_runs:
         requests, h = of_schedule(schedule), schedule.header
         ops = [*requests.lines(), "p"]
         asked = case.Case(h["alloc_conf"], h["budget_bytes"], ops, case.read(ops))
         *answers, last = case.answer(asked, of_card["torch"], driver="cuda")
-        figures = _statistics(last)
-        assert {key: figures[key] for key in QUANTITIES} == {k: v[1] for k, v in of_card["statistics"].items()}, name
+        found = figures(last)
+        assert {key: found[key] for key in QUANTITIES} == {k: v[1] for k, v in of_card["statistics"].items()}, name
         planned = schedule.address[requests.source[requests.rows[:, KIND] == ALLOCATE]] < 0
         differ = np.flatnonzero(planned != [line.startswith("oom ") for line in answers])
         assert (differ[0] if len(differ) else len(answers)) == of_card["equal"], name
-    assert n == runs
 
 
 def test_addresses_move_peaks_up_to_2_11() -> None:
@@ -55,7 +56,9 @@ def test_addresses_move_peaks_up_to_2_11() -> None:
     first = json.loads((CARD / "smallest-swin-t.json").read_text())["tries"][0]
     requests = of_snapshot(found)
     assert attempt(requests, "2.11.0", found.conf).peak_reserved_bytes != first["peak_reserved_bytes"]
-    assert len({attempt(requests, "2.14.1", found.conf, driver=d).peak_reserved_bytes for d in ("first-fit", "cuda")}) == 1
+    assert (
+        len({attempt(requests, "2.14.1", found.conf, driver=d).peak_reserved_bytes for d in ("first-fit", "cuda")}) == 1
+    )
 
 
 def test_histories_with_recorded_segments() -> None:
