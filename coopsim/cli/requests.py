@@ -16,6 +16,7 @@ _UNALLOCATED = "reserved_but_unallocated"
 def run(args: argparse.Namespace) -> int:
     from coopsim.allocators.caching import case, version
     from coopsim.allocators.caching.conf import parse
+    from coopsim.allocators.caching.driver import FIRST_FIT
     from coopsim.kernel.jit import note_if_cold
 
     rules = version.find(args.torch)
@@ -24,13 +25,15 @@ def run(args: argparse.Namespace) -> int:
         raise CoopsimError(f"{args.case} is a pickle; import it first: coopsim import torch-snapshot {args.case} -o T")
     if not compare and (args.json or args.steps is not None or args.alloc_conf):
         raise CoopsimError(f"{args.case}: --json, --steps and --alloc-conf are for traces; a case has its own conf")
+    if args.against is not None and args.driver is not None:
+        raise CoopsimError("--driver does not go with --against, which knows where the real one's segments lie")
     if args.against is not None:
         return _against(args, compare)
     if compare:
         answer, settings = _compare(args, load_trace(args.case)), args.alloc_conf or ()
     else:
         asked = case.load(args.case)
-        answer, settings = case.answer(asked, args.torch), (asked.conf,)
+        answer, settings = case.answer(asked, args.torch, driver=args.driver or FIRST_FIT), (asked.conf,)
     for conf in settings:
         parse(conf, rules)  # reports errors before the wait
     note_if_cold("the allocator")
@@ -85,6 +88,7 @@ def _is_pickle(path: str) -> bool:
 
 def _compare(args: argparse.Namespace, trace: Any) -> Any:
     """Yield the output lines: what each allocator reserves for the requests of a trace, without eviction."""
+    from coopsim.allocators.caching.driver import FIRST_FIT
     from coopsim.allocators.serving import GRANULE, caching, gmlake, planned, release
     from coopsim.requests import of_trace
 
@@ -96,7 +100,7 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
     bound = requests.peak_bytes(GRANULE)
     settings = dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ())))
     results = (
-        *(caching.run(began, caching.Options(args.torch, conf)) for conf in settings),
+        *(caching.run(began, caching.Options(args.torch, conf, driver=args.driver or FIRST_FIT)) for conf in settings),
         gmlake.run(requests),
         planned.run(requests),
         release.run(requests),

@@ -2,7 +2,8 @@
 
 For a process of its own. Reads requests from stdin and writes answers to stdout, as coopsim/oracle's driver does; only
 `a`, `f` and `p`. Before them a line `device BYTES`; after them a line `segment ADDRESS BYTES` for each segment that the
-allocator made by cudaMalloc, in order. LIMIT is what the allocator may reserve, in bytes (torch.cuda.set_per_process_memory_fraction).
+allocator made by cudaMalloc, in order. LIMIT is what the allocator may reserve, in bytes
+(torch.cuda.set_per_process_memory_fraction).
 """
 
 import sys

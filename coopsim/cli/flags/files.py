@@ -124,6 +124,7 @@ def requests(p: argparse.ArgumentParser) -> None:
         help="a case: JSON file with conf, total, ops (docs/allocators.md); or a trace, to compare allocators",
     )
     p.add_argument("--torch", default=NEWEST_TORCH, metavar="V", help=OF_TORCH)
+    shared.driver(p)
     p.add_argument(
         "--alloc-conf",
         action="append",

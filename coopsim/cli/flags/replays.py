@@ -7,7 +7,6 @@ from coopsim.cli.flags import shared
 from coopsim.cli.values import OF_TORCH, percent, positive
 from coopsim.types import CostModel
 
-DRIVERS = ("first-fit", "cuda")
 COST_MODELS = tuple(str(model) for model in CostModel)
 BUDGET_HELP = "6GiB, 4096MiB, 24GB (GB: 10^9 bytes), 123456B, or 60%% of the peak without eviction"
 
@@ -27,12 +26,7 @@ def replay(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--torch", metavar="V", help=f"for cuda-caching: {OF_TORCH}")
     p.add_argument("--alloc-conf", metavar="STRING", help="for cuda-caching: value of PYTORCH_CUDA_ALLOC_CONF")
-    p.add_argument(
-        "--driver",
-        choices=DRIVERS,
-        help="for cuda-caching: where cudaMalloc puts segments, which decides ties up to torch 2.11; cuda: as observed "
-        "on a card (default: first-fit)",
-    )
+    shared.driver(p, "for cuda-caching: ")
     p.add_argument("--budget", required=True, metavar="B", help=BUDGET_HELP)
     p.add_argument(
         "--semantics",
