@@ -1,8 +1,8 @@
 """Replay a recorded model at half its peak: python -m experiments.gpu.stage_schedules MODEL FOLDER. Needs no GPU.
 
 For each policy a schedule in an arena, which the GPU then executes, and one on the caching allocator of this PyTorch,
-whose requests the GPU's allocator then performs. Where a policy does not fit at half the peak, the next larger budget
-in steps of 1 % that fits is taken; the schedule's header has it.
+with segments where a card puts them, whose requests the GPU's allocator then performs. Where a policy does not fit at
+half the peak, the next larger budget in steps of 1 % that fits is taken; the schedule's header has it.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ def main(model: str, folder: Path) -> None:
             save(fitting(trace, policy, ARENA), names.arena(model, policy))
     for policy in names.POLICIES:
         if not (folder / names.caching(model, policy)).exists():
-            save(fitting(trace, policy, cuda_caching(torch)), names.caching(model, policy))
+            save(fitting(trace, policy, cuda_caching(torch, driver="cuda")), names.caching(model, policy))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ def plan(folder: Path, main: tuple[str, ...], others: tuple[str, ...], batch: in
 
     def requests(model: str) -> Task:
         needs = tuple(names.caching(model, policy) for policy in names.POLICIES)
-        return Task(f"requests of {model}", GPU, "stage_requests", (model, where), (names.requests(model),), needs)
+        made = (*(names.answers(model, policy) for policy in names.POLICIES), names.requests(model))
+        return Task(f"requests of {model}", GPU, "stage_requests", (model, where), made, needs)
 
     def phantom(model: str) -> Task:
         made = (names.phantom(model),)
