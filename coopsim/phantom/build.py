@@ -39,7 +39,7 @@ _ANSWERS = {
     "libcufft.so": ("cufft",),
     "libcusparse.so": ("cusparse",),
     "libnvrtc.so": ("nvrtc",),
-    "libcudnn.so": ("cudnn", "cudnn_rnn"),
+    "libcudnn.so": ("cudnn", "cudnn_backend", "cudnn_rnn", "cudnn_sizes"),
     "libnccl.so": ("nccl", "nccl_data", "nccl_peers", "nccl_time"),
 }
 _NVML = "libnvidia-ml.so.1"
