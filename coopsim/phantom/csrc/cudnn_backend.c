@@ -5,7 +5,6 @@
  * The heuristic has two results: a plan with the workspace of cudnn_sizes.c and one without. PyTorch takes the first
  * whose workspace it can allocate; with cudnn.benchmark the fastest, and as all take no time here, the first too. */
 #include "answers.h"
-#include <stdio.h>
 #include "cudnn_sizes.h"
 
 /* Of cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t. */
@@ -84,7 +83,6 @@ static void take_numbers(Descriptor *d, int name, int64_t n, const void *values)
 }
 
 int cudnnBackendSetAttribute(Descriptor *d, int name, int type, int64_t count, const void *values) {
-  if (getenv("DBG")) fprintf(stderr, "set %d name %d type %d count %ld\n", d ? d->type : -1, name, type, (long)count);
   if (!d || !values || count < 1) return SUCCESS;
   if (type != DESCRIPTOR) {
     take_numbers(d, name, count, values);
@@ -109,7 +107,6 @@ static int64_t results_of(const Descriptor *heuristic, int64_t requested, Descri
 }
 
 int cudnnBackendGetAttribute(Descriptor *d, int name, int type, int64_t requested, int64_t *count, void *out) {
-  if (getenv("DBG")) fprintf(stderr, "get %d name %d type %d req %ld out %p\n", d ? d->type : -1, name, type, (long)requested, out);
   int64_t n = 1;
   switch (name) {
     case HEURISTIC_RESULTS: n = results_of(d, requested, out); break;

@@ -81,7 +81,7 @@ static int64_t of_one_by_one(const Convolution *c, int64_t multiprocessors) {
   if (c->bytes == 2) return c->points <= 49 ? copied : ALIGNMENT;
   int unaligned = c->points <= 64 || (c->kind == FORWARD && c->points % 4);
   int large = weights >= 1 << 20 || (weights >= 110000 && c->batch * c->points * weights >= 700000000);
-  return unaligned && large ? copied : ALIGNMENT;
+  return unaligned && large ? copied : c->points % 4 ? 0 : ALIGNMENT;
 }
 
 int64_t convolution_workspace(const Convolution *c, int64_t multiprocessors) {
@@ -113,7 +113,7 @@ int64_t rnn_workspace(const Recurrence *r) {
   int64_t by_input = 2 * x + greater(0, x - unit) * r->directions * r->directions + units * unit;
   int64_t states = r->batch * r->hidden * r->bytes * r->layers * r->directions;
   int64_t all = greater(by_gates, by_input) + states * (r->gates == 4 ? 12 : r->gates == 3 ? 8 : 6);
-  if (r->gates == 1 && r->bytes == 4 && r->hidden < 512) all += 9 * unit;
+  if (r->bytes == 4 && r->gates != 3 && r->hidden < (r->gates == 1 ? 512 : 256)) all += 9 * unit;
   return all + 8ll * MIB * r->directions * r->layers + r->weights;
 }
 
