@@ -79,9 +79,10 @@ static int64_t of_one_by_one(const Convolution *c, int64_t multiprocessors) {
   }
   if (c->strided) return copied;
   if (c->bytes == 2) return c->points <= 49 ? copied : ALIGNMENT;
-  int unaligned = c->points <= 64 || (c->kind == FORWARD && c->points % 4);
+  int forward = c->kind == FORWARD, small = c->points <= 64;
+  int copies_help = c->points % 4 ? small || forward : small && (forward ? c->filters <= 384 : c->filters >= 256);
   int large = weights >= 1 << 20 || (weights >= 110000 && c->batch * c->points * weights >= 700000000);
-  return unaligned && large ? copied : c->points % 4 ? 0 : ALIGNMENT;
+  return copies_help && large ? copied : c->points % 4 ? 0 : ALIGNMENT;
 }
 
 int64_t convolution_workspace(const Convolution *c, int64_t multiprocessors) {
