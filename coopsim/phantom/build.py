@@ -40,7 +40,7 @@ _ANSWERS = {
     "libcusolver.so": ("cusolver",),
     "libcusparse.so": ("cusparse",),
     "libnvrtc.so": ("nvrtc",),
-    "libcudnn.so": ("cudnn", "cudnn_rnn"),
+    "libcudnn.so": ("cudnn", "cudnn_backend", "cudnn_rnn", "cudnn_sizes"),
     "libnccl.so": ("nccl", "nccl_data", "nccl_peers", "nccl_time"),
 }
 _NVML = "libnvidia-ml.so.1"

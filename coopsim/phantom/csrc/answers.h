@@ -20,9 +20,14 @@ UNUSED static int new_handle(void **out) {
   return SUCCESS;
 }
 
-UNUSED static size_t setting(const char *name) {
+UNUSED static size_t setting_or(const char *name, size_t otherwise) {
   const char *text = getenv(name);
-  return text && *text ? strtoull(text, NULL, 0) : 0;
+  return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
+
+UNUSED static size_t setting(const char *name) { return setting_or(name, 0); }
+
+/* Whether workspaces have the sizes that measurements suggest; otherwise they are 0. */
+UNUSED static int workspaces_by_rule(void) { return setting("COOPSIM_PHANTOM_WORKSPACES") != 0; }
 
 #endif

@@ -1,11 +1,9 @@
-/* cuDNN: its version, descriptors, plans that ask for COOPSIM_PHANTOM_WORKSPACE bytes. RNNs are in cudnn_rnn.c. */
+/* cuDNN: its version, and convolutions by its older interface. Graphs are in cudnn_backend.c, RNNs in cudnn_rnn.c. */
 #include "answers.h"
 
 #ifndef CUDNN_VERSION_NUMBER  /* build.py passes the version that this torch was built for */
 #define CUDNN_VERSION_NUMBER 92400
 #endif
-
-static size_t workspace(void) { return setting("COOPSIM_PHANTOM_WORKSPACE"); }
 
 int cudnnCreate(void **handle) { coopsim_phantom_loaded(CUDNN); return new_handle(handle); }
 size_t cudnnGetVersion(void) { return CUDNN_VERSION_NUMBER; }
@@ -17,29 +15,13 @@ int cudnnGetProperty(int which, int *value) {
 }
 const char *cudnnGetErrorString(UNUSED int status) { return "not supported by the phantom GPU"; }
 
-int cudnnBackendCreateDescriptor(UNUSED int type, void **descriptor) {
-  *descriptor = calloc(1, 64);
-  return *descriptor ? SUCCESS : 2;
-}
-int cudnnBackendDestroyDescriptor(void *descriptor) { free(descriptor); return SUCCESS; }
-
-/* Numbers of cudnnBackendAttributeName_t; type 15 is a descriptor, which is left as it is. */
-int cudnnBackendGetAttribute(UNUSED void *descriptor, int name, int type, int64_t requested, int64_t *count, void *out) {
-  int64_t n = 1;
-  switch (name) {
-    case 202: break;                                                         /* heuristic results: one plan */
-    case 402: if (out) *(int64_t *)out = (int64_t)workspace(); break;        /* workspace of a plan */
-    case 405: n = 3; if (out && requested >= 3) memcpy(out, "{}", 3); break; /* a plan as JSON */
-    case 301: case 302: case 1302: case 1303: case 1304: case 1305: n = 0; break;  /* knobs, notes: none */
-    default: if (out && type != 15) memset(out, 0, 8);
-  }
-  if (count) *count = n;
+/* 64 KiB for each multiprocessor: what the peak of an LSTM with dropout leaves for it (docs/workspaces.md). */
+int cudnnDropoutGetStatesSize(UNUSED void *h, size_t *n) {
+  *n = workspaces_by_rule() ? setting_or("COOPSIM_PHANTOM_SMS", 108) << 16 : 1 << 20;
   return SUCCESS;
 }
 
-int cudnnDropoutGetStatesSize(UNUSED void *h, size_t *n) { *n = 1 << 20; return SUCCESS; }
-
-/* --- convolutions by the older interface: one algorithm, number 0 --- */
+/* --- convolutions by the older interface (TORCH_CUDNN_V8_API_DISABLED): one algorithm, number 0, no workspace --- */
 
 typedef struct {
   int algorithm, status;
@@ -48,7 +30,7 @@ typedef struct {
   int determinism, math, reserved[3];
 } Performance;  /* cudnnConvolutionFwdAlgoPerf_t and its two likes */
 
-static int workspace_of(size_t *n) { *n = workspace(); return SUCCESS; }
+static int workspace_of(size_t *n) { *n = 0; return SUCCESS; }
 int cudnnGetConvolutionForwardWorkspaceSize(UNUSED void *h, UNUSED void *x, UNUSED void *w, UNUSED void *conv,
     UNUSED void *y, UNUSED int algorithm, size_t *n) {
   return workspace_of(n);
@@ -64,7 +46,7 @@ int cudnnGetConvolutionBackwardFilterWorkspaceSize(UNUSED void *h, UNUSED void *
 
 static int one_algorithm(int *found, Performance *out) {
   *found = 1;
-  *out = (Performance){.bytes = workspace()};
+  *out = (Performance){.bytes = 0};
   return SUCCESS;
 }
 #define CHOICE(name)                                                                                                 \

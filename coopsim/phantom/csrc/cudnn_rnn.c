@@ -1,9 +1,11 @@
 /* cuDNN's RNNs. Size and layout of the weights are exact (all matrices, then all biases), because PyTorch cuts its
- * parameters out of that buffer; what an RNN asks for while it runs is a setting. */
+ * parameters out of that buffer; what an RNN asks for while it runs follows cudnn_sizes.c. */
 #include "answers.h"
+#include "cudnn_sizes.h"
 
 typedef struct { int mode, bias, bidirectional, input, hidden, projection, layers, type; } Rnn;
 typedef struct { int type, rank, size[8]; } Tensor;
+typedef struct { int steps, batch; } Sequences;
 
 static size_t element_bytes(int type) { return type == 1 ? 8 : type == 2 || type == 9 ? 2 : 4; }
 static int gates(int mode) { return mode == 2 ? 4 : mode == 3 ? 3 : 1; }  /* LSTM, GRU, plain */
@@ -86,9 +88,23 @@ int cudnnGetRNNWeightParams(UNUSED void *handle, const Rnn *r, int layer, UNUSED
   return SUCCESS;
 }
 
-int cudnnGetRNNTempSpaceSizes(UNUSED void *handle, UNUSED const Rnn *r, int training, UNUSED void *x, size_t *work,
+int cudnnCreateRNNDataDescriptor(void **d) { *d = calloc(1, sizeof(Sequences)); return *d ? SUCCESS : 2; }
+int cudnnDestroyRNNDataDescriptor(void *d) { free(d); return SUCCESS; }
+int cudnnSetRNNDataDescriptor(Sequences *d, UNUSED int type, UNUSED int layout, int steps, int batch, UNUSED int width,
+                              UNUSED const int *lengths, UNUSED void *fill) {
+  *d = (Sequences){steps, batch};
+  return SUCCESS;
+}
+
+int cudnnGetRNNTempSpaceSizes(void *handle, const Rnn *r, int training, const Sequences *x, size_t *work,
                               size_t *reserve) {
-  if (work) *work = setting("COOPSIM_PHANTOM_WORKSPACE");
-  if (reserve) *reserve = training ? setting("COOPSIM_PHANTOM_RNN_RESERVE") : 0;
+  Recurrence of = {gates(r->mode), (int)element_bytes(r->type), r->bidirectional + 1, r->layers,
+                   x->batch, x->steps, r->input, r->hidden, 0};
+  size_t weights;
+  cudnnGetRNNWeightSpaceSize(handle, r, &weights);
+  of.weights = (int64_t)weights;
+  int by_rule = workspaces_by_rule();
+  if (work) *work = by_rule ? (size_t)rnn_workspace(&of) : 0;
+  if (reserve) *reserve = by_rule && training ? (size_t)rnn_reserve(&of) : 0;
   return SUCCESS;
 }

@@ -18,8 +18,7 @@
  *   COOPSIM_PHANTOM_CLOCK           of the multiprocessors, kHz
  *   COOPSIM_PHANTOM_MEMORY_CLOCK    kHz, of a bus of MEMORY_BUS bits
  *   COOPSIM_PHANTOM_COPY            the largest copy into device memory that is really made, bytes (1 MiB)
- *   COOPSIM_PHANTOM_WORKSPACE       workspace that every cuDNN plan asks for, bytes (0)
- *   COOPSIM_PHANTOM_RNN_RESERVE     reserve space of a cuDNN RNN, bytes (0)
+ *   COOPSIM_PHANTOM_WORKSPACES      1: cuDNN asks for workspaces by rule (cudnn_sizes.c), else for none (0)
  *   COOPSIM_PHANTOM_DEVICES         devices that a process sees (1); it is meant to use one of them
  *   COOPSIM_PHANTOM_DISPATCH        host time of an op that PyTorch dispatches, ns (10000)
  *   COOPSIM_PHANTOM_LAUNCH          of it that of the launch, ns (5000)
