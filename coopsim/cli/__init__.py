@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from coopsim.types import CoopsimError
 
 USAGE, INTERRUPTED = 2, 130
+_RUN_PYTORCH = ("capture", "fit", "live", "phantom")
 _READ = ("trace", "traces", "file", "schedule", "log", "timeline_params", "temporaries_from")
 _WRITTEN = ("output", "torch_snapshot", "perfetto")
 
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _check_names(args)
         _keep_what_is_read(args)
+        _note_untested(args)
         with _terminated_cleanly():
             code: int = args.run(args)
         if sys.stdout:  # None if it was closed
@@ -62,6 +64,16 @@ def _keep_what_is_read(args: argparse.Namespace) -> None:
             raise CoopsimError("the name of a file to write is empty")
         if args.verb != "plan" and os.path.realpath(path) in files:
             raise CoopsimError(f"{path}: is an input; choose another output file")
+
+
+def _note_untested(args: argparse.Namespace) -> None:
+    """Say in one line if the verb runs PyTorch, and the installed versions are not among those that were tested."""
+    if args.verb in _RUN_PYTORCH:
+        from coopsim.observe import tested
+        from coopsim.progress import note
+
+        if said := tested.untested():
+            note(said)
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:

@@ -182,6 +182,7 @@ def text_of(report: "Report") -> str:
             "caution: this run was watched by a dispatch mode, for which some of autograd's formulas take more memory "
             "than on a card; with a C++ compiler and PyTorch 2.12 or later it is not"
         )
+    lines += [f"caution: the report lacks {part.replace('_', ' ')}: {why}" for part, why in report.lost.items()]
     lines += data.cautions(report)
     return "\n".join(lines)
 

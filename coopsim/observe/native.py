@@ -12,6 +12,7 @@ import torch
 
 from coopsim.observe.interpose.library import Entry, Library, load
 from coopsim.observe.storages import Storage
+from coopsim.observe.storages import address as address_of
 
 _AT_ONCE = 4096
 _NAME = 512
@@ -193,9 +194,6 @@ def memory(tensor: torch.Tensor) -> tuple[int, int]:
     library: Any = load()
     if library is None:
         untyped = tensor.untyped_storage()
-        try:
-            return super(torch.UntypedStorage, untyped).data_ptr(), untyped.nbytes()  # unseen by live (unseen.py)
-        except RuntimeError:  # reading it is an error, as for what live has evicted
-            return 0, untyped.nbytes()
+        return address_of(untyped), untyped.nbytes()
     address = library.storage(tensor._cdata, _nbytes)
     return address, int(_nbytes.value)

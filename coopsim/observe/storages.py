@@ -13,6 +13,14 @@ import torch
 from coopsim.types import Role
 
 
+def address(untyped: torch.UntypedStorage) -> int:
+    """Return the address of a storage's memory, unseen by live (unseen.py); 0 where it has none, as in a subclass."""
+    try:
+        return super(torch.UntypedStorage, untyped).data_ptr()
+    except RuntimeError:
+        return 0
+
+
 @dataclass(eq=False)
 class Storage:
     """One storage. `serial` is its number in order of appearance, from 1; `role` is None until it is known."""
@@ -54,11 +62,15 @@ class Ledger:
         self._count = 0
 
     def of(self, tensor: torch.Tensor) -> Storage | None:
-        """Return the storage of a tensor, entering it at first sight; None if it has no bytes.
+        """Return the storage of a tensor, entering it at first sight; None if it has no bytes, or no storage.
 
         If it was resized since it was last seen, the old Storage counts as freed, and a new one is returned.
         """
-        return self.of_storage(tensor.untyped_storage())
+        try:
+            untyped = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # a sparse tensor, or one whose ops are Python's own
+            return None
+        return self.of_storage(untyped)
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
         """Return the Storage of an UntypedStorage, as `of` does for a tensor's."""
@@ -72,11 +84,7 @@ class Ledger:
         if slot.holds is None or slot.holds.nbytes != nbytes:
             resized = slot.used
             self._release(slot)
-            slot.holds = (
-                self._enter(nbytes, super(torch.UntypedStorage, untyped).data_ptr(), resized=resized)
-                if nbytes
-                else None
-            )
+            slot.holds = self._enter(nbytes, address(untyped), resized=resized) if nbytes else None
             slot.used = True
         return slot.holds
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim.script import guest, places
 from coopsim.script.imports import AfterImport
+from coopsim.script.parts import Parts
 from coopsim.script.ranks import launcher
 from coopsim.script.task import FOLDER, Task
 
@@ -156,12 +157,13 @@ class _Process:
         if self._error is None and self._by_thread is not None and self._by_thread[1] == self._steps:
             self._error = self._by_thread[0]  # no step followed the thread's error
         found: dict[str, Any] = {"error": self._error}
-        try:
-            found |= {"guest": self._guest.end()} if self._guest is not None else {}
-            found |= self._watch.end() if self._watch is not None else {}
-        except Exception as failure:
-            traceback.print_exc()
-            found["failure"] = f"{type(failure).__name__}: {failure}"
+        parts = Parts()
+        if (of_guest := self._guest) is not None:
+            parts.do("guest", lambda: found.update(guest=of_guest.end()))
+        if (of_watch := self._watch) is not None:
+            parts.do("watch", lambda: found.update(of_watch.end()))
+        if parts.lost:
+            found["failure"] = "; ".join(parts.lost.values())
         part = os.path.join(self._folder, f".{os.getpid()}")
         with open(part, "w", encoding="utf-8") as file:
             json.dump(found, file)

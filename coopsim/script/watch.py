@@ -31,6 +31,7 @@ from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
 from coopsim.script.host import HostWatch
 from coopsim.script.kinds import Kinds
+from coopsim.script.parts import Parts
 from coopsim.script.peaks import PeakWatch
 from coopsim.script.phases import Calls
 from coopsim.script.recorder import ScriptRecorder, watch_resizes
@@ -132,28 +133,21 @@ class Watch:
         devices = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
         stats = max(devices, key=lambda of: of.get("reserved_bytes.all.peak", 0))
         self._peaks.end()
-        if self._task.snapshot and not self._ooms:
-            self._snapshot()
-        if self._task.requests:
-            history.save(self._task.requests)
-        if self._steps_seen is not None:
+        if self._steps_seen is not None:  # what a long run is judged by
             self._steps_seen.save(self._task.step_requests)
-        return found | {
+        found |= {
             "steps": self._steps,
             **{f"peak_{kind}_bytes": nbytes for kind, nbytes in self._peaks.run.items()},
             "first_step_peak_reserved_bytes": self._peaks.first and self._peaks.first["reserved"],
             "steady_peak_reserved_bytes": self._peaks.last and self._peaks.last["reserved"],
             "steady_peak_allocated_bytes": self._peaks.last and self._peaks.last["allocated"],
             "phases": self._peaks.phases,
-            "host": self._host.report(),
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "context_bytes": self._device.context_bytes,
             "nccl_bytes": self._device.nccl_bytes,
             "managed_bytes": self._device.managed_bytes,
             "memory_fraction": allocator.fraction(devices.index(stats)),
-            "peak_by_kind": self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {},
-            "growth": self._growth.report() if self._growth else None,
             "ended_early": self._ending.early,
             "retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
@@ -172,6 +166,19 @@ class Watch:
             "trace": self._recording.outcome if self._recording else "",
             "graphs_off": self.compilation.graphs_off,
         }
+        return found | self._parts()
+
+    def _parts(self) -> dict[str, Any]:
+        """Return what is worked out at the end, and `lost`: the parts that failed, with the reason. Write the files."""
+        parts = Parts()
+        if self._task.snapshot and not self._ooms:
+            parts.do("snapshot", self._snapshot)
+        if self._task.requests:
+            parts.do("requests", lambda: history.save(self._task.requests))
+        parts.add("host", self._host.report, {})
+        parts.add("peak_by_kind", lambda: self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {}, {})
+        parts.add("growth", lambda: self._growth.report() if self._growth else None)
+        return parts.found | {"lost": parts.lost}
 
     def _device_is_up(self) -> None:
         if allocator.unmet():

@@ -13,7 +13,7 @@ _SOURCES = (
 
 
 def _headers(include: Path) -> dict[str, str]:
-    return delegates.headers(include, ("dispatch", "detach"), traces=True)
+    return {"delegates.h": delegates.text(include, ("dispatch", "detach"), traces=True)}
 
 
 OBSERVER = Extension("observer", "coopsim.live.observer", _SOURCES, ["-ltorch_cpu", "-lc10"], _headers)

@@ -6,15 +6,15 @@ from pathlib import Path
 from coopsim.observe.torch_private import INTERPRETER_FUNCTION, INTERPRETER_HEADER
 
 
-def headers(include: Path, own: tuple[str, ...], *, traces: bool) -> dict[str, str]:
-    """Return {"delegates.h": its text}: C++ methods, one for each function of PyInterpreterVTable but those in `own`.
+def text(include: Path, own: tuple[str, ...], *, traces: bool) -> str:
+    """Return the text of a C++ header: methods, one for each function of PyInterpreterVTable but those in `own`.
 
     Each calls the same function of the object `real`, PyTorch's own table; without `traces`, the hooks of sanitizers
     (trace_gpu_*) do nothing instead. `include` is torch's include folder, whose header lists the functions.
     """
-    text = (include / INTERPRETER_HEADER).read_text(encoding="utf-8")
+    header = (include / INTERPRETER_HEADER).read_text(encoding="utf-8")
     lines = []
-    for kind, name, given in INTERPRETER_FUNCTION.findall(re.sub(r"//[^\n]*", "", text)):
+    for kind, name, given in INTERPRETER_FUNCTION.findall(re.sub(r"//[^\n]*", "", header)):
         if name in own:
             continue
         types = [_type(" ".join(one.split())) for one in given.split(",") if one.strip()]
@@ -22,7 +22,7 @@ def headers(include: Path, own: tuple[str, ...], *, traces: bool) -> dict[str, s
         gives = ", ".join(f"std::move(a{i})" for i in range(len(types)))
         body = f"return real->{name}({gives});" if traces or not name.startswith("trace_gpu_") else ""
         lines.append(f"{kind} {name}({takes}) const override {{ {body} }}")
-    return {"delegates.h": "\n".join(lines) + "\n"}
+    return "\n".join(lines) + "\n"
 
 
 def _type(parameter: str) -> str:

@@ -1,5 +1,5 @@
 // A kernel that every op of a thread passes before the device's kernel: below autograd and autocast, and below dispatch
-// modes and tensor subclasses. It passes the op to the recorders, the last one entered first.
+// modes and tensor subclasses (modes.h). It passes the op to the recorders, the last one entered first.
 //
 // It is the fallback of a dispatch key that no tensor has and no other library uses, and that `include` adds to the
 // keys of a thread; autograd's threads inherit it. So no dispatch mode is active, because of which autograd's formulas
@@ -11,8 +11,6 @@
 
 namespace coopsim {
 namespace {
-
-static_assert(KEY < c10::DispatchKey::Python, "until PyTorch 2.12 this key was above dispatch modes");
 
 bool is_meta(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() && tensor.storage().device_type() == c10::DeviceType::Meta;
@@ -43,6 +41,7 @@ bool lifts_integers(const Schema& schema, const Stack& stack) {
 // Other views are not passed to recorders: Python would make objects for views that have none.
 void interpose(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY);
+  if (pass_modes(op, below, stack)) return;
   const Schema& schema = schemas().of(op);
   const int left = recorders_left();
   if (!left || (schema.views && !lifts_integers(schema, *stack)) || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
@@ -82,9 +81,11 @@ int coopsim_exclude(int on) {
 int coopsim_enter(int with_native, int lifts) { return enter_mode_on_top(with_native ? &native() : nullptr, lifts); }
 void coopsim_leave() { leave(); }
 
-// Reports the allocator's frees to the ledger from now on. To be called with a mode on the stack.
+// Reports the allocator's frees to the ledger from now on, and the ops of modes to the kernel (modes.h). To be called
+// with a mode on the stack.
 void coopsim_tell() {
-  tell(native().ledger, TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1)->pyinterpreter().vtable_);
+  pass_by(TorchDispatchModeTLS::get_stack_at(TorchDispatchModeTLS::stack_len() - 1)->pyinterpreter());
+  tell(native().ledger, python());
 }
 // Clears the ledger. Does nothing and returns 0 while there are recorders, which use it.
 int coopsim_forget() {

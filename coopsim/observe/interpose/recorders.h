@@ -2,13 +2,13 @@
 #pragma once
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/PyInterpreter.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <array>
 #include <atomic>
 #include <memory>
 
+#include "modes.h"
 #include "native.h"
 
 namespace coopsim {
@@ -16,7 +16,6 @@ namespace coopsim {
 using c10::impl::TorchDispatchModeTLS;
 using Mode = std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>;
 
-constexpr c10::DispatchKey KEY = c10::DispatchKey::Fake;
 // The dispatch keys above KEY, without that of dispatch modes.
 inline const auto above = (c10::DispatchKeySet(c10::DispatchKeySet::FULL) ^
                            c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY))
@@ -92,7 +91,7 @@ inline void ask(int left, const Schema& schema, c10::DispatchKeySet below, Stack
     const Mode mode = recorder.mode;
     const c10::impl::ForceDispatchKeyGuard inside(keys_for_python(left == 1));
     const OnStack on_stack(mode);
-    mode->pyinterpreter()->dispatch(schema.op, stack);
+    python()->dispatch(schema.op, stack);
   };
   if (!recorder.native) return to_python();
   Watched(*recorder.native, schema, *stack).run([&] { ask(left - 1, schema, below, stack); }, to_python);

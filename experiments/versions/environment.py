@@ -1,0 +1,65 @@
+"""Make a virtual environment with one version of PyTorch and of transformers, and with coopsim from this checkout.
+
+    python experiments/versions/environment.py FOLDER TORCH [TRANSFORMERS]
+
+PyTorch's CUDA build comes without the CUDA libraries, and with Triton as its metadata names it; what coopsim needs
+comes as constraints.txt has it. An environment that is there and complete is left as it is.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: Packages whose versions follow from PyTorch's or transformers', not from constraints.txt.
+_FREE = ("torch", "triton", "transformers", "huggingface_hub", "tokenizers", "accelerate", "setuptools", "fsspec")
+_NEEDED = ("filelock", "fsspec", "jinja2", "networkx", "psutil", "setuptools<81", "sympy", "typing-extensions")
+
+
+def make(
+    folder: Path, torch: str, transformers: str = "", libraries: Sequence[str] = (), needs: Sequence[str] = ()
+) -> Path:
+    """Make the environment, and return its Python.
+
+    `libraries` are installed without what they require, `needs` with it.
+    """
+    python, ready = folder / "bin" / "python", folder / ".ready"
+    wanted = "\n".join((torch, transformers, *libraries, *needs))
+    if ready.is_file() and ready.read_text(encoding="utf-8") == wanted:
+        return python
+    _run(sys.executable, "-m", "venv", str(folder))
+    pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    _run(*pip, "--upgrade", "pip>=25.1")
+    _run(*pip, "--no-deps", f"torch==={torch}")  # not the local build 2.13.0+cpu
+    _run(*pip, "--no-deps", "accelerate", triton(folder), *libraries)
+    constraints = folder / "constraints.txt"
+    constraints.write_text(_constraints(), encoding="utf-8")
+    named = [f"transformers=={transformers}"] if transformers else ["transformers"]
+    coopsim = (*("-e", str(ROOT)), "hypothesis", "perfetto", "pytest", "shtab")
+    _run(*pip, "--no-warn-conflicts", "-c", str(constraints), *coopsim, *named, *_NEEDED, *needs)
+    ready.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def triton(folder: Path) -> str:
+    """Return the Triton that the installed PyTorch requires, as a requirement."""
+    [metadata] = folder.glob("lib/python3*/site-packages/torch-*.dist-info/METADATA")
+    found = re.search(r"^Requires-Dist: (triton[=~<>!0-9.,]+)", metadata.read_text(encoding="utf-8"), re.MULTILINE)
+    return found.group(1) if found else "triton"
+
+
+def _constraints() -> str:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith(tuple(f"{name}==" for name in _FREE))) + "\n"
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True)  # noqa: S603
+
+
+if __name__ == "__main__":
+    if not 3 <= len(sys.argv) <= 4:
+        sys.exit(__doc__)
+    make(Path(sys.argv[1]), *sys.argv[2:])
