@@ -131,7 +131,7 @@ def main() -> None:
     """Record the named ones of these models, or all of them, and bring the manifest up to date."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("models", nargs="*", metavar="MODEL", help="which (default: all)")
-    parser.add_argument("--from", dest="results", nargs=2, metavar=("FOLDER", "CARD"), help="take over what was measured")
+    parser.add_argument("--from", dest="results", nargs=2, metavar=("FOLDER", "CARD"), help="take over measured ones")
     args = parser.parse_args()
     if args.results:
         take_over(Path(args.results[0]), args.results[1])

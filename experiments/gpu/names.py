@@ -9,6 +9,7 @@ ITERATIONS = 2  #: steps of a schedule; foresight decides the first as thrift do
 
 MACHINE = "machine.json"
 RUN = "run.json"
+LIVE = "live.json"  #: many cases, of the first run
 
 
 def steps(model: str) -> int:
@@ -46,3 +47,15 @@ def smallest(model: str) -> str:
 
 def snapshot(model: str) -> str:
     return f"snapshot-{model}.pickle"
+
+
+def bits(model: str) -> str:
+    return f"bits-{model}.json"
+
+
+def live(case: str) -> str:
+    return f"live-{case}.json"
+
+
+def live_phantom(case: str) -> str:
+    return f"live-{case}-phantom.json"

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.observe.efficiency import EFFICIENCY
 from coopsim.phantom.profiles import Profile
 from coopsim.trace import Trace
 
@@ -26,12 +25,14 @@ CLASSES = {
     "pooling": ("max_pool", "avg_pool", "_adaptive_avg_pool"),
 }
 REST = "elementwise"
+#: What the roofline assumed before anything was measured: parts of the peaks, and the least ns of an op.
+_TENSOR, _VECTOR, _BANDWIDTH, _LEAST = 0.6, 0.9, 0.8, 3000
 _LAUNCH = 1000  #: ns; what should take less than this shows what a launch costs
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Columns of equal length, an op a row. ideal_ns: at the card's peaks. roofline_ns: as coopsim prices it."""
+    """Columns of equal length, an op a row. ideal_ns: at the card's peaks. roofline_ns: as coopsim priced it before."""
 
     model: str
     kind: list[str]
@@ -70,10 +71,10 @@ def class_of(name: str) -> str:
 def costs(trace: Trace, card: Profile) -> Costs:
     """Of a float32 trace that was recorded on this card, with TF32 products where the card has them."""
     tf32 = trace.header["precision"] == "tf32" and card.tf32_tflops
-    peak, part = (card.tf32_tflops, EFFICIENCY.tensor) if tf32 else (card.fp32_tflops, EFFICIENCY.vector)
+    peak, part = (card.tf32_tflops, _TENSOR) if tf32 else (card.fp32_tflops, _VECTOR)
     kind = [class_of(name) for name in trace.name]
     compute, moved = trace.flops / (peak * 1000), trace.bytes_moved / card.bandwidth_gbs
-    roofline = np.maximum(np.maximum(compute / part, moved / EFFICIENCY.bandwidth), EFFICIENCY.launch_ns)
+    roofline = np.maximum(np.maximum(compute / part, moved / _BANDWIDTH), _LEAST)
     roofline[[k == "no kernel" for k in kind]] = 0
     return Costs(trace.label, kind, np.maximum(compute, moved), roofline, trace.cost_ns.astype(float))
 

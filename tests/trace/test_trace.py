@@ -125,7 +125,7 @@ class TestRoundTrip:
 
     def test_committed_traces(self) -> None:
         folder = Path(__file__).parents[2] / "traces"
-        for card in (folder, *sorted(path for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__")):
+        for card in (folder, folder / "h100"):
             manifest = tomllib.loads((card / "MANIFEST.toml").read_text())
             assert {name: load(card / name).content_hash for name in manifest} == {
                 path.name: manifest[path.name]["content_hash"] for path in card.glob("*.parquet")
