@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -15,11 +16,12 @@ from typing import Any
 import pytest
 
 from coopsim import phantom
-from coopsim.phantom import build
+from coopsim.cli.parser import build as parser
+from coopsim.phantom import build, wheel
 from coopsim.trace.file import read_parquet
-from experiments.gpu import names, pack, run
+from experiments.gpu import live_cases, names, pack, run, stage_live, stage_peaks
 from experiments.gpu.run import Runner
-from experiments.gpu.tasks import GPU, HOST, Task, plan
+from experiments.gpu.tasks import GPU, HOST, PARTS, Task, chosen, plan
 from tests.conftest import ROOT
 from tests.processes import descendants, processor_seconds, until
 
@@ -48,7 +50,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def make(name: str, lane: str, makes: str, needs: str = "", verb: str = "write", limit_s: int = 20) -> Task:
         files = tuple(makes.split())
-        return Task(name, lane, "stub", (str(folder), verb, *files), files, tuple(needs.split()), limit_s)
+        return Task("requests", name, lane, "stub", (str(folder), verb, *files), files, tuple(needs.split()), limit_s)
 
     make.folder = folder  # type: ignore[attr-defined]
     return make
@@ -101,16 +103,53 @@ def test_time_is_kept(task) -> None:
     assert {file.name for file in task.folder.iterdir()} == {"b", "log", "run.json"}
 
 
-def test_no_gpu_is_said_in_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "experiments/gpu/run.py")], capture_output=True, text=True, cwd=tmp_path
-    )
+@pytest.mark.parametrize("libraries", [True, False])
+def test_no_gpu_is_said_in_one_line(tmp_path: Path, libraries: bool) -> None:
+    """And a PyTorch that lacks CUDA's libraries, as here, is not taken for a machine without a GPU."""
+    environment = os.environ | (phantom.without_gpu() if libraries else {})
+    if not libraries and wheel.find().has_real_libraries:
+        pytest.skip("this PyTorch has CUDA's libraries")
+    command = [sys.executable, str(ROOT / "experiments/gpu/run.py"), "--part", "live"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 2
-    assert done.stderr.startswith("run.py: PyTorch finds no GPU here: ")
+    lacks = f"run.py: the PyTorch of {sys.executable} lacks CUDA's libraries ("
+    assert done.stderr.startswith("run.py: PyTorch finds no GPU here: " if libraries else lacks)
     assert done.stderr.count("\n") == 1
-    assert not (ROOT / "experiments/gpu/results").exists() or not list(
-        (ROOT / "experiments/gpu/results").glob("*/run.json.part")
-    )
+
+
+def test_a_part_has_what_it_needs(tmp_path: Path) -> None:
+    every = plan(tmp_path, names.MAIN, names.OTHERS, None)
+    assert len({task.name for task in every}) == len(every)
+    seen = set()
+    for part in PARTS:
+        tasks = chosen(every, part)
+        made = {file for task in tasks for file in task.makes}
+        assert all(set(task.needs) <= made for task in tasks), part
+        seen |= {task.name for task in tasks if task.part == part}
+    assert seen == {task.name for task in chosen(every, None)} == {task.name for task in every}
+    assert {task.part for task in chosen(every, "live")} == {"live", "requests"}  # whose task says what machine it is
+    assert [task.name for task in chosen(every, "live") if task.part == "requests"] == ["machine"]
+
+
+def test_every_script_is_there(tmp_path: Path) -> None:
+    for which in ("scripts", "compiled"):
+        found = stage_peaks.scripts(which)
+        assert len(found) == len({script.name for script in found}) >= 14
+        assert all(script.file.exists() for script in found)
+    for case in live_cases.CASES:
+        assert (ROOT / "experiments" / "gpu" / "programs" / case.program[0]).exists()
+        words = stage_live.command(case, tmp_path / "out.json", 1 << 34, 2, "h100-80gb")
+        parser().parse_args(words[3:])  # as an option that is not there would end it
+
+
+def test_results_of_another_torch_are_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    today = run.default_folder("NVIDIA H100", "2.11.0", None)
+    assert re.fullmatch(r"nvidia-h100-20\d\d-\d\d-\d\d", today.name)
+    today.mkdir(parents=True)
+    (today / names.MACHINE).write_text(json.dumps({"machine": {"versions": {"torch": "2.11.0+cu130"}}}))
+    assert run.default_folder("NVIDIA H100", "2.11.0", "live") == today
+    assert run.default_folder("NVIDIA H100", "2.13.0", "live").name == f"{today.name}-torch-2.13.0"
 
 
 def test_what_was_spent_is_remembered(task) -> None:
