@@ -73,6 +73,20 @@ def brief(found: Runs) -> list[str]:
     return table(("overhead in %, predicted / measured", *names.POLICIES), rows)
 
 
+def at_ratios(found: dict[tuple[str, str, float], Any], plain: dict[str, Any]) -> list[str]:
+    """Predicted and measured overhead of the last step in other parts of the peak; [] if none was executed."""
+    rows = []
+    for (model, policy, ratio), run in found.items():
+        if model in plain:
+            last = overheads(run, plain[model])[-1]
+            cells = [f"{100 * (last[bar] - 1):.1f}" for bar in BARS[:3]]
+            rows.append((model, policy, f"{100 * ratio:.0f} %", f"{run['schedule']['percent']} %", *cells))
+    if not rows:
+        return ["Not executed at other budgets.", ""]
+    head = ("model", "policy", "asked", "the next that fits", *BARS[:3])
+    return ["At other budgets, overhead of the last step in %:", "", *table(head, rows), ""]
+
+
 def overheads(run: dict[str, Any], plain: dict[str, Any]) -> list[dict[str, float]]:
     """By step, each of BARS: of a run against the one without eviction."""
     predicted = run["schedule"]["steps"]

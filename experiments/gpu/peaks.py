@@ -1,12 +1,15 @@
 """Peaks of scripts on a card beside those that `coopsim phantom run` gives, and why some differ.
 
-peaks.csv of a folder of results has a row per script; peaks-causes.csv has a cause for each that is not equal to the
-byte in requested, allocated and reserved memory.
+peaks.csv of a folder of results has a row per script, or peaks-SET-card.json and peaks-SET-phantom.json have; and
+peaks-causes.csv has a cause for each that is not equal to the byte in requested, allocated and reserved memory.
 """
 
 import csv
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
+from experiments.gpu import names
 from experiments.gpu.markdown import table
 
 FILE, WHY = "peaks.csv", "peaks-causes.csv"
@@ -28,16 +31,30 @@ Row = dict[str, str]
 
 
 def load(folder: Path) -> list[Row]:
-    """The rows of peaks.csv, each with its `causes`, "" where there are none. [] if the folder has no such file."""
-    if not (folder / FILE).exists():
-        return []
-    with (folder / FILE).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    """The rows of a folder, each with its `causes`, "" where there are none."""
+    rows: list[Row] = []
+    if (folder / FILE).exists():
+        with (folder / FILE).open(newline="", encoding="utf-8") as file:
+            rows += csv.DictReader(file)
+    for which in ("scripts", "compiled"):
+        rows += _joined(*(folder / names.peaks(which, phantom=phantom) for phantom in (False, True)))
     why: dict[str, str] = {}
     if (folder / WHY).exists():
         with (folder / WHY).open(newline="", encoding="utf-8") as file:
             why = {row["name"]: row["causes"] for row in csv.DictReader(file)}
     return [row | {"causes": why.get(row["name"], "")} for row in rows]
+
+
+def _joined(card: Path, phantom: Path) -> Iterator[Row]:
+    """Rows of the scripts that were measured on both, as peaks.csv has them."""
+    if not (card.exists() and phantom.exists()):
+        return
+    ours, theirs = ({r["name"]: r for r in json.loads(file.read_text())["rows"]} for file in (card, phantom))
+    for name in ours.keys() & theirs.keys():
+        if not ours[name]["failed"]:
+            row = {key: ours[name][key] for key in ("name", "script", "arguments", *KINDS)}
+            row |= {f"phantom_{kind}": theirs[name].get(kind, "") for kind in KINDS}
+            yield {key: str(value) for key, value in row.items()}
 
 
 def equal(row: Row) -> bool:

@@ -73,6 +73,10 @@ def derive(folder: Path) -> dict[str, Any]:
     found["execution"] = {
         (m, p): read(folder / names.execution(m, p)) for m, p in executed if (folder / names.execution(m, p)).exists()
     }
+    more = {(m, p, r): folder / names.execution(m, p, r) for m in EVERY for p in names.POLICIES for r in names.RATIOS}
+    found["ratios"] = {key: read(file) for key, file in more.items() if file.exists()}
+    plain = {m: folder / names.execution(m, names.PLAIN) for m in EVERY}
+    found["plain"] = {m: read(file) for m, file in plain.items() if file.exists()}
     found["bits"] = {m: read(folder / names.bits(m)) for m in EVERY if (folder / names.bits(m)).exists()}
     found["peaks"], found["live"] = peaks.load(folder), lived.load(folder)
     write(folder / "comparison.json", machine, found["traces"])

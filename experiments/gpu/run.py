@@ -31,6 +31,7 @@ ROOT = HERE.parents[1]
 sys.path[:1] = [str(ROOT)]  # its modules are experiments.gpu's, and shadow nobody's
 
 from coopsim import files  # noqa: E402
+from coopsim.errors import unknown  # noqa: E402
 from coopsim.types import CoopsimError  # noqa: E402
 from experiments.gpu import machine, names, pack  # noqa: E402
 from experiments.gpu.tasks import GPU, HOST, PARTS, Task, chosen, plan  # noqa: E402
@@ -196,22 +197,22 @@ def card() -> tuple[str, str]:
     raise CoopsimError(f"PyTorch finds no GPU here: {why}")
 
 
-def default_folder(gpu: str, torch: str, part: str | None) -> Path:
-    """results/GPU-DATE: the newest of this GPU and torch that lacks some of the part, as a run goes on, or today's.
+def default_folder(gpu: str, torch: str, parts: tuple[str, ...]) -> Path:
+    """results/GPU-DATE: the newest of this GPU and torch that lacks some of the parts, as a run goes on, or today's.
 
     Today's has the version of torch in its name if there is one of today with another.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
     before = sorted((HERE / "results").glob(f"{slug}-20*"))
     same = [folder for folder in before if _torch_of(folder) == torch]
-    if same and not all(task.done(same[-1]) for task in _plan(same[-1], part) if task.makes):
+    if same and not all(task.done(same[-1]) for task in _plan(same[-1], parts) if task.makes):
         return same[-1]
     today = HERE / "results" / f"{slug}-{machine.now()[:10]}"
     return today.with_name(f"{today.name}-torch-{torch}") if _torch_of(today) not in (torch, "") else today
 
 
-def _plan(folder: Path, part: str | None) -> list[Task]:
-    return chosen(plan(folder, names.MAIN, names.OTHERS, None), part)
+def _plan(folder: Path, parts: tuple[str, ...]) -> list[Task]:
+    return chosen(plan(folder, names.MAIN, names.OTHERS, None), parts)
 
 
 def _torch_of(folder: Path) -> str:
@@ -222,7 +223,8 @@ def _torch_of(folder: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--part", choices=PARTS, help="; ".join(f"{name}: {what}" for name, what in PARTS.items()))
+    every = "; ".join(f"{name}: {what}" for name, what in PARTS.items())
+    parser.add_argument("--part", default="", help=f"one or more, separated by commas, and what they need. {every}")
     parser.add_argument("--budget-s", type=float, default=_BUDGET_S, help=f"end after so many seconds ({_BUDGET_S})")
     parser.add_argument("--out", type=Path, help="folder of results; one that is there is completed")
     parser.add_argument("--models", default=",".join(names.MAIN), help="models for everything")
@@ -231,7 +233,11 @@ def main() -> int:
     parser.add_argument("--batch", type=int, help="another batch size, for a rehearsal")
     args = parser.parse_args()
     try:
-        folder = (args.out or default_folder(*card(), args.part)).absolute()
+        parts = tuple(filter(None, args.part.split(",")))
+        for name in parts:
+            if name not in PARTS:
+                raise unknown("part", name, PARTS)
+        folder = (args.out or default_folder(*card(), parts)).absolute()
         for made in (folder, args.pack):
             if made:
                 made.mkdir(parents=True, exist_ok=True)
@@ -241,7 +247,7 @@ def main() -> int:
         print(f"run.py: {error}", file=sys.stderr)
         return 2
     main_models, others = (tuple(filter(None, text.split(","))) for text in (args.models, args.others))
-    runner = Runner(folder, chosen(plan(folder, main_models, others, args.batch), args.part), args.budget_s)
+    runner = Runner(folder, chosen(plan(folder, main_models, others, args.batch), parts), args.budget_s)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         runner.run()

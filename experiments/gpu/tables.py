@@ -17,6 +17,7 @@ def section(found: dict[str, Any], folder: str, drawn: Sequence[str], models: Se
     parts += costs(found["costs"], drawn)
     parts += allocator(found["allocator"])
     parts += executed.section(found["execution"], found["bits"], drawn)
+    parts += executed.at_ratios(found["ratios"], found["plain"])
     parts += spent(found["spent"], models)
     return "\n".join(parts)
 

@@ -1,7 +1,7 @@
 """What is to be done, most valuable first, and what each needs. A task is done when all its files are there."""
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,9 +47,9 @@ class Task:
         return all((folder / name).exists() for name in self.needs)
 
 
-def chosen(tasks: list[Task], part: str | None) -> list[Task]:
-    """The tasks of a part and those that make what they need, in order; all of them for None."""
-    wanted = {task.name for task in tasks if part in (None, task.part)}
+def chosen(tasks: list[Task], parts: Collection[str]) -> list[Task]:
+    """The tasks of these parts and those that make what they need, in order; all of them for none."""
+    wanted = {task.name for task in tasks if not parts or task.part in parts}
     while True:
         needed = {file for task in tasks if task.name in wanted for file in task.needs}
         more = {task.name for task in tasks if set(task.makes) & needed} - wanted
@@ -76,7 +76,7 @@ def plan(folder: Path, main: tuple[str, ...], others: tuple[str, ...], batch: in
         *(of.trace(model, "traces") for model in others),
         *of.live(phantom=True),
         *(of.phantom(model) for model in (*main, *others)),
-        *(task for model in (*main, *others) for task in of.ratios(model)),
+        *(task for model in (*main, *others) for task in of.ratios(model, main)),
         *of.peaks("compiled", "compiled"),
     ]
 
@@ -106,14 +106,15 @@ class _Tasks:
         arguments, needs = (model, self.where, *self.size), (names.trace(model), *_arenas(model, names.RATIO))
         return Task("execute", f"bits of {model}", GPU, "stage_bits", arguments, (names.bits(model),), needs)
 
-    def ratios(self, model: str) -> Iterator[Task]:
-        """Schedules, and then their execution."""
+    def ratios(self, model: str, main: tuple[str, ...]) -> Iterator[Task]:
+        """Schedules, and then their execution. The one without eviction is made here for models that are not main."""
         many = tuple(map(str, names.RATIOS))
         plain, needs = names.arena(model, names.PLAIN), (names.trace(model),)
+        first = () if model in main else (plain,)
         arenas = tuple(names.arena(model, policy, r) for r in names.RATIOS for policy in names.POLICIES)
         made = tuple(names.execution(model, policy, r) for r in names.RATIOS for policy in names.POLICIES)
         name, arguments = f"more schedules of {model}", (model, self.where, *many)
-        yield Task("ratios", name, HOST, "stage_schedules", arguments, (plain, *arenas), needs, 300)
+        yield Task("ratios", name, HOST, "stage_schedules", arguments, (*first, *arenas), needs, 300)
         name, arguments = f"more execution of {model}", (model, self.where, *self.size, "--ratios", *many)
         yield Task("ratios", name, GPU, "stage_execute", arguments, made, (*needs, plain, *arenas), 240)
 

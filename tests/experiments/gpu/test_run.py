@@ -122,13 +122,13 @@ def test_a_part_has_what_it_needs(tmp_path: Path) -> None:
     assert len({task.name for task in every}) == len(every)
     seen = set()
     for part in PARTS:
-        tasks = chosen(every, part)
+        tasks = chosen(every, {part})
         made = {file for task in tasks for file in task.makes}
         assert all(set(task.needs) <= made for task in tasks), part
         seen |= {task.name for task in tasks if task.part == part}
-    assert seen == {task.name for task in chosen(every, None)} == {task.name for task in every}
-    assert {task.part for task in chosen(every, "live")} == {"live", "requests"}  # whose task says what machine it is
-    assert [task.name for task in chosen(every, "live") if task.part == "requests"] == ["machine"]
+    assert seen == {task.name for task in chosen(every, ())} == {task.name for task in every}
+    assert {task.part for task in chosen(every, {"live"})} == {"live", "requests"}  # whose task says what machine it is
+    assert [task.name for task in chosen(every, {"live"}) if task.part == "requests"] == ["machine"]
 
 
 def test_every_script_is_there(tmp_path: Path) -> None:
@@ -144,12 +144,12 @@ def test_every_script_is_there(tmp_path: Path) -> None:
 
 def test_results_of_another_torch_are_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "HERE", tmp_path)
-    today = run.default_folder("NVIDIA H100", "2.11.0", None)
+    today = run.default_folder("NVIDIA H100", "2.11.0", ())
     assert re.fullmatch(r"nvidia-h100-20\d\d-\d\d-\d\d", today.name)
     today.mkdir(parents=True)
     (today / names.MACHINE).write_text(json.dumps({"machine": {"versions": {"torch": "2.11.0+cu130"}}}))
-    assert run.default_folder("NVIDIA H100", "2.11.0", "live") == today
-    assert run.default_folder("NVIDIA H100", "2.13.0", "live").name == f"{today.name}-torch-2.13.0"
+    assert run.default_folder("NVIDIA H100", "2.11.0", ("live",)) == today
+    assert run.default_folder("NVIDIA H100", "2.13.0", ("live",)).name == f"{today.name}-torch-2.13.0"
 
 
 def test_what_was_spent_is_remembered(task) -> None:
@@ -255,10 +255,21 @@ def test_cut_off_in_every_stage_on_the_phantom(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     environment = os.environ | phantom.environment("h100-80gb")
     command = [sys.executable, "-u", str(ROOT / "experiments/gpu/run.py"), "--batch", "2", "--budget-s", "1200"]
-    command += ["--models", "resnet-50", "--others", "unet", "--pack", str(tmp_path / "packed"), "--out"]
+    parts = ("requests", "execute", "traces")
+    command += [
+        "--part",
+        ",".join(parts),
+        "--models",
+        "resnet-50",
+        "--others",
+        "unet",
+        "--pack",
+        str(tmp_path / "packed"),
+        "--out",
+    ]
     first = subprocess.run([*command, str(whole)], env=environment, capture_output=True, text=True)
     assert first.returncode == 0, first.stdout + first.stderr
-    tasks = plan(cut, ("resnet-50",), ("unet",), 2)
+    tasks = chosen(plan(cut, ("resnet-50",), ("unet",), 2), parts)
     for task in tasks:
         if not task.makes or task.name == "machine":
             continue
@@ -326,6 +337,8 @@ def _check(folder: Path) -> None:
         again = sum(steps["total_ns"]) - sum(steps["base_ns"])
         assert again == found["schedule"]["recompute_cost_ns"]
         assert found["block_bytes"] >= found["arena_peak_bytes"]
+    for same in json.loads((folder / names.bits("resnet-50")).read_text())["policies"].values():
+        assert all(end["identical"] == end["storages"] == 322 for end in same.values())
     requests = json.loads((folder / "requests-resnet-50.json").read_text())["policies"]
     assert [r["agrees"] for r in requests.values()] == [True] * len(names.POLICIES)
     assert all(r["equal"] == r["requests"] > 1000 for r in requests.values())
