@@ -154,7 +154,7 @@ def spent(found: dict[str, dict[str, float]], models: Sequence[str]) -> list[str
     return [
         "### What it took",
         "",
-        "Seconds by the clock on the wall / of processors:",
+        "Seconds of wall-clock time / of processors:",
         "",
         *table(("model", *(kind.removesuffix(" of ") for kind in kinds)), rows),
         "",
