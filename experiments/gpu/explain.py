@@ -11,7 +11,7 @@ NOT_EXPLAINED = "not explained"
 
 #: The causes, and what they mean.
 CAUSES = {
-    "workspace of cuDNN": "cuDNN's plan asks for memory while the op runs; the phantom's plans ask for a constant amount",
+    "workspace of cuDNN": "cuDNN's plan takes memory while the op runs; the phantom's plans take a constant amount",
     "workspace of cuBLAS": "a matrix product takes memory while it runs; the phantom's takes none",
     "scratch of another kernel": "memory that an op takes and gives back inside, other than the two above",
     "reserve of cuDNN": "cuDNN says how large what it keeps for the backward pass is; the phantom says its own size",

@@ -22,6 +22,7 @@ from coopsim.phantom import profiles  # noqa: E402
 from coopsim.trace import Trace  # noqa: E402
 from coopsim.types import CoopsimError  # noqa: E402
 from experiments.gpu import allocator, compare, executed, figures, lived, names, peaks, roofline, tables  # noqa: E402
+from experiments.pages import wrapped  # noqa: E402
 
 PAGE = ROOT / "docs" / "gpu-tables.md"
 BRIEF = ROOT / "docs" / "gpu.md"
@@ -90,11 +91,12 @@ def briefly(found: dict[str, Any]) -> dict[str, str]:
     """The sections of docs/gpu.md, by name."""
     rows = found["peaks"]
     same = f"{sum(map(peaks.equal, rows))} of {len(rows)} scripts are equal to the byte in all three. The others:"
-    return {
-        "overheads": "\n".join(executed.brief(found["execution"])),
-        "peaks": "\n".join([same, "", *peaks.by_cause(rows)]) if rows else "Not measured.",
-        "live": "\n".join(lived.section(found["live"])),
+    sections = {
+        "overheads": executed.brief(found["execution"]),
+        "peaks": [same, "", *peaks.by_cause(rows)] if rows else ["Not measured."],
+        "live": lived.section(found["live"]),
     }
+    return {name: wrapped("\n".join(lines)) for name, lines in sections.items()}
 
 
 def put(page: Path, name: str, text: str) -> None:
@@ -148,7 +150,7 @@ def main() -> int:
     images = args.page.parent / "images"
     images.mkdir(exist_ok=True)
     drawn = figures.draw(found, images)
-    section, brief = tables.section(found, args.folder.name, drawn, EVERY), briefly(found)
+    section, brief = wrapped(tables.section(found, args.folder.name, drawn, EVERY)), briefly(found)
     if args.page.resolve() == PAGE:
         for name, lines in brief.items():
             put(BRIEF, f"gpu {name}", lines)

@@ -140,7 +140,7 @@ def allocator(found: dict[str, Any]) -> list[str]:
 
 
 def spent(found: dict[str, dict[str, float]], models: Sequence[str]) -> list[str]:
-    """Seconds by task and model: by the clock on the wall, and of processors."""
+    """Seconds by task and model: wall-clock time, and of processors."""
     if not found:
         return []
 

@@ -1,14 +1,17 @@
 """The command of many tasks: it can be cut off anywhere and goes on; and, on the phantom GPU, it does its work."""
 
+import io
 import json
 import os
 import pickle
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from coopsim import phantom
 from coopsim.cli.parser import build as parser
 from coopsim.phantom import build, wheel
 from coopsim.trace.file import read_parquet
-from experiments.gpu import live_cases, names, pack, run, stage_live, stage_peaks
+from experiments.gpu import live_cases, names, pack, run, slim_torch, stage_live, stage_peaks
 from experiments.gpu.run import Runner
 from experiments.gpu.tasks import GPU, HOST, PARTS, Task, chosen, plan
 from tests.conftest import ROOT
@@ -243,6 +246,46 @@ def cut_off(command: list[str], environment: dict[str, str], folder: Path, task:
     running.send_signal(signal.SIGTERM)
     running.communicate(timeout=30)
     assert running.returncode == 143, task.name
+
+
+def test_a_small_build_has_code_for_one_architecture(tmp_path: Path) -> None:
+    """A library with a section of device code: two kinds of machines, and PTX; the rest of the file is as it was."""
+    codes = {(2, 80): b"a" * 64, (2, 90): b"h" * 32, (1, 90): b"p" * 16}
+    entries = b"".join(
+        struct.pack("<HHIQ", kind, 0, 64, len(code)) + bytes(12) + struct.pack("<I", arch) + bytes(32) + code
+        for (kind, arch), code in codes.items()
+    )
+    section = bytes(8) + struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
+    names_at = 64 + len(section)
+    text = b"\0.nv_fatbin\0.other\0"
+    table = names_at + len(text)
+    rows = [(1, 64, len(section)), (12, 64, 8), (0, names_at, len(text))]
+    headers = b"".join(struct.pack("<IIQQQQIIQQ", n, 0, 0, 0, at, size, 0, 0, 0, 0) for n, at, size in rows)
+    head = bytearray(64)
+    struct.pack_into("<Q", head, 0x28, table)
+    struct.pack_into("<HHH", head, 0x3A, 64, len(rows), 2)
+    library = tmp_path / "tree.so"
+    library.write_bytes(whole := bytes(head) + section + text + headers)
+    assert slim_torch.blank(library, 90) == 64 + 16
+    assert library.read_bytes() == whole.replace(b"a" * 64, bytes(64)).replace(b"p" * 16, bytes(16))
+
+
+def test_a_small_build_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel_file = tmp_path / "torch.whl"
+    content = {"torch/lib/data.txt": os.urandom(3 << 20), "torch/bin/torch_shm_manager": b"m", "torch/bin/protoc": b"p"}
+    with zipfile.ZipFile(wheel_file, "w") as packed:
+        for name, data in content.items():
+            packed.writestr(name, data)
+    out = tmp_path / "out"
+    monkeypatch.setattr("sys.argv", ["slim_torch.py", str(wheel_file), "sm_90", str(out), "--part-mib", "1"])
+    assert slim_torch.main() == 0
+    parts = sorted(out.glob("torch.tar.gz.*"))
+    assert [part.stat().st_size for part in parts[:-1]] == [1 << 20] * (len(parts) - 1)
+    with tarfile.open(fileobj=io.BytesIO(b"".join(part.read_bytes() for part in parts))) as tar:
+        found = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
+    assert found == {name: data for name, data in content.items() if not name.endswith("protoc")}
+    monkeypatch.setattr("sys.argv", ["slim_torch.py", str(wheel_file), "hopper", str(out)])
+    assert slim_torch.main() == 2
 
 
 @pytest.mark.slow
