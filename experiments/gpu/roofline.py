@@ -25,14 +25,14 @@ CLASSES = {
     "pooling": ("max_pool", "avg_pool", "_adaptive_avg_pool"),
 }
 REST = "elementwise"
-#: What the roofline assumed before anything was measured: parts of the peaks, and the least ns of an op.
-_TENSOR, _VECTOR, _BANDWIDTH, _LEAST = 0.6, 0.9, 0.8, 3000
+#: The roofline's shares of the peaks, by unit, and the least time of an op.
+_TENSOR, _VECTOR, _BANDWIDTH, _LEAST_NS = 0.6, 0.9, 0.8, 3000
 _LAUNCH = 1000  #: ns; what should take less than this shows what a launch costs
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Columns of equal length, an op a row. ideal_ns: at the card's peaks. roofline_ns: as coopsim priced it before."""
+    """Columns of equal length, an op a row. ideal_ns: at the card's peaks. roofline_ns: by one roofline for all."""
 
     model: str
     kind: list[str]
@@ -74,7 +74,7 @@ def costs(trace: Trace, card: Profile) -> Costs:
     peak, part = (card.tf32_tflops, _TENSOR) if tf32 else (card.fp32_tflops, _VECTOR)
     kind = [class_of(name) for name in trace.name]
     compute, moved = trace.flops / (peak * 1000), trace.bytes_moved / card.bandwidth_gbs
-    roofline = np.maximum(np.maximum(compute / part, moved / _BANDWIDTH), _LEAST)
+    roofline = np.maximum(np.maximum(compute / part, moved / _BANDWIDTH), _LEAST_NS)
     roofline[[k == "no kernel" for k in kind]] = 0
     return Costs(trace.label, kind, np.maximum(compute, moved), roofline, trace.cost_ns.astype(float))
 
