@@ -62,3 +62,12 @@ def parse_list(text: str) -> list[str]:
         sign = 1 if last >= first else -1
         budgets += [f"{round(first + sign * k * step, 9):g}%" for k in range(n)]
     return budgets
+
+
+def memory_fraction(limit_bytes: int, total_bytes: int) -> float:
+    """What set_per_process_memory_fraction must be told so that `limit_bytes` of a device is the limit, to the byte.
+
+    PyTorch multiplies it by the total and cuts what follows the point, or takes the nearest number (2.14): of
+    limit ÷ total a byte less may be left.
+    """
+    return min((limit_bytes + 0.25) / total_bytes, 1.0)

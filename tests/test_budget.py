@@ -1,6 +1,8 @@
 """Budgets as people write them."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coopsim import budget
 from coopsim.types import CoopsimError
@@ -57,3 +59,10 @@ def test_ranges_run_both_ways_and_include_both_ends() -> None:
 def test_ranges_refused(text: str) -> None:
     with pytest.raises(CoopsimError):
         budget.parse_list(text)
+
+
+@given(st.integers(1, 1 << 38), st.integers(0, 1 << 38))
+def test_memory_fraction_gives_the_limit_whether_cut_or_rounded(limit: int, more: int) -> None:
+    total = limit + 1 + more
+    told = budget.memory_fraction(limit, total) * float(total)
+    assert int(told) == round(told) == limit

@@ -36,32 +36,36 @@ class Allocator:
 
 @dataclass(frozen=True)
 class CudaCaching(Allocator):
-    """PyTorch's caching allocator: of a version, under settings."""
+    """PyTorch's caching allocator: of a version, under settings, on a driver."""
 
     torch: str = ""
     conf: str = ""
+    driver: str = "first-fit"
 
     def memory(self, total_bytes: int, values: int) -> "CachingMemory":
         """Segments and blocks of its own."""
         from coopsim.allocators.caching.memory import CachingMemory
 
-        return CachingMemory(self.torch, self.conf, total_bytes, values)
+        return CachingMemory(self.torch, self.conf, self.driver, total_bytes, values)
 
 
-def cuda_caching(torch: str = "", conf: str = "") -> CudaCaching:
+def cuda_caching(torch: str = "", conf: str = "", driver: str = "first-fit") -> CudaCaching:
     """PyTorch's caching allocator as an allocator of replays, whose budget is then the memory of the card.
 
-    torch: a version from 2.6 to 2.15 (default: the newest). conf: what PYTORCH_CUDA_ALLOC_CONF holds. CoopsimError for
-    a version that is not simulated, or settings that it refuses.
+    torch: a version from 2.6 to 2.15 (default: the newest). conf: what PYTORCH_CUDA_ALLOC_CONF holds. driver: where
+    cudaMalloc puts segments, `first-fit` or `cuda` (as on a card; docs/allocators.md). CoopsimError for a version that
+    is not simulated, settings that it refuses, or another driver.
     """
     from coopsim.allocators.caching.conf import parse
+    from coopsim.allocators.caching.driver import find_driver
     from coopsim.allocators.caching.version import NEWEST, find
 
-    for name, value in (("torch", torch), ("alloc_conf", conf)):
+    for name, value in (("torch", torch), ("alloc_conf", conf), ("driver", driver)):
         if not isinstance(value, str):
             raise CoopsimError(f'{name}: {value!r} is not text; write it in quotes, as "{value}"')
     parse(conf, find(torch or NEWEST))
-    return replace(_CUDA_CACHING, torch=torch or NEWEST, conf=conf)
+    find_driver(driver)
+    return replace(_CUDA_CACHING, torch=torch or NEWEST, conf=conf, driver=driver)
 
 
 _OF_ARENA = "one region; best fit, lowest address; 512 B; freed neighbours merge at once"

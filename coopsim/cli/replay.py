@@ -58,10 +58,12 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
 
     policy = replace(policies.find(args.policy), name=policies.shown([args.policy])[args.policy])
     allocator = allocators.find(args.allocator or "arena")
-    if args.torch is not None or args.alloc_conf is not None:
+    if args.torch is not None or args.alloc_conf is not None or args.driver is not None:
         if not isinstance(allocator, allocators.CudaCaching):
-            raise CoopsimError(f"--torch and --alloc-conf are for the allocator cuda-caching, not for {allocator.name}")
-        allocator = allocators.cuda_caching(args.torch or "", args.alloc_conf or "")
+            raise CoopsimError(
+                f"--torch, --alloc-conf and --driver are for the allocator cuda-caching, not for {allocator.name}"
+            )
+        allocator = allocators.cuda_caching(args.torch or "", args.alloc_conf or "", args.driver or "first-fit")
     peak = peak_bytes(trace, allocator.granule)
     nbytes = budget.parse(args.budget, peak, "--budget")
 
@@ -99,7 +101,7 @@ def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
         "--cost-model cost": args.cost_model == "cost",
         "--random recompute": args.random == "recompute",
         "no --timeline": not (args.timeline or args.timeline_params),
-        "no --torch and no --alloc-conf": args.torch is None and args.alloc_conf is None,
+        "no --torch, no --alloc-conf and no --driver": (args.torch, args.alloc_conf, args.driver) == (None,) * 3,
         "no copies to the host": not (args.link or args.host_memory or args.host_bandwidth),
     }
     for what, is_so in fixed.items():

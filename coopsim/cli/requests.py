@@ -6,7 +6,6 @@ from typing import Any
 
 from coopsim.cli.common import is_trace
 from coopsim.cli.real import real_allocator
-from coopsim.progress import note
 from coopsim.text import human, table
 from coopsim.trace import load_trace
 from coopsim.types import CoopsimError
@@ -17,23 +16,24 @@ _UNALLOCATED = "reserved_but_unallocated"
 def run(args: argparse.Namespace) -> int:
     from coopsim.allocators.caching import case, version
     from coopsim.allocators.caching.conf import parse
+    from coopsim.allocators.caching.driver import FIRST_FIT
     from coopsim.kernel.jit import note_if_cold
 
     rules = version.find(args.torch)
-    if rules.name.split(".")[:2] != args.torch.split("+")[0].split(".")[:2]:
-        note(f"note: torch {args.torch} is simulated by the rules of {rules.name}")
     compare = is_trace(args.case)
     if not compare and _is_pickle(args.case):
         raise CoopsimError(f"{args.case} is a pickle; import it first: coopsim import torch-snapshot {args.case} -o T")
     if not compare and (args.json or args.steps is not None or args.alloc_conf):
         raise CoopsimError(f"{args.case}: --json, --steps and --alloc-conf are for traces; a case has its own conf")
+    if args.against is not None and args.driver is not None:
+        raise CoopsimError("--driver does not go with --against, which knows where the real one's segments lie")
     if args.against is not None:
         return _against(args, compare)
     if compare:
         answer, settings = _compare(args, load_trace(args.case)), args.alloc_conf or ()
     else:
         asked = case.load(args.case)
-        answer, settings = case.answer(asked, args.torch), (asked.conf,)
+        answer, settings = case.answer(asked, args.torch, driver=args.driver or FIRST_FIT), (asked.conf,)
     for conf in settings:
         parse(conf, rules)  # reports errors before the wait
     note_if_cold("the allocator")
@@ -45,11 +45,14 @@ def run(args: argparse.Namespace) -> int:
 def _against(args: argparse.Namespace, a_trace: bool) -> int:
     """Ask the real allocator, too: a case's own settings and card; for a trace the smallest card that serves it."""
     from coopsim.allocators.caching import case
+    from coopsim.oracle import Oracle
     from coopsim.oracle.against import smallest_card
     from coopsim.requests import of_trace
 
     real = real_allocator(args.against)
     if not a_trace:
+        if not isinstance(real, Oracle):
+            raise CoopsimError(f"--against {args.against}: a case is for torch==VERSION")
         asked = case.load(args.case)
         simulated, found = list(case.answer(asked, real.version)), real.ask(asked.conf, asked.total_bytes, asked.ops)
         differs = next((i for i, (a, b) in enumerate(zip(simulated, found, strict=False)) if a != b), None)
@@ -85,6 +88,7 @@ def _is_pickle(path: str) -> bool:
 
 def _compare(args: argparse.Namespace, trace: Any) -> Any:
     """Yield the output lines: what each allocator reserves for the requests of a trace, without eviction."""
+    from coopsim.allocators.caching.driver import FIRST_FIT
     from coopsim.allocators.serving import GRANULE, caching, gmlake, planned, release
     from coopsim.requests import of_trace
 
@@ -96,7 +100,7 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
     bound = requests.peak_bytes(GRANULE)
     settings = dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ())))
     results = (
-        *(caching.run(began, caching.Options(args.torch, conf)) for conf in settings),
+        *(caching.run(began, caching.Options(args.torch, conf, driver=args.driver or FIRST_FIT)) for conf in settings),
         gmlake.run(requests),
         planned.run(requests),
         release.run(requests),

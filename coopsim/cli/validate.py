@@ -4,6 +4,7 @@ import argparse
 import json
 from typing import Any
 
+from coopsim import files
 from coopsim.cli.real import real_allocator
 from coopsim.cli.traces import trace_of
 from coopsim.progress import note
@@ -17,6 +18,8 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.schedule import load
     from coopsim.validate import validate
 
+    if args.answers is not None:
+        _check_answers(args)
     schedule = load(args.schedule)
     if schedule.header.get("semantics", "general") != "general":
         rules = schedule.header["semantics"]
@@ -44,6 +47,8 @@ def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], l
     requests = of_schedule(schedule)
     real = real_allocator(args.against)
     if schedule.header["allocator"] != "cuda-caching":
+        if args.answers is not None:
+            raise CoopsimError("--answers is for a schedule of the allocator cuda-caching")
         settings = _SETTINGS if args.alloc_conf is None else (args.alloc_conf,)
         return _cards([smallest_card(requests, real, conf) for conf in settings], schedule.header["budget_bytes"])
     h = schedule.header
@@ -51,7 +56,20 @@ def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], l
         raise CoopsimError(f"--alloc-conf: the schedule has its own settings, {h['alloc_conf'] or 'none'}")
     if real.version != h["torch"]:
         note(f"note: the schedule is of torch {h['torch']}, so that {real.version} may do otherwise")
-    return _performed(compare(requests, real, h["alloc_conf"], h["budget_bytes"]), schedule, requests)
+    found = compare(requests, real, h["alloc_conf"], h["budget_bytes"])
+    if args.answers is not None and found.recording is not None:
+        found.recording.save(args.answers)
+        note(f"wrote {args.answers}: {found.requests} answers, {len(found.recording.segments)} segments")
+    return _performed(found, schedule, requests)
+
+
+def _check_answers(args: argparse.Namespace) -> None:
+    """Raise CoopsimError, before any work, where --answers cannot be done."""
+    if args.against != "cuda":
+        raise CoopsimError("--answers goes with --against cuda")
+    if not args.answers.endswith((".json", ".json.gz")):
+        raise CoopsimError(f"--answers {args.answers}: a name that ends in .json or .json.gz")
+    files.target(args.answers)
 
 
 def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], list[str]]:
@@ -60,15 +78,17 @@ def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], li
     from coopsim.oracle.against import QUANTITIES
 
     takes = requests.rows[:, KIND] == ALLOCATE
-    planned = int((schedule.address[requests.source[takes]] < 0).sum())
-    as_planned = c.agrees and c.statistics["ooms"][1] == planned
+    planned = (schedule.address[requests.source[takes]] < 0).nonzero()[0].tolist()
+    as_planned = c.agrees and list(c.refused) == planned
     rows = [(what, *c.statistics[key]) for key, what in QUANTITIES.items()]
     unallocated = [1 - c.statistics["alloc.peak"][k] / c.statistics["reserved.peak"][k] for k in (0, 1)]
     rows.append(("reserved but unallocated at the peaks", *(f"{x:.2%}" for x in unallocated)))
     rows.append(("answers equal", c.requests, c.equal))
+    if c.foreseen is not None:
+        rows.append(("of them foreseen, segments placed by rule", c.requests, c.foreseen))
     title = f"on a card of {human(c.total_bytes)}, settings {c.conf or 'none'}:"
     report = {"agrees": as_planned, "torch": c.torch, "conf": c.conf, "card_bytes": c.total_bytes}
-    report |= {"requests": c.requests, "equal": c.equal, "first_refused": c.first_refused}
+    report |= {"requests": c.requests, "equal": c.equal, "foreseen": c.foreseen, "first_refused": c.first_refused}
     report |= {key: {"simulated": a, "real": b} for key, (a, b) in c.statistics.items()}
     verdict = "everything happens as predicted" if as_planned else "the real allocator does otherwise"
     return report, [title, table(("", "simulated", f"torch {c.torch}"), rows), verdict]

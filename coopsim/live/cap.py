@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 
+from coopsim.budget import memory_fraction
 from coopsim.live import device
 from coopsim.live.arena.hole import Hole, Ways
 
@@ -114,7 +115,7 @@ class CachingCap:
 
     def _allow(self, nbytes: int) -> None:
         self._now = nbytes
-        torch.cuda.set_per_process_memory_fraction(min((nbytes + 0.5) / self._total, 1.0), self._device)
+        torch.cuda.set_per_process_memory_fraction(memory_fraction(nbytes, self._total), self._device)
 
 
 def _expandable() -> bool:

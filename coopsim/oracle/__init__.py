@@ -2,6 +2,7 @@
 
 from coopsim.oracle.build import VERSIONS, OracleError, available, oracle
 from coopsim.oracle.gpu import Gpu, gpu
+from coopsim.oracle.recording import Recorded, Recording
 from coopsim.oracle.run import Oracle
 
-__all__ = ["VERSIONS", "Gpu", "Oracle", "OracleError", "available", "gpu", "oracle"]
+__all__ = ["VERSIONS", "Gpu", "Oracle", "OracleError", "Recorded", "Recording", "available", "gpu", "oracle"]

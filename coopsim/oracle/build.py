@@ -13,13 +13,14 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from coopsim.allocators.caching import version as simulated
 from coopsim.oracle.run import Oracle
 from coopsim.phantom import PhantomError, wheel
 from coopsim.phantom.build import cache_folder, compiler
-from coopsim.types import NEWEST_TORCH, OLDEST_TORCH, CoopsimError
+from coopsim.types import CoopsimError
 
 CSRC = Path(__file__).parent / "csrc"
-VERSIONS = (OLDEST_TORCH, "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.14.1", NEWEST_TORCH)
+VERSIONS = tuple(simulated.VERSIONS)
 _LIBRARIES = ("libc10.so", "libc10_cuda.so")
 
 
@@ -88,7 +89,7 @@ def _download(version: str, home: Path) -> None:
     with tempfile.TemporaryDirectory(dir=home.parent) as folder:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--dest", folder]
         try:
-            command = [*pip, f"torch=={version}"]
+            command = [*pip, f"torch==={version}"]  # no build of another name, as 2.13.0+cpu
             subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
         except subprocess.CalledProcessError as e:
             raise OracleError(f"torch {version} cannot be fetched: {_first(e.stderr)[:200]}") from None

@@ -6,7 +6,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from coopsim.oracle.build import OracleError
+from coopsim.oracle.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -16,16 +19,22 @@ class Gpu:
     version: str
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
-    def ask(self, conf: str, total: int, requests: list[str]) -> list[str]:
-        """What it answers, a line an item. OracleError if PyTorch has no GPU, or refuses the settings."""
-        lines = _run(self.environment, conf, total, requests)
-        return lines[1:]
+    def record(self, conf: str, total: int, requests: list[str]) -> Recording:
+        """What it answers, and where the driver put its segments.
+
+        OracleError if PyTorch has no GPU, or refuses the settings.
+        """
+        _, device, *lines = _run(self.environment, conf, total, requests)
+        segments = [line.split()[1:] for line in lines if line.startswith("segment ")]
+        places = np.array(segments, np.int64).reshape(-1, 2)
+        answers = lines[: len(lines) - len(segments)]
+        return Recording(self.version, conf, total, int(device.split()[1]), requests, answers, places)
 
 
 def gpu(environment: Mapping[str, str] | None = None) -> Gpu:
     """The GPU of this machine. OracleError if PyTorch finds none."""
     environment = os.environ if environment is None else environment
-    (said,) = _run(environment, "", 1 << 40, [])
+    said, *_ = _run(environment, "", 1 << 40, [])
     return Gpu(said.removeprefix("torch ").partition("+")[0], environment)
 
 

@@ -1,7 +1,9 @@
 """Perform requests on the caching allocator of the PyTorch that is installed, on its device: python -m … LIMIT.
 
 For a process of its own. Reads requests from stdin and writes answers to stdout, as coopsim/oracle's driver does; only
-`a`, `f` and `p`. LIMIT is what the allocator may reserve, in bytes (torch.cuda.set_per_process_memory_fraction).
+`a`, `f` and `p`. Before them a line `device BYTES`; after them a line `segment ADDRESS BYTES` for each segment that the
+allocator made by cudaMalloc, in order. LIMIT is what the allocator may reserve, in bytes
+(torch.cuda.set_per_process_memory_fraction).
 """
 
 import sys
@@ -9,12 +11,17 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
+from coopsim.budget import memory_fraction
+
 
 def answers(lines: Iterable[str], limit: int) -> Iterator[str]:
-    """A line for each allocation, and the statistics where they are asked for."""
+    """The device's bytes, a line for each allocation, the statistics where they are asked for, and the segments."""
     total = torch.cuda.get_device_properties(0).total_memory
+    yield f"device {total}"
     if limit < total:
-        torch.cuda.set_per_process_memory_fraction(limit / total)
+        torch.cuda.set_per_process_memory_fraction(memory_fraction(limit, total))
+    # Without stacks, on the host alone: it changes no answer.
+    torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=2**24)
     held: dict[str, int] = {}
     for line in lines:
         kind, *words = line.split()
@@ -27,9 +34,13 @@ def answers(lines: Iterable[str], limit: int) -> Iterator[str]:
             else:
                 yield f"a {number} {held[number]}"
         elif kind == "f":
-            torch.cuda.caching_allocator_delete(held.pop(words[0]))  # type: ignore[no-untyped-call]
+            if words[0] in held:  # it was not refused
+                torch.cuda.caching_allocator_delete(held.pop(words[0]))  # type: ignore[no-untyped-call]
         else:
             yield statistics()
+    for event in torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]:
+        if event["action"] == "segment_alloc":
+            yield f"segment {event['addr']} {event['size']}"
 
 
 def statistics() -> str:

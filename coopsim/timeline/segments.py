@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.driver import FIRST_FIT
 from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import Requests, of_schedule
 from coopsim.schedule import Schedule
@@ -55,7 +56,7 @@ def device_calls(schedule: Schedule) -> dict[int, DeviceCalls]:
 
 def _allocator(schedule: Schedule) -> CachingAllocator:
     h = schedule.header
-    return CachingAllocator(h["torch"], h["alloc_conf"], int(h["budget_bytes"]))
+    return CachingAllocator(h["torch"], h["alloc_conf"], int(h["budget_bytes"]), driver=h.get("driver", FIRST_FIT))
 
 
 def _perform(schedule: Schedule, requests: Requests) -> tuple[np.ndarray, np.ndarray]:

@@ -46,6 +46,10 @@ def requests(model: str) -> str:
     return f"requests-{model}.json"
 
 
+def answers(model: str, policy: str) -> str:
+    return f"answers-{model}-{policy}.json.gz"
+
+
 def smallest(model: str) -> str:
     return f"smallest-{model}.json"
 

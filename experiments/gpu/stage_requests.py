@@ -2,7 +2,8 @@
 
 Usage: python -m experiments.gpu.stage_requests MODEL FOLDER.
 
-What `coopsim validate --against cuda` does: a fraction of the card as large as the schedule's, every request in order.
+What `coopsim validate --against cuda --answers FILE` does: a fraction of the card as large as the schedule's, every
+request in order.
 """
 
 import dataclasses
@@ -25,7 +26,11 @@ def main(model: str, folder: Path) -> None:
         schedule = schedules.load(folder / names.caching(model, policy))
         header = schedule.header
         performed = compare(of_schedule(schedule), real, header["alloc_conf"], header["budget_bytes"])
-        found[policy] = dataclasses.asdict(performed) | {"agrees": performed.agrees, "percent": header["percent"]}
+        if performed.recording is not None:
+            performed.recording.save(folder / names.answers(model, policy))
+        said = dataclasses.asdict(dataclasses.replace(performed, recording=None))
+        del said["recording"]
+        found[policy] = said | {"agrees": performed.agrees, "percent": header["percent"]}
         found[policy] |= {"refused_by_simulation": int((schedule.action == Action.REFUSE).sum())}
     machine.write(folder / names.requests(model), {"model": model, "policies": found}, start)
 

@@ -1,8 +1,9 @@
 """Replay a recorded model in a part of its peak: python -m experiments.gpu.stage_schedules MODEL FOLDER [RATIO …].
 
 Needs no GPU. For each policy and ratio (default: half) a schedule in an arena, which the GPU then executes, and at half
-one on the caching allocator of this PyTorch, whose requests the GPU's allocator then performs. Where a policy does not
-fit, the next larger budget in steps of 1 % that fits is taken; the schedule's header has it.
+one on the caching allocator of this PyTorch, with segments where a card puts them, whose requests the GPU's allocator
+then performs. Where a policy does not fit, the next larger budget in steps of 1 % that fits is taken; the schedule's
+header has it.
 """
 
 import dataclasses
@@ -52,7 +53,7 @@ def main(model: str, folder: Path, ratios: list[float]) -> None:
                 save(fitting(trace, policy, ARENA, ratio), name)
     for policy in names.POLICIES if names.RATIO in ratios else ():
         if not (folder / names.caching(model, policy)).exists():
-            save(fitting(trace, policy, cuda_caching(torch)), names.caching(model, policy))
+            save(fitting(trace, policy, cuda_caching(torch, driver="cuda")), names.caching(model, policy))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from coopsim import files
+from coopsim.budget import memory_fraction
 from coopsim.capture import models
 from experiments.gpu import machine, names
 
@@ -47,7 +48,7 @@ def attempt(model: str, batch: int | None, limit: int | None, *, history: bool =
     """Build and train from an empty cache; whether it fits, and the peaks. `history`: write it, too."""
     left = _empty()
     total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else (limit + 0.5) / total)  # is cut to bytes
+    torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else memory_fraction(limit, total))
     torch.cuda.reset_peak_memory_stats()
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)

@@ -121,7 +121,7 @@ def allocator(found: dict[str, Any]) -> list[str]:
             again = " / ".join("yes" if fits else "no" for fits in r["confirmed"])
             rows.append((r["model"], place, cells[0], cells[1], " / ".join(parts), cells[2], again))
         lines += ["A whole run from an empty cache, two steps; GPU / simulated, MiB:", ""]
-        head = ("model", "same segment and offset", "peak reserved", "peak allocated", "fragmentation, %")
+        head = ("model", "requests at the card's address", "peak reserved", "peak allocated", "fragmentation, %")
         lines += table((*head, "least memory", "trains there once more / 2 MiB below"), rows)
     else:
         lines.append("No run was bisected.")
@@ -132,7 +132,11 @@ def allocator(found: dict[str, Any]) -> list[str]:
             for m, one in found["requests"].items()
             for p, r in one["policies"].items()
         ]
-        lines += ["Requests of schedules on the caching allocator, performed on the GPU under the same limit:", ""]
+        lines += [
+            "Requests of schedules on the caching allocator, performed on the GPU under the same limit, beside the",
+            "answers that were simulated when they were made:",
+            "",
+        ]
         lines += table(("model", "policy", "budget", "answered alike", "all statistics equal"), rows)
     else:
         lines.append("No schedule's requests were performed.")

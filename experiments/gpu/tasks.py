@@ -124,7 +124,8 @@ class _Tasks:
 
     def requests(self, model: str) -> Task:
         needs = tuple(names.caching(model, policy) for policy in names.POLICIES)
-        made, arguments = (names.requests(model),), (model, self.where)
+        made = (*(names.answers(model, policy) for policy in names.POLICIES), names.requests(model))
+        arguments = (model, self.where)
         return Task("requests", f"requests of {model}", GPU, "stage_requests", arguments, made, needs)
 
     def phantom(self, model: str) -> Task:

@@ -119,13 +119,14 @@ def capped(model: str, nbytes: int) -> Row:
     """The checkpointed program, whose allocator may have so much."""
     import torch
 
+    from coopsim.budget import memory_fraction
     from experiments.live import train
 
     total, why = torch.cuda.get_device_properties(0).total_memory, ""
     row: Row = {"budget_bytes": nbytes}
     gc.collect()
     torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction((nbytes + 0.5) / total)
+    torch.cuda.set_per_process_memory_fraction(memory_fraction(nbytes, total))
     try:
         with train.blocks(model, "checkpoint"):
             row |= train.peaks(model)

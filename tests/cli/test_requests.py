@@ -59,12 +59,6 @@ def test_a_snapshot_is_to_be_imported(coopsim, tmp_path: Path, protocol: int) ->
     assert "import it first: coopsim import torch-snapshot" in answer.err
 
 
-def test_a_version_between_known_ones_says_whose_rules_it_has(coopsim, tmp_path: Path) -> None:
-    answer = coopsim("requests", write(tmp_path), "--torch", "2.13.0")
-    assert answer.code == 0
-    assert "torch 2.13.0 is simulated by the rules of 2.12.1" in answer.err
-
-
 @pytest.mark.parametrize(
     ("changes", "torch", "says"),
     [
@@ -140,3 +134,14 @@ def test_against_what(coopsim, tmp_path: Path) -> None:
     answer = coopsim("requests", write(tmp_path), "--against", "pytorch")
     assert (answer.code, len(answer.err.splitlines())) == (2, 1)
     assert "write torch==VERSION" in answer.err
+
+
+def test_segments_as_on_a_card(coopsim, tmp_path: Path) -> None:
+    ops = ["a 1 30000000 0", "a 2 1000 0", "s"]
+    answer = coopsim("requests", write(tmp_path, ops=ops), "--torch", "2.11.0", "--driver", "cuda")
+    first, second = (int(line.split()[2]) for line in answer.out.splitlines()[:2])
+    assert second - first == 30 << 20  # in one chunk
+    assert first + (32 << 20) == 1 << 46
+    answer = coopsim("requests", write(tmp_path), "--driver", "cuda", "--against", "torch==2.15.0")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "--driver does not go with --against" in answer.err

@@ -10,13 +10,12 @@ import sys
 import time
 from collections import Counter
 
-from coopsim.oracle import Oracle, OracleError, oracle
+from coopsim.oracle import VERSIONS, Oracle, OracleError, oracle
 from tests.oracle.compare import difference, shrink
 from tests.oracle.confs import draw_conf
 from tests.oracle.pools import draw_with_pools
 from tests.oracle.streams import CLASSES, draw
 
-VERSIONS = ("2.6.0", "2.9.1", "2.11.0", "2.12.1", "2.14.1", "2.15.0")
 LENGTHS = (200, 1000, 4000)
 _POOLS = -1
 _KINDS = {1: "one", 0: "several", _POOLS: "pools"}

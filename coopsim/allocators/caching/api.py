@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from coopsim.allocators.caching import settings, state, version
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.conf import parse
+from coopsim.allocators.caching.driver import FIRST_FIT, find_driver
 from coopsim.allocators.caching.perform import CROWDED, GONE, perform
 from coopsim.kernel.rows import BEGIN, KIND, NUMBER
 from coopsim.types import CoopsimError
@@ -61,11 +62,12 @@ class Segment(NamedTuple):
 class CachingAllocator:
     """PyTorch's CUDA caching allocator on a simulated device of `total_bytes`.
 
-    torch: version, 2.6 to 2.15; between those known, the rules of the nearest older one (`rules.name` says which).
+    torch: version, 2.6 to 2.15; its rules are those of the last release of that minor version (`rules.name`).
     conf: what PYTORCH_CUDA_ALLOC_CONF holds. Raises CoopsimError where torch would refuse the string, or if the version
-    is not simulated. Addresses count from 0: those of cudaMalloc, and apart from them those of expandable segments.
+    is not simulated. Addresses of expandable segments count from 0, apart from those of cudaMalloc.
     places: where a real device put the segments of cudaMalloc, rows of address and bytes in the order in which they
-    were made. One that is asked for with another size, or whose place is taken, goes where there is room.
+    were made. One that is asked for with another size, or whose place is taken, goes where there is room. driver: where
+    segments go that `places` does not have, `first-fit` (from 0 up) or `cuda`, as on a card (driver.py).
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class CachingAllocator:
         conf: str = "",
         total_bytes: int = 80 << 30,
         places: NDArray[np.int64] | None = None,
+        driver: str = FIRST_FIT,
     ) -> None:
         if not 0 < total_bytes <= LARGEST_REQUEST:
             raise CoopsimError(f"a device of {total_bytes} bytes cannot be")
@@ -83,7 +86,7 @@ class CachingAllocator:
         self.state = state.new_state()
         if places is not None:
             self.state = state.with_places(self.state, places)
-        settings.apply(self.settings, self.rules, total_bytes, self.state)
+        settings.apply(self.settings, self.rules, total_bytes, self.state, find_driver(driver))
         self._held = np.full(0, GONE, np.int64)
 
     def run(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from coopsim.allocators.caching import version
 from coopsim.allocators.caching.api import LARGEST_REQUEST, CachingAllocator, Segment
+from coopsim.allocators.caching.driver import FIRST_FIT
 from coopsim.kernel.rows import (
     ALLOCATE,
     BEGIN,
@@ -191,9 +192,14 @@ def _bound(op: str, value: int, most: int) -> None:
         raise CoopsimError(f"{op!r:.60}: {value} is beyond {most}")
 
 
-def answer(case: Case, torch: str = version.NEWEST) -> Iterator[str]:
-    """The lines that answer a case, in its order."""
-    allocator = CachingAllocator(torch, case.conf, case.total_bytes)
+def answer(
+    case: Case,
+    torch: str = version.NEWEST,
+    places: NDArray[np.int64] | None = None,
+    driver: str = FIRST_FIT,
+) -> Iterator[str]:
+    """The lines that answer a case, in its order. places, driver: as of CachingAllocator."""
+    allocator = CachingAllocator(torch, case.conf, case.total_bytes, places, driver)
     at, n = 0, len(case.ops)
     while at < n:
         answers, performed = allocator.run(case.requests[at:])

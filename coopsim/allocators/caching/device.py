@@ -1,11 +1,11 @@
-"""The device: memory of cudaMalloc, lowest address first, and physical pages behind reserved address space.
+"""The device: memory of cudaMalloc, and physical pages behind reserved address space.
 
-Where a real driver puts memory is unknown unless a record says so (`places`); else it is first fit in units of 2 MiB,
-which is also what the stand-in runtime of the tests does. Addresses of cudaMalloc count from 0, those of reserved
-address space from 0 of their own range.
+Memory of cudaMalloc lies where a record says that a real driver put it (`places`), else where the driver's rule says
+(driver.py). Addresses of reserved address space count from 0 of their own range.
 """
 
 from coopsim.allocators.caching import state as c
+from coopsim.allocators.caching.driver import CHUNK, above, first_fit, in_chunk
 from coopsim.kernel.jit import inlined, kernel
 
 GRANULE = 2 << 20
@@ -43,18 +43,28 @@ def cuda_malloc(A: c.Caching, nbytes: int) -> int:
         return c.NONE
     n = A.K[c.K_MALLOCS]
     at = _recorded(A, nbytes, taken) if A.K[c.K_PLACE] < A.places.shape[0] else c.NONE
+    chunk, chunk_bytes, made = 0, 0, 0
     if at >= 0:
         address = A.places[A.K[c.K_PLACE] - 1, c.D_ADDRESS]
+    elif A.K[c.K_DRIVER] == c.FIRST_FIT:
+        at, address = first_fit(A, taken)
     else:
-        address, at = 0, 0
-        while at < n and A.D[at, c.D_ADDRESS] - address < taken:
-            address = A.D[at, c.D_ADDRESS] + A.D[at, c.D_BYTES]
-            at += 1
+        at, address, of = in_chunk(A, taken)
+        if at >= 0:
+            chunk, chunk_bytes, made = A.D[of, c.D_CHUNK], A.D[of, c.D_CHUNK_BYTES], A.D[of, c.D_MADE]
+        else:
+            chunk_bytes = round_up(taken, CHUNK)
+            at, address = above(A, chunk_bytes)
+            A.K[c.K_CHUNKS] += 1
+            chunk, made = address, A.K[c.K_CHUNKS]
     for j in range(n, at, -1):
-        A.D[j, c.D_ADDRESS] = A.D[j - 1, c.D_ADDRESS]
-        A.D[j, c.D_BYTES] = A.D[j - 1, c.D_BYTES]
+        for k in range(c.D_COLUMNS):
+            A.D[j, k] = A.D[j - 1, k]
     A.D[at, c.D_ADDRESS] = address
     A.D[at, c.D_BYTES] = taken
+    A.D[at, c.D_CHUNK] = chunk
+    A.D[at, c.D_CHUNK_BYTES] = chunk_bytes
+    A.D[at, c.D_MADE] = made
     A.K[c.K_MALLOCS] += 1
     A.K[c.K_DEVICE_USED] += taken
     return address
@@ -73,8 +83,8 @@ def cuda_free(A: c.Caching, address: int) -> None:
     A.K[c.K_DEVICE_USED] -= A.D[low, c.D_BYTES]
     A.K[c.K_MALLOCS] -= 1
     for j in range(low, A.K[c.K_MALLOCS]):
-        A.D[j, c.D_ADDRESS] = A.D[j + 1, c.D_ADDRESS]
-        A.D[j, c.D_BYTES] = A.D[j + 1, c.D_BYTES]
+        for k in range(c.D_COLUMNS):
+            A.D[j, k] = A.D[j + 1, k]
 
 
 @inlined

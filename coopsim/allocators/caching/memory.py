@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Any
 from coopsim.allocators.caching import settings, version
 from coopsim.allocators.caching import state as caching_state
 from coopsim.allocators.caching.conf import parse
+from coopsim.allocators.caching.driver import find_driver
 
 if TYPE_CHECKING:
     from coopsim.kernel.state import State
 
 
 class CachingMemory:
-    """Of one replay. torch, conf: as of `cuda_caching`. total_bytes: of the card. values: how many the program has."""
+    """Of one replay. torch, conf, driver: as of `cuda_caching`. total_bytes: of the card. values: of the program."""
 
-    def __init__(self, torch: str, conf: str, total_bytes: int, values: int) -> None:
-        self.torch, self.conf, self.total_bytes = torch, conf, total_bytes
+    def __init__(self, torch: str, conf: str, driver: str, total_bytes: int, values: int) -> None:
+        self.torch, self.conf, self.driver, self.total_bytes = torch, conf, driver, total_bytes
         self.rules = version.find(self.torch)
         self.settings = parse(self.conf, self.rules)
         self.blocks = 8 * values + 1024
@@ -22,7 +23,7 @@ class CachingMemory:
     def empty(self) -> caching_state.Caching:
         """The allocator before the first request."""
         state = caching_state.new_state(self.blocks)
-        settings.apply(self.settings, self.rules, self.total_bytes, state)
+        settings.apply(self.settings, self.rules, self.total_bytes, state, find_driver(self.driver))
         return state
 
     def grow(self) -> None:
@@ -30,12 +31,13 @@ class CachingMemory:
         self.blocks *= 2
 
     def header(self, state: "State") -> dict[str, Any]:
-        """The version, whose rules it has, the settings; peak of reserved bytes; how often it tried again."""
+        """The version, whose rules it has, settings and driver; peak of reserved bytes; how often it tried again."""
         K = state.caching.K
         return {
             "torch": self.torch,
             "torch_rules": self.rules.name,
             "alloc_conf": self.conf,
+            "driver": self.driver,
             "peak_reserved_bytes": int(K[caching_state.K_RESERVED + 1]),
             "alloc_retries": int(K[caching_state.K_RETRIES]),
         }

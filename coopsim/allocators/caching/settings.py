@@ -24,8 +24,8 @@ class Settings:
     reserve_bytes: int | None = None  #: or in bytes
 
 
-def apply(settings: Settings, version: Version, total_bytes: int, A: c.Caching) -> None:
-    """Write settings into a new state of a device of that size."""
+def apply(settings: Settings, version: Version, total_bytes: int, A: c.Caching, driver: int = c.FIRST_FIT) -> None:
+    """Write settings into a new state of a device of that size, whose driver places memory so."""
     K = A.K
     K[c.K_TOTAL] = total_bytes
     K[c.K_LIMIT] = K[c.K_GARBAGE] = K[c.K_EARLY_LIMIT] = c.NONE
@@ -38,6 +38,7 @@ def apply(settings: Settings, version: Version, total_bytes: int, A: c.Caching) 
         K[c.K_RESERVE] = int(min(float(full), settings.reserve * float(total_bytes)))
     if settings.reserve_bytes is not None:
         K[c.K_RESERVE] = min(full, settings.reserve_bytes)
+    K[c.K_DRIVER] = driver
     K[c.K_WASTES_SPACE] = version.wastes_space
     K[c.K_TIES] = version.ties
     K[c.K_LATEST_FIRST] = version.latest_pool_first

@@ -40,9 +40,14 @@ PER_POOL = 4
 G_USERS, G_BEGUN, G_ON, G_HOLDS, G_FREEABLE, G_MALLOCS = range(6)
 G_COLUMNS = 6
 
-# D: a row per range of cudaMalloc'd memory, by address. places: where a real device put such ranges, in the order in
-# which it was asked for them; none if that is not known.
-D_ADDRESS, D_BYTES = range(2)
+# D: a row per range of cudaMalloc'd memory, by address. CHUNK, CHUNK_BYTES, MADE: of a driver that carves ranges out of
+# larger ones, where that one begins, how large it is, and the how manieth it was. places: where a real device put such
+# ranges (address and bytes), in the order in which it was asked for them; none if that is not known.
+D_ADDRESS, D_BYTES, D_CHUNK, D_CHUNK_BYTES, D_MADE = range(5)
+D_COLUMNS = 5
+
+# Where the device puts ranges (driver.py).
+FIRST_FIT, CUDA = range(2)
 
 # L: a row per link of a list: a recorded stream of a block (BLOCK is NONE if it was recorded in a capture), an event
 # (when it completes, and the block it guards), or a block that waits for the end of the captures.
@@ -102,9 +107,11 @@ BY_ADDRESS, BY_BLOCK, BY_SEGMENT = range(3)
     K_DEFERRED,  # blocks that wait for the end of the captures: first and last link, and how many streams they wait for
     K_DEFERRED_USES,
     K_PLACE,  # row of `places` that is next
+    K_DRIVER,
+    K_CHUNKS,  # of the driver, so far
     K_COUNT,  # of each set, and how often it was searched, in turn
     K_CALLS,
-) = (*range(28, 46), *range(51, 56), *range(57, 69, 2), *range(69, 73))
+) = (*range(28, 46), *range(51, 56), *range(57, 69, 2), *range(69, 75))
 K_SIZE = K_COUNT + 2 * SETS
 
 
@@ -131,7 +138,7 @@ def new_state(blocks: int = 64, links: int = 16, slots: int = 64) -> Caching:
         K,
         np.zeros((0, B_COLUMNS), np.int64),
         np.zeros((SETS, 0), np.int64),
-        np.zeros((0, 2), np.int64),
+        np.zeros((0, D_COLUMNS), np.int64),
         np.zeros((0, 3), np.int64),
         np.zeros((3, 0, 4), np.int64),
         np.zeros((0, G_COLUMNS), np.int64),
@@ -152,7 +159,7 @@ def grow(A: Caching, blocks: int = 0, links: int = 0, slots: int = 0) -> Caching
         B[more : more + len(waiting), SLOT] = waiting
         A.K[K_TOP] += more
         sets = np.hstack([sets, np.zeros((len(sets), more), np.int64)])
-        D = np.vstack([D, np.zeros((more, 2), np.int64)])
+        D = np.vstack([D, np.zeros((more, D_COLUMNS), np.int64)])
     if (more := links - len(L)) > 0:
         new = np.zeros((more, 3), np.int64)
         new[:, L_NEXT] = np.arange(len(L) + 1, links + 1)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
+from coopsim.allocators.caching.driver import FIRST_FIT
 from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import Requests
 
@@ -39,14 +40,14 @@ class Trial:
         return row | {"fits": self.fits}
 
 
-def attempt(requests: Requests, torch: str, conf: str, total_bytes: int = ENDLESS) -> Trial:
-    """Perform the requests, up to the first that finds no memory."""
-    allocator = CachingAllocator(torch, conf, total_bytes)
+def attempt(requests: Requests, torch: str, conf: str, total_bytes: int = ENDLESS, driver: str = FIRST_FIT) -> Trial:
+    """Perform the requests, up to the first that finds no memory. driver: as of CachingAllocator."""
+    allocator = CachingAllocator(torch, conf, total_bytes, driver=driver)
     answers, _ = allocator.run(requests.rows)
     failed = np.flatnonzero((requests.rows[:, KIND] == ALLOCATE) & (answers < 0))
     at = int(failed[0]) if len(failed) else None
     if at is not None:
-        allocator = CachingAllocator(torch, conf, total_bytes)
+        allocator = CachingAllocator(torch, conf, total_bytes, driver=driver)
         allocator.run(requests.rows[: at + 1])
     found = allocator.statistics()
     return Trial(
@@ -60,16 +61,16 @@ def attempt(requests: Requests, torch: str, conf: str, total_bytes: int = ENDLES
     )
 
 
-def smallest(requests: Requests, torch: str, conf: str, step: int = 2 << 20) -> int:
+def smallest(requests: Requests, torch: str, conf: str, step: int = 2 << 20, driver: str = FIRST_FIT) -> int:
     """The smallest device, in bytes, on which a bisection finds that everything fits, to 2 MiB.
 
     Fitting is not strictly monotone in the memory there is: a smaller device may fit too, by luck.
     """
     low = requests.peak_bytes() // step  # cannot fit below what is held at once
-    high = -(-attempt(requests, torch, conf).peak_reserved_bytes // step)
+    high = -(-attempt(requests, torch, conf, driver=driver).peak_reserved_bytes // step)
     while low < high:
         middle = (low + high) // 2
-        if attempt(requests, torch, conf, max(middle, 1) * step).fits:
+        if attempt(requests, torch, conf, max(middle, 1) * step, driver).fits:
             high = middle
         else:
             low = middle + 1

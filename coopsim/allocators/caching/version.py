@@ -45,18 +45,22 @@ _KEYS_2_9 = _KEYS | {"graph_capture_record_stream_reuse"}
 _KEYS_2_10 = _KEYS_2_9 | {"per_process_memory_fraction", "pinned_reserve_segment_size_mb"}
 _KEYS_2_11 = _KEYS_2_10 | {"large_segment_size_mb"}
 _KEYS_2_12 = _KEYS_2_11 | {"pinned_free_catch_all", "throw_on_cudamalloc_oom"}
-_KEYS_2_14 = _KEYS_2_12 | {"pinned_max_cached_size_mb", "pinned_max_round_threshold_mb"}
-_KEYS_2_15 = _KEYS_2_14 | {"expandable_segments_reserve", "expandable_segments_reserve_by_class"}
+_KEYS_2_13 = _KEYS_2_12 | {"pinned_max_cached_size_mb", "pinned_max_round_threshold_mb"}
+_KEYS_2_15 = _KEYS_2_13 | {"expandable_segments_reserve", "expandable_segments_reserve_by_class"}
 
+#: The rules by version: of each minor version those of its last release, which its own library was asked for.
 VERSIONS = {
     v.name: v
     for v in (
         Version(OLDEST_TORCH, c.BY_ADDRESS, False, False, False, _KEYS, False, True, False),
+        Version("2.7.1", c.BY_ADDRESS, False, False, False, _KEYS, False, True, False),
+        Version("2.8.0", c.BY_ADDRESS, False, False, False, _KEYS, False, True),
         Version("2.9.1", c.BY_ADDRESS, False, False, False, _KEYS_2_9, False, True),
         Version("2.10.0", c.BY_ADDRESS, True, True, False, _KEYS_2_10, True, True),
         Version("2.11.0", c.BY_ADDRESS, True, True, False, _KEYS_2_11, True, True),
         Version("2.12.1", c.BY_BLOCK, True, True, False, _KEYS_2_12, True, True),
-        Version("2.14.1", c.BY_SEGMENT, True, True, False, _KEYS_2_14),
+        Version("2.13.0", c.BY_SEGMENT, True, True, False, _KEYS_2_13),
+        Version("2.14.1", c.BY_SEGMENT, True, True, False, _KEYS_2_13),
         Version(NEWEST, c.BY_SEGMENT, True, True, True, _KEYS_2_15),
     )
 }
@@ -67,10 +71,10 @@ def _number(name: str) -> tuple[int, ...]:
 
 
 def between(earliest: str | None, latest: str | None) -> list[str]:
-    """The known versions whose rules those from `earliest` to `latest` have, minor versions; None: without end.
+    """The known versions from `earliest` to `latest`, minor versions; None: without end; the nearest one if none is.
 
     >>> between("2.5", "2.7"), between("2.10", "2.11"), between(None, "2.1"), between("2.13", "2.13")
-    (['2.6.0'], ['2.10.0', '2.11.0'], ['2.6.0'], ['2.12.1'])
+    (['2.6.0', '2.7.1'], ['2.10.0', '2.11.0'], ['2.6.0'], ['2.13.0'])
     """
     names = list(VERSIONS)
     minors = [_number(name)[:2] for name in names]
@@ -79,16 +83,14 @@ def between(earliest: str | None, latest: str | None) -> list[str]:
 
 
 def find(name: str) -> Version:
-    """The rules of that version: those of the nearest known one that is not newer. CoopsimError outside of them.
+    """The rules of that version: those of the last release of its minor version. CoopsimError if it is not simulated.
 
-    >>> find("2.13.0").name, find("2.15").name, find("2.9.1+cu128").name
-    ('2.12.1', '2.15.0', '2.9.1')
+    >>> find("2.13").name, find("2.7.0").name, find("2.9.1+cu128").name
+    ('2.13.0', '2.7.1', '2.9.1')
     """
     if not re.fullmatch(r"\d+\.\d+(\.\d+)?(\+[\w.]+)?", name):
         raise CoopsimError(f"torch {name!r} is not a version; known are {', '.join(VERSIONS)}")
     parts = _number(name.partition("+")[0])
     if not _number(OLDEST_TORCH)[:2] <= parts[:2] <= _number(NEWEST_TORCH)[:2]:
         raise CoopsimError(f"torch {name} is not simulated, only {SIMULATED_TORCH}; known are {', '.join(VERSIONS)}")
-    # The rules are those of a minor version: 2.9.0 has those of 2.9.1.
-    known = [v for v in VERSIONS.values() if _number(v.name)[:2] <= parts[:2]]
-    return known[-1]
+    return next(v for v in VERSIONS.values() if _number(v.name)[:2] == parts[:2])

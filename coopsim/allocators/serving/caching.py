@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
+from coopsim.allocators.caching.driver import FIRST_FIT
 from coopsim.allocators.caching.version import NEWEST
 from coopsim.allocators.serving.result import OutOfMemory, Result
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND
@@ -13,17 +14,18 @@ from coopsim.requests import Requests
 
 @dataclass(frozen=True)
 class Options:
-    """`conf`: what PYTORCH_CUDA_ALLOC_CONF holds. `memory`: bytes of the device."""
+    """`conf`: what PYTORCH_CUDA_ALLOC_CONF holds. `memory`: bytes of the device. `driver`: as of CachingAllocator."""
 
     torch: str = NEWEST
     conf: str = ""
     memory: int = ENDLESS
+    driver: str = FIRST_FIT
 
 
 def run(requests: Requests, options: Options | None = None) -> Result:
     """Serve all requests. OutOfMemory if the device has too little; CoopsimError for settings that torch refuses."""
     options = options or Options()
-    allocator = CachingAllocator(options.torch, options.conf, options.memory)
+    allocator = CachingAllocator(options.torch, options.conf, options.memory, driver=options.driver)
     answers, _ = allocator.run(requests.rows)
     s = allocator.statistics()
     failed = np.flatnonzero((requests.rows[:, KIND] == ALLOCATE) & (answers < 0))

@@ -99,9 +99,14 @@ def validate(p: argparse.ArgumentParser) -> None:
     shared.trace_of_schedule(p)
     p.add_argument(
         "--against",
-        metavar="torch==V|cuda",
+        metavar="torch==V|cuda|A",
         help="also perform it on the real caching allocator: of that PyTorch, without a GPU (downloaded with pip if it "
-        "is not installed), or of the installed one, on this machine's GPU",
+        "is not installed), of the installed one, on this machine's GPU, or of a GPU whose --answers are in file A",
+    )
+    p.add_argument(
+        "--answers",
+        metavar="A",
+        help="with --against cuda: write every answer of the GPU, and where its driver put segments (.json, .json.gz)",
     )
     p.add_argument(
         "--alloc-conf",
@@ -119,6 +124,7 @@ def requests(p: argparse.ArgumentParser) -> None:
         help="a case: JSON file with conf, total, ops (docs/allocators.md); or a trace, to compare allocators",
     )
     p.add_argument("--torch", default=NEWEST_TORCH, metavar="V", help=OF_TORCH)
+    shared.driver(p)
     p.add_argument(
         "--alloc-conf",
         action="append",

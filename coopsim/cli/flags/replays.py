@@ -26,6 +26,7 @@ def replay(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--torch", metavar="V", help=f"for cuda-caching: {OF_TORCH}")
     p.add_argument("--alloc-conf", metavar="STRING", help="for cuda-caching: value of PYTORCH_CUDA_ALLOC_CONF")
+    shared.driver(p, "for cuda-caching: ")
     p.add_argument("--budget", required=True, metavar="B", help=BUDGET_HELP)
     p.add_argument(
         "--semantics",

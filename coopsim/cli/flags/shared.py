@@ -33,3 +33,13 @@ def copies(p: argparse.ArgumentParser) -> None:
 def trace_of_schedule(p: argparse.ArgumentParser) -> None:
     """Add --trace, the trace of a schedule."""
     p.add_argument("--trace", metavar="T", help="the schedule's trace (default: searched for by its hash)")
+
+
+def driver(p: argparse.ArgumentParser, of: str = "") -> None:
+    """Add --driver."""
+    p.add_argument(
+        "--driver",
+        choices=("first-fit", "cuda"),
+        help=f"{of}where cudaMalloc puts segments, which decides ties up to torch 2.11; cuda: as observed on a card "
+        "(default: first-fit)",
+    )

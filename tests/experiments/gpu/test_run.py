@@ -1,5 +1,6 @@
 """The command of many tasks: it can be cut off anywhere and goes on; and, on the phantom GPU, it does its work."""
 
+import gzip
 import io
 import json
 import os
@@ -212,6 +213,8 @@ def parts(path: Path) -> tuple[object, dict[str, Any]]:
     match path.suffix:
         case ".json":
             return None, json.loads(path.read_text())
+        case ".gz":
+            return None, json.loads(gzip.decompress(path.read_bytes()))
         case ".pickle":
             return None, pickle.loads(path.read_bytes())  # noqa: S301
         case _:
@@ -359,7 +362,7 @@ def _report(folder: Path, page: Path) -> None:
 
 
 def _check(folder: Path) -> None:
-    for file in folder.iterdir():
+    for file in (file for file in folder.iterdir() if file.suffix != ".gz"):  # answers, beside requests-M.json
         machine = parts(file)[1]["machine"]
         assert machine["gpu"] == "NVIDIA H100 80GB HBM3", file
         assert machine["versions"]["torch"], file
