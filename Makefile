@@ -60,8 +60,8 @@ format: setup ## format the code
 headline: setup ## the tables of docs/bert-large.md: bands and smallest budgets of BERT-Large, in every setting
 	$(BIN)/python experiments/headline.py
 
-gpu: ## on a machine with a GPU, with the PyTorch that is there: record and measure all that docs/gpu.md shows (10 min)
-	$(PYTHON) experiments/gpu/run.py
+gpu: ## on a machine with a GPU, with the PyTorch that is there: measure all that docs/gpu.md shows; PART=live: a part of it
+	$(PYTHON) experiments/gpu/run.py $(if $(PART),--part $(PART))
 
 figures: setup ## every figure and table of docs/results.md, in out/, compared with what is expected (some minutes)
 	$(BIN)/python experiments/run.py

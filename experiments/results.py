@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = ROOT / "docs" / "results.md"
+MEASURED = ROOT / "docs" / "results-h100.md"
+CARD = "h100"
 SENSITIVITY = ROOT / "docs" / "sensitivity.md"
 BEYOND = ROOT / "docs" / "beyond-the-paper.md"
 ALLOCATORS = ROOT / "docs" / "allocators-planned.md"
@@ -127,6 +129,43 @@ def smallest() -> str:
     return table(head, rows)
 
 
+def both(cells: Callable[["pd.DataFrame", str], Sequence[str]], name: str) -> list[list[str]]:
+    """A row per model, each cell by modelled and by measured op times. cells: of a table and a model's name there."""
+    modelled, measured = expected(name), expected(f"{name}-{CARD}")
+    rows = []
+    for m in MODELS:
+        pairs = zip(cells(modelled, m), cells(measured, f"{m}@{CARD}"), strict=True)
+        rows.append([m, *(a if a == b else f"{a} → {b}" for a, b in pairs)])
+    return rows
+
+
+def overhead_measured(ratio: float) -> str:
+    """Overhead at a memory ratio by both costs."""
+    rows = both(lambda df, m: [percent(at(df, trace=m, policy=p, band_center=ratio)) for p in POLICIES], "overhead")
+    return table([f"overhead in % at {ratio:.0%}", "DTR", "DTE", "Coop"], rows)
+
+
+def fragmentation_measured() -> str:
+    """Fragmentation rates at half memory by both costs."""
+
+    def cells(df: "pd.DataFrame", m: str) -> list[str]:
+        found = [at(df, trace=m, policy=p, band_center=HALF) for p in POLICIES]
+        return ["does not fit" if r.fits == 0 else f"{100 * r.fragmentation_rate:.1f}" for r in found]
+
+    return table(["rate in % at half memory, request not counted", "DTR", "DTE", "Coop"], both(cells, "overhead"))
+
+
+def smallest_measured() -> str:
+    """Smallest safe budgets by both costs."""
+
+    def cells(df: "pd.DataFrame", m: str) -> list[str]:
+        safe = [at(df, trace=m, policy=p).safe for p in POLICIES]
+        return [*(f"{100 * s:.2f}" for s in safe), *(f"{s / safe[2]:.2f}" for s in safe[:2])]
+
+    head = ["smallest safe budget, % of peak", "DTR", "DTE", "Coop", "DTR ÷ Coop", "DTE ÷ Coop"]
+    return table(head, both(cells, "feasibility"))
+
+
 def ablation() -> str:
     """Coop without each part: overhead and fragmentation at half memory."""
     df = expected("ablation")
@@ -207,13 +246,20 @@ def sections() -> dict[Path, dict[str, str]]:
         "search": search(),
         "smallest": smallest(),
     }
+    measured = {
+        "overhead-70": overhead_measured(0.7),
+        "overhead-50": overhead_measured(HALF),
+        "fragmentation": fragmentation_measured(),
+        "smallest": smallest_measured(),
+    }
     choices = {
         "ablation": ablation(),
         "cost-model": cases("cost-model", "cost_model", lambda v: case("cost_model", v)),
         "choices": cases("choices", "policy", lambda v: IN_WORDS.get(str(v), PLAIN)),
         "steps": cases("steps", "steps", lambda v: case("steps", v)),
     }
-    return {PAGE: paper, SENSITIVITY: choices, BEYOND: {"gap": gap()}, ALLOCATORS: {"stweaver": stweaver()}}
+    others = {BEYOND: {"gap": gap()}, ALLOCATORS: {"stweaver": stweaver()}}
+    return {PAGE: paper, MEASURED: measured, SENSITIVITY: choices, **others}
 
 
 def write() -> None:

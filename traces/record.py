@@ -1,11 +1,16 @@
 """Record the committed traces again, and write down what they are: python traces/record.py [MODEL ...]
 
-In the folder above this one."""
+In the folder above this one. Those that a card measured can only be taken over from results of `make gpu`, which makes
+traces/CARD/MODEL@CARD.parquet: python traces/record.py --from experiments/gpu/results/FOLDER CARD"""
 
+import argparse
+import dataclasses
 import hashlib
 import sys
 import tomllib
 from pathlib import Path
+
+import numpy as np
 
 from coopsim import trace
 from coopsim.capture import Job, capture, models
@@ -62,36 +67,85 @@ def target(name: str) -> str:
     return name if name in models.names() else f"experiments/models/{file}.py:step"
 
 
-def entry(name: str) -> dict[str, str]:
-    """What the manifest says of one trace."""
-    file = HERE / f"{name}.parquet"
-    loaded = trace.load(file)
+def recorded_by(name: str) -> str:
+    """The command that records a trace on the phantom GPU."""
     steps = [f"--steps {RECORDED[name]}"] if RECORDED[name] > 1 else []
+    return " ".join(["coopsim capture", target(name), *steps, f"-o traces/{name}.parquet"])
+
+
+def entry(file: Path, command: str) -> dict[str, str]:
+    """What the manifest says of one trace."""
+    loaded = trace.load(file)
     return {
-        "command": " ".join(["coopsim capture", target(name), *steps, f"-o traces/{file.name}"]),
+        "command": command,
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "content_hash": loaded.content_hash,
         **loaded.header["versions"],
     }
 
 
-def main(names: list[str]) -> None:
+def repeatable(measured: trace.Trace) -> trace.Trace:
+    """Keep what is there at the start, used up, and replaced by nothing: a value that no dispatched op made."""
+    replaced = set(measured.becomes.tolist())
+    used_up = [s for s, there in enumerate(measured.alive_at_start) if there and s not in replaced]
+    if not used_up:
+        return measured
+    becomes = measured.becomes.copy()
+    becomes[used_up] = used_up
+    stays = ~np.isin(measured.freed, used_up)
+    what = f"{len(used_up)} values of {measured.bytes[used_up].sum()} B, made by no dispatched op, count as kept"
+    said = [*measured.header.get("approximations", ()), what]
+    columns = {"becomes": becomes, "freed": measured.freed[stays], "freed_after": measured.freed_after[stays]}
+    return dataclasses.replace(measured, **columns, header=dict(measured.header) | {"approximations": said})
+
+
+def take_over(results: Path, card: str) -> None:
+    """The measured traces of a folder of results, named MODEL@CARD so that tables tell them from the phantom's."""
+    (HERE / card).mkdir(exist_ok=True)
+    found = {}
+    for name in RECORDED:
+        source = results / f"trace-{name}.parquet"
+        if not source.exists():
+            continue
+        measured = repeatable(trace.load(source))
+        header = dict(measured.header)
+        header = header | {"model": f"{name}@{card}", "title": f"{header['title']}; measured on an {header['device']}"}
+        file = HERE / card / f"{name}@{card}.parquet"
+        trace.save(dataclasses.replace(measured, header=header), file)
+        found[file.name] = entry(file, f"{header['command']}, on an {header['device']}, {header['machine']['date']}")
+    write(HERE / card / MANIFEST.name, found)
+
+
+def write(manifest: Path, entries: dict[str, dict[str, str]]) -> None:
+    """Write a manifest: a table per file."""
+    blocks = [
+        f'["{file}"]\n' + "".join(f'{key} = "{value}"\n' for key, value in fields.items())
+        for file, fields in sorted(entries.items())
+    ]
+    manifest.write_text(
+        "# Written by record.py: the recorded traces, and what they were recorded with.\n\n" + "\n".join(blocks)
+    )
+
+
+def main() -> None:
     """Record the named ones of these models, or all of them, and bring the manifest up to date."""
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="which (default: all)")
+    parser.add_argument("--from", dest="results", nargs=2, metavar=("FOLDER", "CARD"), help="take over measured ones")
+    args = parser.parse_args()
+    if args.results:
+        take_over(Path(args.results[0]), args.results[1])
+        return
     known = tomllib.loads(MANIFEST.read_text(encoding="utf-8")) if MANIFEST.exists() else {}
-    for name in names or RECORDED:
+    for name in args.models or RECORDED:
 
         def say(line: str, name: str = name) -> None:
             print(f"{name}: {line}", file=sys.stderr)
 
         capture(Job(target(name), HERE / f"{name}.parquet", steps=RECORDED[name]), say)
-        known[f"{name}.parquet"] = entry(name)
-    blocks = []
-    for file, fields in sorted(known.items()):
-        blocks.append(f'["{file}"]\n' + "".join(f'{key} = "{value}"\n' for key, value in fields.items()))
-    MANIFEST.write_text(
-        "# Written by record.py: the recorded traces, and what they were recorded with.\n\n" + "\n".join(blocks)
-    )
+        known[f"{name}.parquet"] = entry(HERE / f"{name}.parquet", recorded_by(name))
+    write(MANIFEST, known)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

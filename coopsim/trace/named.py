@@ -12,7 +12,9 @@ _FOLDERS = (_PACKAGE / "traces", _PACKAGE.parent / "traces")  #: of a wheel, of 
 
 
 def load_trace(name: str | Path) -> Trace:
-    """Load a trace: a file, the name of one that comes with coopsim (`bert-large`), or `synth:NAME[:SIZE]`.
+    """Load a trace: a file, the name of one that comes with coopsim, or `synth:NAME[:SIZE]`.
+
+    `bert-large` has modelled costs; `bert-large@h100` was recorded, with its costs, on that card.
 
     CoopsimError if it cannot be read.
     """
@@ -37,6 +39,6 @@ def shipped_file(name: str) -> Path:
 
 
 def shipped() -> dict[str, Path]:
-    """The traces that come with coopsim, by name."""
+    """The traces that come with coopsim, by name: of the phantom GPU, then MODEL@CARD, measured on a card."""
     folder = next((f for f in _FOLDERS if f.is_dir()), _FOLDERS[0])
-    return {path.stem: path for path in sorted(folder.glob("*.parquet"))}
+    return {path.stem: path for at in ("*.parquet", "*/*@*.parquet") for path in sorted(folder.glob(at))}

@@ -11,7 +11,7 @@ NOT_EXPLAINED = "not explained"
 
 #: The causes, and what they mean.
 CAUSES = {
-    "workspace of cuDNN": "cuDNN's plan asks for memory while the op runs; the phantom's plans ask for a fixed amount",
+    "workspace of cuDNN": "cuDNN's plan takes memory while the op runs; the phantom's plans take a constant amount",
     "workspace of cuBLAS": "a matrix product takes memory while it runs; the phantom's takes none",
     "scratch of another kernel": "memory that an op takes and gives back inside, other than the two above",
     "reserve of cuDNN": "cuDNN says how large what it keeps for the backward pass is; the phantom says its own size",
@@ -20,11 +20,13 @@ CAUSES = {
     "freed at another op": "the same bytes are freed, some ops earlier or later",
     "another op in its place": "at the same place PyTorch runs another op: it chose another kernel",
     "another place in the order": "the op runs in both, elsewhere in the order",
+    "a value decides": "the program reads a value that the phantom does not have, and takes another branch from there",
     "label": "phase or module alone: no memory differs",
     NOT_EXPLAINED: "to be looked at",
 }
 _CUDNN = ("convolution", "cudnn_", "_cudnn_", "_thnn_fused_lstm")
 _RESERVES = ("cudnn_batch_norm", "_cudnn_rnn", "_cudnn_init_dropout_state")
+_READ_BY_THE_HOST = ("all.", "any.", "equal.", "nonzero", "_local_scalar_dense", "is_nonzero")
 _CUBLAS = ("mm.", "addmm", "bmm", "baddbmm", "linear", "_scaled_dot_product")
 
 
@@ -46,6 +48,7 @@ def explain(rows: list[Row]) -> list[str]:
             case "phase" | "module":
                 causes[i] = "label"
     _frees(rows, grown, causes)
+    _branches(rows, causes)
     return [causes.get(i, NOT_EXPLAINED) for i in range(len(rows))]
 
 
@@ -133,6 +136,19 @@ def _frees(rows: list[Row], grown: dict[int, set[int]], causes: dict[int, str]) 
             causes[i] = "follows from a size"
         elif not sizes & lonely:
             causes[i] = "freed at another op"
+
+
+def _branches(rows: list[Row], causes: dict[int, str]) -> None:
+    """What nothing explains, in a module from an op on whose value the host reads, if only one side has ops there."""
+    read: dict[str, int] = {}
+    one_sided = {row["module"] for i, row in enumerate(rows) if i not in causes and row["what"].startswith("only on")}
+    for i, row in enumerate(rows):
+        if i in causes or row["module"] not in one_sided:
+            continue
+        if _begins(row, _READ_BY_THE_HOST):
+            read.setdefault(row["module"], i)
+        if row["module"] in read:
+            causes[i] = "a value decides"
 
 
 def _translated(sizes: Counter[int], grown: dict[int, set[int]]) -> Iterator[tuple[int, int]]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.figures import output, style
-from experiments.gpu import names, tables
+from experiments.gpu import executed, names
 
 
 def draw(found: dict[str, Any], folder: Path) -> list[str]:
@@ -45,7 +45,7 @@ def _costs(rows: list[dict[str, Any]], title: str, path: Path) -> None:
 
 
 def _overheads(found: dict[tuple[str, str], Any], title: str, path: Path) -> None:
-    """Bars by model and policy, of the last step: predicted, ops alone, with copies, wall clock."""
+    """Bars by model and policy, of the last step; wall-clock time only where it is not the host's."""
     from matplotlib.figure import Figure
 
     models = [m for m in names.MAIN if (m, names.PLAIN) in found]
@@ -54,13 +54,18 @@ def _overheads(found: dict[tuple[str, str], Any], title: str, path: Path) -> Non
     axes = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
     for axis, model in zip(axes, models, strict=True):
         there = [p for p in names.POLICIES if (model, p) in found]
-        for k, bar in enumerate(tables.BARS):
+        axis.set_title(model)
+        hidden = executed.host_bound(found[model, names.PLAIN])
+        for k, bar in enumerate(executed.BARS):
+            if hidden and bar == executed.BARS[-1]:
+                axis.set_title(f"{model} (wall clock: the host's)")
+                continue
             heights = []
             for policy in there:
-                last = tables.overheads(found[model, policy], found[model, names.PLAIN])[-1]
+                last = executed.overheads(found[model, policy], found[model, names.PLAIN])[-1]
                 heights.append(100 * (last[bar] - 1))
             axis.bar([i + 0.2 * (k - 1.5) for i in range(len(there))], heights, 0.18, label=bar, color=f"C{k}")
-        axis.set(xticks=range(len(there)), xticklabels=[looks[p].label for p in there], title=model)
+        axis.set(xticks=range(len(there)), xticklabels=[looks[p].label for p in there])
         axis.axhline(0, color="0.3", linewidth=0.8)
     axes[0].set_ylabel("overhead, %")
     figure.suptitle(title)

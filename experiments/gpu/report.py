@@ -1,8 +1,9 @@
 """From a folder of results to the tables and figures of docs/gpu.md: python experiments/gpu/report.py FOLDER.
 
 Needs no GPU. Everything is computed from the folder's files; what is derived is written back beside them
-(comparison.json, temporaries.json, costs.json, allocator.json), and the page says which parts were not measured.
-Results of a rehearsal on the phantom GPU are refused for docs/gpu.md; `--page FILE` makes a page of them elsewhere.
+(comparison.json, temporaries.json, costs.json, allocator.json), and the pages say which parts were not measured.
+docs/gpu.md gets what a user asks for, in sections between marks, docs/gpu-tables.md all of it. Results of a rehearsal
+on the phantom GPU are refused for them; `--page FILE` makes one page of everything elsewhere.
 """
 
 import argparse
@@ -20,10 +21,12 @@ from coopsim import files, trace  # noqa: E402
 from coopsim.phantom import profiles  # noqa: E402
 from coopsim.trace import Trace  # noqa: E402
 from coopsim.types import CoopsimError  # noqa: E402
-from experiments.gpu import allocator, compare, figures, names, roofline, tables  # noqa: E402
+from experiments.gpu import allocator, compare, executed, figures, lived, names, peaks, roofline, tables  # noqa: E402
+from experiments.pages import wrapped  # noqa: E402
 
-PAGE = ROOT / "docs" / "gpu.md"
-START, END = "<!-- gpu results -->", "<!-- end of gpu results -->"
+PAGE = ROOT / "docs" / "gpu-tables.md"
+BRIEF = ROOT / "docs" / "gpu.md"
+MARK = "gpu results"
 EVERY = (*names.MAIN, *names.OTHERS)
 
 
@@ -71,11 +74,37 @@ def derive(folder: Path) -> dict[str, Any]:
     found["execution"] = {
         (m, p): read(folder / names.execution(m, p)) for m, p in executed if (folder / names.execution(m, p)).exists()
     }
+    more = {(m, p, r): folder / names.execution(m, p, r) for m in EVERY for p in names.POLICIES for r in names.RATIOS}
+    found["ratios"] = {key: read(file) for key, file in more.items() if file.exists()}
+    plain = {m: folder / names.execution(m, names.PLAIN) for m in EVERY}
+    found["plain"] = {m: read(file) for m, file in plain.items() if file.exists()}
+    found["bits"] = {m: read(folder / names.bits(m)) for m in EVERY if (folder / names.bits(m)).exists()}
+    found["peaks"], found["live"] = peaks.load(folder), lived.load(folder)
     write(folder / "comparison.json", machine, found["traces"])
     write(folder / "temporaries.json", machine, found["temporaries"])
     write(folder / "costs.json", machine, found["costs"])
     write(folder / "allocator.json", machine, {k: found["allocator"][k] for k in ("runs", "steps")})
     return found
+
+
+def briefly(found: dict[str, Any]) -> dict[str, str]:
+    """The sections of docs/gpu.md, by name."""
+    rows = found["peaks"]
+    same = f"{sum(map(peaks.equal, rows))} of {len(rows)} scripts are equal to the byte in all three. The others:"
+    sections = {
+        "overheads": executed.brief(found["execution"]),
+        "peaks": [same, "", *peaks.by_cause(rows)] if rows else ["Not measured."],
+        "live": lived.section(found["live"]),
+    }
+    return {name: wrapped("\n".join(lines)) for name, lines in sections.items()}
+
+
+def put(page: Path, name: str, text: str) -> None:
+    """Write a section of a page, between its marks."""
+    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(start)
+    with files.replacing(page) as part:
+        part.write_text(f"{before}{start}\n{text}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
 def costs(traces: dict[str, Trace], machine: dict[str, Any]) -> dict[str, Any]:
@@ -121,11 +150,15 @@ def main() -> int:
     images = args.page.parent / "images"
     images.mkdir(exist_ok=True)
     drawn = figures.draw(found, images)
-    section = tables.section(found, args.folder.name, drawn, EVERY)
-    text = args.page.read_text(encoding="utf-8") if args.page.exists() else f"# On a GPU\n\n{START}\n{END}\n"
-    before, after = text.split(START)[0], text.split(END)[1]
-    with files.replacing(args.page) as part:
-        part.write_text(f"{before}{START}\n{section}\n{END}{after}", encoding="utf-8")
+    section, brief = wrapped(tables.section(found, args.folder.name, drawn, EVERY)), briefly(found)
+    if args.page.resolve() == PAGE:
+        for name, lines in brief.items():
+            put(BRIEF, f"gpu {name}", lines)
+    else:
+        section += "".join(f"\n### {name.capitalize()}\n\n{lines}\n" for name, lines in brief.items())
+    if not args.page.exists():
+        args.page.write_text(f"# On a GPU\n\n<!-- {MARK} -->\n<!-- end of {MARK} -->\n", encoding="utf-8")
+    put(args.page, MARK, section)
     print(f"wrote {args.page}, and {len(drawn)} figures in {images}")
     return 0
 

@@ -1,11 +1,12 @@
-"""Record and measure on a GPU all that docs/gpu.md compares with the simulation, in under ten minutes.
+"""Record and measure on a GPU all that docs/gpu.md compares with the simulation, in parts of at most nine minutes.
 
-    python experiments/gpu/run.py [--budget-s 540] [--out FOLDER] [--pack FOLDER]
+    python experiments/gpu/run.py [--part PART] [--budget-s 540] [--out FOLDER] [--pack FOLDER]
 
 Needs a machine with a CUDA GPU and, in its Python: torch, transformers, numpy, numba, pandas and pyarrow; nothing is
 downloaded, and coopsim itself need not be installed. Results go to experiments/gpu/results/GPU-DATE/, a file at a time,
-each whole or not there. A run that was cut off goes on when the same command runs again. --pack also leaves them as a
-few tar files elsewhere, however the run ends.
+each whole or not there. A run that was cut off goes on when the same command runs again. Without --part all parts are
+done, the most valuable first, as far as the time goes. --pack also leaves them as a few tar files elsewhere, however
+the run ends.
 At its end it says what is there and what is not; the exit code is 0 only if all of it is. Then, on any machine,
 `python experiments/gpu/report.py FOLDER` makes the tables.
 """
@@ -30,9 +31,10 @@ ROOT = HERE.parents[1]
 sys.path[:1] = [str(ROOT)]  # its modules are experiments.gpu's, and shadow nobody's
 
 from coopsim import files  # noqa: E402
+from coopsim.errors import unknown  # noqa: E402
 from coopsim.types import CoopsimError  # noqa: E402
 from experiments.gpu import machine, names, pack  # noqa: E402
-from experiments.gpu.tasks import GPU, HOST, Task, plan  # noqa: E402
+from experiments.gpu.tasks import GPU, HOST, PARTS, Task, chosen, plan  # noqa: E402
 
 _BUDGET_S = 540
 _RESERVE_S = 5  #: kept of the budget, to write what was done
@@ -47,8 +49,10 @@ class Runner:
     def __init__(self, folder: Path, tasks: list[Task], budget_s: float) -> None:
         self.folder, self.tasks = folder, tasks
         self.outcome = {task.name: "done" for task in tasks if task.done(folder)}
-        before = _read(folder / names.RUN).get("spent", {})
-        self.spent: dict[str, Spent] = {name: before[name] for name in self.outcome if name in before}
+        before = _read(folder / names.RUN)
+        mine = {task.name for task in tasks if task.name not in self.outcome}
+        self.spent: dict[str, Spent] = {k: v for k, v in before.get("spent", {}).items() if k not in mine}
+        self._others = {name: how for name, how in before.get("tasks", {}).items() if name not in mine}  #: parts'
         self._end = time.monotonic() + budget_s - _RESERVE_S
         self._patience = max(budget_s / _BUDGET_S, 1)  # with a larger budget a task may take longer, too
         self._lock = threading.Lock()
@@ -133,7 +137,7 @@ class Runner:
     def note(self) -> None:
         """Write how the tasks ended, and what they took: seconds, seconds of processors, the largest process."""
         about = _read(self.folder / names.MACHINE).get("machine", {})
-        tasks = {t.name: self.outcome.get(t.name, "not begun") for t in self.tasks}
+        tasks = self._others | {t.name: self.outcome.get(t.name, "not begun") for t in self.tasks}
         with files.replacing(self.folder / names.RUN) as part:
             content = {"machine": about, "date": machine.now(), "tasks": tasks, "spent": self.spent}
             part.write_text(json.dumps(content, indent=1) + "\n")
@@ -176,23 +180,51 @@ def _last_line(said: str) -> str:
     return lines[-1][:300] if lines else "no reason given"
 
 
-def default_folder() -> Path:
-    """results/GPU-DATE: the newest one of this GPU that lacks something, so that a run goes on, or else today's."""
-    code = "import torch; print(torch.cuda.get_device_name(0))"
+def card() -> tuple[str, str]:
+    """The name of this machine's GPU, and the version of torch. CoopsimError, saying what is missing, if none works."""
+    code = "import torch; print(torch.__version__, torch.cuda.get_device_name(0), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
-    if said.returncode:
-        raise CoopsimError(f"PyTorch finds no GPU here: {_last_line(said.stderr)}")
-    gpu = re.sub(r"[^a-z0-9]+", "-", said.stdout.strip().lower()).strip("-")
-    before = sorted((HERE / "results").glob(f"{gpu}-20*"))
-    if before and not all(
-        task.done(before[-1]) for task in plan(before[-1], names.MAIN, names.OTHERS, None) if task.makes
-    ):
-        return before[-1]
-    return HERE / "results" / f"{gpu}-{machine.now()[:10]}"
+    if said.returncode == 0:
+        version, name = said.stdout.strip().splitlines()[-2:]
+        return name, version.partition("+")[0]
+    why = _last_line(said.stderr)
+    if "cannot open shared object file" in why:
+        library = why.removeprefix("ImportError: ").removeprefix("OSError: ").partition(":")[0]
+        raise CoopsimError(
+            f"the PyTorch of {sys.executable} lacks CUDA's libraries ({library}); install them, or name a Python whose "
+            "PyTorch has them: make gpu PYTHON=…"
+        )
+    raise CoopsimError(f"PyTorch finds no GPU here: {why}")
+
+
+def default_folder(gpu: str, torch: str, parts: tuple[str, ...]) -> Path:
+    """results/GPU-DATE: the newest of this GPU and torch that lacks some of the parts, as a run goes on, or today's.
+
+    Today's has the version of torch in its name if there is one of today with another.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+    before = sorted((HERE / "results").glob(f"{slug}-20*"))
+    same = [folder for folder in before if _torch_of(folder) == torch]
+    if same and not all(task.done(same[-1]) for task in _plan(same[-1], parts) if task.makes):
+        return same[-1]
+    today = HERE / "results" / f"{slug}-{machine.now()[:10]}"
+    return today.with_name(f"{today.name}-torch-{torch}") if _torch_of(today) not in (torch, "") else today
+
+
+def _plan(folder: Path, parts: tuple[str, ...]) -> list[Task]:
+    return chosen(plan(folder, names.MAIN, names.OTHERS, None), parts)
+
+
+def _torch_of(folder: Path) -> str:
+    """The version of torch of a folder's results, "" if there are none."""
+    found = _read(folder / names.MACHINE).get("machine", {}).get("versions", {}).get("torch", "")
+    return str(found).partition("+")[0]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    every = "; ".join(f"{name}: {what}" for name, what in PARTS.items())
+    parser.add_argument("--part", default="", help=f"one or more, separated by commas, and what they need. {every}")
     parser.add_argument("--budget-s", type=float, default=_BUDGET_S, help=f"end after so many seconds ({_BUDGET_S})")
     parser.add_argument("--out", type=Path, help="folder of results; one that is there is completed")
     parser.add_argument("--models", default=",".join(names.MAIN), help="models for everything")
@@ -201,7 +233,11 @@ def main() -> int:
     parser.add_argument("--batch", type=int, help="another batch size, for a rehearsal")
     args = parser.parse_args()
     try:
-        folder = (args.out or default_folder()).absolute()
+        parts = tuple(filter(None, args.part.split(",")))
+        for name in parts:
+            if name not in PARTS:
+                raise unknown("part", name, PARTS)
+        folder = (args.out or default_folder(*card(), parts)).absolute()
         for made in (folder, args.pack):
             if made:
                 made.mkdir(parents=True, exist_ok=True)
@@ -211,7 +247,7 @@ def main() -> int:
         print(f"run.py: {error}", file=sys.stderr)
         return 2
     main_models, others = (tuple(filter(None, text.split(","))) for text in (args.models, args.others))
-    runner = Runner(folder, plan(folder, main_models, others, args.batch), args.budget_s)
+    runner = Runner(folder, chosen(plan(folder, main_models, others, args.batch), parts), args.budget_s)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         runner.run()

@@ -1,4 +1,4 @@
-"""Execute a model's schedules on the GPU: python -m experiments.gpu.stage_execute MODEL FOLDER [BATCH].
+"""Execute a model's schedules on the GPU: python -m experiments.gpu.stage_execute MODEL FOLDER [BATCH] [--ratios R …].
 
 The step is recorded again, with the arguments of its ops; then each schedule runs in a block of its budget: once to
 compare the parameters that it leaves after its first step with those that the program itself left, and after its last
@@ -6,11 +6,11 @@ with those of the schedule without eviction; three times for the time of the who
 every op.
 """
 
+import argparse
 import gc
 import itertools
 import math
 import random
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -244,9 +244,16 @@ def step_starts(happenings: list[execute.Event]) -> list[int]:
     return starts
 
 
-def main(model: str, folder: Path, batch: int | None) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("model")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("batch", type=int, nargs="?")
+    parser.add_argument("--ratios", type=float, nargs="+", default=[names.RATIO], help="of the peak (default: 0.5)")
+    args = parser.parse_args()
+    model, folder = args.model, args.folder
     start = machine.facts()
-    step = recorded(model, batch)
+    step = recorded(model, args.batch)
     gc.collect()
     torch.cuda.empty_cache()
     trace = traces.load(folder / names.trace(model))
@@ -254,16 +261,16 @@ def main(model: str, folder: Path, batch: int | None) -> None:
         raise CoopsimError(f"{model}: a second recording has other ops than {names.trace(model)}")
     empty_ns = nothing_between()
     reference = last_state(step, schedules.load(folder / names.arena(model, names.PLAIN)))
-    for policy in (names.PLAIN, *names.POLICIES):
-        to = folder / names.execution(model, policy)
+    plain = [(names.PLAIN, names.RATIO)]
+    for policy, ratio in plain + [(policy, ratio) for ratio in args.ratios for policy in names.POLICIES]:
+        to = folder / names.execution(model, policy, ratio)
         if to.exists():
             continue
-        schedule = schedules.load(folder / names.arena(model, policy))
-        found = run(step, schedule, empty_ns, reference)
+        found = run(step, schedules.load(folder / names.arena(model, policy, ratio)), empty_ns, reference)
         machine.write(to, {"model": model, "policy": policy, **found}, start)
         gc.collect()
         torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    main()

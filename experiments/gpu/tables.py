@@ -1,20 +1,13 @@
-"""The tables of docs/gpu.md, out of what report.py has derived."""
+"""The tables of docs/gpu-tables.md, out of what report.py has derived."""
 
-import itertools
-import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from experiments.gpu import compare, explain, names, roofline
+from experiments.gpu import compare, executed, explain, roofline
+from experiments.gpu.markdown import table
 
 _GIB, _MIB = 2**30, 2**20
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Markdown."""
-    lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
-    return [*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)]
 
 
 def section(found: dict[str, Any], folder: str, drawn: Sequence[str], models: Sequence[str]) -> str:
@@ -23,7 +16,8 @@ def section(found: dict[str, Any], folder: str, drawn: Sequence[str], models: Se
     parts += traces(found["traces"], models)
     parts += costs(found["costs"], drawn)
     parts += allocator(found["allocator"])
-    parts += execution(found["execution"], drawn)
+    parts += executed.section(found["execution"], found["bits"], drawn)
+    parts += executed.at_ratios(found["ratios"], found["plain"])
     parts += spent(found["spent"], models)
     return "\n".join(parts)
 
@@ -124,10 +118,11 @@ def allocator(found: dict[str, Any]) -> list[str]:
             parts = [f"{100 * (1 - u / p):.2f}" for u, p in zip(used, peak, strict=True)]
             cells = [_pair(r[k]) for k in ("peak_reserved_bytes", "peak_allocated_bytes", "smallest_bytes")]
             place = f"{r['same_place']} of {r['allocations']}"
-            rows.append((r["model"], place, cells[0], cells[1], " / ".join(parts), cells[2], r["confirmed"]))
+            again = " / ".join("yes" if fits else "no" for fits in r["confirmed"])
+            rows.append((r["model"], place, cells[0], cells[1], " / ".join(parts), cells[2], again))
         lines += ["A whole run from an empty cache, two steps; GPU / simulated, MiB:", ""]
-        head = ("model", "same segment and offset", "peak reserved", "peak allocated", "fragmentation, %")
-        lines += table((*head, "least memory", "trains there, not 2 MiB below"), rows)
+        head = ("model", "requests at the card's address", "peak reserved", "peak allocated", "fragmentation, %")
+        lines += table((*head, "least memory", "trains there once more / 2 MiB below"), rows)
     else:
         lines.append("No run was bisected.")
     lines.append("")
@@ -137,96 +132,19 @@ def allocator(found: dict[str, Any]) -> list[str]:
             for m, one in found["requests"].items()
             for p, r in one["policies"].items()
         ]
-        lines += ["Requests of schedules on the caching allocator, performed on the GPU under the same limit:", ""]
+        lines += [
+            "Requests of schedules on the caching allocator, performed on the GPU under the same limit, beside the",
+            "answers that were simulated when they were made:",
+            "",
+        ]
         lines += table(("model", "policy", "budget", "answered alike", "all statistics equal"), rows)
     else:
         lines.append("No schedule's requests were performed.")
     return [*lines, ""]
 
 
-def execution(found: dict[tuple[str, str], Any], drawn: Sequence[str]) -> list[str]:
-    """Predicted and measured overhead, first step / last step; peaks; and whether what is left is right."""
-    lines = ["### Schedules executed", ""]
-    rows, states = [], []
-    for model in names.MAIN:
-        plain = found.get((model, names.PLAIN))
-        for policy in (names.PLAIN, *names.POLICIES):
-            run = found.get((model, policy))
-            if run is None or plain is None:
-                lines += [f"Not executed: {model}, {policy}.", ""]
-                continue
-            s, peak = run["schedule"], run["arena_peak_bytes"]
-            ends = [run[key] for key in ("after_first_step", "after_last_step")]
-            states.append((model, policy, *map(_state, ends)))
-            if policy == names.PLAIN:
-                continue
-            by_step = overheads(run, plain)
-            memory = peak, peak + run["outside_peak_bytes"], run["largest_result_bytes"]
-            rows.append(
-                (
-                    model,
-                    policy,
-                    f"{s['percent']} %",
-                    s["recomputes"],
-                    *(" / ".join(f"{100 * (step[bar] - 1):.1f}" for step in by_step) for bar in BARS),
-                    " / ".join(f"{b / _MIB:.0f}" for b in memory),
-                )
-            )
-    if rows:
-        lines += ["Overhead in %, first step / last step:", ""]
-        head = ("model", "policy", "budget", "recomputed", *BARS)
-        lines += table((*head, "peak predicted / measured / largest result, MiB"), rows)
-    if states:
-        lines += [
-            "",
-            "Storages that a step hands to the next, and are bit by bit what they should be (largest relative",
-        ]
-        lines += ["difference of the others):", ""]
-        head = ("model", "policy", "after the first step, as the program", "after the last, as without eviction")
-        lines += table(head, states)
-    if "gpu-overhead.png" in drawn:
-        lines += ["", "![Overhead predicted and measured, by model and policy](images/gpu-overhead.png)", ""]
-        lines += ["Of the last step."]
-    return [*lines, ""]
-
-
-#: What overheads are given by: the schedule, the ops alone, with copies, the clock on the wall.
-BARS = ("predicted", "ops", "with copies", "wall clock")
-
-
-def overheads(run: dict[str, Any], plain: dict[str, Any]) -> list[dict[str, float]]:
-    """By step, each of BARS: of a run against the one without eviction."""
-    predicted = run["schedule"]["steps"]
-    measured = [_times(r) for r in (run, plain)]
-    found = []
-    for k, base in enumerate(predicted["base_ns"]):
-        values = [(predicted["total_ns"][k], base)]
-        values += [(mine[k], theirs[k]) for mine, theirs in zip(*measured, strict=True)]
-        found.append({bar: a / b if b else 1.0 for bar, (a, b) in zip(BARS, values, strict=True)})
-    return found
-
-
-def _times(run: dict[str, Any]) -> list[list[float]]:
-    """By step the ns of the ops, of the ops and the copies, and by the clock on the wall."""
-    bounds = [*run["step_starts"], len(run["ops"])]
-    parts = [run[key] for key in ("op_ns", "prepare_ns", "place_ns")]
-    spans = list(itertools.pairwise(bounds))
-    ops = [sum(parts[0][a:b]) for a, b in spans]
-    every = [sum(sum(part[a:b]) for part in parts) for a, b in spans]
-    return [ops, every, [statistics.median(times) for times in zip(*run["wall_ns"], strict=True)]]
-
-
-def _state(end: dict[str, Any]) -> str:
-    text = f"{end['identical']} of {end['storages']}"
-    if end["identical"] < end["found"]:
-        text += f" ({end['largest_relative']:.1e})"
-    if end["found"] < end["storages"]:
-        text += f", {end['storages'] - end['found']} not there"
-    return text + (f", {end['not_numbers']} with NaN or infinities" if end["not_numbers"] else "")
-
-
 def spent(found: dict[str, dict[str, float]], models: Sequence[str]) -> list[str]:
-    """Seconds by task and model: by the clock on the wall, and of processors."""
+    """Seconds by task and model: wall-clock time, and of processors."""
     if not found:
         return []
 
@@ -240,7 +158,7 @@ def spent(found: dict[str, dict[str, float]], models: Sequence[str]) -> list[str
     return [
         "### What it took",
         "",
-        "Seconds by the clock on the wall / of processors:",
+        "Seconds of wall-clock time / of processors:",
         "",
         *table(("model", *(kind.removesuffix(" of ") for kind in kinds)), rows),
         "",

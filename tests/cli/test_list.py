@@ -28,6 +28,7 @@ def test_all_of_it(coopsim: Any) -> None:
     answer = coopsim("list")
     assert answer.code == 0
     assert re.search(r"^bert-large +30\.11 GiB +16 +BERT-Large pre-training", answer.out, re.MULTILINE)
+    assert re.search(r"^bert-large@h100 +30\.15 GiB +16 +BERT-.* measured on an NVIDIA H", answer.out, re.MULTILINE)
     for line in ("coop ", "arena ", "bert-large ", "a100-80gb "):
         assert f"\n{line}" in answer.out
     found = json.loads(coopsim("list", "--json").out)

@@ -139,7 +139,7 @@ def test_pages_say_what_is_expected(run: ModuleType) -> None:
 def test_the_pages_show_every_figure(run: ModuleType) -> None:
     results = run.results
     others = [ROOT / "docs" / f"{name}.md" for name in ("accuracy", "fine-tuning")]
-    pages = (results.PAGE, results.SENSITIVITY, results.BEYOND, *others)
+    pages = (results.PAGE, results.MEASURED, results.SENSITIVITY, results.BEYOND, *others)
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     shown = set(re.findall(r"\(images/results/([\w-]+)\.png\)", text))
     drawn = {name for name, e in run.experiments().items() if e.figure["draw"] not in run.pictures.WALL_CLOCK}

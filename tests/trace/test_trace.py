@@ -16,8 +16,9 @@ from hypothesis import given, settings
 
 from coopsim import schedule as schedules
 from coopsim.replay import replay
-from coopsim.trace import SCHEMA_VERSION, Ragged, Trace, TraceBuilder, check, load, save
+from coopsim.trace import SCHEMA_VERSION, Ragged, Trace, TraceBuilder, check, load, load_trace, save
 from coopsim.trace.check import TraceError
+from coopsim.trace.named import shipped
 from coopsim.trace.synth import chain, unet
 from coopsim.types import CoopsimError, Phase, Role
 from tests.strategies import traces
@@ -124,11 +125,23 @@ class TestRoundTrip:
 
     def test_committed_traces(self) -> None:
         folder = Path(__file__).parents[2] / "traces"
-        manifest = tomllib.loads((folder / "MANIFEST.toml").read_text())
-        files = sorted(folder.glob("*.parquet"))
-        assert files
-        for file in files:
-            assert load(file).content_hash in json.dumps(manifest)
+        for card in (folder, folder / "h100"):
+            manifest = tomllib.loads((card / "MANIFEST.toml").read_text())
+            assert {name: load(card / name).content_hash for name in manifest} == {
+                path.name: manifest[path.name]["content_hash"] for path in card.glob("*.parquet")
+            }
+
+    def test_measured_ones_have_names(self) -> None:
+        """Of the eight of Coop's paper, each beside the phantom's, which it is not mistaken for in a table."""
+        measured = [name for name in shipped() if "@" in name]
+        assert len(measured) == 8
+        for name in measured:
+            found, modelled = load_trace(name), load_trace(name.partition("@")[0])
+            assert found.label == name
+            assert found.header["cost_source"].startswith("measured on an NVIDIA H100")
+            assert modelled.header["batch"] == found.header["batch"]
+            at_start = set(np.flatnonzero(found.alive_at_start).tolist())
+            assert at_start == set(found.becomes[found.becomes >= 0].tolist())  # so that steps repeat
 
 
 class TestHash:

@@ -10,7 +10,7 @@ import pytest
 from coopsim import trace as traces
 from coopsim.phantom import profiles
 from coopsim.trace import Ragged, Trace
-from experiments.gpu import compare, figures, names, report, roofline, tables
+from experiments.gpu import compare, executed, figures, lived, names, peaks, report, roofline, tables
 from tests.conftest import ROOT
 
 CARD = profiles.get("h100-80gb")
@@ -196,7 +196,7 @@ def results(tmp_path: Path) -> Path:
     for name in ("resnet-50", "swin-t"):
         recorded = measured(name)
         traces.save(recorded, folder / names.trace(name))
-    for policy, numbers in {names.PLAIN: (100, 10, 200, 1.0), "coop": (110, 22, 230, 1.09)}.items():
+    for policy, numbers in {names.PLAIN: (100, 10, 120, 1.0), "coop": (110, 22, 138, 1.09)}.items():
         text = json.dumps(execution(policy, *numbers))
         (folder / names.execution("resnet-50", policy)).write_text(text)
     return folder
@@ -204,7 +204,7 @@ def results(tmp_path: Path) -> Path:
 
 def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     page = tmp_path / "gpu.md"
-    page.write_text(f"# Before\n\n{report.START}\nold\n{report.END}\n\nafter\n")
+    page.write_text(f"# Before\n\n<!-- {report.MARK} -->\nold\n<!-- end of {report.MARK} -->\n\nafter\n")
     monkeypatch.setattr("sys.argv", ["report.py", str(results), "--page", str(page)])
     assert report.main() == 0
     text = page.read_text()
@@ -225,6 +225,7 @@ def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
         "Compiling the core: 60 / 60. All tasks: 73 / 69, in two lanes side by side. The largest process: 1.5" in text
     )
     assert "No run was bisected." in text
+    assert "Not compared with deterministic algorithms." in text
     for name in ("gpu-costs.png", "gpu-overhead.png"):
         assert f"(images/{name})" in text
         assert (tmp_path / "images" / name).stat().st_size > 10_000
@@ -232,6 +233,53 @@ def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     first = text, (tmp_path / "images" / "gpu-costs.png").read_bytes()
     assert report.main() == 0
     assert (page.read_text(), (tmp_path / "images" / "gpu-costs.png").read_bytes()) == first
+
+
+def test_wall_clock_of_the_host_is_no_overhead() -> None:
+    """Two steps of 100 and 110 ns of the GPU, of which a step without eviction takes twice as long."""
+    plain, run = (
+        execution(policy, *numbers) for policy, numbers in {"plain": (90, 5, 90, 1), "coop": (99, 6, 80, 1)}.items()
+    )
+    assert not executed.host_bound(plain)
+    plain["wall_ns"] = [[400, 400]] * 3
+    assert executed.host_bound(plain)
+    lines = executed.section({("swin-t", names.PLAIN): plain, ("swin-t", "coop"): run}, {}, [])
+    (row,) = [line for line in lines if line.startswith("| swin-t | coop | 50 %")]
+    assert "| the host's |" in row
+    assert any(line.startswith("The host decides the wall-clock time of swin-t") for line in lines)
+    bits = {"swin-t": {"policies": {"coop": run}}}
+    assert "The same with deterministic algorithms:" in executed.section({("swin-t", names.PLAIN): plain}, bits, [])
+
+
+H100 = ROOT / "experiments" / "gpu" / "results" / "nvidia-h100-80gb-hbm3-2026-11-26"
+
+
+def test_every_unequal_peak_has_a_cause() -> None:
+    rows = peaks.load(H100)
+    assert len(rows) == 109
+    assert sum(map(peaks.equal, rows)) == 78
+    for row in rows:
+        assert bool(row["causes"]) == (not peaks.equal(row)), row["name"]
+        assert set(row["causes"].split()) <= set(peaks.CAUSES), row["name"]
+
+
+def test_live_kept_its_bytes_and_bits() -> None:
+    """As docs/gpu.md says."""
+    cases = lived.load(H100)
+    ran = [case for case in cases if case["exit"] == 0 and not case["failed"]]
+    assert len(ran) == 13
+    assert all(case["max_reserved"] == case["phantom_max_reserved"] for case in ran)
+    same = [c for c in ran if c["name"].split()[0] in ("gpt-2", "bert")]
+    assert all(case["bits"] == lived.plain_of(case, cases)["bits"] for case in same)
+
+
+def test_the_page_has_what_the_files_say() -> None:
+    text = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    files = {(m, p): H100 / names.execution(m, p) for m in names.MAIN for p in (names.PLAIN, *names.POLICIES)}
+    execution = {key: json.loads(file.read_text()) for key, file in files.items()}
+    found = {"execution": execution, "peaks": peaks.load(H100), "live": lived.load(H100)}
+    for name, section in report.briefly(found).items():
+        assert f"<!-- gpu {name} -->\n{section}\n<!-- end of gpu {name} -->" in text, name
 
 
 def test_no_numbers_no_tables(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
 """The command of many tasks: it can be cut off anywhere and goes on; and, on the phantom GPU, it does its work."""
 
+import gzip
+import io
 import json
 import os
 import pickle
+import re
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +20,12 @@ from typing import Any
 import pytest
 
 from coopsim import phantom
-from coopsim.phantom import build
+from coopsim.cli.parser import build as parser
+from coopsim.phantom import build, wheel
 from coopsim.trace.file import read_parquet
-from experiments.gpu import names, pack, run
+from experiments.gpu import live_cases, names, pack, run, slim_torch, stage_live, stage_peaks
 from experiments.gpu.run import Runner
-from experiments.gpu.tasks import GPU, HOST, Task, plan
+from experiments.gpu.tasks import GPU, HOST, PARTS, Task, chosen, plan
 from tests.conftest import ROOT
 from tests.processes import descendants, processor_seconds, until
 
@@ -48,7 +54,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def make(name: str, lane: str, makes: str, needs: str = "", verb: str = "write", limit_s: int = 20) -> Task:
         files = tuple(makes.split())
-        return Task(name, lane, "stub", (str(folder), verb, *files), files, tuple(needs.split()), limit_s)
+        return Task("requests", name, lane, "stub", (str(folder), verb, *files), files, tuple(needs.split()), limit_s)
 
     make.folder = folder  # type: ignore[attr-defined]
     return make
@@ -101,16 +107,53 @@ def test_time_is_kept(task) -> None:
     assert {file.name for file in task.folder.iterdir()} == {"b", "log", "run.json"}
 
 
-def test_no_gpu_is_said_in_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "experiments/gpu/run.py")], capture_output=True, text=True, cwd=tmp_path
-    )
+@pytest.mark.parametrize("libraries", [True, False])
+def test_no_gpu_is_said_in_one_line(tmp_path: Path, libraries: bool) -> None:
+    """And a PyTorch that lacks CUDA's libraries, as here, is not taken for a machine without a GPU."""
+    environment = os.environ | (phantom.without_gpu() if libraries else {})
+    if not libraries and wheel.find().has_real_libraries:
+        pytest.skip("this PyTorch has CUDA's libraries")
+    command = [sys.executable, str(ROOT / "experiments/gpu/run.py"), "--part", "live"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 2
-    assert done.stderr.startswith("run.py: PyTorch finds no GPU here: ")
+    lacks = f"run.py: the PyTorch of {sys.executable} lacks CUDA's libraries ("
+    assert done.stderr.startswith("run.py: PyTorch finds no GPU here: " if libraries else lacks)
     assert done.stderr.count("\n") == 1
-    assert not (ROOT / "experiments/gpu/results").exists() or not list(
-        (ROOT / "experiments/gpu/results").glob("*/run.json.part")
-    )
+
+
+def test_a_part_has_what_it_needs(tmp_path: Path) -> None:
+    every = plan(tmp_path, names.MAIN, names.OTHERS, None)
+    assert len({task.name for task in every}) == len(every)
+    seen = set()
+    for part in PARTS:
+        tasks = chosen(every, {part})
+        made = {file for task in tasks for file in task.makes}
+        assert all(set(task.needs) <= made for task in tasks), part
+        seen |= {task.name for task in tasks if task.part == part}
+    assert seen == {task.name for task in chosen(every, ())} == {task.name for task in every}
+    assert {task.part for task in chosen(every, {"live"})} == {"live", "requests"}  # whose task says what machine it is
+    assert [task.name for task in chosen(every, {"live"}) if task.part == "requests"] == ["machine"]
+
+
+def test_every_script_is_there(tmp_path: Path) -> None:
+    for which in ("scripts", "compiled"):
+        found = stage_peaks.scripts(which)
+        assert len(found) == len({script.name for script in found}) >= 14
+        assert all(script.file.exists() for script in found)
+    for case in live_cases.CASES:
+        assert (ROOT / "experiments" / "gpu" / "programs" / case.program[0]).exists()
+        words = stage_live.command(case, tmp_path / "out.json", 1 << 34, 2, "h100-80gb")
+        parser().parse_args(words[3:])  # as an option that is not there would end it
+
+
+def test_results_of_another_torch_are_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    today = run.default_folder("NVIDIA H100", "2.11.0", ())
+    assert re.fullmatch(r"nvidia-h100-20\d\d-\d\d-\d\d", today.name)
+    today.mkdir(parents=True)
+    (today / names.MACHINE).write_text(json.dumps({"machine": {"versions": {"torch": "2.11.0+cu130"}}}))
+    assert run.default_folder("NVIDIA H100", "2.11.0", ("live",)) == today
+    assert run.default_folder("NVIDIA H100", "2.13.0", ("live",)).name == f"{today.name}-torch-2.13.0"
 
 
 def test_what_was_spent_is_remembered(task) -> None:
@@ -170,6 +213,8 @@ def parts(path: Path) -> tuple[object, dict[str, Any]]:
     match path.suffix:
         case ".json":
             return None, json.loads(path.read_text())
+        case ".gz":
+            return None, json.loads(gzip.decompress(path.read_bytes()))
         case ".pickle":
             return None, pickle.loads(path.read_bytes())  # noqa: S301
         case _:
@@ -206,6 +251,46 @@ def cut_off(command: list[str], environment: dict[str, str], folder: Path, task:
     assert running.returncode == 143, task.name
 
 
+def test_a_small_build_has_code_for_one_architecture(tmp_path: Path) -> None:
+    """A library with a section of device code: two kinds of machines, and PTX; the rest of the file is as it was."""
+    codes = {(2, 80): b"a" * 64, (2, 90): b"h" * 32, (1, 90): b"p" * 16}
+    entries = b"".join(
+        struct.pack("<HHIQ", kind, 0, 64, len(code)) + bytes(12) + struct.pack("<I", arch) + bytes(32) + code
+        for (kind, arch), code in codes.items()
+    )
+    section = bytes(8) + struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
+    names_at = 64 + len(section)
+    text = b"\0.nv_fatbin\0.other\0"
+    table = names_at + len(text)
+    rows = [(1, 64, len(section)), (12, 64, 8), (0, names_at, len(text))]
+    headers = b"".join(struct.pack("<IIQQQQIIQQ", n, 0, 0, 0, at, size, 0, 0, 0, 0) for n, at, size in rows)
+    head = bytearray(64)
+    struct.pack_into("<Q", head, 0x28, table)
+    struct.pack_into("<HHH", head, 0x3A, 64, len(rows), 2)
+    library = tmp_path / "tree.so"
+    library.write_bytes(whole := bytes(head) + section + text + headers)
+    assert slim_torch.blank(library, 90) == 64 + 16
+    assert library.read_bytes() == whole.replace(b"a" * 64, bytes(64)).replace(b"p" * 16, bytes(16))
+
+
+def test_a_small_build_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel_file = tmp_path / "torch.whl"
+    content = {"torch/lib/data.txt": os.urandom(3 << 20), "torch/bin/torch_shm_manager": b"m", "torch/bin/protoc": b"p"}
+    with zipfile.ZipFile(wheel_file, "w") as packed:
+        for name, data in content.items():
+            packed.writestr(name, data)
+    out = tmp_path / "out"
+    monkeypatch.setattr("sys.argv", ["slim_torch.py", str(wheel_file), "sm_90", str(out), "--part-mib", "1"])
+    assert slim_torch.main() == 0
+    parts = sorted(out.glob("torch.tar.gz.*"))
+    assert [part.stat().st_size for part in parts[:-1]] == [1 << 20] * (len(parts) - 1)
+    with tarfile.open(fileobj=io.BytesIO(b"".join(part.read_bytes() for part in parts))) as tar:
+        found = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
+    assert found == {name: data for name, data in content.items() if not name.endswith("protoc")}
+    monkeypatch.setattr("sys.argv", ["slim_torch.py", str(wheel_file), "hopper", str(out)])
+    assert slim_torch.main() == 2
+
+
 @pytest.mark.slow
 def test_cut_off_in_every_stage_on_the_phantom(tmp_path: Path) -> None:
     """ResNet-50 with two images, and U-Net's trace. What is done stays, and in the end all is as after one run."""
@@ -216,10 +301,21 @@ def test_cut_off_in_every_stage_on_the_phantom(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     environment = os.environ | phantom.environment("h100-80gb")
     command = [sys.executable, "-u", str(ROOT / "experiments/gpu/run.py"), "--batch", "2", "--budget-s", "1200"]
-    command += ["--models", "resnet-50", "--others", "unet", "--pack", str(tmp_path / "packed"), "--out"]
+    parts = ("requests", "execute", "traces")
+    command += [
+        "--part",
+        ",".join(parts),
+        "--models",
+        "resnet-50",
+        "--others",
+        "unet",
+        "--pack",
+        str(tmp_path / "packed"),
+        "--out",
+    ]
     first = subprocess.run([*command, str(whole)], env=environment, capture_output=True, text=True)
     assert first.returncode == 0, first.stdout + first.stderr
-    tasks = plan(cut, ("resnet-50",), ("unet",), 2)
+    tasks = chosen(plan(cut, ("resnet-50",), ("unet",), 2), parts)
     for task in tasks:
         if not task.makes or task.name == "machine":
             continue
@@ -260,13 +356,13 @@ def _report(folder: Path, page: Path) -> None:
     assert derived["summary"]["both"] == 569
     (found,) = json.loads((folder / "allocator.json").read_text())["content"]["runs"]
     assert found["same_place"] == found["allocations"] > 1000  # PyTorch's own allocator against the simulated one
-    assert found["confirmed"]
+    assert found["confirmed"] == [True, False]
     for key in ("peak_reserved_bytes", "peak_allocated_bytes", "smallest_bytes"):
         assert found[key][0] == found[key][1] > 0
 
 
 def _check(folder: Path) -> None:
-    for file in folder.iterdir():
+    for file in (file for file in folder.iterdir() if file.suffix != ".gz"):  # answers, beside requests-M.json
         machine = parts(file)[1]["machine"]
         assert machine["gpu"] == "NVIDIA H100 80GB HBM3", file
         assert machine["versions"]["torch"], file
@@ -287,6 +383,8 @@ def _check(folder: Path) -> None:
         again = sum(steps["total_ns"]) - sum(steps["base_ns"])
         assert again == found["schedule"]["recompute_cost_ns"]
         assert found["block_bytes"] >= found["arena_peak_bytes"]
+    for same in json.loads((folder / names.bits("resnet-50")).read_text())["policies"].values():
+        assert all(end["identical"] == end["storages"] == 322 for end in same.values())
     requests = json.loads((folder / "requests-resnet-50.json").read_text())["policies"]
     assert [r["agrees"] for r in requests.values()] == [True] * len(names.POLICIES)
     assert all(r["equal"] == r["requests"] > 1000 for r in requests.values())
