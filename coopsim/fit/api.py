@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from coopsim import phantom
 from coopsim.fit.search import Search
 from coopsim.fit.verdict import Fit
 from coopsim.longrun.lengths import read
@@ -23,6 +24,7 @@ def fit(
     executor: str = "processes",
     seconds: float | None = None,
     masks: Choice = "",
+    workspaces: phantom.Choice = "",
     steps: int | None = None,
     replay_steps: int | None = None,
     lengths: str | Path | None = None,
@@ -33,7 +35,8 @@ def fit(
     hardware`); memory: the memory that it is to have, "11GiB" (None: its own). jobs: how many runs of the script at a
     time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time after
     which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero and the like keep,
-    "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing). steps:
+    "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing);
+    workspaces: what cuDNN asks for, "rule" or "none" ("": the card's default, docs/workspaces.md). steps:
     optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of the inputs
     of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn from those that
     ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). The result prints as `coopsim
@@ -62,6 +65,7 @@ def fit(
         card=gpu,
         memory_bytes=nbytes,
         masks=checked(masks),
+        workspaces=workspaces,
         steps=steps,
         replay_steps=replay_steps,
         lengths=str(Path(lengths).absolute()) if lengths is not None else "",
