@@ -7,13 +7,26 @@ from pathlib import Path
 from typing import Literal
 
 from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
+from coopsim.phantom.workspaces import Choice
 from coopsim.types import Precision
 
 #: Where a step is run: on the phantom GPU, on a real one, or with fake tensors.
 Where = Literal["phantom", "cuda", "fake"]
 
 #: Fields that are options of the command line with the same name.
-OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "gradients", "steps", "warmup", "masks")
+OPTIONS = (
+    "device",
+    "precision",
+    "batch",
+    "optimizer",
+    "amp",
+    "attention",
+    "gradients",
+    "steps",
+    "warmup",
+    "masks",
+    "workspaces",
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,8 @@ class Job:
 
     device: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated `passes` times for
     it); "fake", with fake tensors, for a PyTorch without CUDA. cost_from: a table of measured costs
-    (capture/measured.py), temporaries_from: one of temporaries (observe/temporary_table.py); "" for none.
+    (capture/measured.py), temporaries_from: one of temporaries (observe/temporary_table.py); "" for none. workspaces:
+    what cuDNN asks for on the phantom GPU (phantom/workspaces.py).
     """
 
     target: str
@@ -50,6 +64,7 @@ class Job:
     passes: int = 5
     temporaries_from: str | os.PathLike[str] = ""
     masks: str = ""
+    workspaces: Choice = ""
 
     def absolute(self) -> "Job":
         """Return the job with absolute paths, for a process in another folder."""

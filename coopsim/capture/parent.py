@@ -58,7 +58,7 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
     if job.device == "phantom":
         say("preparing the phantom GPU")
         try:
-            return phantom.environment(job.card) | phantom.compiler_caches()
+            return phantom.environment(job.card, workspaces=job.workspaces) | phantom.compiler_caches()
         except phantom.NoCudaTorchError as error:
             raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
     if job.device == "fake":
@@ -89,6 +89,8 @@ def _check(job: Job) -> None:
     checked(job.masks)
     if job.masks and job.device != "phantom":
         raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")
+    if job.workspaces and job.device != "phantom":
+        raise CaptureError("what cuDNN asks for is a question of the phantom GPU; leave --workspaces out")
     if job.device == "cuda" and job.cost_from:
         raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
     if job.device == "cuda" and job.temporaries_from:

@@ -25,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
         temporaries_from=args.temporaries_from or "",
         passes=args.passes,
         masks=args.masks,
+        workspaces=args.workspaces,
     )
     capture(job, note)
     note(f"wrote {args.output}")

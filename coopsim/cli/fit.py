@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
         memory_bytes=memory_of(args),
         precision=args.precision,
         masks=args.masks,
+        workspaces=args.workspaces,
         steps=args.steps,
         replay_steps=args.replay_steps,
         lengths=lengths_file(args),
@@ -66,7 +67,7 @@ def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
     given = ("memory", "apply", "patch", "replay_steps", "lengths")
     if (other := next((name for name in given if getattr(args, name)), None)) or args.executor != "processes":
         raise CoopsimError(f"--{(other or 'executor').replace('_', '-')} is for one card; with --gpu any, leave it out")
-    script = Script(command, precision=args.precision, masks=args.masks, steps=args.steps)
+    script = Script(command, precision=args.precision, masks=args.masks, workspaces=args.workspaces, steps=args.steps)
     search = EveryCard(script, seconds=args.time, jobs=args.jobs or 1, say=note)
     try:
         found = search.run()

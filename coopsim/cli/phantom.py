@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         ranks=args.ranks,
         nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
         masks=args.masks,
+        workspaces=args.workspaces,
         steps=args.steps,
     )
     if is_gate:

@@ -42,6 +42,7 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
         ranks=args.ranks,
         nccl_bytes=phantom_ranks.nccl_bytes(args.nccl_memory),
         masks=args.masks,
+        workspaces=args.workspaces,
         steps=args.steps,
     )
     tried: dict[int, Report] = {}

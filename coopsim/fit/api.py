@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from coopsim import phantom
 from coopsim.fit.search import Search
 from coopsim.fit.verdict import Fit
 from coopsim.longrun.lengths import read
@@ -24,6 +25,7 @@ def fit(
     executor: str = "processes",
     seconds: float | None = None,
     masks: Choice = "",
+    workspaces: phantom.Choice = "",
     steps: int | None = None,
     replay_steps: int | None = None,
     lengths: str | Path | None = None,
@@ -36,11 +38,11 @@ def fit(
     at a time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time
     after which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero and the like
     keep, "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing).
-    steps: optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of the
-    inputs of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn from
-    those that ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). precision: of float32
-    products in predicted times, "tf32" or "fp32" (None: as the script sets it). The result prints as `coopsim fit`
-    does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`. Raises
+    workspaces: what cuDNN asks for, "rule" or "none" ("": the card's default, docs/workspaces.md). steps:
+    optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of the inputs
+    of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn from those that
+    ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). precision: of float32 products in
+    predicted times, "tf32" or "fp32" (None: as the script sets it). The result prints as `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`. Raises
     CoopsimError if the script fails for another reason than memory, and for a file that is none of lengths.
     """
     if isinstance(script, Path):
@@ -68,6 +70,7 @@ def fit(
         memory_bytes=nbytes,
         precision=precision,
         masks=checked(masks),
+        workspaces=workspaces,
         steps=steps,
         replay_steps=replay_steps,
         lengths=str(Path(lengths).absolute()) if lengths is not None else "",

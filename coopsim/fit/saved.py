@@ -30,8 +30,8 @@ def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
 def load(script: Script) -> tuple[Remedy, ...] | None:
     """Return the remedies that were saved for this script; None if there are none, or if they are out of date.
 
-    They are for the same command, card, memory, precision, masks, folder and `versions`, and for files that have not
-    changed.
+    They are for the same command, card, memory, precision, masks, workspaces, folder and `versions`, and for files that
+    have not changed.
 
     Raises CoopsimError if the file is damaged.
     """
@@ -79,6 +79,7 @@ def _path(script: Script) -> Path:
         script.precision,
         script.command,
         script.masks,
+        script.workspaces,
     )
     long = script.steps, script.replay_steps, Path(script.lengths).read_bytes() if script.lengths else b""
     digest.update(repr((said, long)).encode())

@@ -9,15 +9,18 @@ import os
 from coopsim.phantom import build, profiles, wheel
 from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 from coopsim.phantom.profiles import Profile
+from coopsim.phantom.workspaces import Choice, by_rule
 
-__all__ = ["NoCudaTorchError", "PhantomError", "Profile", "compiler_caches", "environment", "profiles"]
+__all__ = ["Choice", "NoCudaTorchError", "PhantomError", "Profile", "compiler_caches", "environment", "profiles"]
 
 
-def environment(card: str | Profile, *, total_bytes: int | None = None, devices: int = 1) -> dict[str, str]:
+def environment(
+    card: str | Profile, *, total_bytes: int | None = None, devices: int = 1, workspaces: Choice = ""
+) -> dict[str, str]:
     """Return the variables under which a process sees the phantom GPU as a `card`, to be merged over os.environ.
 
     `total_bytes` is the card's memory, its own by default. A process sees `devices` such cards, and is meant to use one
-    of them, as a rank does. Compiles the libraries at first use. Raises PhantomError if that is not possible here.
+    of them, as a rank does. `workspaces` says what cuDNN asks for (workspaces.py). Compiles the libraries at first use. Raises PhantomError if that is not possible here.
     """
     profile = profiles.get(card) if isinstance(card, str) else card
     folder = str(build.libraries())
@@ -25,6 +28,7 @@ def environment(card: str | Profile, *, total_bytes: int | None = None, devices:
         "LD_LIBRARY_PATH": ":".join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(devices))),
         "COOPSIM_PHANTOM_DEVICES": str(devices),
+        "COOPSIM_PHANTOM_WORKSPACES": str(int(by_rule(workspaces, profile.compute_capability))),
         "TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT": "0",  # autograd must not wait for its threads, which csrc/exit.c blocks
     }
     if total_bytes is not None:

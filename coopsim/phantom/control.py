@@ -129,6 +129,14 @@ class Control:
         return int(self._nccl())
 
 
+def convolutions() -> int:
+    """Return how many kinds of convolution this process has asked the stand-in cuDNN for; 0 if it is not loaded."""
+    try:
+        return ctypes.c_int64.in_dll(ctypes.CDLL("libcudnn.so.9"), "coopsim_phantom_convolutions").value
+    except (OSError, ValueError):
+        return 0
+
+
 def expect_watchdogs(number: int) -> None:
     """Tell the phantom how many NCCL watchdogs there are, or soon will be; they run by its clock (csrc/watchdog.c)."""
     expect = getattr(ctypes.CDLL(None), "coopsim_watchdogs_expect", None)

@@ -141,6 +141,7 @@ class Report:
     managed_bytes: int = 0
     memory_fraction: float | None = None
     peak_by_kind: dict[str, int] = field(default_factory=dict)
+    benchmarked: bool = False  #: cudnn.benchmark chooses convolutions by measured times, which do not exist here
     watched_by_mode: bool = False  #: coopsim's library cannot be compiled here, so that autograd may take more memory
     pipeline: int = 0
     alike: tuple[int, ...] = ()

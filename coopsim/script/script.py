@@ -27,6 +27,7 @@ class Script:
     `variables` are set in its environment.
     `guest` is the module of a guest, code that runs in the script's processes and is given `told` (guest.py); "" for
     none.
+    `workspaces` is what cuDNN asks for on the phantom GPU (phantom/workspaces.py).
     `steps` is the number of optimizer steps after which the script is ended (None: it ends by itself). `masks` is what
     masks keep (observe/data/masks.py). `replay_steps`, `lengths`: judge it by a long run of so many steps, of lengths
     as in that file (longer.py).
@@ -46,6 +47,7 @@ class Script:
     guest: str = ""
     told: str = ""
     masks: str = ""
+    workspaces: phantom.Choice = ""
     steps: int | None = None
     replay_steps: int | None = None
     lengths: str = ""

@@ -24,7 +24,7 @@ from coopsim.observe.torch_private import (
     record_history,
 )
 from coopsim.phantom import profiles
-from coopsim.phantom.control import Control
+from coopsim.phantom.control import Control, convolutions
 from coopsim.script import allocator, clock, history, kinds, native, out_of_memory, places, stacks
 from coopsim.script.compilation import Compilation
 from coopsim.script.ending import Ending
@@ -161,6 +161,7 @@ class Watch:
                 {"place": f"{file}:{line}", "iterations": iterations, "times": times}
                 for (file, line, iterations), times in self._data.decisions.ended.most_common()
             ],
+            "benchmarked": torch.backends.cudnn.benchmark and convolutions() > 0,
             "last_value_read": self._data.last_value,
             "watched_by_mode": self._recorder.active,
             "trace": self._recording.outcome if self._recording else "",

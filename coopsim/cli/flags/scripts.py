@@ -24,6 +24,16 @@ def _precision(p: argparse.ArgumentParser, default: str) -> None:
     )
 
 
+def _workspaces(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--workspaces",
+        choices=("rule", "none"),
+        default="",
+        help="what cuDNN takes beside tensors for convolutions and recurrent layers: as rules from an H100's "
+        "measurements say, or nothing (default: rule on cards of compute capability 9.0, else none)",
+    )
+
+
 def _long(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--replay-steps",
@@ -84,6 +94,7 @@ def capture(p: argparse.ArgumentParser) -> None:
         help="what a reference model does with gradients after the optimizer (default: dropped)",
     )
     _masks(p)
+    _workspaces(p)
     p.add_argument("--steps", type=positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=natural, default=2, help="steps that run before the recorded ones (default: 2)")
 
@@ -105,6 +116,7 @@ def phantom(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
     _masks(p)
+    _workspaces(p)
     p.add_argument("--fit", action="store_true", help="find the smallest memory in which it trains")
     p.add_argument(
         "--largest",
@@ -173,6 +185,7 @@ def fit(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
     _masks(p)
+    _workspaces(p)
     p.add_argument("--steps", type=positive, metavar="N", help="end every run after N optimizer steps")
     _long(p)
     p.add_argument("-j", "--jobs", type=positive, metavar="N", help="runs of the script at a time (default: 1)")
