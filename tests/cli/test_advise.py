@@ -79,7 +79,9 @@ def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:
     assert (advice["verdict"], advice["fits"]) == ("does not fit", False)
     assert advice["more_bytes"] == min(advice["smallest_bytes"], advice["smallest_bytes_expandable"]) - 200 * 10**6
     text = coopsim("advise", step, "--memory", "200MB").out
-    assert f"{len(advice['trials']) + 1} settings and 10 versions of PyTorch tried, none fits (--all shows them)" in text
+    assert (
+        f"{len(advice['trials']) + 1} settings and 10 versions of PyTorch tried, none fits (--all shows them)" in text
+    )
     needs = human(min(advice["smallest_bytes"], advice["smallest_bytes_expandable"]))
     assert text.startswith(f"Does not fit: needs {needs}, has 190.7 MiB; `coopsim live run` would train in that\n")
     [remedy] = advice["remedies"]
