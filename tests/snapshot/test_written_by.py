@@ -74,7 +74,7 @@ def test_only_rules_of_these_versions_are_tried(tmp_path: Path) -> None:
     for where, fields, _ in FIELDS[:5]:
         parts[where] = parts.get(where, {}) | fields
     snapshot = read(written(tmp_path, of(parts)))
-    assert best(snapshot, of_snapshot(snapshot)).torch == "2.6.0"
+    assert best(snapshot, of_snapshot(snapshot)).torch == "2.7.1"
 
 
 def test_of_older_ones_the_oldest_rules() -> None:
