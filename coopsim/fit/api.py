@@ -34,15 +34,17 @@ def fit(
     """Find what to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
     script: a file, or a command as in a shell, `"train.py --batch {}"`, or its words. gpu: a card (`coopsim list
-    hardware`, or a card file); memory: what it is to have, "11GiB" (None: its own). jobs: how many runs of the script
-    at a time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds: the time
-    after which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero and the like
-    keep, "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they keep nothing).
-    workspaces: what cuDNN asks for, "rule" or "none" ("": the card's default, docs/workspaces.md). steps:
-    optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of the inputs
-    of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn from those that
-    ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). precision: of float32 products in
-    predicted times, "tf32" or "fp32" (None: as the script sets it). The result prints as `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`. Raises
+    hardware`, or a card file); memory: what it is to have, "11GiB" (None: its own). jobs: how many runs of the
+    script at a time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds:
+    the time after which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero
+    and the like keep, "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they
+    keep nothing). workspaces: what cuDNN asks for, "rule" or "none" ("": the card's default, docs/workspaces.md).
+    steps: optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of
+    the inputs of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn
+    from those that ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). precision: of
+    float32 products in predicted times, "tf32" or "fp32" (None: as the script sets it). The result prints as
+    `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of
+    `--json`. Raises
     CoopsimError if the script fails for another reason than memory, and for a file that is none of lengths.
     """
     if isinstance(script, Path):
