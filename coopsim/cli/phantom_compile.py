@@ -52,7 +52,7 @@ def _text(script: "Script", found: "Ratio") -> str:
             ("peak", f"{human(report.peak_device_bytes)} of the card; {peaks}"),
         ]
         if found.time_ratio is not None:
-            rows.append(("time", f"{found.time_ratio - 1:+.1%} per step against ratio 1, predicted by the roofline"))
+            rows.append(("time", f"{found.time_ratio - 1:+.1%} per step against ratio 1, predicted by prices of ops"))
         rows += [("" if i else "to paste", line) for i, line in enumerate(lines(found.value))]
     rows.append(("runs", f"{len(found.tried.keys() | {1.0})}; the peak is not monotonic in the ratio"))
     text = "\n".join(f"{name:<16}{value}" for name, value in rows)

@@ -114,7 +114,7 @@ class Survey:
     trains: whether it has backward passes. adds_up: whether it has more of them than steps. models: those that are
     trained, the largest first, and then others that keep values. zeroed: (file, line) of calls of
     zero_grad(set_to_none=False). skips: whether an optimizer was given parameters without gradient. trainer: whether
-    transformers' Trainer was imported. step_ns, optimizer_ns: the cost of a step by the roofline, and of the
+    transformers' Trainer was imported. step_ns, optimizer_ns: the cost of a step by prices of ops, and of the
     optimizer's part of it. clock_step_ns: a step's time by the phantom's clock. peak_in_optimizer: whether memory
     peaked in an optimizer's step. logits_bytes: the largest input of a cross entropy. basis: what costs are computed
     from, and with which precision of float32 products. given: the script's own calls that set the batch size.

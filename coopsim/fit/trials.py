@@ -295,7 +295,7 @@ def ratio(report: Report, survey: Survey, changes: Changes) -> float:
     """Return the time of an optimizer step in a run, divided by that of the unchanged script; 1.0 if that has no time.
 
     With accumulation, a step has `changes.accumulate` forward and backward passes. Where ops wait for collectives or
-    copies (`changes.waits`), it is taken from the phantom's clock; of live, what it predicts; else by the roofline.
+    copies (`changes.waits`), it is taken from the phantom's clock; of live, what it predicts; else by prices of ops.
     """
     if changes.live:
         return float(report.guest["predicted_overhead"])

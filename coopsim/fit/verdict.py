@@ -76,7 +76,7 @@ class Fit:
         return [""] * bool(found) + [f"{label:{width}}{text}" for label, text in found]
 
     @property
-    def _roofline(self) -> str:
+    def _prices(self) -> str:
         return self.basis.partition(":")[0]
 
     def _verdict(self) -> list[str]:
@@ -124,7 +124,7 @@ class Fit:
             "",
             f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs); "
             f"a real card differs by up to {margin.TOO_CLOSE:.0%}",
-            f"time: of an optimizer step, against the script as it is, by the {self._roofline}, float32 products in "
+            f"time: of an optimizer step, against the script as it is, by {self._prices}, float32 products in "
             f"{self.precision}{clock}",
             *self.notes,
         ]

@@ -23,7 +23,7 @@ _HEADER = ("card", "memory", "needs", "step", "verdict")
 class Answer:
     """The verdict for one card. needs_bytes: the smallest memory for the unchanged script, context included.
 
-    step_ns: the predicted time of a step, by the card's roofline, with float32 products in `precision`. remedy: one
+    step_ns: the predicted time of a step, by the prices of its ops, with float32 products in `precision`. remedy: one
     with which it fits, tried on the card `tried_on`; a card of the same architecture with at least as much memory as it
     took there.
     """
@@ -76,7 +76,7 @@ class Which:
         products = "; ".join(sorted(found, key=lambda text: "tf32" not in text))
         without = ", on cards without TF32" * (len(found) > 1)
         explained = (
-            "step: an optimizer step of the unchanged script, by the card's roofline, float32 products in "
+            "step: an optimizer step of the unchanged script, by prices of ops, float32 products in "
             f"{products}{without}"
         )
         return "\n".join([table(_HEADER, rows), "", explained, *self.notes])

@@ -15,7 +15,7 @@ from coopsim.phantom import profiles
 from coopsim.trace.measure import round_up
 
 GRANULE = 512  #: bytes; the caching allocator and the arena pad requests to a multiple of this
-_OTHERWISE = "a100-80gb"  #: the card whose roofline gives costs on a card without a profile
+_OTHERWISE = "a100-80gb"  #: the card whose prices give costs on a card without a profile
 
 
 class CpuDevice:
@@ -72,7 +72,7 @@ def find(kind: str) -> Device:
 
 
 def cost_model(kind: str) -> CostModel:
-    """The roofline of the card that is in use; of an A100 for an unknown card and for the CPU, where it is not used."""
+    """The costs of ops on the card that is in use; of an A100 for an unknown card and for the CPU, where it is not used."""
     name = _OTHERWISE
     if kind == "cuda":
         title = torch.cuda.get_device_name().lower()

@@ -114,7 +114,8 @@ def test_mlp_costs(mlp: Trace) -> None:
     assert mlp.flops[0] == 2 * 16 * 64 * 128
     assert mlp.bytes_moved[0] == 4 * (64 * 128 + 128 + 16 * 64 + 16 * 128)
     assert mlp.bytes_moved[1] == 2 * 4 * 16 * 128  # in place: read and written
-    assert set(mlp.cost_ns.tolist()) == {3000}
+    assert 2000 < min(mlp.cost_ns)
+    assert max(mlp.cost_ns) < 12_000  # launches
 
 
 def test_mlp_header(mlp: Trace) -> None:

@@ -7,15 +7,16 @@ import sys
 
 import pytest
 
-from coopsim.phantom import build
+from coopsim import prices
+from coopsim.phantom import build, profiles
 from coopsim.timeline import load_params
 from tests.conftest import ROOT
 from tests.script.ranks.conftest import SCRIPTS, Command, Job
 
 DISPATCH, LAUNCH, QUEUE = 10_000, 5_000, 1024
 BYTES = 256 << 20
-#: Read and written, at 0.8 of an H100's 3350 GB/s.
-KERNEL = round(2 * BYTES / 2680)
+#: Read and written by an H100.
+KERNEL = prices.table(profiles.get("h100-80gb")).price(prices.Call(nbytes=2 * BYTES))
 
 
 WATCHDOG = """\
@@ -56,7 +57,7 @@ def test_times_by_hand(phantom_run: Command) -> None:
     said = json.loads(answer.out.splitlines()[0])
     # The k-th request looks after record_stream and k - 1 requests, and half its own dispatch.
     looks = [DISPATCH * k + DISPATCH - LAUNCH for k in range(1, 100)]
-    assert said["held"] == next(k for k, at in enumerate(looks, 1) if at >= KERNEL) == 20
+    assert said["held"] == next(k for k, at in enumerate(looks, 1) if at >= KERNEL) == 18
     assert said["held_synchronized"] == 1
     # A ring of 8: twice 7 steps of 3400 ns, and twice 7/8 of the bytes at 0.8 of NVLink's 450 GB/s; 8400 ns to begin.
     ring = int(8400 + 2 * (7 * 3400 + 7 / 8 * BYTES * 1000 / 360_000))
