@@ -43,9 +43,8 @@ class CpuDevice:
     def steady(self) -> None:
         """Do nothing: there is no cache of free blocks to empty."""
 
-    def layout(self) -> list[dict[str, Any]]:
-        """The segments of the allocator: none are known of the host's."""
-        return []
+    def layout(self) -> None:
+        """None: the segments of the host's allocator are not known."""
 
     def requested_bytes(self) -> int:
         """Bytes that were requested: 0, as the host's allocator keeps no count."""
@@ -63,9 +62,8 @@ class CudaDevice(RealDevice):
         super().__init__()
         self.history = History(available=False)
 
-    def layout(self) -> list[dict[str, Any]]:
-        """The segments of the allocator: left out, as a snapshot in every step would take too long."""
-        return []
+    def layout(self) -> None:
+        """None: the segments are left out, as a snapshot in every step would take too long."""
 
 
 def find(kind: str) -> Device:

@@ -41,8 +41,8 @@ class Device(Protocol):
     def steady(self) -> None:
         """Empty the allocator's cache and reset its peaks, between warm-up and recording."""
 
-    def layout(self) -> list[dict[str, Any]]:
-        """Return the allocator's segments and their blocks, in the form that traces have them (layout.snapshot)."""
+    def layout(self) -> list[dict[str, Any]] | None:
+        """Return the allocator's segments and their blocks (layout.snapshot); None if they are not known."""
 
     def requested_bytes(self) -> int:
         """Return the bytes that were requested of the allocator and not yet freed."""
@@ -90,7 +90,7 @@ class RealDevice:
         torch.cuda.empty_cache()  # the recorded steps do not need what the warm-up left cached
         torch.cuda.reset_peak_memory_stats()
 
-    def layout(self) -> list[dict[str, Any]]:
+    def layout(self) -> list[dict[str, Any]] | None:
         """Return the allocator's segments, as layout.snapshot does."""
         return layout.snapshot()
 

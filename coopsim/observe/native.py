@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from coopsim.observe.interpose.library import Entry, Library, load
-from coopsim.observe.storages import Storage
+from coopsim.observe.storages import Segments, Storage
 
 _AT_ONCE = 4096
 _NAME = 512
@@ -31,7 +31,7 @@ class NativeLedger:
         self._serials = (ctypes.c_int64 * _AT_ONCE)()
         self._known: dict[int, Storage] = {}
         self._past: dict[int, Storage] = {}  # freed, but alive at the maximum after an op
-        self._newest_at_most = 0
+        self._newest_at_most = self._allocations_before = 0
         self._ops: dict[int, str] = {}
         self.modules: list[str] = []  #: names of modules, by number
 
@@ -83,6 +83,14 @@ class NativeLedger:
         """
         self._library.values(tensor._cdata, known)
 
+    def recording_starts(self, _segments: Segments | None) -> None:
+        """Note that a recording starts."""
+        self._allocations_before = self._account.allocations
+
+    def is_younger(self, storage: Storage, _segments: Callable[[], Segments | None]) -> bool:
+        """Return whether the storage's memory was allocated since the last recording started, and that is known."""
+        return storage.allocated > self._allocations_before
+
     def look_at_peak(self) -> None:
         """Do nothing: the library looks at the bytes after each op itself."""
 
@@ -112,7 +120,7 @@ class NativeLedger:
         serial = entry.serial
         found = self._known.get(serial) or self._past.get(serial)
         if found is None:
-            found = Storage(serial, entry.nbytes, entry.address, resized=bool(entry.resized))
+            found = Storage(serial, entry.nbytes, entry.address, resized=bool(entry.resized), allocated=entry.allocated)
             self._known[serial] = found
         if found.maker is None and entry.op >= 0:
             found.maker = self.op(entry.op), self.module(entry.module)

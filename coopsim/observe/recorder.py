@@ -17,6 +17,8 @@ from coopsim.observe.timing import Timer
 from coopsim.observe.where import Where
 from coopsim.types import Phase, Role
 
+MADE = "storage.made"  #: stands for the op of a value that no dispatched op makes
+
 
 @dataclass
 class Op:
@@ -82,7 +84,9 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
 
     def start(self) -> Recording:
         """Start to record, and return the recording, which grows until `stop`; the ledger's peak is of it alone."""
-        found = Recording(start=self.ledger.alive(), segments=self.device.layout())
+        segments = self.device.layout()
+        found = Recording(start=self.ledger.alive(), segments=segments or [])
+        self.ledger.recording_starts(segments)
         for storage in found.start:
             storage.pending = False
         self.ledger.peak_bytes = self.ledger.live_bytes
@@ -124,7 +128,7 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
             self.ledger.of_storage(untyped)
             return out
         self.ledger.catch_up()
-        op = Op(to.dispatched, *self._resizes())
+        op = Op(to.dispatched, *self._unseen("storage.resize_"))
         to.dispatched += 1
         self.device.history.enter(op.number)
         out = resize()
@@ -274,16 +278,25 @@ class Recorder(Interposed):  # type: ignore[no-untyped-call]
         return reads, mutates
 
     def _appeared(self, to: Recording, storage: Storage) -> None:
-        """Record an operand that no op made: it was there at the start, or its storage was resized without an op."""
-        if not storage.resized:
+        """Record an operand that no op was seen to make, as a value of torch.tensor's.
+
+        Its storage was resized, or its memory allocated, without an op; or it was there at the start.
+        """
+        if storage.resized:
+            op = Op(to.dispatched, *self._unseen("storage.resize_"), creates=[storage])
+        elif self.ledger.is_younger(storage, self.device.layout):
+            op = Op(to.dispatched, *self._unseen(MADE), creates=[storage], bytes_moved=storage.nbytes)
+            op.cost_ns = self.cost_model.moving(storage.nbytes)
+            storage.role = storage.role or Role.INPUT  # its values come from the host
+        else:
             to.start.append(storage)
             return
-        to.events.append(Op(to.dispatched, *self._resizes(), creates=[storage]))
+        to.events.append(op)
         to.dispatched += 1
 
-    def _resizes(self) -> tuple[str, Phase, str, int, list[Storage], list[Storage]]:
+    def _unseen(self, name: str) -> tuple[str, Phase, str, int, list[Storage], list[Storage]]:
         phase, module = self.where.phase(mutates_gradient=False), self.where.module()
-        return "storage.resize_", phase, module, self._stream(), [], []
+        return name, phase, module, self._stream(), [], []
 
     def _clear(self, result: torch.Tensor, args: tuple[Any, ...]) -> None:
         """Zero a kernel's result on the phantom GPU, whatever an earlier copy left at its address.

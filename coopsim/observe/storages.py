@@ -7,10 +7,13 @@ lives, also while only C++ holds it, so the finalizer runs when the bytes are fr
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 
 from coopsim.types import Role
+
+Segments: TypeAlias = list[dict[str, Any]]  #: of the caching allocator (layout.snapshot)
 
 
 @dataclass(eq=False)
@@ -23,6 +26,7 @@ class Storage:
     role: Role | None = None
     alive: bool = True
     resized: bool = False  #: its StorageImpl held another number of bytes before
+    allocated: int = 0  #: the number of the allocation of its memory; 0: not known
     pending: bool = False  #: nothing has been written to it yet: the first op that does counts as its creator
     node: int | None = None  #: sequence number of the autograd node that made it, if one did
     maker: tuple[str, str] | None = None  #: names of the op that made it and of its module, where watched
@@ -49,6 +53,7 @@ class Ledger:
         self.live_bytes = 0
         self.peak_bytes = 0
         self.most_bytes = self.newest_at_most = 0  #: the maximum of live bytes after an op, and the newest serial then
+        self._blocks: set[int] | None = None  #: addresses of memory in use since the last recording started
         self._past: list[Storage] = []  # those of that moment that were freed since
         self._slots: dict[int, _Slot] = {}  # by address of the StorageImpl, which is reused as soon as it is free
         self._count = 0
@@ -105,6 +110,19 @@ class Ledger:
     def catch_up(self) -> None:
         """Do nothing: finalizers report freed storages at once."""
 
+    def recording_starts(self, segments: Segments | None) -> None:
+        """Note that a recording starts, with these segments of the allocator (layout.snapshot); None: not known."""
+        self._blocks = _used(segments) if segments is not None else None
+
+    def is_younger(self, storage: Storage, segments: Callable[[], Segments | None]) -> bool:
+        """Return whether the storage's memory was allocated since the last recording started, and that is known.
+
+        `segments` returns the allocator's segments, as they are now.
+        """
+        if self._blocks is None or storage.address in self._blocks:
+            return False
+        return storage.address in _used(segments() or [])
+
     def look_at_peak(self) -> None:
         """Update the maximum of live bytes; to be called after each op."""
         if self.live_bytes > self.most_bytes:
@@ -134,7 +152,14 @@ class Ledger:
         if storage is not None:
             storage.alive = False
             self.live_bytes -= storage.nbytes
+            if self._blocks is not None:
+                self._blocks.discard(storage.address)
             self.on_free(storage)
             if storage.serial <= self.newest_at_most:
                 self._past.append(storage)
             self.released(storage)
+
+
+def _used(segments: Segments) -> set[int]:
+    """Return the addresses of the blocks that are in use."""
+    return {block["address"] for segment in segments for block in segment["blocks"] if block["state"] != "inactive"}

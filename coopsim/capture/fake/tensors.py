@@ -8,6 +8,7 @@ from torch import nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from coopsim.capture.fake import APPROXIMATIONS
+from coopsim.observe import precision
 from coopsim.observe.temporaries import History
 from coopsim.observe.torch_private import FakeTensorMode
 
@@ -34,6 +35,7 @@ class FakeDevice:
         torch.cuda.is_available = lambda: True
         torch.cuda.is_bf16_supported = lambda *_, **__: True
         torch.backends.cudnn.enabled = False  # its recurrent layers have no fake kernel
+        precision.assume_cudnn()
         self._mode.__enter__()
         return self
 
@@ -67,9 +69,8 @@ class FakeDevice:
     def steady(self) -> None:
         """Do nothing: there is no cache."""
 
-    def layout(self) -> list[dict[str, Any]]:
-        """Return no segments: fake tensors have no addresses."""
-        return []
+    def layout(self) -> None:
+        """Return None: fake tensors have no addresses."""
 
     def requested_bytes(self) -> int:
         """Return 0: there is no allocator."""

@@ -32,12 +32,11 @@ bool is_composite(const OperatorHandle& op, c10::DispatchKeySet keys) {
          !op.hasKernelForDispatchKey(keys.highestPriorityTypeId());
 }
 
-// For lift_fresh, the end of torch.tensor, of which recorders see nothing else: whether the tensor holds integers.
-bool lifts_integers(const Schema& schema, const Stack& stack) {
+// Whether it is lift_fresh, the end of torch.tensor, of which recorders see nothing else, on a tensor of the device.
+bool lifts(const Schema& schema, const Stack& stack) {
   if (!schema.is(LIFTS)) return false;
   const IValue& value = torch::jit::last(stack, schema.given)[0];
-  return value.isTensor() && value.toTensor().defined() && value.toTensor().is_cuda() &&
-         c10::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true);
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().is_cuda();
 }
 
 // Other views are not passed to recorders: Python would make objects for views that have none.
@@ -45,7 +44,7 @@ void interpose(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack)
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, KEY);
   const Schema& schema = schemas().of(op);
   const int left = recorders_left();
-  if (!left || (schema.views && !lifts_integers(schema, *stack)) || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
+  if (!left || (schema.views && !lifts(schema, *stack)) || stands_for_another(keys, schema, *stack)) return ask(0, schema, below, stack);
   if (is_composite(op, below)) return op.redispatchBoxed(below, stack);
   ask(left, schema, below, stack);
 }

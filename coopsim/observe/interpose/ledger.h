@@ -21,15 +21,16 @@ using WeakStorage = c10::weak_intrusive_ptr<StorageImpl>;
 struct Entry {
   int64_t serial = 0, nbytes = 0, address = 0;
   int64_t resized = 0;  // its StorageImpl held another number of bytes before
+  int64_t allocated = 0;  // the number of the allocation of its memory; 0: not known
   int64_t op = -1, module = -1;  // numbers of those that made it; -1: not known
   int64_t known = 0;  // bits of Known
 };
 enum Known : int64_t { TO_PYTHON = 1, VALUES = 2 };
 
 // Read by Python directly. live, peak: bytes. most: maximum of `live`, sampled after each op; newest_at_most: the
-// newest serial then. gone: how many serials gone_for_python has yet to return.
+// newest serial then. gone: how many serials gone_for_python has yet to return. allocations: how many there were.
 struct Account {
-  int64_t newest, live, peak, most, newest_at_most, gone;
+  int64_t newest, live, peak, most, newest_at_most, gone, allocations;
 };
 
 class Ledger {
@@ -44,11 +45,11 @@ class Ledger {
     foreign_.clear();
     gone_.clear();
     for_python_.clear();
-    account = {account.newest, 0, 0, 0, 0, 0};
+    account = {account.newest, 0, 0, 0, 0, 0, account.allocations};
   }
 
   // Returns the storage of a tensor of the device, entering it at first sight; null if it has no bytes. Sets `fresh` if
-  // it was entered.
+  // it was entered. A StorageImpl over the memory of another, as DLPack makes, counts as that one while it is alive.
   Entry* of(const at::TensorImpl* tensor, bool* fresh = nullptr) {
     return tensor->has_storage() ? of(tensor->unsafe_storage().unsafeGetStorageImpl(), fresh) : nullptr;
   }
@@ -69,6 +70,8 @@ class Ledger {
     }
     Slot& slot = found->second;
     if (slot.holds && slot.entry.nbytes == nbytes) return &slot.entry;
+    if (!slot.holds && nbytes)
+      if (Slot* other = holder_of(storage->_mutable_data_ptr_no_checks().get())) return &other->entry;
     const bool used = slot.used;
     close(slot);
     slot.used = true;
@@ -81,7 +84,7 @@ class Ledger {
   // To be called when the allocator allocates memory, and when it frees it.
   void taken(void* address) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    blocks_.insert(address);
+    blocks_[address] = ++account.allocations;
   }
   void given_back(void* address) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -151,13 +154,24 @@ class Ledger {
     bool holds = false, used = false;
   };
 
+  // Returns the slot whose storage is alive and has its memory at an address; null if there is none.
+  Slot* holder_of(void* address) {
+    const auto found = address ? by_address_.find(address) : by_address_.end();
+    if (found == by_address_.end() || !found->second->holds || found->second->storage.expired()) return nullptr;
+    return found->second;
+  }
+
   void open(Slot& slot, StorageImpl* storage, int64_t nbytes, bool resized) {
     void* address = storage->_mutable_data_ptr_no_checks().get();
-    slot.entry = {++account.newest, nbytes, reinterpret_cast<int64_t>(address), resized};
+    const auto before = by_address_.find(address);
+    if (address && before != by_address_.end() && before->second != &slot) close(*before->second);
+    const auto block = blocks_.find(address);
+    const int64_t allocated = block == blocks_.end() ? 0 : block->second;
+    slot.entry = {++account.newest, nbytes, reinterpret_cast<int64_t>(address), resized, allocated};
     slot.holds = true;
     account.live += nbytes;
     by_address_[address] = &slot;
-    if (!blocks_.count(address)) foreign_.push_back(storage);
+    if (!allocated) foreign_.push_back(storage);
     if (account.live > account.peak) sweep();
     account.peak = std::max(account.peak, account.live);
   }
@@ -189,7 +203,7 @@ class Ledger {
   std::mutex mutex_;
   std::unordered_map<StorageImpl*, Slot> slots_;  // of this type, because by_address_ points to its entries
   ska::flat_hash_map<void*, Slot*> by_address_;
-  ska::flat_hash_set<void*> blocks_;
+  ska::flat_hash_map<void*, int64_t> blocks_;  // the allocator's, each with the number of its allocation
   std::vector<StorageImpl*> foreign_;
   std::vector<Entry> gone_;  // storages alive at the maximum that were freed since
   std::vector<int64_t> for_python_;

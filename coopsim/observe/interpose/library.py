@@ -14,7 +14,9 @@ _NUMBER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 class Entry(ctypes.Structure):
     """A storage of the ledger. op and module are the numbers of those that made it, -1 if not known; see ledger.h."""
 
-    _fields_ = [(name, _NUMBER) for name in ("serial", "nbytes", "address", "resized", "op", "module", "known")]
+    _fields_ = [
+        (name, _NUMBER) for name in ("serial", "nbytes", "address", "resized", "allocated", "op", "module", "known")
+    ]
 
 
 class Account(ctypes.Structure):
@@ -22,9 +24,10 @@ class Account(ctypes.Structure):
 
     newest: the newest serial. live: bytes alive; peak: their peak; most: their maximum after an op, and newest_at_most
     the newest serial at that moment. gone: the count of serials that `gone` has yet to return.
+    allocations: how many there were.
     """
 
-    _fields_ = [(name, _NUMBER) for name in ("newest", "live", "peak", "most", "newest_at_most", "gone")]
+    _fields_ = [(name, _NUMBER) for name in ("newest", "live", "peak", "most", "newest_at_most", "gone", "allocations")]
 
 
 class Description(ctypes.Structure):

@@ -35,6 +35,9 @@ class Watched {
     if (for_python(&ns)) {
       to_python();
       Native::asked_for() = 0;
+    } else if (schema_.is(LIFTS)) {
+      down();
+      each_on_device(results()[0], [&](const at::Tensor& tensor) { enter(tensor); });
     } else {
       if (native_.costs.device.op_begins) native_.costs.device.op_begins();
       look_before();
@@ -51,7 +54,8 @@ class Watched {
 
   // Otherwise the time of a call with BY_SHAPE is written.
   bool for_python(int64_t* ns) const {
-    if (native_.all_to_python || schema_.is(FOR_PYTHON) || schema_.is(LIFTS)) return true;
+    if (native_.all_to_python || schema_.is(FOR_PYTHON)) return true;
+    if (schema_.is(LIFTS)) return is_integral(arg(0).toTensor().scalar_type());
     if (schema_.is(COPIES) && (gives_to_host() || takes_integers_from_host() || makes_integers_of_truths())) return true;
     if (schema_.is(CONSTANT) && makes_integers()) return true;
     if (schema_.is(COUNTS) && is_of(arg(0), at::kBool)) return true;
@@ -172,13 +176,20 @@ class Watched {
     device.op_ends(ns ? native_.costs.stream() : nullptr, static_cast<uint64_t>(ns));
   }
 
-  // Enters a result's storage, and returns whether the op has made it.
-  bool look_at(const at::Tensor& tensor) {
+  // Enters a result's storage, and returns it if the op has made it; else null.
+  Entry* enter(const at::Tensor& tensor) {
     bool fresh = false;
     Entry* entry = native_.ledger.of(tensor.unsafeGetTensorImpl(), &fresh);
-    if (!fresh) return false;
+    if (!fresh) return nullptr;
     entry->op = schema_.number;
     entry->module = module_;
+    return entry;
+  }
+
+  // The same, and returns whether the op has made it.
+  bool look_at(const at::Tensor& tensor) {
+    const Entry* entry = enter(tensor);
+    if (!entry) return false;
     // No kernel has written the result: zero it, unless it may be a plain copy, which is done for real.
     const bool copied = first_type_ == tensor.scalar_type() && tensor.strides() == c10::IntArrayRef(first_strides_);
     if (!copied && native_.costs.device.clear)
