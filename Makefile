@@ -6,7 +6,7 @@ OUT ?= out/demo
 RATIOS ?= 100%:30%:10%
 POLICIES := dtr-oneflow,dte-oneflow,coop
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all check format headline figures figures-all gpu docs notebooks clean
+.PHONY: help setup demo test test-all smoke check format headline figures figures-all gpu docs notebooks clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,12 @@ test: setup ## the tests (some ten minutes on two cores)
 test-all: setup ## the tests and the slow proofs
 	$(BIN)/pytest -n auto
 
+TORCH ?= 2.11.0
+TRANSFORMERS ?= 5.17.0
+smoke: setup ## the tests of tests/versions with another PyTorch, TORCH=2.11.0 (.venv-2.11.0; a minute, and 3 GB)
+	$(BIN)/python experiments/versions/environment.py .venv-$(TORCH) $(TORCH) $(TRANSFORMERS)
+	.venv-$(TORCH)/bin/pytest tests/versions
+
 check: setup ## lint, format, types, layers
 	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --check
@@ -78,5 +84,5 @@ docs: setup ## the documentation as a site, in out/docs
 notebooks: setup ## execute the notebooks and write them back with their pictures
 	$(BIN)/python notebooks/execute.py
 
-clean: ## remove what the targets made, except .venv
+clean: ## remove what the targets made, except .venv and .venv-*
 	rm -rf out .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

@@ -6,8 +6,9 @@ import re
 from tests.conftest import ROOT
 
 TESTS = ROOT / "tests"
-#: Of no package: what pages and experiments/ are tested by, what tests read, and the specification in plain Python.
-OTHERS = {"data", "docs", "experiments", "reference"}
+#: Of no package: what pages, experiments/ and other versions of PyTorch are tested by, what tests read, and the
+#: specification in plain Python.
+OTHERS = {"data", "docs", "experiments", "reference", "versions"}
 
 
 def test_folders_are_named_after_packages() -> None:

@@ -181,7 +181,7 @@ def text_of(report: "Report") -> str:
     if report.watched_by_mode:
         lines.append(
             "caution: this run was watched by a dispatch mode, for which some of autograd's formulas take more memory "
-            "than on a card; with a C++ compiler and PyTorch 2.12 or later it is not"
+            "than on a card, up to half as much again; with a C++ compiler it is not"
         )
     lines += [f"caution: the report lacks {part.replace('_', ' ')}: {why}" for part, why in report.lost.items()]
     lines += data.cautions(report)

@@ -152,6 +152,9 @@ class _Build:
             answers = next((a for start, a in _ANSWERS.items() if soname.startswith(start)), ())
             self._link(soname, symbols, answers, needs=runtime if answers else "")
         self._link(_NVML, {}, ("nvml",))
+        linker = f"libnvJitLink.so.{major}"  # cuSPARSE brings it along; bitsandbytes names it
+        if linker not in wanted:
+            self._link(linker, {}, ())
         self._link(EXIT, {}, _PRELOADED)
         shutil.rmtree(self.sources)
 

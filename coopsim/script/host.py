@@ -53,8 +53,8 @@ class HostWatch:
         """
         self._sample()
         stats: dict[str, Any] = {}
-        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            stats = torch.cuda.host_memory_stats()
+        if torch.cuda.is_initialized() and hasattr(torch.cuda, "host_memory_stats"):  # type: ignore[no-untyped-call]
+            stats = torch.cuda.host_memory_stats()  # from PyTorch 2.7 on
         return {
             "peak_rss_bytes": self._peak,
             "workers": {

@@ -5,7 +5,7 @@
 Each version of environments.toml has an environment of its own in FOLDER (out/versions), made if it is not there, which
 takes some 3 GB; beside it are the results of the corpus, so that a run that was stopped goes on where it was. A version
 takes some minutes; with a row in experiments/expected/versions.csv it is run again only if it is named. --table prints
-the page's table of what there is, and runs nothing.
+the page's tables of what there is, and runs nothing.
 """
 
 import argparse
@@ -133,6 +133,13 @@ def table(rows: dict[str, dict]) -> str:  # type: ignore[type-arg]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def workspaces(rows: dict[str, dict]) -> str:  # type: ignore[type-arg]
+    """The page's table of cuBLAS's workspaces, in MiB."""
+    lines = [("PyTorch", *CARDS), ("---", *("---:" for _ in CARDS))]
+    lines += [(one["torch"], *(f"{int(one[card]) / (1 << 20):g}" for card in CARDS)) for one in rows.values()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", metavar="TORCH")
@@ -150,7 +157,7 @@ def main() -> int:
         rows[version] = row(version, environments[version], args.folder)
         note(f"{version}: {rows[version]}")
         keep(rows)
-    print(table(known()))
+    print(table(known()), workspaces(known()), sep="\n\n")
     return 0
 
 

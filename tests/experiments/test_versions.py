@@ -1,0 +1,61 @@
+"""The table of versions: the page has what was measured, and so has what is said of versions that were not tested."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from coopsim.observe import tested
+from tests.conftest import ROOT
+
+HERE = ROOT / "experiments" / "versions"
+
+
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(HERE))
+    spec = importlib.util.spec_from_file_location("versions", HERE / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_the_page_has_the_tables(versions: ModuleType) -> None:
+    page = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    assert versions.table(versions.known()) in page
+    assert versions.workspaces(versions.known()) in page
+    for row in versions.known().values():
+        assert all(name in page for name in row["failed"].split()), row["torch"]
+
+
+def test_tested_versions_are_the_rows(versions: ModuleType) -> None:
+    rows = versions.known().values()
+    assert tuple(row["torch"].rpartition(".")[0] for row in rows) == tested.TORCH
+    by_age = sorted((row["transformers"].rpartition(".")[0] for row in rows), key=tested._minor)
+    assert (by_age[0], by_age[-1]) == tested.TRANSFORMERS
+
+
+@pytest.mark.parametrize(
+    ("torch", "transformers", "said"),
+    [
+        ("2.11.0+cu130", "5.17.0", ""),
+        ("2.7.1", "5.17.0", "torch 2.7.1 is not among the versions tested, 2.6, 2.8, "),
+        ("2.11.0", "4.50.0", "transformers 4.50.0 is not among the versions tested, 4.51 to "),
+        ("2.11.0", "", ""),
+    ],
+)
+def test_what_is_said(
+    torch: str, transformers: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed = {"torch": torch.partition("+")[0], "transformers": transformers}
+    monkeypatch.setattr(tested, "_installed", installed.__getitem__)
+    monkeypatch.setattr(tested, "_looked_up", lambda: ["torch._C._gone (nothing works)"])
+    monkeypatch.setattr(tested, "cache_folder", lambda: tmp_path)
+    found = tested.untested()
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+    assert "\n" not in found
+    assert ("torch._C._gone" in found) == (torch == "2.7.1")
