@@ -15,7 +15,19 @@ Precision = Literal["tf32", "fp32"]
 Where = Literal["phantom", "cuda", "fake"]
 
 #: Fields that are options of the command line with the same name.
-OPTIONS = ("device", "precision", "batch", "optimizer", "amp", "attention", "gradients", "steps", "warmup", "masks", "workspaces")
+OPTIONS = (
+    "device",
+    "precision",
+    "batch",
+    "optimizer",
+    "amp",
+    "attention",
+    "gradients",
+    "steps",
+    "warmup",
+    "masks",
+    "workspaces",
+)
 
 
 @dataclass(frozen=True)

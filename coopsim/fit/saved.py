@@ -30,7 +30,7 @@ def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
 def load(script: Script) -> tuple[Remedy, ...] | None:
     """Return the remedies that were saved for this script; None if there are none, or if they are out of date.
 
-    They are for the same command, card, memory, masks, workspaces, folder and `versions`, and for files that have not changed.
+    They are for the same command, card, memory, masks, workspaces, folder and `versions`, and for unchanged files.
 
     Raises CoopsimError if the file is damaged.
     """
@@ -70,7 +70,8 @@ def versions() -> tuple[object, ...]:
 
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
-    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command, script.masks, script.workspaces)
+    card = script.card, script.total_bytes, script.workspaces
+    said = (versions(), str(Path.cwd()), *card, script.command, script.masks)
     long = script.steps, script.replay_steps, Path(script.lengths).read_bytes() if script.lengths else b""
     digest.update(repr((said, long)).encode())
     for word in script.command:

@@ -92,9 +92,7 @@ def variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> d
     It sees `devices` phantom cards, or, for a script without a card, this machine's own devices.
     """
     gpu = (
-        phantom.environment(
-            script.card, total_bytes=script.total_bytes, devices=devices, workspaces=script.workspaces
-        )
+        phantom.environment(script.card, total_bytes=script.total_bytes, devices=devices, workspaces=script.workspaces)
         if script.card
         else phantom.without_gpu()
     )

@@ -27,10 +27,7 @@ MIB = 2**20
 class Convolution(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int) for name in ("kind", "bytes", "channels_last", "strided", "spatial")),
-        *(
-            (name, ctypes.c_int64)
-            for name in ("batch", "channels", "filters", "points", "results", "taps", "groups")
-        ),
+        *((name, ctypes.c_int64) for name in ("batch", "channels", "filters", "points", "results", "taps", "groups")),
     )
 
 
