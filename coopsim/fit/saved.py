@@ -71,16 +71,8 @@ def versions() -> tuple[object, ...]:
 
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
-    said = (
-        versions(),
-        str(Path.cwd()),
-        script.card,
-        script.total_bytes,
-        script.precision,
-        script.command,
-        script.masks,
-        script.workspaces,
-    )
+    card = script.card, script.total_bytes, script.precision, script.workspaces
+    said = (versions(), str(Path.cwd()), *card, script.command, script.masks)
     long = script.steps, script.replay_steps, Path(script.lengths).read_bytes() if script.lengths else b""
     digest.update(repr((said, long)).encode())
     for word in script.command:

@@ -72,8 +72,8 @@ def about_benchmarks(benchmarked: bool, memory_bytes: int) -> list[str]:
     if not benchmarked:
         return []
     return [
-        "caution: cudnn.benchmark takes the fastest convolutions, which only the card knows: the peaks lie between these "
-        f"and all of its {human(memory_bytes)} (a ResNet reserved 2408 MiB on an H100, and 266 MiB here)"
+        "caution: cudnn.benchmark takes the fastest convolutions, which only the card knows: the peaks lie between "
+        f"these and all of its {human(memory_bytes)} (a ResNet reserved 2408 MiB on an H100, and 266 MiB here)"
     ]
 
 
