@@ -63,7 +63,8 @@ answer({
     "cudnn": count("_scaled_dot_product_cudnn_attention", q, k, v, None, False),
     "turned": count("_flash_attention_forward", *map(turned, (q, k, v)), None, None, 0, 0, 0.0, False, False),
     "packed": count("_flash_attention_forward", packed, packed, packed, starts, starts, 0, 0, 0.0, False, False),
-    "backward": count("_scaled_dot_product_efficient_attention_backward", q, q, k, v, None, e, e, e, e, 0.0, [True] * 4),
+    "backward": count("_scaled_dot_product_efficient_attention_backward", q, q, k, v, None, e, e, e, e, 0.0,
+                      [True] * 4),
     "few, backward": count("_scaled_dot_product_flash_attention_backward", q, q, few, few, e, e, e, e, 0, 0, 0.0, False,
                            e, e),
 })

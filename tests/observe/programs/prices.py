@@ -5,7 +5,7 @@ import json
 import sys
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 
 from coopsim.phantom.control import Control
 from coopsim.script import clock, native
