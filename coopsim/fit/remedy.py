@@ -25,8 +25,8 @@ class Remedy:
     """A remedy. `kind` is one kind, or several joined by " + ". `lines` are to be pasted, or typed.
 
     `peak_device_bytes`: peak of the memory taken of the card, context included. `host_bytes`: of the host's memory
-    that the remedy takes for values of the card. `time_ratio`: the time of an optimizer
-    step, by prices of ops, divided by that of the script as it is. `same_numbers`: whether results are the same, bit for
+    that the remedy takes for values of the card. `time_ratio`: the time of an optimizer step, by prices of ops,
+    divided by that of the script as it is. `same_numbers`: whether results are the same, bit for
     bit. `verified`: whether the script trained with it in a run on the phantom GPU. That run had the lines themselves,
     in a copy of the script, or `stand_in` says why it could not, and coopsim made the same change inside the script's
     process. `changes` and `command` are what ran. `after_model` are the lines to paste where the model has been made,

@@ -114,7 +114,7 @@ def test_mlp_costs(mlp: Trace) -> None:
     assert mlp.flops[0] == 2 * 16 * 64 * 128
     assert mlp.bytes_moved[0] == 4 * (64 * 128 + 128 + 16 * 64 + 16 * 128)
     assert mlp.bytes_moved[1] == 2 * 4 * 16 * 128  # in place: read and written
-    assert 2000 < min(mlp.cost_ns)
+    assert min(mlp.cost_ns) > 2000
     assert max(mlp.cost_ns) < 12_000  # launches
 
 

@@ -63,7 +63,8 @@ answer({
     "cudnn": count("_scaled_dot_product_cudnn_attention", q, k, v, None, False),
     "turned": count("_flash_attention_forward", *map(turned, (q, k, v)), None, None, 0, 0, 0.0, False, False),
     "packed": count("_flash_attention_forward", packed, packed, packed, starts, starts, 0, 0, 0.0, False, False),
-    "backward": count("_scaled_dot_product_efficient_attention_backward", q, q, k, v, None, e, e, e, e, 0.0, [True] * 4),
+    "backward": count("_scaled_dot_product_efficient_attention_backward", q, q, k, v, None, e, e, e, e, 0.0,
+                      [True] * 4),
     "few, backward": count("_scaled_dot_product_flash_attention_backward", q, q, few, few, e, e, e, e, 0, 0, 0.0, False,
                            e, e),
 })
@@ -113,6 +114,7 @@ def test_the_library_prices_as_python_does(tmp_path: Path, phantom_gpu: None) ->
     assert alone == by_python
     assert alone["empty"] == 0
     assert min(ns for name, ns in alone.items() if name != "empty") > 1000
+    assert alone["attention, causal"] < alone["attention"]
     for op in ("pool", "batch norm", "conv"):
         assert alone[op] != alone[f"{op}, last"]
 
