@@ -62,7 +62,7 @@ def fit(
 
 def _full(call: Call) -> bool:
     """Return whether it is a product in full float32, which ieee_of_peak is about."""
-    return call.unit == "fp32" and call.flops > 0
+    return call.unit == "fp32" and call.kind in ("matmul", "bmm")
 
 
 def ieee_of_peak(timed: Sequence[Timed], card: Peaks) -> float | None:
@@ -109,14 +109,14 @@ def _price(of: _Columns, p: Mapping[str, float]) -> Array:
     if "c0" in p:
         share = share * np.minimum(1, np.where(of.width > 1e-9, of.width, np.inf) / p["c0"])
     moving = of.bytes_ns / share
-    if "v" in p:
-        rate = of.vector * np.where(of.half, p.get("v16", p["v"]), p["v"]) * np.where(of.last, p.get("fl", 1), 1)
-        return np.asarray(p["a"] + moving + of.flops / rate)
-    if "f" not in p:
+    if "f" not in p and "v" not in p:
         return np.asarray(p["a"] + moving)
-    rate = of.peak * np.where(of.half, p.get("f16", p["f"]), p["f"]) * np.where(of.last, p.get("fl", 1), 1)
-    rate = rate * np.where(of.odd, np.where(of.half, p.get("odd16", 1), p.get("odd", 1)), 1)
-    rate = np.maximum(rate, of.least)
+    last = np.where(of.last, p.get("fl", 1), 1)
+    odd = np.where(of.odd, np.where(of.half, p.get("odd16", 1), p.get("odd", 1)), 1)
+    vector = of.vector * np.where(of.half, p.get("v16", p.get("v", 0)), p.get("v", 0))
+    tensor = np.maximum(of.peak * np.where(of.half, p.get("f16", p.get("f", 0)), p.get("f", 0)) * last * odd, of.least)
+    by_vector = np.where(of.half, "f16" not in p, True) if "v" in p else np.zeros(len(of.ns), bool)
+    rate = np.where(by_vector, vector * last, tensor)
     waste = of.waste
     if "co" in p:
         waste = waste * np.maximum(1, p["co"] / of.outputs)

@@ -118,11 +118,11 @@ def _bmm(shape: Shape, size: int) -> _Op:
 
 
 def _attention(shape: Shape, size: int) -> _Op:
-    return "attention", 4 * math.prod(shape) * size, 4 * math.prod(shape) * shape[1], _same
+    return "attention", 4 * math.prod(shape) * size, 4 * math.prod(shape) * shape[1], Call.causal
 
 
 def _attention_backward(shape: Shape, size: int) -> _Op:
-    return "attention_backward", 8 * math.prod(shape) * size, 10 * math.prod(shape) * shape[1], _same
+    return "attention_backward", 8 * math.prod(shape) * size, 10 * math.prod(shape) * shape[1], Call.causal
 
 
 #: op of the grid → class, bytes as a recorder counts them, FLOPs

@@ -72,7 +72,7 @@ def find(kind: str) -> Device:
 
 
 def cost_model(kind: str) -> CostModel:
-    """The costs of ops on the card in use; of an A100 for an unknown card and for the CPU, where they are not used."""
+    """The costs of ops on the card that is in use; on an A100 for an unknown card, and for the CPU, which uses none."""
     name = _OTHERWISE
     if kind == "cuda":
         title = torch.cuda.get_device_name().lower()

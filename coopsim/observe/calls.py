@@ -50,12 +50,12 @@ def describe(func: Any, named: dict[str, Any], out: Any, flops: int, nbytes: int
         return Call(of, unit, nbytes)
     forward = of.removesuffix("_backward")
     first = _first(named)
-    if forward == "attention" and unit == "fp32":
-        unit = "tf32"  # its kernel makes a float32 product of three in TF32 (CUTLASS's OpMultiplyAddFastF32)
     call = Call(of, unit, nbytes, flops, last=_channels_last(first))
     if of in ("matmul", "bmm"):
         sizes = [size for value in named.values() if isinstance(value, torch.Tensor) for size in value.shape[-2:]]
         return call.product(*sizes)
+    if forward == "attention":
+        return call.causal() if named.get("is_causal") or named.get("custom_mask_type") else call
     if of in _CONVOLUTIONS:
         image = named["input" if "input" in named else "self"]
         transposed = bool(named.get("transposed", func._schema.name.endswith("_transpose")))

@@ -56,6 +56,10 @@ class Call:
         """Return the call as one that reads and writes only so many bytes, as an op does that looks rows up."""
         return replace(self, touched=nbytes)
 
+    def causal(self) -> "Call":
+        """Return the call as attention of each query with the keys up to its own only: half of the products."""
+        return replace(self, waste=0.5)
+
     def product(self, *sizes: int) -> "Call":
         """Return the call as a matrix product with these sizes; a zero-dimensional call stays as it is."""
         return replace(self, odd=any(size % self._aligned for size in sizes))

@@ -80,12 +80,12 @@ def _rate(call: Call, of: Class, ieee_of_peak: float, card: Peaks) -> float:
     """Return the FLOPs per ns that a call does. Those in TF32 are no slower than those in full float32."""
     full = 1000 * ieee_of_peak * card.fp32_tflops
     last = of.get("fl", 1.0) if call.last else 1.0
-    if "v" in of:
+    if "v" in of and not (call.half and "f16" in of):
         return 1000 * card.fp32_tflops * last * (of.get("v16", of["v"]) if call.half else of["v"])
     peak = {"tf32": card.tf32_tflops, "bf16": card.bf16_tflops, "fp16": card.fp16_tflops}.get(call.unit, 0.0)
     if not peak:
         return full
-    share = last * (of.get("f16", of["f"]) if call.half else of["f"])
+    share = last * (of["f16"] if call.half and "f16" in of else of["f"])
     if call.odd:
         share *= of.get("odd16" if call.half else "odd", 1.0)
     tensor = 1000 * share * peak

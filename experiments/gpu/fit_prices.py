@@ -36,7 +36,7 @@ _HEAD = """\
 # f: share of the tensor cores' peak in the operands' type, for float32 in TF32; f16: with 16-bit operands. fl: f times
 #   this if channels-last. odd, odd16: f times this if rows are no multiple of 16 bytes.
 # co, k: FLOPs times (co / output channels per group) below co, and times (k / products per element) below k.
-# v, v16: in place of f, share of the peak of plain FP32, for kernels that use no tensor cores.
+# v, v16: in place of f (f16), share of the peak of plain FP32, for kernels that do not use tensor cores, or not well.
 # ieee_fp32_of_peak: share of the peak of plain FP32 that products in full float32 reach.
 """
 

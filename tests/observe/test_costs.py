@@ -114,6 +114,7 @@ def test_the_library_prices_as_python_does(tmp_path: Path, phantom_gpu: None) ->
     assert alone == by_python
     assert alone["empty"] == 0
     assert min(ns for name, ns in alone.items() if name != "empty") > 1000
+    assert alone["attention, causal"] < alone["attention"]
     for op in ("pool", "batch norm", "conv"):
         assert alone[op] != alone[f"{op}, last"]
 

@@ -23,6 +23,7 @@ TABLE = {
     "conv": {"a": 0, "b": 1, "bl": 2, "f": 0.5, "fl": 2, "co": 64, "k": 100},
     "pointwise": {"a": 0, "b": 1, "bo": 0.5, "f": 1},
     "depthwise": {"a": 0, "b": 1, "v": 0.5},
+    "attention": {"a": 0, "b": 1, "v": 0.5, "f16": 0.4},
 }
 
 
@@ -51,6 +52,9 @@ def ns(call: Call) -> int:
         (Call("conv", "tf32", 1000, 1000, last=True), 60),
         (Call("pointwise", "tf32", 1000, 1000, odd=True, waste=2.0), 220),
         (Call("depthwise", "tf32", 0, 1000), 200),
+        (Call("attention", "fp32", 0, 1000), 200),
+        (Call("attention", "bf16", 0, 800), 10),
+        (Call("attention", "bf16", 0, 800).causal(), 5),
         (Call("elementwise", "tf32", 0, 1000), 10 + 20),
     ],
 )

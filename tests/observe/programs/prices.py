@@ -1,11 +1,11 @@
-"""Writes what ops of every class take of the card's time, to the file that is named: as the library watches them by
-itself, and as Python does."""
+"""Writes what ops of every class take of the card's time: as the library prices them by itself, and as Python does."""
 
 import json
 import sys
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+from torch.nn.functional import batch_norm, conv2d, embedding, layer_norm, max_pool2d
+from torch.nn.functional import scaled_dot_product_attention as attention
 
 from coopsim.phantom.control import Control
 from coopsim.script import clock, native
@@ -32,21 +32,22 @@ OPS = {
     "sum": lambda: x[half].sum(),
     "softmax": lambda: torch.softmax(m, -1),
     "softmax of half": lambda: torch.softmax(m.to(half), -1),
-    "layer norm": lambda: F.layer_norm(m, (512,)),
-    "batch norm": lambda: F.batch_norm(x[single], None, None, s, s, True),
-    "batch norm, last": lambda: F.batch_norm(last[single], None, None, s, s, True),
-    "pool": lambda: F.max_pool2d(x[single], 2),
-    "pool, last": lambda: F.max_pool2d(last[single], 2),
+    "layer norm": lambda: layer_norm(m, (512,)),
+    "batch norm": lambda: batch_norm(x[single], None, None, s, s, True),
+    "batch norm, last": lambda: batch_norm(last[single], None, None, s, s, True),
+    "pool": lambda: max_pool2d(x[single], 2),
+    "pool, last": lambda: max_pool2d(last[single], 2),
     "mm": lambda: m @ m,
     "mm, odd": lambda: m @ odd,
     "mm of half": lambda: m.to(half) @ odd.to(half),
     "bmm": lambda: torch.bmm(q[0], q[0].transpose(1, 2)),
-    "conv": lambda: F.conv2d(x[single], w[3], padding=1),
-    "conv, last": lambda: F.conv2d(last[single], w[3], padding=1),
-    "pointwise": lambda: F.conv2d(x[single], w[1]),
-    "depthwise": lambda: F.conv2d(x[single], deep, groups=64),
-    "attention": lambda: F.scaled_dot_product_attention(q, q, q),
-    "embedding": lambda: F.embedding(ids, m),
+    "conv": lambda: conv2d(x[single], w[3], padding=1),
+    "conv, last": lambda: conv2d(last[single], w[3], padding=1),
+    "pointwise": lambda: conv2d(x[single], w[1]),
+    "depthwise": lambda: conv2d(x[single], deep, groups=64),
+    "attention": lambda: attention(q, q, q),
+    "attention, causal": lambda: attention(q, q, q, is_causal=True),
+    "embedding": lambda: embedding(ids, m),
     "index": lambda: torch.index_select(m, 0, ids),
     "foreach": lambda: torch._foreach_mul([m, s], 2.0),
 }
