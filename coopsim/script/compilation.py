@@ -36,9 +36,9 @@ _HOOKS = (
     "torch.optim.optimizer._global_optimizer_pre_hooks",
     "torch.optim.optimizer._global_optimizer_post_hooks",
 )
-#: Without the library (interpose/) a mode is active. From 2.10 on it can let Dynamo compile. Older releases silently run
-#: everything eagerly while one is active, but 2.9 recompiles at every call. With 2.7 and 2.8, `_guard` makes compilation
-#: possible.
+#: Without the library (interpose/) a mode is active. From 2.10 on it can let Dynamo compile. Older releases silently
+#: run everything eagerly while one is active, but 2.9 recompiles at every call. With 2.7 and 2.8, `_guard` makes
+#: compilation possible.
 _RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 _COMPILES_WATCHED = _RELEASE >= (2, 10) or _RELEASE in ((2, 7), (2, 8)) or load() is not None
 
