@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from coopsim.observe import torch_private
+from coopsim.observe.interpose.library import load
 from coopsim.observe.torch_private import TorchDispatchMode, mode_stack, modes_disabled, pop_mode, push_mode
 from coopsim.script import places, toolchain
 
@@ -35,10 +36,11 @@ _HOOKS = (
     "torch.optim.optimizer._global_optimizer_pre_hooks",
     "torch.optim.optimizer._global_optimizer_post_hooks",
 )
-#: From 2.10 on a mode can let Dynamo compile. Older releases silently run everything eagerly while one is active, but
-#: 2.9 recompiles at every call. With 2.7 and 2.8, `_guard` makes compilation possible.
+#: Without the library (interpose/) a mode is active. From 2.10 on it can let Dynamo compile. Older releases silently
+#: run everything eagerly while one is active, but 2.9 recompiles at every call. With 2.7 and 2.8, `_guard` makes
+#: compilation possible.
 _RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
-_COMPILES_WATCHED = _RELEASE >= (2, 10) or _RELEASE in ((2, 7), (2, 8))
+_COMPILES_WATCHED = _RELEASE >= (2, 10) or _RELEASE in ((2, 7), (2, 8)) or load() is not None
 
 
 class Compilation:
@@ -112,7 +114,8 @@ class Compilation:
         elif not self._hidden and not _is_switched_off():
             self.asked = True
             if not _COMPILES_WATCHED:
-                self.unmet = f"torch.compile can be watched in torch 2.7, 2.8 and from 2.10, not {torch.__version__}"
+                lacks = f"without a C++ compiler, in torch 2.7, 2.8 and from 2.10, not {torch.__version__}"
+                self.unmet = f"torch.compile can be watched, {lacks}"
                 raise RuntimeError(self.unmet)
             self._entered()
             for table in map(torch_private.get, _HOOKS):

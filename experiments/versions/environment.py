@@ -46,7 +46,7 @@ def make(
 def triton(folder: Path) -> str:
     """Return the Triton that the installed PyTorch requires, as a requirement."""
     [metadata] = folder.glob("lib/python3*/site-packages/torch-*.dist-info/METADATA")
-    found = re.search(r"^Requires-Dist: triton \(?(==[0-9.]+)", metadata.read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(r"^Requires-Dist: triton ?\(?([=~]=[0-9.]+)", metadata.read_text(encoding="utf-8"), re.MULTILINE)
     assert found is not None, metadata
     return f"triton{found.group(1)}"
 

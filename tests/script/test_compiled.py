@@ -221,7 +221,7 @@ def test_releases_that_would_run_eagerly_are_refused(tmp_path: Path) -> None:
     code, out, err = phantom_run("--json", "--", tmp_path / "old.py")
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith(
-        "coopsim: torch.compile can be watched in torch 2.7, 2.8 and from 2.10, not "
+        "coopsim: torch.compile can be watched, without a C++ compiler, in torch 2.7, 2.8 and from 2.10, not "
     )
 
 
