@@ -104,7 +104,7 @@ def test_convolutions_agree_with_an_h100(sizes: ctypes.CDLL) -> None:
         ("backward", "bfloat16"): (0.65, 19),
         ("backward", "float16"): (0.6, 21),
         ("backward-weights", "float32"): (0.55, 4),
-        ("backward-weights", "bfloat16"): (0.15, 3),
+        ("backward-weights", "bfloat16"): (0.15, 4),
         ("backward-weights", "float16"): (0.15, 7),
     }
     for which, (exact, error) in least.items():
@@ -142,11 +142,14 @@ TEMPORARIES = """
 import torch
 from torch import nn
 
+def requested():
+    return torch.cuda.memory_stats()["requested_bytes.all.current"]
+
 def peak(call):
     torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
+    before = requested()
     out = call()
-    return torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated(), torch.cuda.memory_allocated() - before
+    return torch.cuda.memory_stats()["requested_bytes.all.peak"] - requested(), requested() - before
 
 x = torch.zeros(32, 256, 14, 14, device="cuda", requires_grad=True)
 three, one = nn.Conv2d(256, 256, 3, padding=1, bias=False).cuda(), nn.Conv2d(256, 128, 1, bias=False).cuda()
@@ -171,13 +174,13 @@ answer(found)
 
 
 def test_pytorch_allocates_them(on_phantom: Any) -> None:
-    """As on the H100, row by row of the grid, but for the last 16 KiB of the recurrent layers; on others 0."""
+    """What the rules say, in requested bytes, and what rows of the grid have; on other cards 0."""
     found = on_phantom(TEMPORARIES, card="h100-80gb")
     copy, weights = 32 * 256 * 14 * 14 * 4, 256 * 256 * 9 * 4
-    assert found["forward"] == 2 * copy + weights + 512
-    assert found["backward"] == 22283264  # the grid's row of resnet18
+    assert found["forward"] == 2 * copy + weights + 400
+    assert found["backward"] == 2 * copy + weights + 108 * 65536 + 400  # 22283264 in blocks: the grid's row of resnet18
     assert found["one"] == 32 * 256 * 128 * 4
-    assert found["up"] == copy + 64 * 256 * 4 * 4 + copy // 256 * 64 * 4 + 512
+    assert found["up"] == copy + 64 * 256 * 4 * 4 + copy // 256 * 64 * 4 + 400
     assert found["last"] == 0
     u, state, of_x = 8 * 32 * 256 * 4, 8 * 256 * 4, 8 * 32 * 128 * 4
     assert abs(found["lstm"][1] - (5 * u + u + 2 * state)) <= 2048

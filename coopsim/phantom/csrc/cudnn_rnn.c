@@ -98,13 +98,14 @@ int cudnnSetRNNDataDescriptor(Sequences *d, UNUSED int type, UNUSED int layout, 
 
 int cudnnGetRNNTempSpaceSizes(void *handle, const Rnn *r, int training, const Sequences *x, size_t *work,
                               size_t *reserve) {
-  Recurrence of = {gates(r->mode), (int)element_bytes(r->type), r->bidirectional + 1, r->layers,
-                   x->batch, x->steps, r->input, r->hidden, 0};
+  if (work) *work = 0;
+  if (reserve) *reserve = 0;
+  if (!workspaces_by_rule()) return SUCCESS;
   size_t weights;
   cudnnGetRNNWeightSpaceSize(handle, r, &weights);
-  of.weights = (int64_t)weights;
-  int by_rule = workspaces_by_rule();
-  if (work) *work = by_rule ? (size_t)rnn_workspace(&of) : 0;
-  if (reserve) *reserve = by_rule && training ? (size_t)rnn_reserve(&of) : 0;
+  Recurrence of = {gates(r->mode), (int)element_bytes(r->type), r->bidirectional + 1, r->layers,
+                   x->batch, x->steps, r->input, r->hidden, (int64_t)weights};
+  if (work) *work = (size_t)rnn_workspace(&of);
+  if (reserve && training) *reserve = (size_t)rnn_reserve(&of);
   return SUCCESS;
 }
