@@ -21,8 +21,8 @@ def malloc(nbytes):
 def free(address):
     return runtime.cudaFree(ctypes.c_uint64(address))
 def reserve(nbytes, align=0):
-    found, zero = ctypes.c_uint64(), ctypes.c_uint64(0)
-    assert driver.cuMemAddressReserve(ctypes.byref(found), ctypes.c_size_t(nbytes), ctypes.c_size_t(align), zero, zero) == 0
+    found, sizes = ctypes.c_uint64(), map(ctypes.c_uint64, (nbytes, align, 0, 0))
+    assert driver.cuMemAddressReserve(ctypes.byref(found), *sizes) == 0
     return found.value
 def used():
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -61,8 +61,8 @@ taken = used() - before
 assert driver.cuMemAddressFree(ctypes.c_uint64(first), ctypes.c_size_t(40 << 20)) != 0
 again = driver.cuMemAddressFree(ctypes.c_uint64(low), ctypes.c_size_t(3 << 20)), reserve(2 << 20) == low
 freed = [free(first), free(first), free(second), free(third)]
-answer([first - second, third - first, next_to_it - low, aligned % (1 << 30), low < first - (1 << 40), inside, as_segment,
-        taken, again, freed, used() - before, malloc(64 << 20) == first])
+answer([first - second, third - first, next_to_it - low, aligned % (1 << 30), low < first - (1 << 40), inside,
+        as_segment, taken, again, freed, used() - before, malloc(64 << 20) == first])
 """
     said = on_phantom(PROGRAM + text, card="h100-80gb")
     assert said == [-40 * MIB, 60 * MIB, 4 * MIB, 0, True, 1, 1, 62 * MIB, [0, True], [0, 1, 0, 0], 0, True]

@@ -33,7 +33,7 @@ answer(torch.__version__)
 
 
 def same_addresses(version: str, out: Path) -> None:
-    """Every request at its address: the phantom's cudaMalloc puts segments where the simulated driver of a card does."""
+    """Every request at its address: the phantom puts segments where the simulated driver of a card does."""
     snapshot = read(out)
     requests = of_snapshot(snapshot)
     assert requests.prologue == 0
