@@ -82,6 +82,7 @@ def test_a_word_would_be_found() -> None:
 IN_CODE = (
     ("coopsim/script/ranks/", r"scatters?", "the collective"),
     ("coopsim/phantom/csrc/nccl", r"scatters?", "the collective"),
+    ("coopsim/prices/classes.py", r"scatters?", "ops of PyTorch's"),
     ("coopsim/kernel/jit.py", r"home", "the folder of the user's files"),
     ("coopsim/oracle/build.py", r"home|_home", "the folder of the user's files"),
     ("coopsim/allocators/caching/rounding.py", r"rounds?", "of numbers"),
