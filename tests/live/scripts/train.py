@@ -14,6 +14,8 @@ args = parser.parse_args()
 
 torch.set_num_threads(1)
 torch.manual_seed(0)
+if not args.compile and hasattr(torch.backends, "fp32_precision"):
+    torch.backends.cuda.matmul.fp32_precision = "tf32"  # the getters of older settings raise from now on
 layers = (nn.TransformerEncoderLayer(args.width, 4, 2 * args.width, batch_first=True) for _ in range(4))
 model = nn.Sequential(*layers, nn.Linear(args.width, 10)).to(args.device)
 if args.compile:
