@@ -58,8 +58,12 @@ def plot_comparison(
 def plot_time(
     bars: "Sequence[time.Bar]", trace: "Trace", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column"
 ) -> list[Path]:
-    """Draw where the time of several schedules of one trace goes. Returns the files written, as above."""
-    figure = time.draw(bars, title=trace.label, size=size)
+    """Draw where the time of several schedules of one trace goes. Returns the files written, as above.
+
+    The title names the trace, and the precision of float32 products in its costs, if its header does.
+    """
+    title = ", ".join([trace.label, *([trace.header["precision"]] if "precision" in trace.header else [])])
+    figure = time.draw(bars, title=title, size=size)
     return _write(figure, _targets(out, f"time_{trace.label}", formats))
 
 
