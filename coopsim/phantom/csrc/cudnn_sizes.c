@@ -23,15 +23,15 @@ static Copies copies(const Convolution *c, int padded) {
 #undef UP
 }
 
-/* The tiles of a split sum: of 128 x 128 floats, 64 where there are no more channels. */
+/* The tiles of a split sum: of 128 x 128 floats, 64 or 8 where there are no more channels. */
 static int64_t partial_sums(const Convolution *c, int64_t multiprocessors) {
   int64_t channels = c->channels / c->groups, positions = c->batch * c->results;
-  int64_t width = channels <= 64 ? 64 : 128, height = c->filters <= 64 ? 64 : 128;
+  int64_t width = channels <= 64 ? 64 : 128, height = c->filters <= 8 ? 8 : c->filters <= 64 ? 64 : 128;
   int64_t tiles = divided(channels, width) * divided(c->filters, height) * c->taps, splits;
   if (c->bytes == 4) {
     splits = lesser(tiles > multiprocessors + 12 ? 0 : greater(1, multiprocessors / tiles), positions / 1750);
   } else {
-    splits = lesser(lesser(2 * multiprocessors / tiles, 13), positions / (width + height == 128 ? 1750 : 6272));
+    splits = lesser(lesser(2 * multiprocessors / tiles, 13), positions / (width + height <= 128 ? 1750 : 6272));
     if (splits == 1) splits = 0;
   }
   return tiles * splits * width * height * 4;
@@ -97,7 +97,8 @@ int64_t convolution_workspace(const Convolution *c, int64_t multiprocessors) {
     return of.x + of.y + (c->results > 1 ? of.w : 0) + parts + ALIGNMENT;
   }
   if (c->kind == FORWARD && c->bytes == 4) {
-    int writes_planes = c->channels == 64 && c->filters == 128 && c->spatial == 2 && !c->strided;
+    int few = c->filters == 64 && c->batch * c->results <= 131072;
+    int writes_planes = c->channels == 64 && (c->filters == 128 || few) && c->spatial == 2 && !c->strided;
     if (c->channels == 4 || writes_planes) return of.x + of.w + ALIGNMENT;
     if (c->channels % 4 || c->filters % 4) of = copies(c, 0);
   }
