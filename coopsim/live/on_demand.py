@@ -254,6 +254,10 @@ class OnDemand:
             return 0
         return need.of(func, args, kwargs, self.values.kind, given)
 
+    def has_room(self, nbytes: int) -> bool:
+        """Whether so many bytes fit in the budget beside all that is there, with something to spare."""
+        return self.limit is None or self._allocated() + nbytes <= self.limit - self.limit // _SPARE
+
     def room(self, nbytes: int, leave: Collection[Cell]) -> None:
         """Evict until `nbytes` more fit in the budget, with something to spare; cells in `leave` are not evicted.
 

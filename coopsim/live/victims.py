@@ -18,8 +18,9 @@ _FAR = 8  #: factor on the cost of a value that needs more calls than these
 class Victims:
     """The values of a step that can be evicted, with their scores.
 
-    cells: all of the step. made: those that it has made so far. now: the number of ops so far. ends: values that the running op
-    overwrites and no call of the step can make. least_bytes: smaller cells are evicted only to free an address range.
+    cells: all of the step. made: those that it has made so far. now: the number of ops so far. ends: values that the
+    running op overwrites and no call of the step can make. least_bytes: smaller cells are evicted only to free an
+    address range.
     """
 
     def __init__(self, values: Values, least_bytes: float) -> None:
