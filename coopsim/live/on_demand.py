@@ -14,6 +14,7 @@ from coopsim.live.arena.hole import Ways
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.cells import Call, Cell, Spec, change, elsewhere, on_device
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.roots import Roots
 from coopsim.live.sender import Sender
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
@@ -55,7 +56,8 @@ class OnDemand:
         small = _SMALL * (limit or 0)
         self._victims = Victims(values, small)
         self._sender = Sender(values.offloaded, self._victims, self.cell, small, sends)
-        ways = Ways(values, self._victims, self._evict, self._sending)
+        self._roots = Roots(values, self._victims, small)
+        ways = Ways(values, self._victims, self._evict, self._sending, self._roots.release)
         self.hole = cap.hole(ways) if cap is not None else None
         self.by_plan = False  #: whether the step follows a plan, which it can leave
         self.undecided = False  #: whether it may follow one yet, which knows of nothing that is sent
@@ -64,23 +66,29 @@ class OnDemand:
         self.workspace = 0
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
         self._cells: dict[int, Cell] = {}
-        self._all: list[Cell] = []
         self._kept: list[torch.UntypedStorage] = []
         self.last: tuple[list[Cell | None], list[Cell | None], Call | None] = [], [], None
 
     def adopt(self, cells: Iterable[Cell]) -> None:
         """Take over the cells of a plan, which the step has followed until now."""
         for cell in cells:
-            self._all.append(cell)
+            self._victims.cells.append(cell)
             if cell.ref() is not None:
                 self._cells[cell.key] = cell
                 if cell.version in cell.makers:
                     self._victims.made.append(cell)
+                if self.limit is not None:
+                    self._roots.read(value for call in cell.makers.values() for value in call.reads)
+
+    def end(self) -> None:
+        """Let go of what was kept alive for recomputations, as the step is over."""
+        self._roots.end()
+        self._kept.clear()
 
     @property
     def cells(self) -> list[Cell]:
         """All cells of the step so far, including those whose storages are gone."""
-        return self._all
+        return self._victims.cells
 
     def cell(self, tensor: torch.Tensor) -> Cell | None:
         """The cell of a tensor's storage, made at first sight; None if it has no bytes."""
@@ -92,7 +100,7 @@ class OnDemand:
         cell = self.known(storage)
         if cell is None:
             cell = self._cells[storage._cdata] = Cell(storage)
-            self._all.append(cell)
+            self._victims.cells.append(cell)
         return cell
 
     def known(self, storage: torch.UntypedStorage) -> Cell | None:
@@ -115,13 +123,19 @@ class OnDemand:
         changed = [named[name] for name in effects.mutated(func, named)]
         mutated = list(dict.fromkeys(c for t in on_device(values.kind, changed) if (c := self.cell(t)) is not None))
         leave = set(cells)
-        self._victims.ends = {(cell, cell.version) for cell in mutated if cell.version not in cell.makers}
+        if self.limit is not None:
+            self._roots.look()
+            if changes_only(func):
+                self._roots.before_change(mutated, leave)
+        self._victims.ends = {(c, c.version) for c in mutated if self._roots.overwritten((c, c.version))}
         if values.gone:
             wanted = [(c, c.version) for c in cells] + self._victims.hang_on_ends()
             values.bring(wanted, self.room, self._victims.now)
             leave.update(cell for cell, _ in wanted)
+        self._roots.lose(self._victims.ends)
         if self.limit is not None:
             self.room(self._need(func, args, kwargs) + self._workspaces.get(func, 0), leave)
+            self._roots.read((c, c.version) for c in cells)
         call = self._call(func, named, args, kwargs, inputs, mutated)
         if values.streams is not None:
             values.streams.use(cells)
@@ -166,7 +180,7 @@ class OnDemand:
         """
         if self.hole is not None:
             return self.hole.made(leave, tries) or self._higher()
-        if self._send(leave):
+        if self._roots.release(leave) or self._send(leave):
             return True
         limit = self.limit or 0
         if self._hard and self._higher(limit + limit // _TOLERANCE):
@@ -233,12 +247,16 @@ class OnDemand:
     def _need(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """Bytes of an op's results; 0 for views, and where there is ample room whatever they take."""
         assert self.limit is not None
-        if all(r.alias_info is not None for r in func._schema.returns):
+        if changes_only(func):
             return 0
         given = on_device(self.values.kind, (*args, *kwargs.values()))
         if self._allocated() + 16 * sum(t.untyped_storage().nbytes() for t in given) + (1 << 20) < self.limit / 2:
             return 0
         return need.of(func, args, kwargs, self.values.kind, given)
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether so many bytes fit in the budget beside all that is there, with something to spare."""
+        return self.limit is None or self._allocated() + nbytes <= self.limit - self.limit // _SPARE
 
     def room(self, nbytes: int, leave: Collection[Cell]) -> None:
         """Evict until `nbytes` more fit in the budget, with something to spare; cells in `leave` are not evicted.
@@ -258,9 +276,9 @@ class OnDemand:
                 )
             return
         while missing > 0:
-            if sent := self._send(leave):
-                missing -= sent
-                over -= sent
+            if freed := self._roots.release(leave) or self._send(leave):
+                missing -= freed
+                over -= freed
                 continue
             victim = self._victims.best(leave)
             if victim is None and (not self._hard or over <= 0):
@@ -286,9 +304,16 @@ class OnDemand:
     def _evict(self, victim: Cell) -> None:
         """Evict a cell, and keep alive what it is recomputed from in the end, which no op of the step makes."""
         self._kept += [
-            storage for root in self._victims.roots(victim) if (storage := self.values.memory_of(root)) is not None
+            storage
+            for root in self._victims.roots(victim)
+            if not self._roots.has(root) and (storage := self.values.memory_of(root)) is not None
         ]
         self.values.evict((victim, victim.version))
+
+
+def changes_only(func: Any) -> bool:
+    """Whether an op makes nothing: it changes its operands, or gives views of them."""
+    return all(r.alias_info is not None for r in func._schema.returns)
 
 
 def generator(kind: str, named: dict[str, Any]) -> torch.Generator:

@@ -13,13 +13,18 @@ from coopsim.observe import torch_private
 
 #: What PyTorch's optimizers call to sort their tensors by device and type.
 _GROUPED = "torch.optim.Optimizer._group_tensors_by_device_and_dtype"
+IN_PARTS = "in_parts"  #: in the header of a step's trace, whether its lists were short
 _PARTS = 16  #: of a list; its bytes divided by this are the most in a part, unless one tensor has more
 
 
 class Parts:
-    """Between `watch` and `forget`, the lists of all optimizers of this process are short."""
+    """Between `watch` and `forget`, the lists of all optimizers of this process are short.
 
-    def __init__(self) -> None:
+    needed: whether lists have to be, given the bytes of one; by default all are.
+    """
+
+    def __init__(self, needed: Callable[[int], bool] = lambda _nbytes: True) -> None:
+        self._needed = needed
         self._whole: Callable[..., Any] | None = None
 
     def watch(self) -> None:
@@ -35,8 +40,11 @@ class Parts:
 
     def _in_parts(self, lists: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
         assert self._whole is not None
+        whole: dict[Any, Any] = self._whole(lists, with_indices)
+        if not self._needed(sum(t.nbytes for group, _ in whole.values() for t in group[0] if t is not None)):
+            return whole
         found: dict[Any, Any] = {}
-        for key, (group, indices) in self._whole(lists, with_indices).items():
+        for key, (group, indices) in whole.items():
             for a, b in _cut([tensor.nbytes for tensor in group[0]]):
                 found[_Key(key)] = [one[a:b] for one in group], indices[a:b]
         return found

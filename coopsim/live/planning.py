@@ -43,7 +43,8 @@ class Planning:
         self.policy, self.limit, self.placed = policy, limit, placed
         self._parameters = parameters or PlanningParameters()
         self.hosting: Hosting | None = None  #: None: nothing is offloaded
-        self.in_parts = False  #: whether optimizers update their tensors in parts (parts.py)
+        self.in_parts = False  #: whether optimizers update their tensors in parts (parts.py) in all steps
+        self.no_room_for_lists = False  #: whether a step without a plan had to; from then on all such steps do
         self.area: HostArea | None = None  #: of the device that steps run on
         self.no_offload = ""  #: why the latest plan does not offload, although plans may
         self.on_gpu = False

@@ -16,13 +16,15 @@ from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
-from coopsim.live.parts import Parts
+from coopsim.live.parts import IN_PARTS, Parts
 from coopsim.live.planning import Planning
 from coopsim.live.sent import Sent
 from coopsim.live.step import Step
 from coopsim.live.tape import TapeRecorder
 from coopsim.live.values import Values
 from coopsim.observe import effects
+
+_LISTS = 2  #: that an optimizer makes beside those that it has, at a time
 
 
 class RunningStep:
@@ -54,6 +56,7 @@ class RunningStep:
         self._exits = ExitStack()
         self._cap: AllocatorCap | None = None
         self._failed = False
+        self.in_parts = False  #: whether optimizers have updated their tensors in parts
         self.meter: device.Meter | None = None  #: of a GPU's allocator
         self.step: Step
 
@@ -62,8 +65,8 @@ class RunningStep:
             self._cap = self._new_cap(exits)
             exits.enter_context(effects.on(self._kind))
             self._ledger.peak_bytes = self._ledger.live_bytes
-            if self._planning.in_parts:
-                parts = Parts()
+            if self._planning.in_parts or self._planning.limit is not None:
+                parts = Parts(self._needs_parts)
                 exits.callback(parts.forget)
                 parts.watch()
             values = Values(self._kind, self._ledger, self._planning.area, self._sent)
@@ -102,6 +105,16 @@ class RunningStep:
     def peaks(self) -> tuple[int, int]:
         """The largest numbers of bytes allocated and reserved in the step so far; on the CPU, 0 reserved."""
         return self.meter.most() if self.meter is not None else (self._ledger.peak_bytes, 0)
+
+    def _needs_parts(self, nbytes: int) -> bool:
+        """Whether optimizers update lists of so many bytes in parts: as the plan has it, or where there is no room."""
+        planning, step = self._planning, self.step
+        if step.planned and step.kind is not None:
+            return planning.in_parts or bool(step.kind.trace.header.get(IN_PARTS))
+        if not step.on_demand.has_room(_LISTS * nbytes):
+            planning.no_room_for_lists = True
+        self.in_parts = planning.in_parts or planning.no_room_for_lists
+        return self.in_parts
 
     def _new_cap(self, exits: ExitStack) -> AllocatorCap | None:
         placed, limit = self._planning.placed, self._planning.limit

@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 
 from coopsim import budget as amounts
 from coopsim.live import device, hollow, observer, refused, stored
@@ -18,6 +19,7 @@ from coopsim.live.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.ledger import LiveLedger
+from coopsim.live.parts import IN_PARTS
 from coopsim.live.planning import Planning
 from coopsim.live.running_step import RunningStep
 from coopsim.live.sent import Sent
@@ -231,6 +233,8 @@ class TrainingSession:
             return
         if running.meter is not None:
             self.planning.others = running.meter.others(self.ledger)
+        if running.in_parts:
+            trace = replace(trace, header=trace.header | {IN_PARTS: True})
         kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, device.GRANULE))
         kind.first, kind.stays = _first(trace), recorder.stays
         self.known.last = kind

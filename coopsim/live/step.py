@@ -12,12 +12,12 @@ import torch
 from coopsim.live.cells import Cell, can_start_again, on_device
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.follow import Deviation, Follow, Outgrown
-from coopsim.live.hollow import TRAP
 from coopsim.live.kinds import Kind
 from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.plan import Row
 from coopsim.live.tape import TapeRecorder
+from coopsim.live.trap import TRAP
 from coopsim.live.unseen import Unseen
 from coopsim.live.values import Values
 from coopsim.observe import accumulation
@@ -99,7 +99,10 @@ class Step(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif self.follow is not None and self.values.goes_on:
             self.follow.leave()
         with contextlib.suppress(torch.OutOfMemoryError) if error[0] is not None else contextlib.nullcontext():
-            self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
+            try:
+                self.values.finish([*self.on_demand.cells, *(self.follow.cells.values() if self.follow else ())])
+            finally:
+                self.on_demand.end()
 
     def storage(self, number: int) -> Callable[[], Any] | None:
         """A weak reference to a storage that the step's plan watched, by number of the trace; None if there is none."""

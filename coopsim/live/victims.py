@@ -18,12 +18,14 @@ _FAR = 8  #: factor on the cost of a value that needs more calls than these
 class Victims:
     """The values of a step that can be evicted, with their scores.
 
-    made: cells that the step has made so far. now: the number of ops so far. ends: values that the running op
-    overwrites and no call of the step can make. least_bytes: smaller cells are evicted only to free an address range.
+    cells: all of the step. made: those that it has made so far. now: the number of ops so far. ends: values that the
+    running op overwrites and no call of the step can make. least_bytes: smaller cells are evicted only to free an
+    address range.
     """
 
     def __init__(self, values: Values, least_bytes: float) -> None:
         self._values, self._least_bytes = values, least_bytes
+        self.cells: list[Cell] = []
         self.made: list[Cell] = []
         self.now = 0
         self.ends: set[Value] = set()
@@ -66,6 +68,36 @@ class Victims:
                     stack += call.reads
         return found
 
+    def frontier(self, root: Value) -> list[Value] | None:
+        """The values with memory that cannot be made again without a root; None if others have to be made from it."""
+        lost, found = {root: True}, []
+        for cell in self.cells:
+            for version, call in cell.makers.items():
+                value = cell, version
+                if self._values.memory_of(value) is None:
+                    if cell.gone and cell.version == version and cell.ref() is not None and self._is_lost(value, lost):
+                        return None
+                elif any(self._is_lost(read, lost) for read in call.reads):
+                    found.append(value)
+        return found
+
+    def _is_lost(self, value: Value, lost: dict[Value, bool]) -> bool:
+        """Whether a value has no memory and is made from those that are True in `lost`, where what it finds goes."""
+        stack = [value]
+        while stack:
+            value = stack[-1]
+            if value in lost:
+                stack.pop()
+                continue
+            call = value[0].makers.get(value[1])
+            there = call is None or self._values.memory_of(value) is not None or self._values.offloaded.has(value)
+            reads = call.reads if call is not None and not there else []
+            todo = [read for read in reads if read not in lost]
+            stack += todo
+            if not todo:
+                lost[value] = any(lost[read] for read in reads)
+        return lost[value]
+
     def hang_on_ends(self) -> list[Value]:
         """Evicted values that cannot be recomputed once the running op has overwritten its operands; [] if none."""
         if not self.ends:
@@ -90,6 +122,8 @@ class Victims:
         self.made = [cell for cell in self.made if cell.ref() is not None]
         for cell in self.made:
             if cell.gone or cell in leave or cell.nbytes < small or cell.version in cell.held:
+                continue
+            if cell.version not in cell.makers:  # a root by now (roots.py)
                 continue
             if self._values.must_stay(cell):
                 continue

@@ -74,7 +74,7 @@ storage_at: Callable[..., Any] = now(
     "torch._C._construct_storage_from_data_pointer", "coopsim.live cannot empty storages"
 )
 set_error_of_reading: Callable[[int, str], None] = now(
-    "torch._C._set_storage_data_ptr_access_error_msg", "coopsim.live does not notice that an evicted tensor is read"
+    "torch._C._set_storage_data_ptr_access_error_msg", "coopsim.live needs a C++ compiler"
 )
 has_storage: Callable[[Any], bool] = now("torch._C._has_storage", "coopsim.compile cannot tell a graph's peak")
 known("torch.ops.aten.add.Tensor._schema", "what an op reads and changes is not known: nothing is recorded")

@@ -67,3 +67,37 @@ def test_parts_have_a_sixteenth_or_one_tensor(child: Runner) -> None:
     cut = child(f"SIZES = {sizes!r}\n{text}")
     assert cut[0] == [[k, k + 2] for k in range(0, 32, 2)]
     assert cut[1:] == [[list(part) for part in parts] for parts in found]
+
+
+ON_DEMAND = """
+import gc
+from contextlib import nullcontext
+import torch
+from torch import nn
+import coopsim.live
+from tests.live.compare import bits
+
+def trained(memory):
+    torch.manual_seed(1)
+    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(40)))
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    budget = coopsim.live.Budget(memory) if memory else None
+    for _ in range(4):
+        x = torch.randn(16, 64)
+        with budget.step() if budget else nullcontext():
+            model(x).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return bits([model, optimizer]), budget and budget.report()
+
+torch.set_num_threads(1)
+wanted, _ = trained(None)
+gc.collect()
+found, report = trained("2800KiB")
+answer([wanted == found, report["planned_steps"], report["peak_allocated_bytes"] <= report["budget_bytes"]])
+"""
+
+
+def test_lists_are_short_where_there_is_no_room_for_whole_ones(child: Runner) -> None:
+    """Parameters, gradients and state take 2600 KiB, and a list 650. The first steps have no plan, the others do."""
+    assert child(ON_DEMAND) == [True, 2, True]

@@ -23,12 +23,17 @@ _MOVES = 8  #: times that blocks are moved for one op, whose requests may take e
 
 @dataclass(frozen=True)
 class Ways:
-    """How a step loses values. evict: evicts a cell. sending: what sends cells to the host, None while none may be."""
+    """How a step loses values.
+
+    evict: evicts a cell. sending: what sends cells to the host, None while none may be. release: frees a value of ours
+    (Roots.release).
+    """
 
     values: Values
     victims: Victims
     evict: Callable[[Cell], None]
     sending: Callable[[], Sender | None]
+    release: Callable[[Collection[Cell]], int]
 
 
 class Hole:
@@ -36,7 +41,7 @@ class Hole:
 
     def __init__(self, cap: "ArenaCap", ways: Ways) -> None:
         self._cap, self._values, self._victims = cap, ways.values, ways.victims
-        self._evict, self._sending = ways.evict, ways.sending
+        self._evict, self._sending, self._release = ways.evict, ways.sending, ways.release
         self.planned: Callable[[], Iterable[Cell]] = tuple
 
     def made(self, leave: Collection[Cell], tries: int) -> bool:
@@ -51,7 +56,9 @@ class Hole:
         return self._sent(leave) or self._evicted(leave) or self._freed(leave)
 
     def _freed(self, leave: Collection[Cell]) -> bool:
-        """Send something to the host, or evict it. False if there is nothing."""
+        """Free a value of ours, send something to the host, or evict it. False if there is nothing."""
+        if self._release(leave):
+            return True
         sender = self._sending()
         if sender is not None and sender.send(leave):
             return True

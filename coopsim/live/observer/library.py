@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from coopsim.live.hollow import TEXT
 from coopsim.live.observer.build import OBSERVER
 from coopsim.live.observer.table import Table
+from coopsim.live.trap import TEXT
 from coopsim.observe.extension import NoExtensionError
 
 _TEXT = 4000

@@ -155,6 +155,11 @@ void coopsim_hold(StorageImpl* storage) { StoragePtr::reclaim_copy(storage).rele
 void coopsim_let_go(StorageImpl* storage) { StoragePtr::reclaim(storage); }
 void coopsim_free_call(std::shared_ptr<Call>* call) { delete call; }
 
+// Let reading a storage raise an error with this text, which builds of PyTorch without CUDA do not offer to Python.
+void coopsim_trap(StorageImpl* storage, const char* error) {
+  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(std::string(error));
+}
+
 int coopsim_count(Follower* follower, StorageImpl* storage) { return follower->account->add(storage); }
 void coopsim_uncount(StorageImpl* storage) { Account::remove(storage); }
 
