@@ -14,7 +14,7 @@ from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import profiles
 from coopsim.progress import note
-from coopsim.script import data, host_rows, margin
+from coopsim.script import data, host_rows, margin, unused_rows
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ def text_of(report: "Report") -> str:
     ]
     rows += _apart(report)
     rows += [(name, _phase(of)) for name, of in report.phases.items()]
+    rows += unused_rows.rows(report.unused)
     rows += host_rows.rows(report.host)
     rows += phantom_growth.rows(report)
     rows += phantom_long.rows(report.replay) if report.replay else []
@@ -259,11 +260,12 @@ def _memory(failed: "OutOfMemory", memory_bytes: int) -> list[tuple[str, str]]:
     ]
     for i, group in enumerate(failed.largest):
         by = f"by {group.op}" + (f" in {group.module}" if group.module else "") if group.op else ""
+        what = "unused tensor" if group.role == "unused" else group.role
         plural = "" if group.storages == 1 else "s"
         rows.append(
             (
                 "largest" if i == 0 else "",
-                f"{human(group.bytes):>10}  {group.storages} {group.role}{plural} {by}".rstrip(),
+                f"{human(group.bytes):>10}  {group.storages} {what}{plural} {by}".rstrip(),
             )
         )
     return rows

@@ -55,9 +55,9 @@ class Remedy:
     def key(self) -> str:
         """What tells remedies from each other: of several that work with one key, the last is kept.
 
-        It is the kind, with the text for settings, optimizers and losses.
+        It is the kind, with the text for settings, optimizers, losses and unused tensors.
         """
-        if self.kind in ("settings", "optimizer", "loss"):
+        if self.kind in ("settings", "optimizer", "loss", "unused"):
             return f"{self.kind}: {self.text}"
         return f"{self.kind}, selective" if self.changes.save else self.kind
 

@@ -30,6 +30,7 @@ from coopsim.fit import (
     selective,
     settings,
     sharding,
+    unused,
     weights,
 )
 from coopsim.fit.batch import Batch
@@ -41,7 +42,7 @@ from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey
 from coopsim.fit.trials import Trials, heard
 from coopsim.fit.verdict import Fit
-from coopsim.script import Report, Script
+from coopsim.script import Report, Script, unused_rows
 from coopsim.script.largest import Largest
 from coopsim.script.largest import search as search_largest
 from coopsim.text import human
@@ -116,6 +117,7 @@ class Search:
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
                 )
             self._trials.notes += growth.notes(survey.report)
+            self._trials.notes += [unused_rows.text(one) for one in survey.report.unused]
             if survey.report.memory_fraction is not None:
                 self._trials.notes.append(
                     f"the script limits PyTorch to {survey.report.memory_fraction:.0%} of the card's memory "
@@ -229,6 +231,7 @@ class Search:
         if self._jobs > 1:  # the second looks at what the first has found
             by_blocks = [itertools.chain(*by_blocks), iter(())]
         kinds: list[Iterator[Remedy]] = [
+            unused.find(case),
             settings.find_allocator(case),
             by_blocks[0],
             *([] if batch is None else [microbatches.find(case, batch)]),

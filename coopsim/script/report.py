@@ -148,6 +148,7 @@ class Report:
     growth: dict[str, Any] | None = None
     phases: dict[str, dict[str, int]] = field(default_factory=dict)  #: peaks of evaluation and generation (peaks.py)
     host: dict[str, Any] = field(default_factory=dict)  #: memory of the host (host.py)
+    unused: list[dict[str, Any]] = field(default_factory=list)  #: tensors that no step reads (unused.py)
     replay: dict[str, Any] | None = None  #: the verdict on a long run (longrun/verdict.py), if one was asked for
     ended_early: bool = False
     interrupted: bool = False

@@ -18,7 +18,7 @@ from coopsim.script.task import Task
 
 _STATISTICS = (
     *("retries", "ooms", "versions", "needs_data", "loops_ended", "compiled_graphs", "graph_breaks", "default_choices"),
-    *("peak_by_kind", "watched_by_mode", "growth", "ended_early", "phases", "host"),
+    *("peak_by_kind", "watched_by_mode", "growth", "ended_early", "phases", "host", "unused"),
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 

@@ -36,6 +36,7 @@ from coopsim.script.phases import Calls
 from coopsim.script.recorder import ScriptRecorder, watch_resizes
 from coopsim.script.steps import StepsSeen
 from coopsim.script.task import Task
+from coopsim.script.unused import UnusedWatch
 
 _VERSIONS = "torch", "transformers", "triton"
 
@@ -68,6 +69,8 @@ class Watch:
         calls.begins.append(self._peaks.call_begins)
         self._growth = None if task.trace else Growth(self._recorder)
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
+        self._unused = UnusedWatch(self._recorder, self.compilation)
+        calls.begins.append(self._unused.call_begins)
         ledger = self._recorder.ledger
         if isinstance(ledger, NativeLedger) and not task.trace:
             for_python = kinds.OPS | device_data.OPS
@@ -75,7 +78,7 @@ class Watch:
             self._recorder.native = True
         self._recorder.__enter__()
         self._recording = None
-        self._kinds = None if task.trace else Kinds(self._recorder)
+        self._kinds = None if task.trace else Kinds(self._recorder, lambda: self._unused.serials)
         if self._kinds is not None:
             self._recorder.kinds = self._kinds.after
         if task.trace:
@@ -145,6 +148,7 @@ class Watch:
             "steady_peak_reserved_bytes": self._peaks.last and self._peaks.last["reserved"],
             "steady_peak_allocated_bytes": self._peaks.last and self._peaks.last["allocated"],
             "phases": self._peaks.phases,
+            "unused": self._unused.report(),
             "host": self._host.report(),
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
@@ -220,6 +224,7 @@ class Watch:
             self._recorder.where.forget()
         if self._growth is not None:
             self._growth.step_ended(self._peaks.allocated)
+        self._unused.step_ended()
         self._calls.step_ended()
         self._host.step_ended()
         self._ending.step_ended(self._steps)
@@ -228,8 +233,9 @@ class Watch:
         """Note what memory held; called by the allocator when it has tried everything, before it raises."""
         if self._growth is not None:
             self._growth.ran_out()
+        self._unused.ran_out()
         self._failed_to_train = torch.is_grad_enabled() or self._recorder.where.backwards > 0
-        self._ooms.append(out_of_memory.found(self._recorder, device, asked, self._steps + 1))
+        self._ooms.append(out_of_memory.found(self._recorder, device, asked, self._steps + 1, self._unused.serials))
         if self._task.snapshot:
             self._snapshot()
 

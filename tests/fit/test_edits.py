@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.fit import edits, longer_loops, loops
+from coopsim.fit import edits, longer_loops, loops, source
 from coopsim.fit.edits import Edit
 from coopsim.fit.given import Given, Made, with_option
 from coopsim.types import CoopsimError
@@ -248,3 +248,28 @@ def test_the_batch_as_calls_set_it() -> None:
 def test_options(words: tuple[str, ...], expected: tuple[str, ...]) -> None:
     found = with_option(words, "--batch_size", "2")
     assert tuple(word.replace("-", "_") for word in found) == tuple(word.replace("-", "_") for word in expected)
+
+
+def test_a_variable_is_deleted_after_its_last_use(file: str) -> None:
+    last = source.last_use(file, "loader")
+    assert last == "loader = DataLoader(data, 64, shuffle=True)"
+    edit = Edit(file, after=last, inserted="del loader")
+    assert edits.lines((edit,)) == ("del loader",)
+    texts: dict[str, str] = {}
+    edits.apply((edit,), texts)
+    assert f"    {last}\n    del loader\n    other" in texts[file]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = f()\ndef g():\n    return x\n",  # a function refers to it
+        "def f(x):\n    g(x)\n",  # nothing assigns it
+        "if a:\n    x = f()\ng(x); h()\n",  # not alone on its line
+    ],
+)
+def test_a_variable_is_not_deleted_where_its_last_use_is_not_certain(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+    last = source.last_use(str(path), "x")
+    assert not last or not source.inserted(text, last, "del x")
