@@ -55,9 +55,9 @@ class Remedy:
     def key(self) -> str:
         """What tells remedies from each other: of several that work with one key, the last is kept.
 
-        It is the kind, with the text for settings, optimizers, losses and unused tensors.
+        It is the kind, with the text for kinds of which there are several.
         """
-        if self.kind in ("settings", "optimizer", "loss", "unused"):
+        if self.kind in ("settings", "optimizer", "loss", "unused", "evaluation"):
             return f"{self.kind}: {self.text}"
         return f"{self.kind}, selective" if self.changes.save else self.kind
 

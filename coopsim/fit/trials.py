@@ -18,6 +18,7 @@ from coopsim.fit.survey import Survey, read
 from coopsim.live.hosting import Hosting
 from coopsim.observe.data.masks import LOWER
 from coopsim.script import Report, Script, run
+from coopsim.script.failures import HostRanOutError
 from coopsim.script.smallest import STEP, guess
 from coopsim.text import human
 from coopsim.types import CoopsimError
@@ -75,11 +76,15 @@ class Trials:
         script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
         script.words()  # raises if there is no such command, before the run is announced
         with self.runs.one("as it is, with memory enough") as ended:
-            self.first = report = heard(script, requests)
+            try:
+                report = heard(script, requests)
+            except HostRanOutError as e:
+                report = e.report
+            self.first = report
             if not script.masks and report.masks == "none":  # it fails if masks keep anything
                 self.script = replace(self.script, masks=LOWER)
             needs = self.needs(report, requests)
-            more = "more than " if report.outcome == "oom" else ""
+            more = "more than " if report.outcome == "oom" or report.host_ran_out else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
         return read(report, needs)
 

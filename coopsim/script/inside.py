@@ -22,6 +22,7 @@ from coopsim.script.ranks import launcher
 from coopsim.script.task import FOLDER, Task
 
 if TYPE_CHECKING:
+    from coopsim.script.host_limit import HostLimit
     from coopsim.script.watch import Watch
 
 _PR_SET_PDEATHSIG = 1  #: of Linux's prctl
@@ -71,6 +72,8 @@ class _Process:
         self._watch: Watch | None = None
         self._guest: guest.Guest | None = None
         self._error: dict[str, str] | None = None
+        self._limit: HostLimit | None = None
+        self._lock = threading.Lock()
         self._by_thread: tuple[dict[str, str], int] | None = None  #: the error that ended a thread, and steps before it
 
     def begin(self, _torch: ModuleType) -> None:
@@ -80,6 +83,10 @@ class _Process:
 
             imagined.install(self._task)
 
+        if self._task.card:
+            from coopsim.script.host_limit import HostLimit
+
+            self._limit = HostLimit(self._ended_by_limit)
         made = guest.make(self._task.guest, self._task.told) if self._task.guest else None
         if self._task.card:
             from coopsim.script.watch import Watch
@@ -145,14 +152,24 @@ class _Process:
 
     def forget(self) -> None:
         """Stop watching in a fork of the process, such as a DataLoader's worker, which writes no report."""
+        self._limit = None  # its thread is not in the fork
         atexit.unregister(self.end)
         if self._guest is not None:  # before the watch, as its modes were entered last
             self._guest.forget()
         if self._watch is not None:
             self._watch.forget()
 
+    def _ended_by_limit(self, said: str) -> None:
+        """Write the report of a process that is ended as the host's memory runs out."""
+        self._error = {"place": places.here(), "error": said}
+        self.end()
+
     def end(self) -> None:
         """Write the report; called at the end of the process."""
+        if not self._lock.acquire(blocking=False):  # the limit's thread does
+            self._lock.acquire()
+        if self._limit is not None:
+            self._limit.stop()
         if self._error is None and self._by_thread is not None and self._by_thread[1] == self._steps:
             self._error = self._by_thread[0]  # no step followed the thread's error
         found: dict[str, Any] = {"error": self._error}

@@ -21,7 +21,8 @@ def found(
 
     To be called while the allocation fails. step: the number of the optimizer step that is under way, from 1.
     unused: the serials of storages that no step reads (unused.py), whose role is "unused". "held_bytes" is by role;
-    what the allocator holds beyond the recorded storages, such as the workspaces of libraries, is "other". "largest" lists the groups of storages of one role, op and module that hold the most.
+    what the allocator holds beyond the recorded storages, such as the workspaces of libraries, is "other". "largest"
+    lists the groups of storages of one role, op and module that hold the most.
     """
     stats = torch.cuda.memory_stats(device)
     roles.assign(roles.Objects.now(), recorder.ledger)

@@ -30,6 +30,7 @@ from coopsim.script.compilation import Compilation
 from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
 from coopsim.script.host import HostWatch
+from coopsim.script.kept_outputs import KeptOutputs
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
 from coopsim.script.phases import Calls
@@ -66,7 +67,8 @@ class Watch:
         calls = self._calls = Calls(with_kwargs=bool(task.step_requests))
         self._steps_seen = StepsSeen(lambda: where.backwards, calls) if task.step_requests else None
         self._peaks = PeakWatch()
-        calls.begins.append(self._peaks.call_begins)
+        self._kept = KeptOutputs(self._recorder.ledger)
+        calls.begins += [self._peaks.call_begins, self._kept.call_begins]
         self._growth = None if task.trace else Growth(self._recorder)
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
         self._unused = UnusedWatch(self._recorder, self.compilation)
@@ -148,6 +150,8 @@ class Watch:
             "steady_peak_reserved_bytes": self._peaks.last and self._peaks.last["reserved"],
             "steady_peak_allocated_bytes": self._peaks.last and self._peaks.last["allocated"],
             "phases": self._peaks.phases,
+            "evaluation_keeps": self._kept.found,
+            "evaluation_peaks": self._peaks.evaluation_peaks,
             "unused": self._unused.report(),
             "host": self._host.report(),
             **self.compilation.report(),
@@ -234,8 +238,13 @@ class Watch:
         if self._growth is not None:
             self._growth.ran_out()
         self._unused.ran_out()
+        self._kept.ran_out()
         self._failed_to_train = torch.is_grad_enabled() or self._recorder.where.backwards > 0
-        self._ooms.append(out_of_memory.found(self._recorder, device, asked, self._steps + 1, self._unused.serials))
+        found = out_of_memory.found(self._recorder, device, asked, self._steps + 1, self._unused.serials)
+        phase, batch = self._peaks.batch or ("training", 0)
+        if batch and (not torch.is_grad_enabled() or batch < self._host.batches):  # else it is over
+            found |= {"phase": phase, "batch": batch, "batches": self._host.batches}
+        self._ooms.append(found)
         if self._task.snapshot:
             self._snapshot()
 
