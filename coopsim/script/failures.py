@@ -62,14 +62,33 @@ def explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
         hint = f"; {first['op']} at {first['place']} depends on data on the device, which is unknown here"
     elif not script.card and any(said in error["error"] for said in _NO_GPU):
         hint = "; to try it without a GPU, name a card to imitate: --gpu rtx-3060"
-    elif report.get("last_value_read"):
-        last = report["last_value_read"]
+    elif (last := report.get("last_value_read")) and _may_rest_on(error, last["place"]):
         hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"
     elif _NO_RANK.search(error["error"]):  # it lacks variables that torchrun sets
         hint = "; it is a rank of a job: start it by its launcher (torchrun), or with --world N"
     where = error["place"] or script.title
     raise kind(f"{where}: {error['error']}{hint}")
 
+
+def _may_rest_on(error: dict[str, Any], place: str) -> bool:
+    """Whether an error may be due to a value that was read at `place`, and that a card would have computed.
+
+    It must be of a kind that values cause, and the value be read in a function under way, no later than it had come.
+    """
+    if not _OF_VALUES.match(error["error"]) or _OF_SHAPES.search(error["error"]):
+        return False
+    file, _, line = place.rpartition(":")
+    return any(file == name and first <= int(line) <= now for name, first, now in error.get("functions", ()))
+
+
+#: Errors that a wrong value may cause, and those of these kinds that it does not.
+_OF_VALUES = re.compile(
+    r"(\w+\.)*(\w*(Value|Index|Key|ZeroDivision|Arithmetic|FloatingPoint|Overflow|Assertion|Runtime|Stop\w*))(Error)?\b"
+)
+_OF_SHAPES = re.compile(
+    r"must match the size|shapes? .*(cannot be|mismatch|invalid)|same device|dtype|can't allocate|not implemented|"
+    r"CUDA error|requires? grad|backward through the graph|state_dict|does not require"
+)
 
 #: Exit codes of a process that was killed (SIGKILL), or whose child was.
 _KILLED = (-9, 128 + 9)

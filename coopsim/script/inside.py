@@ -71,10 +71,10 @@ class _Process:
         self._task, self._folder = task, folder
         self._watch: Watch | None = None
         self._guest: guest.Guest | None = None
-        self._error: dict[str, str] | None = None
+        self._error: dict[str, Any] | None = None
         self._limit: HostLimit | None = None
         self._lock = threading.Lock()
-        self._by_thread: tuple[dict[str, str], int] | None = None  #: the error that ended a thread, and steps before it
+        self._by_thread: tuple[dict[str, Any], int] | None = None  #: the error that ended a thread, and steps before it
 
     def begin(self, _torch: ModuleType) -> None:
         """Start watching and the guest; called when torch has been imported."""
@@ -136,8 +136,8 @@ class _Process:
     def _steps(self) -> int:
         return self._watch.steps if self._watch is not None else 0
 
-    def _told(self, error: BaseException) -> dict[str, str]:
-        """Return the report's entry for an error: its place and its message."""
+    def _told(self, error: BaseException) -> dict[str, Any]:
+        """Return the report's entry for an error: its place, its message, and the user's functions under way."""
         root = places.root_of(error)
         first = _first_line(root)
         said = f"{type(root).__name__}: {first}" if first else type(root).__name__
@@ -148,7 +148,8 @@ class _Process:
 
             lack = toolchain.missing()
             said += f"; a Triton kernel {lack}" if lack else ""
-        return {"place": places.of_error(root) or places.of_error(error), "error": said}
+        place = places.of_error(root) or places.of_error(error)
+        return {"place": place, "error": said, "functions": places.functions_of(root)}
 
     def forget(self) -> None:
         """Stop watching in a fork of the process, such as a DataLoader's worker, which writes no report."""

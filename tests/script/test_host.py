@@ -88,10 +88,3 @@ def test_the_host_runs_out(free: int, said: str, tmp_path: Path) -> None:
     assert err.splitlines()[-1].startswith(f"coopsim: {said}")
     assert json.loads(out)["steps"] == 5
     assert json.loads(out)["host_ran_out"].startswith(said)
-
-
-@pytest.mark.slow
-def test_a_process_that_was_killed_may_have_lacked_memory_of_the_host(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import os, torch\nos.kill(os.getpid(), 9)\n")
-    code, _, err = phantom_run("--gpu", "rtx-3060", "--", "python", tmp_path / "train.py")
-    assert (code, "host's memory" in err) == (2, True)
