@@ -8,6 +8,7 @@ import ctypes
 import functools
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -36,7 +37,10 @@ def install() -> None:
     process = _Process(task, folder)
     if task.ranks:
         _end_with_parent()
+        sys.meta_path.insert(0, AfterImport(launcher.SPAWN, launcher.run_what_is_spawned))
     else:
+        spawn = functools.partial(launcher.stop_before_spawn, folder=folder)
+        sys.meta_path.insert(0, AfterImport(launcher.SPAWN, spawn))
         stop = functools.partial(launcher.stop_before_workers, folder=folder)
         sys.meta_path.insert(0, AfterImport(launcher.API, stop))
     sys.meta_path.insert(0, AfterImport("torch", process.begin))
@@ -56,6 +60,16 @@ def _end_with_parent() -> None:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [""])[0]
+
+
+def _of_child(error: BaseException) -> dict[str, Any] | None:
+    """Return the entry for the error of a process that mp.spawn started, which an error here wraps; None if none is."""
+    if type(error).__name__ != "ProcessRaisedException":
+        return None
+    rows = str(error).rstrip().splitlines()
+    lines = re.findall(r'^ *File "([^"]+)", line (\d+)', str(error), re.MULTILINE)
+    own = [f"{os.path.basename(file)}:{line}" for file, line in lines if places.is_own(file)]
+    return {"place": own[-1] if own else "", "error": rows[-1], "functions": []}
 
 
 def _passes_through(package: str, error: BaseException) -> bool:
@@ -139,6 +153,8 @@ class _Process:
     def _told(self, error: BaseException) -> dict[str, Any]:
         """Return the report's entry for an error: its place, its message, and the user's functions under way."""
         root = places.root_of(error)
+        if (child := _of_child(root)) is not None:
+            return child
         first = _first_line(root)
         said = f"{type(root).__name__}: {first}" if first else type(root).__name__
         if isinstance(root.__cause__, Exception):  # as of a pipeline's stage: the cause says why it failed
@@ -180,6 +196,8 @@ class _Process:
         except Exception as failure:
             traceback.print_exc()
             found["failure"] = f"{type(failure).__name__}: {failure}"
+        if not os.path.isdir(self._folder):  # the run is over, as it is when another process has failed
+            return
         part = os.path.join(self._folder, f".{os.getpid()}")
         with open(part, "w", encoding="utf-8") as file:
             json.dump(found, file)
