@@ -147,7 +147,8 @@ def text_of(report: "Report") -> str:
     ]
     rows += _apart(report)
     rows += [(name, _phase(of)) for name, of in report.phases.items()]
-    if report.phases.get("evaluation", {}).get("grows_bytes"):
+    if (of := report.phases.get("evaluation", {})).get("grows_bytes"):
+        rows.append(("", f"grows by {human(of['grows_bytes'])} per batch, for {_count(of['batches'], 'batch', 'es')}"))
         rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
     rows += unused_rows.rows(report.unused)
     rows += host_rows.rows(report.host)
@@ -197,8 +198,7 @@ def _phase(of: dict[str, int]) -> str:
     said = f"{human(of['peak_allocated_bytes'])} allocated, {human(of['peak_reserved_bytes'])} reserved at the peaks"
     if "times" not in of:
         return said
-    said += f"; {_count(of['times'], 'time')}, {human(of['added_bytes'])} more than when it began"
-    return said + (f"; {human(of['grows_bytes'])} per batch for {of['batches']} batches" if of["grows_bytes"] else "")
+    return f"{said}; {_count(of['times'], 'time')}, {human(of['added_bytes'])} more than when it began"
 
 
 def _keeps(one: dict[str, Any]) -> str:
@@ -242,8 +242,8 @@ def _compiled(report: "Report") -> list[tuple[str, str]]:
     return [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
 
 
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
+def _count(n: int, noun: str, plural: str = "s") -> str:
+    return f"{n} {noun}{'' if n == 1 else plural}"
 
 
 def _left(failed: "OutOfMemory", memory_bytes: int) -> str:

@@ -145,7 +145,7 @@ def _sums_on_the_card() -> None:
         return sums, _create_work_from_future(done).boxed()
 
     global _kernels
-    _kernels = torch.library.Library("c10d", "IMPL")
+    _kernels = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
     _kernels.impl("allreduce_", all_reduce, "CUDA")
 
 

@@ -145,7 +145,7 @@ def stop_before_spawn(spawn: ModuleType, folder: str) -> None:
         _write(folder, Launch(sys.orig_argv, 1, nprocs, virtual=False, variables={}), "")
         sys.exit(0)
 
-    spawn.start_processes = instead
+    spawn.start_processes = instead  # type: ignore[attr-defined]
 
 
 def run_what_is_spawned(spawn: ModuleType) -> None:
@@ -158,7 +158,7 @@ def run_what_is_spawned(spawn: ModuleType) -> None:
         fn(int(os.environ["LOCAL_RANK"]), *args)
         return SimpleNamespace(join=lambda *_: True, processes=[], pids=list)
 
-    spawn.start_processes = instead
+    spawn.start_processes = instead  # type: ignore[attr-defined]
 
 
 def _write(folder: str, launch: Launch, refused: str) -> None:
