@@ -16,6 +16,9 @@ KEYS = (
     "stand_in",
 )
 
+#: Why the lines of micro-batches are not run as they are: with them it takes fewer steps.
+COUNTS_BATCHES = "the script ends after so many batches, which are smaller now: let it count steps"
+
 #: Kinds that train otherwise: other precision, updates or batches. Where others change the numbers, it is by rounding.
 _TRAINS_OTHERWISE = {"precision", "weights", "optimizer", "cards"}
 

@@ -45,8 +45,23 @@ def other(bound: Bound) -> str:
 
 
 def cautions(report: Report) -> list[str]:
-    """Return a line to print for each op that takes a size from data, and for each loop that was ended; [] if none."""
-    return about_sizes(report.needs_data, report.masks) + about_loops(report.loops_ended)
+    """Return a line to print for each op that takes a size from data, and for each loop that was ended; [] if none.
+
+    Also one on inputs of varying sizes.
+    """
+    found = about_sizes(report.needs_data, report.masks) + about_loops(report.loops_ended)
+    return found + about_inputs(report.input_sizes) * (report.replay is None)
+
+
+def about_inputs(sizes: dict[str, Any] | None) -> list[str]:
+    """Return a line on Report.input_sizes, with the way to ask about larger ones; [] if no sizes vary."""
+    if not sizes:
+        return []
+    largest = " x ".join(map(str, sizes["largest"]))
+    return [
+        f"caution: inputs of {sizes['seen']} sizes, up to {largest}; of larger ones nothing is known: "
+        "run the largest there are, or name the lengths of a long run (--lengths F)"
+    ]
 
 
 def about_sizes(needs_data: Sequence[dict[str, Any]], masks: str) -> list[str]:

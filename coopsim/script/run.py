@@ -25,6 +25,7 @@ _STATISTICS = (
         "phases",
         "host",
         "unused",
+        "input_sizes",
         "evaluation_peaks",
         "evaluation_keeps",
     ),

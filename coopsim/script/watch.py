@@ -30,6 +30,7 @@ from coopsim.script.compilation import Compilation
 from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
 from coopsim.script.host import HostWatch
+from coopsim.script.input_sizes import InputSizes
 from coopsim.script.kept_outputs import KeptOutputs
 from coopsim.script.kinds import Kinds
 from coopsim.script.peaks import PeakWatch
@@ -64,8 +65,9 @@ class Watch:
         where.install()
         watch_resizes(self._recorder)
         self._host = HostWatch()
-        calls = self._calls = Calls(with_kwargs=bool(task.step_requests))
+        calls = self._calls = Calls()
         self._steps_seen = StepsSeen(lambda: where.backwards, calls) if task.step_requests else None
+        self._sizes = InputSizes(calls)
         self._peaks = PeakWatch()
         self._kept = KeptOutputs(self._recorder.ledger)
         calls.begins += [self._peaks.call_begins, self._kept.call_begins]
@@ -153,6 +155,7 @@ class Watch:
             "evaluation_keeps": self._kept.found,
             "evaluation_peaks": self._peaks.evaluation_peaks,
             "unused": self._unused.report(),
+            "input_sizes": self._sizes.report(),
             "host": self._host.report(),
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
@@ -229,6 +232,7 @@ class Watch:
         if self._growth is not None:
             self._growth.step_ended(self._peaks.allocated)
         self._unused.step_ended()
+        self._sizes.step_ended()
         self._calls.step_ended()
         self._host.step_ended()
         self._ending.step_ended(self._steps)

@@ -1,7 +1,9 @@
 """Edits of the user's calls and loops: made where the place is certain, and nowhere else."""
 
 import ast
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -145,9 +147,35 @@ def test_the_gradients_are_those_of_the_whole_batch() -> None:
     assert state["steps"] == [2.0, 7.0]
 
 
+@pytest.mark.parametrize("end", ["if i == 3:", "if i >= 3:", "if i > 3:", "if i + 1 == 4:", "if 3 <= i and True:"])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("times", [2, 4])
+def test_a_loop_that_ends_after_so_many_batches_trains_as_much(end: str, last: bool, times: int) -> None:
+    """The same number of steps, of `times` as many batches, wherever the loop ends."""
+    end = f"    {end}\n        break\n"
+    body = "    f(x).backward()\n    o.step()\n    o.zero_grad()\n"
+    text = f"for i, x in enumerate(data):\n{body + end if last else end + body}"
+    more = text.replace("    o.step()\n    o.zero_grad()\n", "    if (i + 1) % 2 == 0:\n        o.step()\n")
+    more = more.replace("f(x)", "(f(x) / 2)")
+    for old, new in ((text, loops.adding_up(text, times)), (more, longer_loops.adding_up_more(more, times))):
+        before, after = _counts(old, 100), _counts(new, 100 * times)
+        assert after == (before[0], before[1] * times)
+
+
+def _counts(text: str, batches: int) -> tuple[int, int]:
+    """How often a loop steps, and over how many batches."""
+    called: list[str] = []
+    o = SimpleNamespace(step=lambda: called.append("step"), zero_grad=lambda: None)
+    loss = SimpleNamespace(backward=lambda: called.append("batch"))
+    text = re.sub(r" / \d+\)", ")", text)
+    exec(text, {"data": range(batches), "f": lambda _: loss, "o": o})  # noqa: S102
+    return called.count("step"), called.count("batch")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("loss = f(x, y)", "n += 1\n        if n > 3: break"),
         ("for x, y in loader:  # é", "for x, y in range(9):"),
         ("for x, y in loader:  # é", "for j, x in enumerate(loader, 1):"),
         ("scaler.update()", "scaler.update(); log()"),

@@ -99,3 +99,22 @@ def test_an_evaluation_that_keeps_nothing(tmp_path: Path) -> None:
     assert report["phases"]["evaluation"]["grows_bytes"] == 0
     assert report["phases"]["evaluation"]["batches"] == 40
     assert report["evaluation_keeps"] == []
+
+
+SIZES = """
+import torch
+
+net = torch.nn.Conv2d(3, 4, 3).cuda()
+head = torch.nn.Linear(4, 4).cuda()  # its inputs have one size, but for a smaller last batch
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for batch, size in ((8, 32), (8, SIZE), (8, 32), (3, 32)):
+    head(net(torch.zeros(batch, 3, size, size, device="cuda")).mean((2, 3))).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "found"), [(64, {"seen": 3, "largest": [8, 3, 64, 64]}), pytest.param(32, None, marks=pytest.mark.slow)]
+)
+def test_sizes_of_inputs_that_vary(size: int, found: object, tmp_path: Path) -> None:
+    assert report_of_text(tmp_path, SIZES.replace("SIZE", str(size)))["input_sizes"] == found
