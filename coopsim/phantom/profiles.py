@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from coopsim.errors import alike, nearest
+from coopsim.errors import alike, named, nearest
 from coopsim.phantom.errors import PhantomError
 
 #: Bits of the memory bus that every card reports (csrc/device.c); its memory clock is chosen to give the bandwidth.
@@ -95,7 +95,7 @@ def names() -> dict[str, str]:
 
 def get(name: str) -> Profile:
     """Return the card called `name`. Raises PhantomError, which suggests others, if there is none."""
-    if name not in _all():
+    if named("card", name) not in _all():
         raise PhantomError(f"unknown card {name!r}; {_instead(name)}")
     return _all()[name]
 

@@ -68,7 +68,7 @@ class Grid:
     @cached_property
     def loaded(self) -> list[tuple[str, Trace]]:
         """The traces, each with the name of its file, or its label. CoopsimError for one that cannot be read."""
-        return [(t.label, t) if isinstance(t, Trace) else (Path(t).name, load_trace(t)) for t in self.traces]
+        return [(t.label, t) if isinstance(t, Trace) else _named(t) for t in self.traces]
 
     @cached_property
     def by_hash(self) -> dict[str, Trace]:
@@ -101,3 +101,8 @@ class Grid:
             sizes = [max(allocator.granule, round((center + offset) * peak)) for offset in offsets]
             found += [Point(setting, text, size, round(center, 6)) for size in sizes]
         return found
+
+
+def _named(name: str) -> tuple[str, Trace]:
+    trace = load_trace(name)  # raises for what is no name
+    return Path(name).name, trace
