@@ -28,6 +28,8 @@ class Setting:
     allocator: Allocator
     options: ReplayOptions
     peak_without_eviction_bytes: int
+    card: str = ""  #: for which the trace was recorded; "" if it does not say
+    precision: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Grid:
         for (file, trace), allocator in product(self.loaded, places):
             content_hash, peak = trace.content_hash, peak_bytes(trace, allocator.granule)
             for options, policy in product(rest, self.policies):
-                found.append(Setting(file, content_hash, policy, allocator, options, peak))
+                about = (str(trace.header.get(key, "")) for key in ("card", "precision"))
+                found.append(Setting(file, content_hash, policy, allocator, options, peak, *about))
         return found
 
     def points(self) -> list[Point]:
