@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim import metrics
 from coopsim.allocators import Allocator
+from coopsim.errors import named, of_type
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
@@ -28,6 +29,7 @@ def capture(target: str, output: str | Path | None = None, *, gpu: str = "a100-8
     from coopsim.capture.job import Job
     from coopsim.capture.parent import capture as record
 
+    named("target", target)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(output or Path(folder) / "trace.parquet")
         record(Job(target, file, card=gpu, **options))
@@ -65,6 +67,9 @@ def sweep(
             raise CoopsimError(
                 "a sweep names its policies, as its table does: those of a file of yours are FILE.py:NAME"
             )
+    of_type("band", band, int, "how many neighbouring budgets")
+    of_type("jobs", jobs, int, "how many processes")
+    of_type("band_width", band_width, float, "a part of the peak, such as 0.05")
     grid = Grid(
         _several(traces),
         _several(policies),
@@ -84,6 +89,8 @@ def summary(schedule: Schedule, trace: Trace) -> dict[str, Any]:
 
     overhead is the total cost ÷ the cost of the same steps without recomputation; None unless the outcome is `ok`.
     """
+    of_type("schedule", schedule, Schedule, "coopsim.replay gives one")
+    of_type("trace", trace, Trace, "coopsim.load gives one")
     return metrics.with_peak(metrics.summary(schedule), peak_bytes(trace, schedule.header["granule"]))
 
 

@@ -11,13 +11,15 @@ _NEAR = {u[0].lower(): u for u in _BINARY if u != "B"} | {u.lower(): u for u in 
 _FORM = re.compile(r"([-+]?[0-9]*\.?[0-9]+)\s*([A-Za-z%]*)")
 
 
-def parse(text: str, peak_bytes: int | None, what: str = "budget") -> int:
+def parse(text: object, peak_bytes: int | None, what: str = "budget") -> int:
     """Bytes. A percentage is of `peak_bytes`, and refused if that is None. what: the option's name, for messages.
 
     >>> parse("60%", 1000), parse("1.5KiB", 1000), parse("24GB", None)
     (600, 1536, 24000000000)
     """
     hint = "write 6GiB, 4096MiB, 24GB or 123456B" + (", or 60%" if peak_bytes is not None else "")
+    if not isinstance(text, str):
+        raise _no_text(what, text, hint, shares=peak_bytes is not None)
     found = _FORM.fullmatch(text.strip())
     if not found:
         raise CoopsimError(f"{what} {text!r} is not an amount of memory; {hint}")
@@ -38,12 +40,14 @@ def parse(text: str, peak_bytes: int | None, what: str = "budget") -> int:
     return int(nbytes)
 
 
-def parse_list(text: str) -> list[str]:
+def parse_list(text: object) -> list[str]:
     """A comma-separated list, with ranges of percentages FROM:TO:STEP, both ends included.
 
     >>> parse_list("6GiB,100%:80%:10%")
     ['6GiB', '100%', '90%', '80%']
     """
+    if not isinstance(text, str):
+        raise _no_text("budget", text, "write 6GiB, or 60%", shares=True)
     budgets: list[str] = []
     for part in text.split(","):
         ends = part.strip().split(":")
@@ -71,3 +75,9 @@ def memory_fraction(limit_bytes: int, total_bytes: int) -> float:
     limit ÷ total a byte less may be left.
     """
     return min((limit_bytes + 0.25) / total_bytes, 1.0)
+
+
+def _no_text(what: str, value: object, hint: str, *, shares: bool) -> CoopsimError:
+    share = isinstance(value, float) and 0 < value <= 1 and shares
+    tip = f'did you mean "{100 * value:g}%"?' if share else f"{hint}, as a string"  # type: ignore[operator]
+    return CoopsimError(f"{what} {value!r} is not an amount of memory; {tip}")

@@ -16,6 +16,19 @@ def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Coops
     return CoopsimError(f"unknown {what} {name!r}; {tip}{hint}")
 
 
+def named(what: str, value: object) -> str:
+    """The value if it is a name, a string; CoopsimError if it is anything else."""
+    if not isinstance(value, str):
+        raise CoopsimError(f"{what} {value!r} is no name: give a string")
+    return value
+
+
+def of_type(what: str, value: object, kind: type, instead: str) -> None:
+    """Raise CoopsimError unless a value is of this type; `instead` says how to get one."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise CoopsimError(f"{what}: {value!r} is no {kind.__name__.lower()}; {instead}")
+
+
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.5) -> list[str]:
     """The known names most like this one, up to three, if any is so much like it (1: the same)."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=likeness)

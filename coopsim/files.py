@@ -1,5 +1,6 @@
 """Files that are written appear whole or not at all."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -34,9 +35,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     real = target(path)
     part: str | None = None
+    made = False
     try:
         handle, part = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name[:100]}.", suffix=".part")
         os.close(handle)
+        made = True
         yield Path(part)
         os.chmod(part, 0o666 & ~_umask())
         os.replace(part, real)
@@ -45,7 +48,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
             with suppress(OSError):
                 os.unlink(part)
         if isinstance(e, OSError):
-            raise CoopsimError(f"{path}: cannot be written ({os.strerror(e.errno) if e.errno else e})") from None
+            why = os.strerror(e.errno) if e.errno else str(e)
+            if not made and e.errno == errno.ENOENT:  # of /proc, say
+                why = f"{real.parent} is a folder in which no files can be made"
+            raise CoopsimError(f"{path}: cannot be written ({why})") from None
         raise
 
 

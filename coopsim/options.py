@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from coopsim import link
-from coopsim.errors import unknown
+from coopsim.errors import named, unknown
 from coopsim.link import Link
 from coopsim.types import CoopsimError, CostModel, RandomOps
 
@@ -47,6 +47,7 @@ class ReplayOptions:
         if host is not None and (isinstance(host, bool) or not isinstance(host, int) or not 0 <= host < 1 << 60):
             raise CoopsimError(f"host_memory: {host!r} is not a number of bytes")
         bandwidth = self.host_bandwidth
+        named("link", self.link) if not isinstance(self.link, Link) else None
         if bandwidth is not None and (isinstance(bandwidth, bool) or not isinstance(bandwidth, int | float)):
             raise CoopsimError(f"host_bandwidth: {bandwidth!r} is not a number of GB/s")
         link.check(self.link, bandwidth)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ from coopsim.text import html_table, human, overhead
 from coopsim.trace.check import TraceError
 from coopsim.trace.file import arrow, read_parquet, write_parquet
 from coopsim.types import Action
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEDULE_VERSION = 1
 GIVES_BACK = frozenset({Action.EVICT, Action.RELEASE, Action.FREE})  #: actions that end a value's residency
@@ -100,6 +103,13 @@ class Schedule:
         """(action, step, op, storage, version, address, bytes, time_ns, visits) per row, as plain integers."""
         columns = [getattr(self, c).tolist() for c in ("action", *COLUMNS)]
         return list(zip(*columns, strict=True))
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The rows as a pandas DataFrame: `action` by name, and the columns of the schedule."""
+        import pandas as pd
+
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        return pd.DataFrame({"action": [_ACTIONS[a] for a in self.action.tolist()]} | columns)
 
     def text(self) -> str:
         """The schedule as lines to read and to keep as goldens: `0007 evict      s12.0 @ 4096 +1024`."""

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -110,3 +111,46 @@ def test_capture_gives_a_trace(tmp_path: Path, phantom_gpu: object) -> None:
     trace = coopsim.capture(f"{tmp_path}/train.py:step", tmp_path / "t.parquet")
     assert isinstance(trace, coopsim.Trace)
     assert coopsim.load(tmp_path / "t.parquet").content_hash == trace.content_hash
+
+
+NAN = float("nan")
+WRONG = {
+    "a share": (lambda t: coopsim.replay(t, "coop", 0.5), 'did you mean "50%"'),  # type: ignore[arg-type]
+    "no budget": (lambda t: coopsim.replay(t, "coop", None), "budget None is not an amount"),  # type: ignore[arg-type]
+    "nan": (lambda t: coopsim.replay(t, "coop", NAN), "budget nan is not an amount"),  # type: ignore[arg-type]
+    "nothing": (lambda t: coopsim.replay(t, "coop", 0), "between 1B and 1 EiB"),
+    "no policy": (lambda t: coopsim.replay(t, None, "50%"), "policy None is no name"),  # type: ignore[arg-type]
+    "a number": (lambda t: coopsim.replay(t, 5, "50%"), "policy 5 is no name"),  # type: ignore[arg-type]
+    "no allocator": (lambda t: coopsim.replay(t, "coop", "50%", 5), "allocator 5 is no name"),  # type: ignore[arg-type]
+    "a trace's name": (lambda _: coopsim.replay("a", "coop", "50%"), "coopsim.load"),  # type: ignore[arg-type]
+    "a link": (lambda t: coopsim.replay(t, "coop", "50%", link=5), "link 5 is no name"),  # type: ignore[arg-type]
+    "no trace": (lambda _: coopsim.load(None), "trace None is no name"),  # type: ignore[arg-type]
+    "sweep, a share": (lambda t: coopsim.sweep(t, "coop", 0.5), 'did you mean "50%"'),  # type: ignore[arg-type]
+    "sweep, no trace": (lambda _: coopsim.sweep(None, "coop", "50%"), "trace None is no name"),  # type: ignore[arg-type]
+    "band": (lambda t: coopsim.sweep(t, "coop", "50%", band=None), "band: None is no int"),  # type: ignore[arg-type]
+    "fit": (lambda _: coopsim.fit(None, gpu="rtx-3060"), "script: None is no command"),  # type: ignore[arg-type]
+    "card": (lambda _: coopsim.fit("a.py", gpu=5), "card 5 is no name"),  # type: ignore[arg-type]
+    "seconds": (lambda _: coopsim.fit("a.py", gpu="rtx-3060", seconds=NAN), "seconds nan: a number above 0"),
+    "capture": (lambda _: coopsim.capture(None), "target None is no name"),  # type: ignore[arg-type]
+    "schedule": (lambda t: coopsim.validate(None, t), "coopsim.replay gives one"),  # type: ignore[arg-type]
+    "summary": (lambda t: coopsim.summary(t, t), "coopsim.replay gives one"),  # type: ignore[arg-type]
+    "table": (lambda t: t.to_pandas("opps"), "did you mean ops"),
+}
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_arguments_that_make_no_sense(call: str) -> None:
+    calls, says = WRONG[call]
+    with pytest.raises(coopsim.CoopsimError, match=re.escape(says)):
+        calls(coopsim.load("synth:chain:4"))
+
+
+def test_tables_of_pandas() -> None:
+    trace = coopsim.load("synth:chain:4")
+    schedule = coopsim.replay(trace, "lru", "100%", steps=1)
+    table = schedule.to_pandas()
+    assert len(table) == len(schedule)
+    assert table["action"][0] == "alloc"
+    ops, storages, frees = (trace.to_pandas(name) for name in ("ops", "storages", "frees"))
+    assert (len(ops), len(storages), len(frees)) == (trace.n_ops, trace.n_storages, len(trace.freed))
+    assert ops["creates"][0] == trace.creates[0]

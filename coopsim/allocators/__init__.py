@@ -86,10 +86,10 @@ def find(name: "str | Allocator") -> Allocator:
 
     CoopsimError with near matches if there is none of that name.
     """
-    from coopsim.errors import unknown
+    from coopsim.errors import named, unknown
 
     if isinstance(name, Allocator):
         return name
-    if name not in ALLOCATORS:
+    if named("allocator", name) not in ALLOCATORS:
         raise unknown("allocator", name, ALLOCATORS)
     return cuda_caching() if name == _CUDA_CACHING.name else ALLOCATORS[name]

@@ -1,14 +1,19 @@
 """Run a training script with a guest of `live`, for `coopsim live run` and `live plan`."""
 
 import argparse
+import importlib.util
 import json
 import os
+import re
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import budget
 from coopsim.cli.common import command_of
 from coopsim.live import settings
+from coopsim.phantom import wheel
+from coopsim.phantom.errors import NoCudaTorchError
 from coopsim.progress import note
 from coopsim.script import data
 from coopsim.types import CoopsimError
@@ -28,6 +33,10 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
     from coopsim.script import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")
+    if importlib.util.find_spec("torch") is None:
+        raise NoCudaTorchError(wheel.ABSENT)
+    if args.gpu is None and args.action == "run":
+        _says_without_gpu(command)
     schedules.recomputing(args.policy)
     if args.gpu is not None:
         profiles.get(args.gpu)
@@ -55,6 +64,26 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         guest="coopsim.live.guest",
         told=json.dumps(told | {"command": script.title}),
     )
+
+
+def _says_without_gpu(command: tuple[str, ...]) -> None:
+    """Raise CoopsimError if a script asks for a GPU and there is none here; if it may do without, print a note."""
+    if any(Path(device).exists() for device in _DEVICES):
+        return
+    file = next((Path(word) for word in command if word.endswith(".py") and Path(word).is_file()), None)
+    text = file.read_text(encoding="utf-8", errors="replace") if file else ""
+    named = "name a card: --gpu rtx-3060"
+    may_do_without = "is_available" in text or "cpu" in " ".join((text, *command)).lower()
+    if _CUDA.search(text) and not may_do_without:
+        raise CoopsimError(f"there is no GPU here, and {file} asks for one; to try it without, {named}")
+    if "is_available" in text or _LIBRARIES.search(text):
+        note(f"there is no GPU here: the script runs on the CPU, if it can; to try it as on a card, {named}")
+
+
+#: Files of the drivers of NVIDIA and AMD, and of Windows' in WSL.
+_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+_CUDA = re.compile(r"""\.cuda\(|["']cuda(:\d+)?["']""")
+_LIBRARIES = re.compile(r"^\s*(import|from) +(transformers|trl|lightning|pytorch_lightning|accelerate)\b", re.M)
 
 
 def hosting_of(args: argparse.Namespace) -> "Hosting | None":
@@ -86,7 +115,7 @@ def wants_arena(args: argparse.Namespace) -> bool:
 
 def no_arena() -> str:
     """Return why an arena cannot be compiled on this machine; "" if it can."""
-    from coopsim.phantom import compiled, compilers, wheel
+    from coopsim.phantom import compiled, compilers
 
     torch = wheel.find_any()
     have = compilers.find("CXX") or any(compiled.folder(torch.version, torch.cuda).glob("arena-*"))

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import itertools
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -32,6 +33,10 @@ class Parser(argparse.ArgumentParser):
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
+
+    def _parse_optional(self, arg_string: str) -> Any:
+        """Take words such as -50% and -5s as values, of which the option's type says what is wrong."""
+        return None if re.match(r"-\.?\d", arg_string) else super()._parse_optional(arg_string)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Suggest what was meant in place of a value that is none of an argument's choices."""

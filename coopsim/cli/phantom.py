@@ -5,7 +5,7 @@ import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coopsim import files, text
 from coopsim.cli import phantom_gate, phantom_growth, phantom_long
@@ -14,7 +14,7 @@ from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import profiles
 from coopsim.progress import note
-from coopsim.script import data, host_rows, margin
+from coopsim.script import data, host_rows, margin, unused_rows
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -79,11 +79,12 @@ def run(args: argparse.Namespace) -> int:
             report = run_script(script, requests=requests if args.fit else None, partial=True)
         if script.masks == "" and report.masks == "none":  # with others the script fails
             script = replace(script, masks=LOWER)
-        if args.fit and not report.interrupted:
+        cut = report.interrupted or report.host_ran_out
+        if args.fit and not cut:
             report = _fit(script, report, requests)
-        if not report.interrupted:
+        if not cut:
             report = with_other_bound(script, report)
-    trace = args.trace and report.outcome == "ok" and not report.interrupted
+    trace = args.trace and report.outcome == "ok" and not cut
     if trace:
         note("running it again for the trace")
         if record(replace(script, quiet=True), Path(args.trace), steps=args.trace_steps, warmup=args.warmup):
@@ -94,6 +95,8 @@ def run(args: argparse.Namespace) -> int:
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     if report.interrupted:
         raise KeyboardInterrupt
+    if report.host_ran_out:
+        raise CoopsimError(report.host_ran_out)
     runs_out = report.outcome == "oom" or (report.replay and report.replay["runs_out"])
     return 3 if runs_out else 0
 
@@ -145,6 +148,10 @@ def text_of(report: "Report") -> str:
     ]
     rows += _apart(report)
     rows += [(name, _phase(of)) for name, of in report.phases.items()]
+    if (of := report.phases.get("evaluation", {})).get("grows_bytes"):
+        rows.append(("", f"grows by {human(of['grows_bytes'])} per batch, for {_count(of['batches'], 'batch', 'es')}"))
+        rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
+    rows += unused_rows.rows(report.unused)
     rows += host_rows.rows(report.host)
     rows += phantom_growth.rows(report)
     rows += phantom_long.rows(report.replay) if report.replay else []
@@ -189,9 +196,18 @@ def text_of(report: "Report") -> str:
 
 
 def _phase(of: dict[str, int]) -> str:
-    """Return what a phase of the run took."""
-    peaks = f"{text.human(of['peak_allocated_bytes'])} allocated, {text.human(of['peak_reserved_bytes'])} reserved"
-    return f"{_count(of['times'], 'time')}; peaks {peaks}; {text.human(of['added_bytes'])} more than when it began"
+    """Return what a part of the run took."""
+    human = text.human
+    said = f"{human(of['peak_allocated_bytes'])} allocated, {human(of['peak_reserved_bytes'])} reserved at the peaks"
+    if "times" not in of:
+        return said
+    return f"{said}; {_count(of['times'], 'time')}, {human(of['added_bytes'])} more than when it began"
+
+
+def _keeps(one: dict[str, Any]) -> str:
+    """Return what a variable keeps of an evaluation's batches."""
+    at = f" at {one['place']}" if one["place"] else ""
+    return f"{one['name']} ({one['kind']}){at}: {_count(one['tensors'], 'tensor')} of earlier batches"
 
 
 def _apart(report: "Report") -> list[tuple[str, str]]:
@@ -209,6 +225,8 @@ def _apart(report: "Report") -> list[tuple[str, str]]:
 
 def _trained(report: "Report") -> str:
     """How far it came."""
+    if report.host_ran_out:
+        return f"the host's memory ran out after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
     if report.interrupted:
         return f"interrupted after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
     if not report.steps:
@@ -223,19 +241,12 @@ def _beside_pytorch(report: "Report") -> str:
 
 def _compiled(report: "Report") -> list[tuple[str, str]]:
     """Return the rows on what torch.compile compiled."""
-    human = text.human
     breaks = sum(not end["uncompiled"] for end in report.graph_breaks)
-    rows = [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
-    if report.first_step_peak_reserved_bytes is not None:
-        rows.append(("first step", f"{human(report.first_step_peak_reserved_bytes)} reserved at its peak"))
-    if report.steady_peak_reserved_bytes is not None and report.steady_peak_allocated_bytes is not None:
-        allocated = human(report.steady_peak_allocated_bytes)
-        rows.append(("steady step", f"{human(report.steady_peak_reserved_bytes)} reserved, {allocated} allocated"))
-    return rows
+    return [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
 
 
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
+def _count(n: int, noun: str, plural: str = "s") -> str:
+    return f"{n} {noun}{'' if n == 1 else plural}"
 
 
 def _left(failed: "OutOfMemory", memory_bytes: int) -> str:
@@ -262,11 +273,12 @@ def _memory(failed: "OutOfMemory", memory_bytes: int) -> list[tuple[str, str]]:
     ]
     for i, group in enumerate(failed.largest):
         by = f"by {group.op}" + (f" in {group.module}" if group.module else "") if group.op else ""
+        what = "unused tensor" if group.role == "unused" else group.role
         plural = "" if group.storages == 1 else "s"
         rows.append(
             (
                 "largest" if i == 0 else "",
-                f"{human(group.bytes):>10}  {group.storages} {group.role}{plural} {by}".rstrip(),
+                f"{human(group.bytes):>10}  {group.storages} {what}{plural} {by}".rstrip(),
             )
         )
     return rows

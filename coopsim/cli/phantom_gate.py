@@ -19,6 +19,8 @@ def is_asked_for(args: argparse.Namespace) -> bool:
     gate = args.max_memory is not None or args.baseline is not None
     if args.update and args.baseline is None:
         raise CoopsimError("--update requires --baseline")
+    if args.allow_no_step and not gate:
+        raise CoopsimError("--allow-no-step requires --max-memory or --baseline")
     if gate:
         other = next((name for name in _OTHERS if getattr(args, name)), None)
         if other or ranks.several(args.ranks):
@@ -35,8 +37,9 @@ def run(args: argparse.Namespace, script: "Script") -> int:
 
     limit = of_card(args.gpu, args.max_memory, "--max-memory")
     baseline = None if args.baseline is None else gate.Baseline.read(args.baseline, update=args.update)
-    verdict = gate.check(script, limit=limit, baseline=baseline, update=args.update)
-    if baseline and args.update and verdict.peaks:
+    free = args.allow_no_step
+    verdict = gate.check(script, limit=limit, baseline=baseline, update=args.update, allow_no_step=free)
+    if baseline and args.update and verdict.name in baseline.runs:
         baseline.write(verdict.name)
     summary.append(verdict)
     if args.json:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         elif "map" in header and params is None:
             drawn += figures.plot_map(table.to_pandas(), out, formats)
         elif "sweep_version" in header and params is None:
-            drawn += figures.plot_sweep(table.to_pandas(), out, formats)
+            drawn += figures.plot_sweep(table.to_pandas(), out, formats, search_time=args.search_time)
         elif "schema_version" in header and params is None:
             drawn += figures.plot_trace(load_trace(name), out, formats)
         elif "sweep_version" in header:

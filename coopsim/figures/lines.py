@@ -1,12 +1,12 @@
 """Curves against the memory ratio: overhead, fragmentation rate, search. A point is a band of neighbouring budgets."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coopsim.errors import unknown
-from coopsim.figures import style
+from coopsim.figures import settings, style
 from coopsim.figures.bands import Band, Series, bands, check, series
 from coopsim.types import Outcome
 
@@ -19,6 +19,9 @@ _RATIO = "memory ratio (% of peak without eviction)"
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)))
 _Unfit = dict[Series, dict[str, list[float]]]  # curve, trace, memory ratios
 _NONE_FITS, _SOME_FIT = "does not fit", "not all budgets of the band fit"
+_SPREAD = "shade"
+_SPREADS = {"range": "least to greatest of the band", "std": "mean ± standard deviation of the band"}
+_SHADE = 0.18  #: how opaque it is
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,14 @@ QUANTITIES = {
 }
 
 
-def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "range") -> "Figure":
+def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "std") -> "Figure":
     """One quantity of a sweep's table against the memory ratio: a panel per trace, a curve per policy.
 
     what: `overhead`, `fragmentation` (request counted as used), `search` (blocks visited) or `search_time` (wall
     clock). size: `column`, `slide`, or `page`: small panels, four beside each other, with one label for all.
-    A line is the mean over the neighbouring budgets that ran, its shade their `range` or `std`. A hollow marker: only
-    some of them ran, with how many where there is room. A cross above the panel: none did. CoopsimError for a table or
-    a word that it does not know.
+    A line is the mean over the neighbouring budgets that ran, its shade their `range` or their standard deviation,
+    `std`, as in the tables. It ends where most do not run. A hollow marker: only some of them ran, with how many where
+    there is room. A cross above the panel: none did. CoopsimError for a table or a word that it does not know.
     """
     if what not in QUANTITIES:
         raise unknown("figure", what, QUANTITIES)
@@ -82,24 +85,24 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
             if k >= len(traces):
                 ax.set_axis_off()
                 continue
-            shown |= _panel(ax, df, traces[k], what, spread, counts=what == "overhead" and not small)
+            shown |= _panel(ax, df, traces[k], what, spread, counts=not small)
             shown |= _crosses(ax, unfit, traces[k], style.policies(df["policy"]))
             ax.set_title(traces[k], pad=_above(unfit))
             if k % columns == 0 and not small:
                 ax.set_ylabel(QUANTITIES[what].axis)
             if k + columns >= len(traces) and not small:
                 ax.set_xlabel(_RATIO)
-        note = QUANTITIES[what].note
+        note = "\n".join(filter(None, (settings.of_table(df), QUANTITIES[what].note)))
         if small:  # the legend is above
             figure.supxlabel("\n".join(filter(None, (_RATIO, note))), fontsize=style.size(size)["font_pt"])
             figure.supylabel(QUANTITIES[what].axis.replace("\n", " "), fontsize=style.size(size)["font_pt"])
         elif note:
-            figure.suptitle(note, fontsize=0.85 * style.size(size)["font_pt"], color="#444444")
-        _legend(figure, df, shown, above=small)
+            figure.suptitle(note, fontsize=0.85 * style.size(size)["font_pt"], color=settings.GREY)
+        _legend(figure, df, shown, spread, above=small)
     return figure
 
 
-def overview(df: "pd.DataFrame", *, size: str = "column", spread: str = "range") -> "Figure":
+def overview(df: "pd.DataFrame", *, size: str = "column", spread: str = "std") -> "Figure":
     """Overhead, fragmentation and search side by side, a row of panels per trace; the rest as in `draw`."""
     traces = list(dict.fromkeys(check(df)["trace"]))
     whats = ("overhead", "fragmentation", "search")
@@ -109,13 +112,15 @@ def overview(df: "pd.DataFrame", *, size: str = "column", spread: str = "range")
         shown: set[str] = set()
         for k, ax in enumerate(axes):
             trace, what = traces[k // len(whats)], whats[k % len(whats)]
-            shown |= _panel(ax, df, trace, what, spread, counts=what == "overhead")
+            shown |= _panel(ax, df, trace, what, spread, counts=True)
             shown |= _crosses(ax, unfit, trace, style.policies(df["policy"]))
             ax.set_ylabel(QUANTITIES[what].axis)
             ax.set_title(f"{trace}: {QUANTITIES[what].short}", pad=_above(unfit))
             if k >= len(axes) - len(whats):
                 ax.set_xlabel(_RATIO)
-        _legend(figure, df, shown)
+        if note := settings.of_table(df):
+            figure.suptitle(note, fontsize=0.85 * style.size(size)["font_pt"], color=settings.GREY)
+        _legend(figure, df, shown, spread)
     return figure
 
 
@@ -148,9 +153,7 @@ def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str, *
         if not rows.empty:
             drawn[name] = bands(rows, quantity.values(rows), spread)
     for name in reversed(drawn):  # the first in the legend comes on top
-        above = list(drawn)[: list(drawn).index(name)]
-        rim = 1.0 + 0.6 * sum(_hides(drawn[other], drawn[name], drawn.values()) for other in above)
-        shown |= _curve(ax, drawn[name], looks[name.policy], dashes[name], counts=counts, rim=rim)
+        shown |= _curve(ax, drawn[name], looks[name.policy], dashes[name], counts=counts)
     if quantity.log:
         ax.set_yscale("log")
     else:
@@ -162,49 +165,34 @@ def _panel(ax: "Axes", df: "pd.DataFrame", trace: str, what: str, spread: str, *
     return shown
 
 
-def _hides(top: list[Band], below: list[Band], shown: Iterable[list[Band]]) -> bool:
-    """Whether one curve lies on another at most of the budgets: within a fiftieth of what the panel spans."""
-    values = [b.mean for points in shown for b in points if not math.isnan(b.mean)]
-    near = 0.02 * (max(values, default=0.0) - min(values, default=0.0))
-    pairs = [(a.mean, b.mean) for a, b in zip(top, below, strict=False) if not math.isnan(a.mean + b.mean)]
-    return bool(pairs) and 2 * sum(abs(a - b) <= near for a, b in pairs) > len(pairs)
-
-
 def _locator() -> Any:
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(nbins=8, steps=[1, 2, 5, 10])
 
 
-def _curve(
-    ax: "Axes", points: list[Band], look: style.Look, dashes: Any, *, counts: bool, rim: float = 1.0
-) -> set[str]:
-    """Line, shade and markers; broken where no budget fits. counts: write how many fit where some do not.
-
-    rim: how much wider than others it is, so that it is seen beneath one that lies on it.
-    """
-    import matplotlib as mpl
+def _curve(ax: "Axes", points: list[Band], look: style.Look, dashes: Any, *, counts: bool) -> set[str]:
+    """Line, shade and markers; the line breaks where most budgets do not fit. counts: write how many fit if not all."""
     from matplotlib.patheffects import withStroke
 
     run: list[Band] = []
     shown = set()
     for p in [*points, None]:
-        if p is not None and not math.isnan(p.mean):
+        if p is not None and not math.isnan(p.mean) and 2 * p.fits >= p.points:
             run.append(p)
             continue
         if run:
             x = [100 * b.ratio for b in run]
-            ax.fill_between(x, [b.low for b in run], [b.high for b in run], color=look.color, alpha=0.18, linewidth=0)
-            wide = rim * mpl.rcParams["lines.linewidth"]
-            ax.plot(x, [b.mean for b in run], color=look.color, linestyle=dashes, linewidth=wide)
+            ax.fill_between(x, [b.low for b in run], [b.high for b in run], color=look.color, alpha=_SHADE, linewidth=0)
+            ax.plot(x, [b.mean for b in run], color=look.color, linestyle=dashes)
+            shown |= {_SPREAD} if len(run) > 1 and any(b.points > 1 for b in run) else set()
         run = []
     for p in points:
         if math.isnan(p.mean):
             continue
         some = p.fits < p.points
         face = "white" if some else look.color
-        large = (1 + 0.7 * (rim - 1)) * mpl.rcParams["lines.markersize"]
-        ax.plot(100 * p.ratio, p.mean, look.marker, color=look.color, markerfacecolor=face, ms=large, zorder=3)
+        ax.plot(100 * p.ratio, p.mean, look.marker, color=look.color, markerfacecolor=face, zorder=3)
         if some:
             shown.add(_SOME_FIT)
         if some and counts:
@@ -272,21 +260,24 @@ def _dashes(curves: "dict[Series, pd.DataFrame]") -> dict[Series, Any]:
     return {s: _DASHES[variants.index(s.variant) % len(_DASHES)] for s in curves}
 
 
-def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str], *, above: bool = False) -> None:
-    """One legend for all panels, below or above them: the curves, and the special marks that occur."""
+def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str], spread: str, *, above: bool = False) -> None:
+    """One legend for all panels, below or above them: the curves, the shade, and the special marks that occur."""
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     looks = style.policies(df["policy"])
     curves = series(df)
-    handles = []
+    handles: list[Any] = []
     for s, dashes in ((s, _dashes(curves)[s]) for s in _in_order(curves)):
         look = looks[s.policy]
         label = " · ".join(filter(None, (look.label, s.variant)))
         handles.append(Line2D([], [], color=look.color, marker=look.marker, linestyle=dashes, label=label))
+    if _SPREAD in shown:
+        handles.append(Patch(facecolor=settings.GREY, alpha=_SHADE, linewidth=0, label=_SPREADS[spread]))
     for label, marker, face in ((_SOME_FIT, "o", "white"), (_NONE_FITS, "x", "black")):
         if label in shown:
-            look_of_mark = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}
-            handles.append(Line2D([], [], label=label, **look_of_mark))  # type: ignore[arg-type]
+            look_of_mark: Any = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}
+            handles.append(Line2D([], [], label=label, **look_of_mark))
     for columns in range(len(handles), 0, -1):
         place: Any = "outside upper center" if above else "outside lower center"
         legend = figure.legend(handles=handles, loc=place, ncols=columns)

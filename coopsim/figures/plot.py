@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim.figures import alive, feasibility, lines, memory_map, time
+from coopsim.figures import alive, feasibility, lines, memory_map, settings, time
 from coopsim.figures.output import FORMATS, check_formats, save
 from coopsim.types import CoopsimError
 
@@ -58,17 +58,21 @@ def plot_comparison(
 def plot_time(
     bars: "Sequence[time.Bar]", trace: "Trace", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column"
 ) -> list[Path]:
-    """Draw where the time of several schedules of one trace goes. Returns the files written, as above.
-
-    The title names the trace, and the precision of float32 products in its costs, if its header does.
-    """
-    title = ", ".join([trace.label, *([trace.header["precision"]] if "precision" in trace.header else [])])
+    """Draw where the time of several schedules of one trace goes. Returns the files written, as above."""
+    title = ", ".join(filter(None, (trace.label, settings.of_trace(trace))))
     figure = time.draw(bars, title=title, size=size)
     return _write(figure, _targets(out, f"time_{trace.label}", formats))
 
 
-def plot_sweep(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column") -> list[Path]:
-    """Draw a sweep's table: overhead, fragmentation, search, search time if it was measured, and an overview.
+def plot_sweep(
+    df: "pd.DataFrame",
+    out: Path,
+    formats: Iterable[str] = ("png",),
+    *,
+    size: str = "column",
+    search_time: bool = False,
+) -> list[Path]:
+    """Draw a sweep's table: overhead, fragmentation, search, and an overview; with `search_time` the wall time, too.
 
     Returns the files written. out: a folder (made if need be); or a file, which gets the overview, in the format of its
     suffix. CoopsimError for an unsupported format or a table that is no sweep's.
@@ -77,7 +81,7 @@ def plot_sweep(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",),
     written = _write(lines.overview(df, size=size), targets)
     if Path(out).suffix.lower().removeprefix(".") in FORMATS:
         return written
-    timed = "search_ns" in df.columns and (df["search_ns"].fillna(0) > 0).any()
+    timed = search_time and "search_ns" in df.columns and (df["search_ns"].fillna(0) > 0).any()
     for what in lines.QUANTITIES:
         if what != "search_time" or timed:
             written += _write(lines.draw(df, what, size=size), _targets(out, what, formats))

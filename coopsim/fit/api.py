@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from coopsim import phantom
+from coopsim.errors import named, of_type
 from coopsim.fit.search import Search
 from coopsim.fit.verdict import Fit
 from coopsim.longrun.lengths import read
@@ -47,6 +48,8 @@ def fit(
     `--json`. Raises
     CoopsimError if the script fails for another reason than memory, and for a file that is none of lengths.
     """
+    if not isinstance(script, str | Path | list | tuple):
+        raise CoopsimError(f"script: {script!r} is no command: give a file, a command or its words")
     if isinstance(script, Path):
         words = [str(script)]
     else:
@@ -56,15 +59,23 @@ def fit(
             raise CoopsimError(f"{script!r} is not a command: {e}") from None
     if not words:
         raise CoopsimError('name the script to run, as in: coopsim.fit("train.py", gpu="rtx-3060")')
+    of_type("jobs", jobs, int, "how many runs at a time")
+    named("executor", executor)
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0):
+        raise CoopsimError(f"seconds {seconds!r}: a number above 0, or None")
     if jobs < 1:
         raise CoopsimError(f"jobs {jobs}: at least one run of the script at a time")
     nbytes = of_card(gpu, memory, "memory")
     for name, count in (("steps", steps), ("replay_steps", replay_steps)):
+        if count is not None:
+            of_type(name, count, int, "a number of steps")
         if count is not None and count < 1:
             raise CoopsimError(f"{name} {count}: at least one step")
     if precision not in (None, *get_args(Precision)):
         raise CoopsimError(f"precision {precision!r}: it is {' or '.join(get_args(Precision))}")
     if lengths is not None:
+        if not isinstance(lengths, str | Path):
+            raise CoopsimError(f"lengths: {lengths!r} is no file's name")
         read(Path(lengths))
     it = Script(
         tuple(words),

@@ -20,7 +20,8 @@ class Edit:
 
     arguments: (name, position, new value); position -1 for keywords only; {} in the value stands for the old one.
     dropped: arguments to remove. function: the function to call instead, "" for the same. imports: a line to insert
-    before the statement. times: the number of batches whose gradients the loop is to add up.
+    before the statement. times: the number of batches whose gradients the loop is to add up. after: the text of a
+    statement; the edit inserts the line `inserted` after it, with its indentation, and does nothing else.
     """
 
     file: str
@@ -31,6 +32,8 @@ class Edit:
     function: str = ""
     imports: str = ""
     times: int = 1
+    after: str = ""
+    inserted: str = ""
 
     @classmethod
     def read(cls, found: Mapping[str, object]) -> "Edit":
@@ -42,14 +45,14 @@ class Edit:
 def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
     """Apply edits to `texts`, the new texts of files by path; a file that is not there yet is read and added.
 
-    Rewrites of loops come last. Raises CoopsimError where a place is not certain.
+    Insertions and then rewrites of loops come last. Raises CoopsimError where a place is not certain.
     """
-    for edit in sorted(dict.fromkeys(edits), key=lambda one: one.times > 1):
+    for edit in sorted(dict.fromkeys(edits), key=lambda one: (one.times > 1, bool(one.after))):
         text = texts.get(edit.file) or _read(edit.file)
         if edit.times > 1:
             new = loops.adding_up(text, edit.times) or longer_loops.adding_up_more(text, edit.times)
         else:
-            new = _changed(text, edit)
+            new = source.inserted(text, edit.after, edit.inserted) if edit.after else _changed(text, edit)
         if not new:
             what = f"make the {edit.name}" if edit.name else "have a loop whose lines are certain"
             raise CoopsimError(f"no patch: {Path(edit.file).name or 'the script'} does not {what} in one certain place")

@@ -2,7 +2,7 @@
 
 import ast
 
-from coopsim.fit.loops import span
+from coopsim.fit.loops import counted_ends, span
 
 
 def adding_up_more(text: str, times: int) -> str:
@@ -32,11 +32,21 @@ def adding_up_more(text: str, times: int) -> str:
     if len(remainders) != 1 or sum(len(_calls(n, "backward")) for n in outside) != 1:
         return ""
     places = _number(tree, loop, remainders[0])
-    for place in sorted(places, key=lambda node: -span(text, node)[0]):
-        begin, end = span(text, place)
-        assert isinstance(place.value, int)
-        text = f"{text[:begin]}{place.value * times}{text[end:]}"
-    return text if places else ""
+    ends = counted_ends(text, loop, _counter(loop), times)
+    if not places or ends is None:
+        return ""
+    changes = [(*span(text, place), str(place.value * times)) for place in places]  # type: ignore[operator]
+    for begin, end, new in sorted([*changes, *ends], reverse=True):
+        text = f"{text[:begin]}{new}{text[end:]}"
+    return text
+
+
+def _counter(loop: ast.For) -> str:
+    """The name that counts the batches of a loop over enumerate(…); "" if there is none."""
+    over, target = loop.iter, loop.target
+    counts = isinstance(over, ast.Call) and getattr(over.func, "id", "") == "enumerate" and len(over.args) == 1
+    first = target.elts[0] if counts and isinstance(target, ast.Tuple) else None
+    return first.id if isinstance(first, ast.Name) else ""
 
 
 def _number(tree: ast.Module, loop: ast.For, modulus: ast.expr) -> list[ast.Constant]:

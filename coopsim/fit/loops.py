@@ -8,6 +8,7 @@ _DUE = ("step", "zero_grad", "unscale_", "update", "clip_grad_norm_", "clip_grad
 _ONCE = ("step", "zero_grad", "backward")
 #: Objects whose `backward` takes the loss.
 _MAKE_BACKWARD = ("accelerator", "fabric")
+Change = tuple[int, int, str]  #: offsets of the beginning and the end of what is replaced, and by what
 _COUNTERS = ("i", "count", "micro_batch")
 
 
@@ -42,6 +43,10 @@ def adding_up(text: str, times: int) -> str:
     changes.append((*span(text, loss), _divided(text, loss, times)))
     at = loop.body.index(backward)
     first = [s for s in _called(loop.body, "zero_grad") if loop.body.index(s) < at]
+    ends = counted_ends(text, loop, counter, times)
+    if ends is None:
+        return ""
+    changes += ends
     changes += [(*_rows(text, s), "") for s in first]
     groups = list(_groups(loop.body[at + 1 :]))
     if not any(_called(group, "step") for group in groups):
@@ -56,6 +61,30 @@ def adding_up(text: str, times: int) -> str:
     for begin, end, new in sorted(changes, reverse=True):
         text = text[:begin] + new + text[end:]
     return text
+
+
+def counted_ends(text: str, loop: ast.For, counter: str, times: int) -> list[Change] | None:
+    """Return the changes by which a loop ends after so many steps where it ended after as many batches: `if i == 3:`.
+
+    `counter` is the name that counts batches from 0. None if the loop ends by a count that is not certain.
+
+    >>> text = "for i, x in enumerate(d):\\n    if i == 3:\\n        break\\n    o.step()\\n"
+    >>> [new for _, _, new in counted_ends(text, ast.parse(text).body[0], "i", 4)]
+    ['i // 4']
+    """
+    counted = {n.target.id for n in ast.walk(loop) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    steps = [n.lineno for n in ast.walk(loop) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "step"]
+    found: list[Change] = []
+    for branch in [n for n in ast.walk(loop) if isinstance(n, ast.If)]:
+        if not any(isinstance(n, ast.Break | ast.Return) for s in branch.body for n in ast.walk(s)):
+            continue
+        names = [n for n in ast.walk(branch.test) if isinstance(n, ast.Name)]
+        if any(n.id in counted for n in names):
+            return None
+        done = branch.lineno > min(steps, default=0)  # the batch counts, too
+        new = f"(({counter} + 1) // {times} - 1)" if done else f"{counter} // {times}"
+        found += [(*span(text, n), new) for n in names if n.id == counter]
+    return found
 
 
 def _is_plain(text: str, loop: ast.For) -> bool:

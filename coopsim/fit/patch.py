@@ -8,13 +8,15 @@ from pathlib import Path
 
 from coopsim.fit import edits, sharding, source
 from coopsim.fit.changes import Changes
-from coopsim.fit.remedy import Remedy
+from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.survey import Sharding, Survey
 from coopsim.types import CoopsimError
 
 
 def with_patch(remedy: Remedy, survey: Survey) -> Remedy:
     """Return the remedy with its diff as `patch`, or the reason why there is none; with `texts` if its lines ran."""
+    if remedy.stand_in == COUNTS_BATCHES:
+        return replace(remedy, patch=f"no patch: {COUNTS_BATCHES}")
     try:
         texts = {} if remedy.stand_in else patched(remedy, survey)
         return replace(remedy, patch=diff(remedy, survey), patched=True, texts=tuple(texts.items()))

@@ -16,6 +16,9 @@ KEYS = (
     "stand_in",
 )
 
+#: Why the lines of micro-batches are not run as they are: with them it takes fewer steps.
+COUNTS_BATCHES = "the script ends after so many batches, which are smaller now: let it count steps"
+
 #: Kinds that train otherwise: other precision, updates or batches. Where others change the numbers, it is by rounding.
 _TRAINS_OTHERWISE = {"precision", "weights", "optimizer", "cards"}
 
@@ -55,9 +58,9 @@ class Remedy:
     def key(self) -> str:
         """What tells remedies from each other: of several that work with one key, the last is kept.
 
-        It is the kind, with the text for settings, optimizers and losses.
+        It is the kind, with the text for kinds of which there are several.
         """
-        if self.kind in ("settings", "optimizer", "loss"):
+        if self.kind in ("settings", "optimizer", "loss", "unused", "evaluation"):
             return f"{self.kind}: {self.text}"
         return f"{self.kind}, selective" if self.changes.save else self.kind
 

@@ -17,6 +17,7 @@ from coopsim.fit import (
     checkpointing,
     combine,
     compiled,
+    evaluation,
     executors,
     growth,
     liger,
@@ -30,6 +31,7 @@ from coopsim.fit import (
     selective,
     settings,
     sharding,
+    unused,
     weights,
 )
 from coopsim.fit.batch import Batch
@@ -41,7 +43,7 @@ from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey
 from coopsim.fit.trials import Trials, heard
 from coopsim.fit.verdict import Fit
-from coopsim.script import Report, Script
+from coopsim.script import Report, Script, data, unused_rows
 from coopsim.script.largest import Largest
 from coopsim.script.largest import search as search_largest
 from coopsim.text import human
@@ -116,6 +118,9 @@ class Search:
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
                 )
             self._trials.notes += growth.notes(survey.report)
+            self._trials.notes += evaluation.notes(survey.report, self._trials.script.total_bytes)
+            self._trials.notes += data.about_inputs(survey.report.input_sizes)
+            self._trials.notes += [unused_rows.text(one) for one in survey.report.unused]
             if survey.report.memory_fraction is not None:
                 self._trials.notes.append(
                     f"the script limits PyTorch to {survey.report.memory_fraction:.0%} of the card's memory "
@@ -147,7 +152,8 @@ class Search:
             self._trials.notes.append(_NO_BATCH)
         self._try_each(case, batch)
         works = self._trials.found.values()
-        if len({remedy.kind for remedy in works}) < (1 if self._first else _KINDS):
+        enough = 1 if self._first or evaluation.is_the_cause(case) else _KINDS
+        if len({remedy.kind for remedy in works}) < enough:
             for _ in combine.find(case, batch):
                 pass
         near = None if self._trials.found else combine.nearest(case, batch)
@@ -194,11 +200,16 @@ class Search:
             card=self._trials.script.card,
             notes=tuple(self._trials.notes),
             host=self._survey.report.host,
+            at_least=bool(self._survey.report.host_ran_out),
             failed=self._survey.report.out_of_memory if self._survey.report.outcome == "oom" else None,
         )
 
     def _fits_as_it_is(self, survey: Survey) -> bool:
         total, first = self._trials.script.total_bytes, survey.report
+        if first.host_ran_out:
+            if survey.needs_bytes <= total:
+                raise CoopsimError(f"with memory enough on the card, {first.host_ran_out}")
+            return False
         limited = first.memory_fraction is not None
         if not (first.ooms or limited) and first.peak_device_bytes <= total:
             return True
@@ -225,11 +236,17 @@ class Search:
         return Batch(self._template, wanted)
 
     def _try_each(self, case: Case, batch: Batch | None) -> None:
-        """Try each kind of remedy, `jobs` at once; those that take few runs and often suffice come first."""
+        """Try each kind of remedy, `jobs` at once; those that take few runs and often suffice come first.
+
+        Where an evaluation keeps its outputs and the steps fit, what helps there is tried first, and enough.
+        """
+        if evaluation.is_the_cause(case) and list(evaluation.find(case)):
+            return
         by_blocks = [checkpointing.find(case), selective.find(case)]
         if self._jobs > 1:  # the second looks at what the first has found
             by_blocks = [itertools.chain(*by_blocks), iter(())]
         kinds: list[Iterator[Remedy]] = [
+            unused.find(case),
             settings.find_allocator(case),
             by_blocks[0],
             *([] if batch is None else [microbatches.find(case, batch)]),

@@ -4,7 +4,7 @@ import itertools
 import os
 from collections.abc import Iterator
 
-from coopsim.fit import chunks, sharding, source
+from coopsim.fit import chunks, sharding, source, unused
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
@@ -44,7 +44,7 @@ def together(case: Case, *, optimizer: bool = True) -> Remedy | None:
     That of the cache is left out: recomputation, with which this is combined, turns it off by itself. optimizer:
     whether to include settings of how the optimizer steps.
     """
-    every = (_expandable(case), chunks.proposal(case), *_others(case), *sharding.proposals(case))
+    every = (_expandable(case), chunks.proposal(case), *_others(case), *sharding.proposals(case), *unused.all_of(case))
     parts = [part for part in every if part is not None]
     if not optimizer:
         parts = [p for p in parts if p.changes.foreach is None and p.changes.fused is None]

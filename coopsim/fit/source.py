@@ -124,6 +124,45 @@ def after_assignment(file: str, name: str) -> tuple[int, str] | None:
     return None
 
 
+def last_use(file: str, name: str) -> str:
+    """Return the text of the last statement with a variable, in the body where it is assigned; "" if not certain.
+
+    Certain is a name that no function within refers to.
+    """
+    tree = _tree(file)
+    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name]
+    scopes = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Module) or _is_main(n)]
+    for scope in scopes:
+        body = scope.body  # type: ignore[attr-defined]
+        inside = [s for s in body if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s))]
+        if not inside or not any(_assigns(s, name) for s in inside):
+            continue
+        if any(isinstance(s, ast.FunctionDef | ast.ClassDef) for s in inside):
+            return ""
+        there = sum(isinstance(n, ast.Name) and n.id == name for s in inside for n in ast.walk(s))
+        if there != len(uses) and not isinstance(scope, ast.FunctionDef):
+            return ""
+        return ast.get_source_segment(_text(file), inside[-1]) or ""
+    return ""
+
+
+def inserted(text: str, statement: str, line: str) -> str:
+    """Return a text with a line inserted after a statement, with its indentation; "" unless it is there once, alone.
+
+    >>> inserted("if a:\n    f(\n        x)\n", "f(\n        x)", "del x")
+    'if a:\n    f(\n        x)\n    del x\n'
+    """
+    if text.count(statement) != 1:
+        return ""
+    at = text.index(statement)
+    begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at + len(statement))
+    end = len(text) if end < 0 else end
+    rest = text[at + len(statement) : end].strip()
+    if text[begin:at].strip() or (rest and not rest.startswith("#")):
+        return ""
+    return f"{text[:end]}\n{text[begin:at]}{line}{text[end:]}"
+
+
 def imports(file: str, name: str) -> bool:
     """Return whether a file imports a module under its own name: `import torch`, not `import torch as t`."""
     found = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.Import)]

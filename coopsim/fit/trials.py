@@ -12,12 +12,13 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.executors import Local
 from coopsim.fit.patch import certain, patched
 from coopsim.fit.printed import can_copy
-from coopsim.fit.remedy import Remedy
+from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
 from coopsim.live.hosting import Hosting
 from coopsim.observe.data.masks import LOWER
 from coopsim.script import Report, Script, run
+from coopsim.script.failures import HostRanOutError
 from coopsim.script.smallest import STEP, guess
 from coopsim.text import human
 from coopsim.types import CoopsimError
@@ -75,11 +76,15 @@ class Trials:
         script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
         script.words()  # raises if there is no such command, before the run is announced
         with self.runs.one("as it is, with memory enough") as ended:
-            self.first = report = heard(script, requests)
+            try:
+                report = heard(script, requests)
+            except HostRanOutError as e:
+                report = e.report
+            self.first = report
             if not script.masks and report.masks == "none":  # it fails if masks keep anything
                 self.script = replace(self.script, masks=LOWER)
             needs = self.needs(report, requests)
-            more = "more than " if report.outcome == "oom" else ""
+            more = "more than " if report.outcome == "oom" or report.host_ran_out else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
         return read(report, needs)
 
@@ -130,7 +135,7 @@ class Trials:
         script = changed(script, changes if texts is None else changes.outside_files)
         with self.runs.one(what) as ended:
             try:
-                report = self.judged(self.execute(script, texts), changes, command)
+                report = self.judged(self.execute(script, texts), changes, command, printed=texts is not None)
             except CoopsimError as e:
                 if self._is_over():  # the run was killed by `stop`
                     return None
@@ -143,11 +148,14 @@ class Trials:
             ended(taken + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
             return report
 
-    def judged(self, report: Report, changes: Changes, command: tuple[str, ...] = ()) -> Report:
+    def judged(
+        self, report: Report, changes: Changes, command: tuple[str, ...] = (), *, printed: bool = False
+    ) -> Report:
         """Return the report of a run, with the outcome "oom" if memory ran out, unlike in the first run.
 
         Such a run does not fit, even if the script caught the error. Raises CoopsimError if it took far fewer steps
-        than the first, as a script does that catches another error.
+        than the first, as a script does that catches another error. printed: its own lines ran, with which a script of
+        smaller batches takes as many steps.
         """
         first = self.first
         if first is None or report.outcome == "oom":
@@ -155,7 +163,7 @@ class Trials:
         if report.ooms and not first.ooms and not changes.live:  # live evicts then, and reports whether that helped
             return replace(report, outcome="oom")
         alike = command in ((), self.script.command) and not changes.cards and not changes.live
-        alike = alike and changes.accumulate == changes.divide == 1  # a script may end after so many batches
+        alike = alike and (printed or changes.accumulate == changes.divide == 1)  # it may end after so many batches
         if first.steps and report.steps < (first.steps / 2 if alike else 1):
             raise CoopsimError(f"{_TOO_EARLY} {report.steps} of {first.steps} optimizer steps")
         return report
@@ -177,8 +185,9 @@ class Trials:
             texts, why = {}, "the command names no script that could be copied"
         if texts:
             report = self._fitting(remedy, ran, texts)
-            if remedy.changes.accumulate > 1 and self.failed.pop(ran, "").startswith(_TOO_EARLY):
-                why = "the script ends before it has added up so many batches"
+            smaller = remedy.changes.accumulate > 1 or remedy.changes.divide > 1
+            if smaller and self.failed.pop(ran, "").startswith(_TOO_EARLY):
+                why = COUNTS_BATCHES
             elif report is not None or ran not in self.failed or self._runs_as_a_copy(remedy.command):
                 return None if report is None else self._done(remedy, report, survey, printed=True, counts=counts)
             else:

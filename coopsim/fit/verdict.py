@@ -23,7 +23,8 @@ class Fit:
     products are then computed. runs: how often the script was run. notes: lines to print, as on kinds of remedy that
     could not be tried. failed: where memory ran out with unlimited memory, in which case needs_bytes is a lower bound;
     else None. full_after_steps: if the script fits and its memory grows from step to step, the step by which the card
-    is full; else None. host: what the unchanged script takes of the host's memory (Report.host).
+    is full; else None. host: what the unchanged script takes of the host's memory (Report.host). at_least: needs_bytes is a lower
+    bound.
     """
 
     fits: bool
@@ -41,6 +42,7 @@ class Fit:
     lower_needs_bytes: int | None = None
     full_after_steps: int | None = None
     host: dict[str, Any] = field(default_factory=dict)
+    at_least: bool = False
 
     @property
     def too_close(self) -> bool:
@@ -80,7 +82,7 @@ class Fit:
         return self.basis.partition(":")[0]
 
     def _verdict(self) -> list[str]:
-        needs = human(self.needs_bytes)
+        needs = "more than " * self.at_least + human(self.needs_bytes)
         card = profiles.get(self.card)
         has = f"the {card.title} has {human(self.memory_bytes)}"
         context = margin.of_context(self.needs_bytes, self.memory_bytes, card.context)
@@ -89,7 +91,7 @@ class Fit:
             asked = f"asked for {human(self.failed.requested_bytes)}"
             asked += f" at {self.failed.place}" if self.failed.place else ""
             by = f"{self.failed.op}, " if self.failed.op else ""
-            return [f"Does not fit: {asked} ({by}{self.failed.phase} of step {self.failed.step}), {has}"]
+            return [f"Does not fit: {asked} ({by}{self.failed.when}), {has}"]
         if not self.fits:
             return [close if self.too_close else f"Does not fit: needs {needs}, {has}{context}"]
         room = human(self.memory_bytes - self.needs_bytes)

@@ -1,5 +1,6 @@
 """Run a script on the phantom GPU, and compare its peaks with a limit and a baseline."""
 
+import difflib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,13 +47,14 @@ def check(
     limit: int | None = None,
     baseline: Baseline | None = None,
     update: bool = False,
+    allow_no_step: bool = False,
 ) -> Verdict:
     """Run a script once, and return the verdict.
 
     name: the run's name in the baseline (default: the command). limit: the most bytes of the card that it may take, the
     context included. baseline: the run's peaks must equal those there, to the byte; with `update` they are put there
-    instead, and the caller is to call `Baseline.write`. Raises CaptureError if the script fails for another reason than
-    memory, PhantomError if the phantom GPU cannot be built here.
+    instead, and the caller is to call `Baseline.write`. allow_no_step: a run without an optimizer step may pass. Raises
+    CaptureError if the script fails for another reason than memory, PhantomError if the phantom GPU cannot be built.
     """
     name = name or script.title
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
@@ -69,6 +71,9 @@ def check(
         )
     peaks = Peaks.of(report, lines)
     failures, notes = [], list(about_data)
+    if not report.steps and not allow_no_step:
+        failures.append("no optimizer stepped, so nothing was trained: --allow-no-step if that is meant")
+        return Verdict(name, report, peaks, before, failures, notes, numbers)
     if limit is not None and peaks.device > limit:
         failures.append(
             f"takes {human(peaks.device)} of the card, {human(peaks.device - limit)} more than {human(limit)}"
@@ -78,7 +83,9 @@ def check(
         if before is None or before.to_json() != peaks.to_json():
             notes.append(f"{baseline.path}: written anew")
     elif baseline is not None and before is None:
-        failures.append(f"{baseline.path} has no run {name!r}; write it with --update")
+        near = difflib.get_close_matches(name, baseline.runs, n=1, cutoff=0.5)
+        nearest = f"; the nearest is {near[0]!r}" if near else ""
+        failures.append(f"{baseline.path} has no run {name!r}{nearest}; write it with --update")
     elif before is not None:
         failures += _against(before, peaks)
         notes += [f"{k}: {v} was {before.versions.get(k)}" for k, v in peaks.versions.items()

@@ -13,6 +13,7 @@ With `--gpu-peaks FILE`, peaks must also equal those in the file, to the byte; `
 
 import os
 import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,7 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the mark. Raises UsageError for a baseline that cannot be read, or written."""
     config.addinivalue_line(
         "markers",
-        f'{MARK}(card, limit=None, script=None, masks=""): run on the phantom GPU, take at most "11GiB" of the card',
+        f'{MARK}(card, limit=None, script=None, masks="", allow_no_step=False): '
+        'run on the phantom GPU, take at most "11GiB" of the card',
     )
     path, update = config.getoption("--gpu-peaks"), bool(config.getoption("--gpu-peaks-update"))
     if update and path is None:
@@ -58,7 +60,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
     mark = pyfuncitem.get_closest_marker(MARK)
     if mark is None or os.environ.get(_INSIDE):
         return None
-    verdict = _verdict(pyfuncitem, *_read(mark))
+    verdict = _verdict(pyfuncitem, _read(mark))
     text = _text(verdict)
     pyfuncitem.add_report_section("call", "gpu memory", text)
     if not verdict.passed:
@@ -66,19 +68,26 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
     return True
 
 
-def _read(mark: pytest.Mark) -> tuple[str, str | None, str | None, str]:
-    def of(
-        card: str, limit: str | None = None, script: str | None = None, masks: str = ""
-    ) -> tuple[str, str | None, str | None, str]:
-        return card, limit, script, masks
-
+def _read(mark: pytest.Mark) -> "_Asked":
     try:
-        return of(*mark.args, **mark.kwargs)
+        return _Asked(*mark.args, **mark.kwargs)
     except TypeError as e:
-        pytest.fail(f'{MARK}: {e}; write it as @pytest.mark.{MARK}("rtx-3060", "11GiB")', pytrace=False)
+        why = str(e).partition("() ")[2] if mark.args or mark.kwargs else "it names no card"
+        pytest.fail(f'{MARK}: {why}; write it as @pytest.mark.{MARK}("rtx-3060", "11GiB")', pytrace=False)
 
 
-def _verdict(item: pytest.Function, card: str, limit: str | None, script: str | None, masks: str) -> "Verdict":
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments of a mark. A function may do what it likes; a `script` is to train, unless `allow_no_step`."""
+
+    card: str
+    limit: str | None = None
+    script: str | None = None
+    masks: str = ""
+    allow_no_step: bool = False
+
+
+def _verdict(item: pytest.Function, asked: _Asked) -> "Verdict":
     from coopsim.gate import check
     from coopsim.observe.data.masks import checked
     from coopsim.script import Script
@@ -87,17 +96,18 @@ def _verdict(item: pytest.Function, card: str, limit: str | None, script: str | 
 
     own = [*_PYTEST, f"--rootdir={item.config.rootpath}", item.nodeid]
     inside = ((_INSIDE, "1"), ("PYTEST_ADDOPTS", ""))
+    free = asked.allow_no_step or asked.script is None
     update = bool(item.config.getoption("--gpu-peaks-update"))
     try:
-        command = tuple(shlex.split(script) if script else own)
-        job = Script(command, card=card, variables=inside, masks=checked(masks))
+        command = tuple(shlex.split(asked.script) if asked.script else own)
+        job = Script(command, card=asked.card, variables=inside, masks=checked(asked.masks))
         baseline = item.config.stash.get(_STASH, None)
-        nbytes = of_card(card, limit, MARK)
-        verdict = check(job, name=item.nodeid, limit=nbytes, baseline=baseline, update=update)
+        nbytes = of_card(asked.card, asked.limit, MARK)
+        verdict = check(job, name=item.nodeid, limit=nbytes, baseline=baseline, update=update, allow_no_step=free)
     except CoopsimError as e:
-        reason = "the test fails there, too" if not script and str(e).endswith("exit code 1") else str(e)
+        reason = "the test fails there, too" if not asked.script and str(e).endswith("exit code 1") else str(e)
     else:
-        if baseline and update and verdict.peaks:
+        if baseline and update and item.nodeid in baseline.runs:
             baseline.write(item.nodeid)
         return verdict
     pytest.fail(f"{MARK}: {reason}", pytrace=False)

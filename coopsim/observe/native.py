@@ -15,6 +15,7 @@ from coopsim.observe.storages import Segments, Storage
 from coopsim.observe.storages import address as address_of
 
 _AT_ONCE = 4096
+_TOUCHED = 4  #: a bit of Entry.known (ledger.h)
 _NAME = 512
 
 
@@ -92,6 +93,14 @@ class NativeLedger:
         """Return whether the storage's memory was allocated since the last recording started, and that is known."""
         return storage.allocated > self._allocations_before
 
+    def note_touched(self, *, on: bool) -> None:
+        """Start, anew, or stop to note which storages ops read or write."""
+        self._library.note_touched(on)
+
+    def untouched(self) -> list[Storage] | None:
+        """Return the storages that are alive and that no op has read or written since `note_touched(on=True)`."""
+        return [self._storage(entry) for entry in self._entries(self._library.alive) if not entry.known & _TOUCHED]
+
     def look_at_peak(self) -> None:
         """Do nothing: the library looks at the bytes after each op itself."""
 
@@ -111,11 +120,14 @@ class NativeLedger:
                 self.on_free(storage)
 
     def _all(self, ask: Callable[[Any, int], int]) -> Iterator[Storage]:
+        return map(self._storage, self._entries(ask))
+
+    def _entries(self, ask: Callable[[Any, int], int]) -> Iterator[Entry]:
         self.catch_up()
         room = ask(None, 0)
         entries = (Entry * room)()
         for i in range(min(ask(entries, room), room)):
-            yield self._storage(entries[i])
+            yield entries[i]
 
     def _storage(self, entry: Any) -> Storage:
         serial = entry.serial

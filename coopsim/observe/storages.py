@@ -140,6 +140,13 @@ class Ledger:
     def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
         """Do nothing: a recorder with this ledger sees every op, and need not be told whose values are known."""
 
+    def note_touched(self, *, on: bool) -> None:
+        """Do nothing: what ops read is not noted here (`untouched`)."""
+
+    def untouched(self) -> list[Storage] | None:
+        """Return None: it is not known which storages no op has read or written."""
+        return None
+
     def at_most(self) -> list[Storage]:
         """Return the storages that were alive when live bytes, as sampled by `look_at_peak`, had their maximum."""
         return [s for s in (*self.alive(), *self._past) if s.serial <= self.newest_at_most]

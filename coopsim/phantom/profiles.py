@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from coopsim.errors import alike, nearest
+from coopsim.errors import alike, named, nearest
 from coopsim.phantom import card_file, context, wheel
 from coopsim.phantom.card_file import Measured, is_one
 from coopsim.phantom.context import Context
@@ -170,6 +170,7 @@ def get(name: str) -> Profile:
 
     Raises PhantomError, which suggests others, if there is none, and for a bad file.
     """
+    name = named("card", name)
     if is_one(name):
         return _of_file(name)
     if name not in _all():

@@ -12,6 +12,7 @@ from pathlib import Path
 from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 
 _INSTALL = "coopsim setup-torch"
+ABSENT = f"torch is not installed; install its CUDA build, which needs no GPU here: {_INSTALL}"
 _NVIDIA = re.compile(r"lib(?:cu|nv|nccl)")
 #: Libraries without symbol versions, by the prefix of their symbols; the first match counts.
 _PREFIXES = (
@@ -80,7 +81,7 @@ def find_any() -> Wheel:
         raise PhantomError(f"the phantom GPU needs Linux (this is {sys.platform}): PyTorch's CUDA builds are for it")
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        raise NoCudaTorchError(f"torch is not installed; install its CUDA build, which needs no GPU here: {_INSTALL}")
+        raise NoCudaTorchError(ABSENT)
     folder = Path(spec.origin).parent
     said = _assignments(folder / "version.py")
     cuda = said.get("cuda")

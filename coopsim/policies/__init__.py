@@ -49,6 +49,9 @@ def find(spec: str) -> Policy:
     >>> find("coop:placement=low").placement
     <Placement.LOW: 'low'>
     """
+    from coopsim.errors import named
+
+    named("policy", spec)
     if ".py:" in spec or spec.endswith(".py"):
         file, _, rest = spec.partition(".py")
         name, _, changes = rest.removeprefix(":").partition(":")

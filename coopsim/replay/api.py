@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from coopsim import allocators, policies
 from coopsim.allocators import Allocator
 from coopsim.link import Link
@@ -11,7 +13,7 @@ from coopsim.replay.once import Replay
 from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
 from coopsim.trace.table import Trace
-from coopsim.types import CostModel, RandomOps
+from coopsim.types import CoopsimError, CostModel, RandomOps
 
 _DEFAULT = ReplayOptions()
 
@@ -43,7 +45,7 @@ def replay(
     directions together (default: 1.7 times the link's). Raises CoopsimError for arguments that make no sense; running
     out of memory is an outcome.
     """
-    if isinstance(host_memory, str):
+    if host_memory is not None and not isinstance(host_memory, int):
         from coopsim.budget import parse
 
         host_memory = parse(host_memory, None, "host_memory")
@@ -80,14 +82,16 @@ def measure(
 def _replay(
     trace: Trace, policy: Policy | str, budget: int | str, allocator: Allocator | str, options: ReplayOptions
 ) -> Replay:
-    policy = policies.find(policy) if isinstance(policy, str) else policy
+    if not isinstance(trace, Trace):
+        raise CoopsimError(f"trace {trace!r} is no trace: coopsim.load(NAME) gives one")
+    policy = policy if isinstance(policy, Policy) else policies.find(policy)
     allocator = allocators.find(allocator)
     return Replay(trace, policy, _bytes(budget, trace, allocator), allocator, options)
 
 
 def _bytes(budget: int | str, trace: Trace, allocator: Allocator) -> int:
-    if not isinstance(budget, str):
-        return int(budget)
+    if isinstance(budget, int | np.integer) and not isinstance(budget, bool):
+        budget = f"{budget}B"
     from coopsim.budget import parse
     from coopsim.trace.measure import peak_bytes
 

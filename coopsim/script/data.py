@@ -45,9 +45,23 @@ def other(bound: Bound) -> str:
 
 
 def cautions(report: Report) -> list[str]:
-    """Return lines to print: for each op that takes a size from data, for each loop that was ended, for benchmarks."""
-    sizes = about_sizes(report.needs_data, report.masks)
-    return sizes + about_loops(report.loops_ended) + about_benchmarks(report.benchmarked, report.memory_bytes)
+    """Return lines to print: for each op that takes a size from data, for each loop that was ended, for benchmarks, and
+    for inputs of varying sizes.
+    """
+    found = about_sizes(report.needs_data, report.masks) + about_loops(report.loops_ended)
+    found += about_benchmarks(report.benchmarked, report.memory_bytes)
+    return found + about_inputs(report.input_sizes) * (report.replay is None)
+
+
+def about_inputs(sizes: dict[str, Any] | None) -> list[str]:
+    """Return a line on Report.input_sizes, with the way to ask about larger ones; [] if no sizes vary."""
+    if not sizes:
+        return []
+    largest = " x ".join(map(str, sizes["largest"]))
+    return [
+        f"caution: inputs of {sizes['seen']} sizes, up to {largest}; of larger ones nothing is known: "
+        "run the largest there are, or name the lengths of a long run (--lengths F)"
+    ]
 
 
 def about_sizes(needs_data: Sequence[dict[str, Any]], masks: str) -> list[str]:

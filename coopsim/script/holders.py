@@ -89,7 +89,7 @@ class Holders:
 
 
 @dataclass(frozen=True)
-class _Path:
+class Path:
     """How an object was reached: by a variable or an attribute of one, of this type, in this file.
 
     `inside`: through a container, whose name stands for all that it holds.
@@ -100,33 +100,39 @@ class _Path:
     file: str
     inside: bool = False
 
-    def into(self) -> "_Path":
+    def into(self) -> "Path":
         """The path to what a container holds."""
         return replace(self, inside=True)
 
-    def to(self, attribute: str, value: Any) -> "_Path":
+    def to(self, attribute: str, value: Any) -> "Path":
         """The path to an attribute."""
-        return self if self.inside else _Path(f"{self.name}.{attribute}", type(value).__name__, self.file)
+        return self if self.inside else Path(f"{self.name}.{attribute}", type(value).__name__, self.file)
 
 
 def _count(is_kept: IsKept) -> dict[str, _Count]:
     """Of each variable's or attribute's tensors: kept ones and their bytes, all bytes, nodes of their graphs."""
     counts: dict[str, _Count] = {}
+    for path, tensor in named_tensors():
+        _add(counts.setdefault(path.name, _Count(path.kind, path.file)), tensor, is_kept)
+    return counts
+
+
+def named_tensors() -> Iterator[tuple["Path", torch.Tensor]]:
+    """Every tensor that the user's variables refer to, once, and how it is reached."""
     seen: set[int] = set()
-    todo: deque[tuple[Any, _Path]] = deque()
+    todo: deque[tuple[Any, Path]] = deque()
     for file, variables in _roots():
         named = {name: value for name, value in variables.items() if not name.startswith("__")}
-        todo.extend((value, _Path(name, type(value).__name__, file)) for name, value in named.items())
+        todo.extend((value, Path(name, type(value).__name__, file)) for name, value in named.items())
     while todo and len(seen) < _OBJECTS:
         value, path = todo.popleft()
         if id(value) in seen or isinstance(value, _LEAVES):
             continue
         seen.add(id(value))
         if isinstance(value, torch.Tensor):
-            _add(counts.setdefault(path.name, _Count(path.kind, path.file)), value, is_kept)
+            yield path, value
         else:
             todo.extend(_below(value, path))
-    return counts
 
 
 def _add(count: _Count, tensor: torch.Tensor, is_kept: IsKept) -> None:
@@ -185,7 +191,7 @@ def _variables(frame: types.FrameType) -> dict[str, Any]:
 _OWN_REFERENCES = 3
 
 
-def _below(value: Any, path: _Path) -> Iterator[tuple[Any, _Path]]:
+def _below(value: Any, path: Path) -> Iterator[tuple[Any, Path]]:
     """What an object refers to: a container's items, attributes, what a function's closure has, frames of errors."""
     if isinstance(value, Mapping):
         try:
@@ -231,7 +237,7 @@ def _below(value: Any, path: _Path) -> Iterator[tuple[Any, _Path]]:
             yield below, path.to(attribute, below)
 
 
-def _of_function(function: types.FunctionType) -> Iterator[tuple[Any, _Path]]:
+def _of_function(function: types.FunctionType) -> Iterator[tuple[Any, Path]]:
     """What a function's closure has, and the defaults of its arguments."""
     code = function.__code__
     variables: dict[str, Any] = {}
@@ -244,8 +250,8 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[Any, _Path]]:
     yield from _named_by(variables, code.co_filename)
 
 
-def _named_by(variables: Mapping[str, Any], file: str) -> Iterator[tuple[Any, _Path]]:
-    yield from [(value, _Path(name, type(value).__name__, file)) for name, value in list(variables.items())]
+def _named_by(variables: Mapping[str, Any], file: str) -> Iterator[tuple[Any, Path]]:
+    yield from [(value, Path(name, type(value).__name__, file)) for name, value in list(variables.items())]
 
 
 def _is_users(of: type) -> bool:

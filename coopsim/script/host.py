@@ -30,6 +30,7 @@ class HostWatch:
         self._next = 0.0
         self._seen = self._peak = self._shared = 0
         self._workers: dict[int, int] = {}  # by process: its peak
+        self.batches = 0  #: of the data loader that was iterated last; 0 if not known
         self._loaders: dict[str, dict[str, Any]] = {}
         self._pinned: Counter[str] = Counter()
         self._wrap_loaders()
@@ -86,6 +87,10 @@ class HostWatch:
         @functools.wraps(begin)
         def began(it: Any, loader: Any) -> None:
             begin(it, loader)
+            try:
+                self.batches = len(loader)
+            except (TypeError, NotImplementedError):  # an iterable of unknown length
+                self.batches = 0
             if loader.num_workers:
                 place = places.here()
                 said = {"workers": loader.num_workers, "prefetch": loader.prefetch_factor, "pins": loader.pin_memory}

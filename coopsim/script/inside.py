@@ -8,6 +8,7 @@ import ctypes
 import functools
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -23,6 +24,7 @@ from coopsim.script.ranks import launcher
 from coopsim.script.task import FOLDER, Task
 
 if TYPE_CHECKING:
+    from coopsim.script.host_limit import HostLimit
     from coopsim.script.watch import Watch
 
 _PR_SET_PDEATHSIG = 1  #: of Linux's prctl
@@ -36,7 +38,10 @@ def install() -> None:
     process = _Process(task, folder)
     if task.ranks:
         _end_with_parent()
+        sys.meta_path.insert(0, AfterImport(launcher.SPAWN, launcher.run_what_is_spawned))
     else:
+        spawn = functools.partial(launcher.stop_before_spawn, folder=folder)
+        sys.meta_path.insert(0, AfterImport(launcher.SPAWN, spawn))
         stop = functools.partial(launcher.stop_before_workers, folder=folder)
         sys.meta_path.insert(0, AfterImport(launcher.API, stop))
     sys.meta_path.insert(0, AfterImport("torch", process.begin))
@@ -58,6 +63,16 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [""])[0]
 
 
+def _of_child(error: BaseException) -> dict[str, Any] | None:
+    """Return the entry for the error of a process that mp.spawn started, which an error here wraps; None if none is."""
+    if type(error).__name__ != "ProcessRaisedException":
+        return None
+    rows = str(error).rstrip().splitlines()
+    lines = re.findall(r'^ *File "([^"]+)", line (\d+)', str(error), re.MULTILINE)
+    own = [f"{os.path.basename(file)}:{line}" for file, line in lines if places.is_own(file)]
+    return {"place": own[-1] if own else "", "error": rows[-1], "functions": []}
+
+
 def _passes_through(package: str, error: BaseException) -> bool:
     """Return whether the error's traceback has a frame of that package."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
@@ -71,8 +86,10 @@ class _Process:
         self._task, self._folder = task, folder
         self._watch: Watch | None = None
         self._guest: guest.Guest | None = None
-        self._error: dict[str, str] | None = None
-        self._by_thread: tuple[dict[str, str], int] | None = None  #: the error that ended a thread, and steps before it
+        self._error: dict[str, Any] | None = None
+        self._limit: HostLimit | None = None
+        self._lock = threading.Lock()
+        self._by_thread: tuple[dict[str, Any], int] | None = None  #: the error that ended a thread, and steps before it
 
     def begin(self, _torch: ModuleType) -> None:
         """Start watching and the guest; called when torch has been imported."""
@@ -81,6 +98,10 @@ class _Process:
 
             imagined.install(self._task)
 
+        if self._task.card:
+            from coopsim.script.host_limit import HostLimit
+
+            self._limit = HostLimit(self._ended_by_limit)
         made = guest.make(self._task.guest, self._task.told) if self._task.guest else None
         if self._task.card:
             from coopsim.script.watch import Watch
@@ -130,9 +151,11 @@ class _Process:
     def _steps(self) -> int:
         return self._watch.steps if self._watch is not None else 0
 
-    def _told(self, error: BaseException) -> dict[str, str]:
-        """Return the report's entry for an error: its place and its message."""
+    def _told(self, error: BaseException) -> dict[str, Any]:
+        """Return the report's entry for an error: its place, its message, and the user's functions under way."""
         root = places.root_of(error)
+        if (child := _of_child(root)) is not None:
+            return child
         first = _first_line(root)
         said = f"{type(root).__name__}: {first}" if first else type(root).__name__
         if isinstance(root.__cause__, Exception):  # as of a pipeline's stage: the cause says why it failed
@@ -142,18 +165,29 @@ class _Process:
 
             lack = toolchain.missing()
             said += f"; a Triton kernel {lack}" if lack else ""
-        return {"place": places.of_error(root) or places.of_error(error), "error": said}
+        place = places.of_error(root) or places.of_error(error)
+        return {"place": place, "error": said, "functions": places.functions_of(root)}
 
     def forget(self) -> None:
         """Stop watching in a fork of the process, such as a DataLoader's worker, which writes no report."""
+        self._limit = None  # its thread is not in the fork
         atexit.unregister(self.end)
         if self._guest is not None:  # before the watch, as its modes were entered last
             self._guest.forget()
         if self._watch is not None:
             self._watch.forget()
 
+    def _ended_by_limit(self, said: str) -> None:
+        """Write the report of a process that is ended as the host's memory runs out."""
+        self._error = {"place": places.here(), "error": said}
+        self.end()
+
     def end(self) -> None:
         """Write the report; called at the end of the process."""
+        if not self._lock.acquire(blocking=False):  # the limit's thread does
+            self._lock.acquire()
+        if self._limit is not None:
+            self._limit.stop()
         if self._error is None and self._by_thread is not None and self._by_thread[1] == self._steps:
             self._error = self._by_thread[0]  # no step followed the thread's error
         found: dict[str, Any] = {"error": self._error}
@@ -164,6 +198,8 @@ class _Process:
             parts.do("watch", lambda: found.update(of_watch.end()))
         if parts.lost:
             found["failure"] = "; ".join(parts.lost.values())
+        if not os.path.isdir(self._folder):  # the run is over, as it is when another process has failed
+            return
         part = os.path.join(self._folder, f".{os.getpid()}")
         with open(part, "w", encoding="utf-8") as file:
             json.dump(found, file)

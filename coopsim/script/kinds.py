@@ -6,6 +6,7 @@ shards is recognized by the all-gather, a bucket of gradients by the collective 
 
 import bisect
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from coopsim.observe.effects import tensors
 from coopsim.observe.storages import Storage
 from coopsim.types import Phase, Role
 
-GATHERED, BUCKETS = "gathered_layers", "buckets"
+GATHERED, BUCKETS, UNUSED = "gathered_layers", "buckets", "unused"
 _NAMES = {
     Role.PARAMETER: "parameters",
     Role.GRADIENT: "gradients",
@@ -24,7 +25,7 @@ _NAMES = {
     Role.BUFFER: "module_buffers",
 }
 _ACTIVATIONS = "activations"
-KINDS = (*_NAMES.values(), GATHERED, BUCKETS, _ACTIVATIONS)
+KINDS = (*_NAMES.values(), GATHERED, BUCKETS, _ACTIVATIONS, UNUSED)
 
 #: Ops whose arguments are of a certain kind: op → ((index or name of the argument, kind), ...).
 _BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
@@ -40,10 +41,13 @@ OPS = frozenset((*_BY_OP, *_ALL_REDUCES))  #: the ops after which `after` must b
 
 
 class Kinds:
-    """Follows what a program's storages are used for. `recorder` is the one that sees its ops."""
+    """Follows what a program's storages are used for. `recorder` is the one that sees its ops.
 
-    def __init__(self, recorder: Any) -> None:
-        self._recorder, self._ledger = recorder, recorder.ledger
+    `unused` gives the serials of storages that no step reads (unused.py).
+    """
+
+    def __init__(self, recorder: Any, unused: Callable[[], frozenset[int]]) -> None:
+        self._recorder, self._ledger, self._unused = recorder, recorder.ledger, unused
         self._made_in_steps: list[int] = []  # newest serials at the start and the end of each optimizer step, in turn
         hooks.register_optimizer_step_pre_hook(self._steps)
         hooks.register_optimizer_step_post_hook(self._stepped)
@@ -69,8 +73,9 @@ class Kinds:
         """
         roles.assign(roles.Objects.now(), self._ledger)
         found: Counter[str] = Counter()
+        unused = self._unused()
         for storage in self._ledger.at_most():
-            found[self._kind(storage)] += storage.nbytes
+            found[UNUSED if storage.serial in unused else self._kind(storage)] += storage.nbytes
         return {kind: found[kind] for kind in KINDS} | {"other": max(allocated - sum(found[k] for k in KINDS), 0)}
 
     def _kind(self, storage: Storage) -> str:

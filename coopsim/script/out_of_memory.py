@@ -7,25 +7,29 @@ import torch
 
 from coopsim.observe import roles
 from coopsim.script import allocator, places
+from coopsim.script.kinds import UNUSED
 from coopsim.script.recorder import ScriptRecorder
 from coopsim.types import Role
 
 _LARGEST = 8
 
 
-def found(recorder: ScriptRecorder, device: int, asked: int, step: int) -> dict[str, Any]:
+def found(
+    recorder: ScriptRecorder, device: int, asked: int, step: int, unused: frozenset[int] = frozenset()
+) -> dict[str, Any]:
     """Return a report on the failed request of `asked` bytes: the fields of OutOfMemory, in types that JSON has.
 
     To be called while the allocation fails. step: the number of the optimizer step that is under way, from 1.
-    "held_bytes" is by role; what the allocator holds beyond the recorded storages, such as the workspaces of libraries,
-    is "other". "largest" lists the groups of storages of one role, op and module that hold the most.
+    unused: the serials of storages that no step reads (unused.py), whose role is "unused". "held_bytes" is by role;
+    what the allocator holds beyond the recorded storages, such as the workspaces of libraries, is "other". "largest"
+    lists the groups of storages of one role, op and module that hold the most.
     """
     stats = torch.cuda.memory_stats(device)
     roles.assign(roles.Objects.now(), recorder.ledger)
     by_role: Counter[str] = Counter()
     groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for storage in recorder.ledger.alive():
-        role = str(storage.role or Role.ACTIVATION)
+        role = UNUSED if storage.serial in unused else str(storage.role or Role.ACTIVATION)
         by_role[role] += storage.nbytes
         groups[role, *(storage.maker or ("", ""))].append(storage.nbytes)
     allocated = stats["allocated_bytes.all.current"]

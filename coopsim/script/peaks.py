@@ -4,6 +4,7 @@ PyTorch's statistics have peaks since the last reset. Resetting them at each ste
 both functions that return statistics are replaced by ones that include the peaks from before our resets.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,11 @@ import torch
 from coopsim.observe import torch_private
 from coopsim.script.phases import Phase
 
+_ORDER = ("load", "first step", "later steps", "evaluation", "generation")
+_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")
+_OF_PHASES = ("times", *_PEAKS, "added_bytes", "batches", "grows_bytes")
+_FEWEST = 4  #: batches that tell whether an evaluation keeps something of each
+_MOSTLY = 0.8  #: the part of the batches that must have added memory
 _KINDS = ("allocated", "reserved", "requested")
 Peaks = dict[str, int]
 
@@ -19,8 +25,10 @@ Peaks = dict[str, int]
 class PeakWatch:
     """Follows peaks in bytes. `run`: of the run so far. `first`, `last`: of the first and of the latest other step.
 
-    `phases` has those of evaluation and of generation: how often each began, its peaks, and `added_bytes`, by how much
-    its peak of allocated bytes exceeded what was allocated when it began, at most.
+    `phases` has the peaks of each part of the run: "load", until a module is first called with gradients; "first step"
+    and "later steps"; "evaluation" and "generation". Of the last two it also has how often each began (`times`), and
+    `added_bytes`, by how much its peak of allocated bytes exceeded what was allocated when it began. An evaluation of
+    several `batches` (calls of a model, at most) may keep something of each: `grows_bytes` per batch.
 
     `first` and `last` are None before such a step has ended. Of several devices, each peak is that of the device where
     it is highest.
@@ -33,7 +41,12 @@ class PeakWatch:
         self.last: Peaks | None = None
         self.phases: dict[str, dict[str, int]] = {}
         self._phase: Phase = "training"
+        self._part = "load"  #: the part of the run, unless evaluation or generation interrupt it
+        self._goes_on = False  #: whether a second step has begun
         self._before = 0  #: bytes allocated when the phase began
+        self._begins: list[int] = []  #: bytes allocated when each call of this phase began
+        self._peaks: list[int] = []  #: the peak of each of its calls and of what came before the next
+        self.evaluation_peaks: list[int] = []  #: of the evaluation that grew most
         self._step: Peaks = dict.fromkeys(_KINDS, 0)
         self._hidden: dict[tuple[int, str, str], int] = {}  # peaks that the script would see without our resets
         self._stats: Callable[[int], Any] = torch_private.get("torch._C._cuda_memoryStats")
@@ -48,15 +61,26 @@ class PeakWatch:
 
     def call_begins(self, phase: Phase | None) -> None:
         """Note that a module is called from outside, in that phase; None: in the one under way."""
-        if phase is None or phase == self._phase or not _devices():
+        self._goes_on = self._goes_on or (phase == "training" and self.first is not None)
+        if phase is None or not _devices() or (phase == self._phase == "training" and self._part != "load"):
             return
         now = 0
+        if self._begins:
+            self._peaks.append(self._highest())
         for device in _devices():
             now = max(now, self._take(device))
             self._reset(device)
+        if phase == self._phase == "evaluation":
+            self._begins.append(now)
+        if phase == "training" and self._part == "load":
+            self._part = "first step"
+        if phase == self._phase:
+            return
+        self._phase_ends()
         self._phase, self._before = phase, now
+        self._begins = [now] if phase == "evaluation" else []
         if phase != "training":
-            empty = {"times": 0, "peak_allocated_bytes": 0, "peak_reserved_bytes": 0, "added_bytes": 0}
+            empty = dict.fromkeys(_OF_PHASES, 0)
             self.phases.setdefault(phase, empty)["times"] += 1
 
     def step_ended(self) -> None:
@@ -65,6 +89,9 @@ class PeakWatch:
         for device in _devices():
             self.allocated = max(self.allocated, self._take(device))
             self._reset(device)
+        if self._part == "load" and self._part in self.phases:  # no module was called
+            self.phases["first step"] = self.phases.pop("load")
+        self._part = "later steps"
         if self.first is None:
             self.first = self._step
         else:
@@ -73,8 +100,36 @@ class PeakWatch:
 
     def end(self) -> None:
         """Add what came after the last step to `run`, the peaks of the whole run; to be called at its end."""
+        if self._begins:
+            self._peaks.append(self._highest())
         for device in _devices():
             self._take(device)
+        self._phase_ends()
+        if not self._goes_on and self.last is None:
+            self.phases.pop("later steps", None)
+        self.phases = {name: self.phases[name] for name in _ORDER if name in self.phases}
+
+    @property
+    def batch(self) -> tuple[Phase, int] | None:
+        """The phase that interrupts training and is under way, and the number of calls in it; None if none is."""
+        return None if self._phase == "training" or not self._begins else (self._phase, len(self._begins))
+
+    def _phase_ends(self) -> None:
+        """Note whether the evaluation that ends has kept something of each batch."""
+        begins, self._begins, peaks, self._peaks = self._begins, [], self._peaks, []
+        if self._phase not in self.phases:
+            return
+        of = self.phases[self._phase]
+        of["batches"] = max(of["batches"], len(begins))
+        more = sum(later > earlier for earlier, later in itertools.pairwise(begins[1:]))
+        if len(begins) < _FEWEST or more < _MOSTLY * (len(begins) - 2):
+            return
+        grows = (begins[-1] - begins[1]) // (len(begins) - 2)
+        if grows > of["grows_bytes"]:
+            of["grows_bytes"], self.evaluation_peaks = grows, peaks
+
+    def _highest(self) -> int:
+        return max(int(self._stats(device)["allocated_bytes"]["all"]["peak"]) for device in _devices())
 
     def _take(self, device: int) -> int:
         """Note the peaks of a device. Returns what is allocated there now, in bytes."""
@@ -83,10 +138,12 @@ class PeakWatch:
             peak = stats[f"{kind}_bytes"]["all"]["peak"]
             self._step[kind] = max(self._step[kind], peak)
             self.run[kind] = max(self.run[kind], peak)
-        if self._phase in self.phases:
-            of, peak = self.phases[self._phase], stats["allocated_bytes"]["all"]["peak"]
-            of["peak_allocated_bytes"] = max(of["peak_allocated_bytes"], peak)
-            of["peak_reserved_bytes"] = max(of["peak_reserved_bytes"], stats["reserved_bytes"]["all"]["peak"])
+        peak = stats["allocated_bytes"]["all"]["peak"]
+        interrupted = self._phase != "training"
+        of = self.phases.setdefault(self._phase if interrupted else self._part, dict.fromkeys(_PEAKS, 0))
+        of["peak_allocated_bytes"] = max(of["peak_allocated_bytes"], peak)
+        of["peak_reserved_bytes"] = max(of["peak_reserved_bytes"], stats["reserved_bytes"]["all"]["peak"])
+        if interrupted:
             of["added_bytes"] = max(of["added_bytes"], peak - self._before)
         for family, pool, value in _peaks(stats):
             key = device, family, pool

@@ -26,20 +26,26 @@ class Calls:
     """Tells of calls of modules from outside of all modules, except those that the backward pass makes.
 
     `begins` are called with the phase that the call belongs to, None: the one under way; `ends` with the phase and the
-    arguments, when the module has returned. `with_kwargs`: keyword arguments are among these.
+    arguments, positional ones and those by name, when the module has returned. `module` is the one that did last.
     """
 
-    def __init__(self, *, with_kwargs: bool) -> None:
+    def __init__(self) -> None:
         self.begins: list[Callable[[Phase | None], None]] = []
         self.ends: list[Callable[[Phase | None, Any], None]] = []
+        self._last: Callable[[], torch.nn.Module | None] = lambda: None
         self._inside = threading.local()
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         hooks.register_module_forward_pre_hook(self._enter)
-        hooks.register_module_forward_hook(self._leave, with_kwargs=with_kwargs, always_call=True)
+        hooks.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True)
 
     def step_ended(self) -> None:
         """Note the end of an optimizer step: no module is running, even if the hooks of one were not called."""
         self._inside.depth = 0
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """The module that returned last to code outside of all modules; None if it is gone."""
+        return self._last()
 
     def _enter(self, module: torch.nn.Module, _: Any) -> None:
         if current_graph_task_id() != -1:  # recomputation
@@ -50,11 +56,12 @@ class Calls:
             for call in self.begins:
                 call(phase)
 
-    def _leave(self, _: torch.nn.Module, *given: Any) -> None:
+    def _leave(self, module: torch.nn.Module, *given: Any) -> None:
         if current_graph_task_id() != -1:
             return
         depth = self._inside.depth = max(getattr(self._inside, "depth", 1) - 1, 0)
         if depth == 0:
+            self._last = weakref.ref(module)
             for call in self.ends:
                 call(getattr(self._inside, "phase", None), given[:-1])  # the last one is the result
 

@@ -63,6 +63,15 @@ def of_error(error: BaseException) -> str:
     return _last(traceback.extract_tb(error.__traceback__))
 
 
+def functions_of(error: BaseException) -> list[tuple[str, int, int]]:
+    """Return (name of the file, first line, line that was running) of the user's functions in an error's traceback."""
+    return [
+        (Path(frame.f_code.co_filename).name, frame.f_code.co_firstlineno, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if is_own(frame.f_code.co_filename)
+    ]
+
+
 def _last(frames: Iterable[traceback.FrameSummary]) -> str:
     own = [f for f in frames if is_own(f.filename)]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""

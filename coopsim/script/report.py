@@ -27,7 +27,8 @@ class OutOfMemory:
     `place` is the user's line (file:line, "" if unknown); `op` and `module` are what was running, in `phase` of `step`,
     counted from 1. `held_bytes` are the live bytes by role, where "other" is memory of no tensor: workspaces and
     temporaries. `largest` are the largest groups of storages. `memory_fraction` is the fraction of the card to which
-    the script limits PyTorch's allocator; None: all of it.
+    the script limits PyTorch's allocator; None: all of it. `batch` is the number of the call of a model in an
+    evaluation, from 1, and `batches` how many batches its data loader has, where known; else they are 0.
     """
 
     place: str
@@ -43,6 +44,8 @@ class OutOfMemory:
     held_bytes: dict[str, int]
     largest: list[Held]
     memory_fraction: float | None = None
+    batch: int = 0
+    batches: int = 0
 
     @classmethod
     def of(cls, found: dict[str, Any]) -> "OutOfMemory":
@@ -53,7 +56,16 @@ class OutOfMemory:
     def title(self) -> str:
         """One line that says where in the script memory ran out."""
         at = f" at {self.place}" if self.place else ""
-        return f"out of memory{at}, {self.phase} of step {self.step}"
+        return f"out of memory{at}, {self.when}"
+
+    @property
+    def when(self) -> str:
+        """The phase of the step, or the batch of an evaluation, in words."""
+        if not self.batch:
+            return f"{self.phase} of step {self.step}"
+        of = f" of {self.batches}" if self.batches >= self.batch else ""
+        after = f" after step {self.step - 1}" if self.step > 1 else ""
+        return f"{self.phase}{after}, batch {self.batch}{of}"
 
     @property
     def held(self) -> str:
@@ -102,6 +114,7 @@ class Report:
     the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run because they are
     taken to be like this one, `between` the ranks that were not run and lie between this one and the next that was,
     which differs.
+    `host_ran_out`: the run ended as the host's memory ran out, and the figures are of what it did until then.
     `growth` is what the script keeps from step to step (growth.py); None if its memory does not grow, or there were too
     few steps to tell. `ended_early`: coopsim ended the script after a step, as asked for or as it was `interrupted`.
     """
@@ -150,10 +163,15 @@ class Report:
     phases: dict[str, dict[str, int]] = field(default_factory=dict)  #: peaks of evaluation and generation (peaks.py)
     host: dict[str, Any] = field(default_factory=dict)  #: memory of the host (host.py)
     lost: dict[str, str] = field(default_factory=dict)  #: parts of the report that failed, with the reason
+    unused: list[dict[str, Any]] = field(default_factory=list)  #: tensors that no step reads (unused.py)
     replay: dict[str, Any] | None = None  #: the verdict on a long run (longrun/verdict.py), if one was asked for
     ended_early: bool = False
     interrupted: bool = False
     ranks: tuple["Report", ...] = ()
+    input_sizes: dict[str, Any] | None = None  #: of the models' inputs, where they vary (input_sizes.py)
+    host_ran_out: str = ""  #: where and how the host's memory ran out; "" if it did not
+    evaluation_peaks: tuple[int, ...] = ()  #: peaks of allocated bytes, of each batch of an evaluation (peaks.py)
+    evaluation_keeps: list[dict[str, Any]] = field(default_factory=list)  #: variables that keep some of each batch
     guest: dict[str, Any] = field(default_factory=dict)  #: what the task's guest reported (guest.py)
 
     @property
@@ -199,7 +217,7 @@ class Report:
         part = self.reserved_but_unallocated
         own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part}
         own["too_close_to_call"] = self.too_close_to_call
-        del own["guest"]
+        del own["guest"], own["evaluation_peaks"]
         if not self.ranks:
             return own | {"ranks": [{key: own[key] for key in own if key != "ranks"}]}
         return own | {"ranks": [one for report in self.ranks for one in report.to_dict()["ranks"]]}

@@ -1,6 +1,5 @@
 """Run a script of the user's, unmodified, on the phantom GPU, and report its memory use."""
 
-import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 
 from coopsim.observe.data.masks import LOWER
 from coopsim.observe.errors import CaptureError
-from coopsim.script import longer, start
+from coopsim.script import failures, longer, start
 from coopsim.script.ranks import launcher, world
 from coopsim.script.ranks.job import run as ranks_of
 from coopsim.script.report import Bound, OutOfMemory, Report
@@ -19,6 +18,7 @@ from coopsim.script.task import Task
 _STATISTICS = (
     *("retries", "ooms", "versions", "needs_data", "loops_ended", "compiled_graphs", "graph_breaks", "default_choices"),
     *("peak_by_kind", "watched_by_mode", "benchmarked", "growth", "ended_early", "phases", "host", "lost"),
+    *("unused", "input_sizes", "evaluation_peaks", "evaluation_keeps"),
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes"),
 )
 
@@ -39,10 +39,12 @@ def run(
     `step_requests`: file for the requests of each step (longrun/recorded.py); of each rank of a job: job.of_rank.
     `running`: receives the processes, so that another thread can end them.
     A script that is judged by a long run has the figures of that (longer.py), unless `step_requests` is given.
-    `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then.
+    `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then,
+    as is that of a run which ends because the host's memory runs out.
     Unless `script.masks` says what masks keep, they keep all of their elements; if the script fails so, it is run again
     with masks that keep nothing, and `other_masks` of the report says why.
-    Raises CaptureError if the script failed for another reason than memory, or never used the GPU; PhantomError if the
+    Raises CaptureError if the script failed for another reason than memory, or never used the GPU, HostRanOutError if
+    the host's memory ran out; PhantomError if the
     phantom GPU cannot be built here.
     """
     if script.is_long and step_requests is None:
@@ -53,7 +55,11 @@ def run(
     to = _Files(_absolute(snapshot), _absolute(requests), _absolute(step_requests))
     try:
         return _run(script, to, running, partial=partial)
-    except _DependsOnDataError as e:
+    except failures.HostRanOutError as e:
+        if not partial:
+            raise
+        return e.report
+    except failures.DependsOnDataError as e:
         if script.masks:
             raise
         try:
@@ -72,10 +78,6 @@ class _Files(NamedTuple):
     step_requests: str
 
 
-class _DependsOnDataError(CaptureError):
-    """The script failed after it had taken sizes from data of which nothing is known."""
-
-
 def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Report:
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=to.snapshot, requests=to.requests, step_requests=to.step_requests)
@@ -91,9 +93,9 @@ def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Repo
             said.append(replace(_report(script, one), **about))
         except CaptureError as e:
             failed.append((one.rank, str(e)))
-            kind = type(e) if isinstance(e, _DependsOnDataError) else kind
+            kind = type(e) if isinstance(e, failures.DependsOnDataError) else kind
     if failed and not any(report.outcome == "oom" for report in said):
-        raise kind(_by_rank(failed))
+        raise kind(failures.by_rank(failed))
     most = max(said, key=lambda report: (report.outcome == "oom", report.peak_reserved_bytes))
     return replace(most, ranks=tuple(said))
 
@@ -142,11 +144,11 @@ def guests(script: Script) -> list[dict[str, Any]]:
         report["guest"] | {key: report.get(key, []) for key in data} for report in ran.reports if report.get("guest")
     ]
     if not any(one.get("failed") for one in said):
-        _explain(script, ran.code, ran.reports)
+        failures.explain(script, ran.code, ran.reports)
     if not said:
         raise CaptureError(f"{script.title} never imported torch")
     if script.card and not any(report.get("used") for report in ran.reports):
-        raise _unused(script)
+        raise failures.unused(script)
     return said
 
 
@@ -155,15 +157,16 @@ def _report(script: Script, ran: start.Ran) -> Report:
     code, reports = ran.code, ran.reports
     used = [r for r in reports if r.get("used")]
     if not used:
-        _explain(script, code, reports)
+        failures.explain(script, code, reports)
         if not reports:
             raise CaptureError(f"{script.title} left no report: it ended at once, as by os._exit or a signal")
-        raise _unused(script)
+        raise failures.unused(script)
     most = max(used, key=lambda r: int(r["peak_reserved_bytes"]))
     # A script that catches the error, or whose child process fails, may exit with 0 without having run as a whole.
     oom = any(r["gave_up"] or (r["ooms"] and (code or r["error"])) for r in used)
-    if not oom and not ran.interrupted:
-        _explain(script, code or int(bool(most["error"])), reports)
+    host = "" if oom or ran.interrupted else failures.host_ran_out(code, reports)
+    if not oom and not ran.interrupted and not host:
+        failures.explain(script, code or int(bool(most["error"])), reports)
     if most["compile_asked"] and not most["compiled_graphs"] and most["graph_breaks"]:
         lost = most["graph_breaks"][-1]
         raise CaptureError(f"{lost['place']}: torch.compile compiled nothing: {lost['reason']}")
@@ -179,7 +182,8 @@ def _report(script: Script, ran: start.Ran) -> Report:
         "managed_bytes",
         "memory_fraction",
     )
-    return Report(
+    report = Report(
+        host_ran_out=host,
         command=list(script.command),
         gpu=script.card,
         memory_bytes=script.total_bytes,
@@ -195,10 +199,9 @@ def _report(script: Script, ran: start.Ran) -> Report:
         masks={"": "all", LOWER: "none"}.get(script.masks, script.masks),
         **{key: most[key] for key in (*keys, *_STATISTICS)},
     )
-
-
-def _unused(script: Script) -> CaptureError:
-    return CaptureError(f"{script.title} never used the GPU: nothing in it ran on the device cuda")
+    if host:
+        raise failures.HostRanOutError(host, report)
+    return report
 
 
 def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
@@ -215,71 +218,13 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
     _, ran = _start(script, task, Running())
     code, reports = ran[0].code, ran[0].reports
     if not any(r.get("trace") == "written" for r in reports):
-        _explain(script, code, reports)
+        failures.explain(script, code, reports)
         if any(r.get("trace") == "graphs" for r in reports):
             raise CaptureError(f"{script.title} replays CUDA graphs, which show no ops; leave --trace out")
         raise CaptureError(
             f"{script.title} is too short for a trace: that takes {need} calls of a torch optimizer's step"
         )
     return any(r.get("graphs_off") for r in reports)
-
-
-def _explain(script: Script, code: int, reports: list[dict[str, Any]]) -> None:
-    """Raise CaptureError if the script failed, with what is known about the reason."""
-    for report in reports:
-        unmet = report.get("compile_unmet") or report.get("unmet")
-        if unmet:  # the script may have caught the error and gone on without
-            raise CaptureError(unmet)
-    if code == 0:
-        return
-    for report in reports:
-        if report.get("failure"):
-            raise CaptureError(f"watching {script.title} failed: {report['failure']}")
-    error, report = next(((r["error"], r) for r in reports if r["error"]), (None, {}))
-    if error is None:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise CaptureError(f"{script.title} {how}")
-    hint, kind = "", CaptureError
-    unknown = [need for need in report.get("needs_data", ()) if need["by"] == "masks"]
-    if unknown:
-        kind = _DependsOnDataError
-        first = unknown[0]
-        hint = f"; {first['op']} at {first['place']} depends on data on the device, which is unknown here"
-    elif not script.card and any(said in error["error"] for said in _NO_GPU):
-        hint = "; to try it without a GPU, name a card to imitate: --gpu rtx-3060"
-    elif report.get("last_value_read"):
-        last = report["last_value_read"]
-        hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"
-    elif _NO_RANK.search(error["error"]):  # it lacks variables that torchrun sets
-        hint = "; it is a rank of a job: start it by its launcher (torchrun), or with --world N"
-    where = error["place"] or script.title
-    raise kind(f"{where}: {error['error']}{hint}")
-
-
-#: PyTorch's errors where there is no GPU.
-_NO_GPU = ("No CUDA GPUs are available", "Found no NVIDIA driver", "not compiled with CUDA enabled")
-
-#: Errors of a script that needs the variables of a rank and is not started as one.
-_NO_RANK = re.compile(r"KeyError: '(LOCAL_|GROUP_)?(RANK|WORLD_SIZE)'|environment variable (RANK|WORLD_SIZE) expected")
-
-#: Errors of Gloo, the store and NCCL when another process has ended.
-_LOST_A_PEER = (
-    "closed by peer",
-    "reset by peer",
-    "Broken pipe",
-    "DistNetworkError",
-    "DistStoreError",
-    "ncclRemoteError",
-)
-
-
-def _by_rank(failed: list[tuple[int, str]]) -> str:
-    """Return one line per reason for which ranks failed; the loss of another rank only if there is no other."""
-    own = [(rank, reason) for rank, reason in failed if not any(lost in reason for lost in _LOST_A_PEER)]
-    reasons: dict[str, list[int]] = {}
-    for rank, reason in own or failed:
-        reasons.setdefault(reason, []).append(rank)
-    return "\n".join(f"rank{'s' * (len(of) > 1)} {', '.join(map(str, of))}: {why}" for why, of in reasons.items())
 
 
 def _absolute(path: Path | None) -> str:

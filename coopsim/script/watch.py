@@ -30,6 +30,8 @@ from coopsim.script.compilation import Compilation
 from coopsim.script.ending import Ending
 from coopsim.script.growth import Growth
 from coopsim.script.host import HostWatch
+from coopsim.script.input_sizes import InputSizes
+from coopsim.script.kept_outputs import KeptOutputs
 from coopsim.script.kinds import Kinds
 from coopsim.script.parts import Parts
 from coopsim.script.peaks import PeakWatch
@@ -37,6 +39,7 @@ from coopsim.script.phases import Calls
 from coopsim.script.recorder import ScriptRecorder, watch_resizes
 from coopsim.script.steps import StepsSeen
 from coopsim.script.task import Task
+from coopsim.script.unused import UnusedWatch
 
 _VERSIONS = "torch", "transformers", "triton"
 
@@ -63,12 +66,16 @@ class Watch:
         where.install()
         watch_resizes(self._recorder)
         self._host = HostWatch()
-        calls = self._calls = Calls(with_kwargs=bool(task.step_requests))
+        calls = self._calls = Calls()
         self._steps_seen = StepsSeen(lambda: where.backwards, calls) if task.step_requests else None
+        self._sizes = InputSizes(calls)
         self._peaks = PeakWatch()
-        calls.begins.append(self._peaks.call_begins)
+        self._kept = KeptOutputs(self._recorder.ledger)
+        calls.begins += [self._peaks.call_begins, self._kept.call_begins]
         self._growth = None if task.trace else Growth(self._recorder)
         self.compilation = Compilation(where.enter, self._compiled_step, cuda_graphs=not task.trace)
+        self._unused = UnusedWatch(self._recorder, self.compilation)
+        calls.begins.append(self._unused.call_begins)
         ledger = self._recorder.ledger
         if isinstance(ledger, NativeLedger) and not task.trace:
             for_python = kinds.OPS | device_data.OPS
@@ -76,7 +83,7 @@ class Watch:
             self._recorder.native = True
         self._recorder.__enter__()
         self._recording = None
-        self._kinds = None if task.trace else Kinds(self._recorder)
+        self._kinds = None if task.trace else Kinds(self._recorder, lambda: self._unused.serials)
         if self._kinds is not None:
             self._recorder.kinds = self._kinds.after
         if task.trace:
@@ -142,6 +149,8 @@ class Watch:
             "steady_peak_reserved_bytes": self._peaks.last and self._peaks.last["reserved"],
             "steady_peak_allocated_bytes": self._peaks.last and self._peaks.last["allocated"],
             "phases": self._peaks.phases,
+            "evaluation_keeps": self._kept.found,
+            "evaluation_peaks": self._peaks.evaluation_peaks,
             **self.compilation.report(),
             "peak_device_bytes": self._device.peak_bytes,
             "context_bytes": self._device.context_bytes,
@@ -177,6 +186,8 @@ class Watch:
         if self._task.requests:
             parts.do("requests", lambda: history.save(self._task.requests))
         parts.add("host", self._host.report, {})
+        parts.add("unused", self._unused.report, [])
+        parts.add("input_sizes", self._sizes.report)
         parts.add("peak_by_kind", lambda: self._kinds.at_peak(self._peaks.run["allocated"]) if self._kinds else {}, {})
         parts.add("growth", lambda: self._growth.report() if self._growth else None)
         return parts.found | {"lost": parts.lost}
@@ -229,6 +240,8 @@ class Watch:
             self._recorder.where.forget()
         if self._growth is not None:
             self._growth.step_ended(self._peaks.allocated)
+        self._unused.step_ended()
+        self._sizes.step_ended()
         self._calls.step_ended()
         self._host.step_ended()
         self._ending.step_ended(self._steps)
@@ -237,8 +250,14 @@ class Watch:
         """Note what memory held; called by the allocator when it has tried everything, before it raises."""
         if self._growth is not None:
             self._growth.ran_out()
+        self._unused.ran_out()
+        self._kept.ran_out()
         self._failed_to_train = torch.is_grad_enabled() or self._recorder.where.backwards > 0
-        self._ooms.append(out_of_memory.found(self._recorder, device, asked, self._steps + 1))
+        found = out_of_memory.found(self._recorder, device, asked, self._steps + 1, self._unused.serials)
+        phase, batch = self._peaks.batch or ("training", 0)
+        if batch and (not torch.is_grad_enabled() or batch < self._host.batches):  # else it is over
+            found |= {"phase": phase, "batch": batch, "batches": self._host.batches}
+        self._ooms.append(found)
         if self._task.snapshot:
             self._snapshot()
 

@@ -28,6 +28,8 @@ class Setting:
     allocator: Allocator
     options: ReplayOptions
     peak_without_eviction_bytes: int
+    card: str = ""  #: for which the trace was recorded; "" if it does not say
+    precision: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Grid:
     @cached_property
     def loaded(self) -> list[tuple[str, Trace]]:
         """The traces, each with the name of its file, or its label. CoopsimError for one that cannot be read."""
-        return [(t.label, t) if isinstance(t, Trace) else (Path(t).name, load_trace(t)) for t in self.traces]
+        return [(t.label, t) if isinstance(t, Trace) else _named(t) for t in self.traces]
 
     @cached_property
     def by_hash(self) -> dict[str, Trace]:
@@ -86,7 +88,8 @@ class Grid:
         for (file, trace), allocator in product(self.loaded, places):
             content_hash, peak = trace.content_hash, peak_bytes(trace, allocator.granule)
             for options, policy in product(rest, self.policies):
-                found.append(Setting(file, content_hash, policy, allocator, options, peak))
+                about = (str(trace.header.get(key, "")) for key in ("card", "precision"))
+                found.append(Setting(file, content_hash, policy, allocator, options, peak, *about))
         return found
 
     def points(self) -> list[Point]:
@@ -101,3 +104,8 @@ class Grid:
             sizes = [max(allocator.granule, round((center + offset) * peak)) for offset in offsets]
             found += [Point(setting, text, size, round(center, 6)) for size in sizes]
         return found
+
+
+def _named(name: str) -> tuple[str, Trace]:
+    trace = load_trace(name)  # raises for what is no name
+    return Path(name).name, trace

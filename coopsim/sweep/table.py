@@ -21,7 +21,7 @@ _TYPES |= dict.fromkeys(("torch", "alloc_conf", "failure"), "string")
 _TYPES |= dict.fromkeys(("peak_reserved_bytes", "alloc_retries"), "Int64")
 _TYPES |= dict.fromkeys(OF_COPIES, "Int64") | {"link": "string"}
 _TYPES |= dict.fromkeys(("planned_steps", "planning_ns", "lost_cost_ns"), "Int64")
-_ASKED = ("trace_file", "trace_hash", "peak_without_eviction_bytes")
+_ASKED = ("trace_file", "trace_hash", "peak_without_eviction_bytes", "card", "precision")
 
 
 def write(

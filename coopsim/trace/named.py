@@ -18,6 +18,8 @@ def load_trace(name: str | Path) -> Trace:
 
     CoopsimError if it cannot be read.
     """
+    if not isinstance(name, str | Path):
+        raise CoopsimError(f"trace {name!r} is no name: give a string, or a path")
     if str(name).startswith("synth:"):
         from coopsim.trace.synth import make
 

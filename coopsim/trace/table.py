@@ -5,12 +5,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.errors import unknown
 from coopsim.text import html_table, human
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: 2 added `requests`, 3 `peers`; older files are read, with none. A trace without collectives is written as 2.
 SCHEMA_VERSION = 3
@@ -19,6 +23,13 @@ SCHEMA_VERSION = 3
 NUMBERS = ("step", "stream", "cost_ns", "flops", "bytes_moved", "peers")
 _HASHED = NUMBERS[:-1]
 LISTS = ("reads", "mutates", "creates", "temporaries", "requests")
+
+#: The columns of each table.
+_TABLES = {
+    "ops": ("name", "phase", "module", "stream", "step", "cost_ns", "flops", "bytes_moved", "random", "peers", *LISTS),
+    "storages": ("bytes", "role", "alive_at_start", "becomes"),
+    "frees": ("freed", "freed_after"),
+}
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -132,6 +143,15 @@ class Trace:
                 *((f"{role}, in all", human(n)) for role, n in facts["bytes_by_role"].items()),
             ],
         )
+
+    def to_pandas(self, table: str = "ops") -> "pd.DataFrame":
+        """One of the tables as a pandas DataFrame, a row per op, storage or free: `ops`, `storages` or `frees`."""
+        import pandas as pd
+
+        if table not in _TABLES:
+            raise unknown("table", str(table), _TABLES)
+        columns = {name: getattr(self, name) for name in _TABLES[table]}
+        return pd.DataFrame({name: list(v) if isinstance(v, Ragged) else v for name, v in columns.items()})
 
     @cached_property
     def content_hash(self) -> str:

@@ -11,6 +11,7 @@ Which values go, and when, and where they lie, is the policy's business and is n
 
 from collections.abc import Iterator
 
+from coopsim.errors import of_type
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Outcome
@@ -22,6 +23,8 @@ __all__ = ["LIMIT", "Fault", "Reason", "validate"]
 
 def validate(schedule: Schedule, trace: Trace) -> list[Fault]:
     """The faults of a schedule, in order, the first 20 at most; an empty list says that it is sound."""
+    of_type("schedule", schedule, Schedule, "coopsim.replay gives one")
+    of_type("trace", trace, Trace, "coopsim.load gives one")
     if faults := list(_header_faults(schedule, trace)):
         return faults
     judge = Judge(schedule, trace)

@@ -48,6 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "raises.py").write_text("def step():\n    raise ValueError('no data today')\n")
     (tmp_path / "nostep.py").write_text("x = 1\n")
     (tmp_path / "syntax.py").write_text("def step(:\n")
+    (tmp_path / "asks.py").write_text("import torch\ntorch.ones(1).cuda()\n")
     (tmp_path / "nogpu.py").write_text("raise RuntimeError('No CUDA GPUs are available')\n")
     for name, text in GRIDS.items():
         (tmp_path / f"{name}.toml").write_text(text)
@@ -205,6 +206,14 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("requests", "good.parquet", "--torch", ""), 2, "torch '' is not a version"),
     (("requests", "good.parquet", "--against", ""), 2, "write torch==VERSION"),
     (("live", "run", "--memory", "8GiB", "--", "nogpu.py"), 2, "name a card to imitate: --gpu"),
+    (("live", "run", "--memory", "8GiB", "--", "asks.py"), 2, "there is no GPU here, and asks.py asks for one"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "-50%"), 2, "must be between 1B and 1 EiB, not '-50%'"),
+    (("fit", "--gpu", "rtx-3060", "--time", "-5s", "--", "a.py"), 2, "'-5s' is not a duration"),
+    (
+        ("replay", "good.parquet", "--policy", "coop", "--budget", "50%", "-o", "/proc/x.parquet"),
+        2,
+        "/proc is a folder",
+    ),
     (("requests", "text.parquet", "--alloc-conf", ""), 2, "are for traces"),
     (("requests", "text.parquet"), 2, "not a case file"),
     # optima

@@ -133,6 +133,7 @@ def test_what_does_not_fit_is_marked() -> None:
         "DTR",
         "Coop",
         "mine",
+        "mean ± standard deviation of the band",
         "not all budgets of the band fit",
         "does not fit",
     ]
@@ -142,6 +143,20 @@ def test_a_curve_breaks_where_nothing_fits() -> None:
     rows = [row("coop", c, k, **({"outcome": "oom"} if c == 0.5 else {})) for c in (0.3, 0.5, 0.7) for k in (-1, 0, 1)]
     (ax,) = lines.draw(pd.DataFrame(rows), "overhead").axes
     assert sorted(len(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "-") == [1, 1]
+
+
+def test_a_curve_breaks_where_most_budgets_do_not_fit() -> None:
+    """Two of three at 0.5: the line ends there, and goes on at 0.7; one of three at 0.7 would not end it."""
+    ends = {(0.5, -1), (0.5, 0), (0.7, 1)}
+    rows = [
+        row("coop", c, k, **({"outcome": "oom"} if (c, k) in ends else {})) for c in (0.3, 0.5, 0.7) for k in (-1, 0, 1)
+    ]
+    figure = lines.overview(pd.DataFrame(rows).assign(card="a100-80gb", precision="tf32"))
+    for ax in figure.axes:
+        assert sorted(len(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "-") == [1, 1]
+        assert sorted(t.get_text() for t in ax.texts) == ["1/3", "2/3"]
+        assert len({line.get_markersize() for line in ax.lines if line.get_marker() != "None"}) == 1
+    assert figure.get_suptitle() == "a100-80gb, tf32, 10 steps, arena"
 
 
 def test_bad_tables_and_words_are_refused() -> None:
@@ -463,11 +478,11 @@ def test_a_format_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_all_figures_of_a_sweep(tmp_path: Path) -> None:
     names = ["overview", *lines.QUANTITIES]
-    written = plot_sweep(table(), tmp_path / "new" / "out", ("png", ".SVG"))
+    written = plot_sweep(table(), tmp_path / "new" / "out", ("png", ".SVG"), search_time=True)
     assert sorted(p.name for p in written) == sorted(f"{n}.{f}" for n in names for f in ("png", "svg"))
     assert all(p.stat().st_size > 1000 for p in written)
-    untimed = plot_sweep(table().assign(search_ns=None), tmp_path / "untimed")
-    assert "search_time.png" not in {p.name for p in untimed}
+    for unasked in (plot_sweep(table(), tmp_path / "new"), plot_sweep(table().assign(search_ns=None), tmp_path / "u")):
+        assert "search_time.png" not in {p.name for p in unasked}
 
 
 def test_one_file_of_a_sweep_is_the_overview(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Edits of the user's calls and loops: made where the place is certain, and nowhere else."""
 
 import ast
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from coopsim.fit import edits, longer_loops, loops
+from coopsim.fit import edits, longer_loops, loops, source
 from coopsim.fit.edits import Edit
 from coopsim.fit.given import Given, Made, with_option
 from coopsim.types import CoopsimError
@@ -145,9 +147,35 @@ def test_the_gradients_are_those_of_the_whole_batch() -> None:
     assert state["steps"] == [2.0, 7.0]
 
 
+@pytest.mark.parametrize("end", ["if i == 3:", "if i >= 3:", "if i > 3:", "if i + 1 == 4:", "if 3 <= i and True:"])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("times", [2, 4])
+def test_a_loop_that_ends_after_so_many_batches_trains_as_much(end: str, last: bool, times: int) -> None:
+    """The same number of steps, of `times` as many batches, wherever the loop ends."""
+    end = f"    {end}\n        break\n"
+    body = "    f(x).backward()\n    o.step()\n    o.zero_grad()\n"
+    text = f"for i, x in enumerate(data):\n{body + end if last else end + body}"
+    more = text.replace("    o.step()\n    o.zero_grad()\n", "    if (i + 1) % 2 == 0:\n        o.step()\n")
+    more = more.replace("f(x)", "(f(x) / 2)")
+    for old, new in ((text, loops.adding_up(text, times)), (more, longer_loops.adding_up_more(more, times))):
+        before, after = _counts(old, 100), _counts(new, 100 * times)
+        assert after == (before[0], before[1] * times)
+
+
+def _counts(text: str, batches: int) -> tuple[int, int]:
+    """How often a loop steps, and over how many batches."""
+    called: list[str] = []
+    o = SimpleNamespace(step=lambda: called.append("step"), zero_grad=lambda: None)
+    loss = SimpleNamespace(backward=lambda: called.append("batch"))
+    text = re.sub(r" / \d+\)", ")", text)
+    exec(text, {"data": range(batches), "f": lambda _: loss, "o": o})  # noqa: S102
+    return called.count("step"), called.count("batch")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("loss = f(x, y)", "n += 1\n        if n > 3: break"),
         ("for x, y in loader:  # é", "for x, y in range(9):"),
         ("for x, y in loader:  # é", "for j, x in enumerate(loader, 1):"),
         ("scaler.update()", "scaler.update(); log()"),
@@ -248,3 +276,28 @@ def test_the_batch_as_calls_set_it() -> None:
 def test_options(words: tuple[str, ...], expected: tuple[str, ...]) -> None:
     found = with_option(words, "--batch_size", "2")
     assert tuple(word.replace("-", "_") for word in found) == tuple(word.replace("-", "_") for word in expected)
+
+
+def test_a_variable_is_deleted_after_its_last_use(file: str) -> None:
+    last = source.last_use(file, "loader")
+    assert last == "loader = DataLoader(data, 64, shuffle=True)"
+    edit = Edit(file, after=last, inserted="del loader")
+    assert edits.lines((edit,)) == ("del loader",)
+    texts: dict[str, str] = {}
+    edits.apply((edit,), texts)
+    assert f"    {last}\n    del loader\n    other" in texts[file]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = f()\ndef g():\n    return x\n",  # a function refers to it
+        "def f(x):\n    g(x)\n",  # nothing assigns it
+        "if a:\n    x = f()\ng(x); h()\n",  # not alone on its line
+    ],
+)
+def test_a_variable_is_not_deleted_where_its_last_use_is_not_certain(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+    last = source.last_use(str(path), "x")
+    assert not last or not source.inserted(text, last, "del x")

@@ -49,10 +49,10 @@ def test_a_baseline(coopsim: Any, script: Path, runs: Runs, tmp_path: Path, monk
 
     assert gate("--update").code == 0
     first = Path("peaks.json").read_bytes()
-    Path("peaks.json").write_bytes(first.replace(b'"train.py": {', b'"other.py": {'))
+    Path("peaks.json").write_bytes(first.replace(b'"train.py": {', b'"trains.py": {'))
     missing = gate()
     assert missing.code == 1
-    assert "peaks.json has no run 'train.py'; write it with --update" in missing.out
+    assert "peaks.json has no run 'train.py'; the nearest is 'trains.py'; write it with --update" in missing.out
     Path("peaks.json").unlink()
     runs.clear()
     assert gate("--update").code == 0
@@ -85,6 +85,21 @@ def test_a_limit(coopsim: Any, runs: Runs) -> None:
     assert "more than" in json.loads(above.out)["failures"][0]
 
 
+@pytest.mark.usefixtures("runs")
+def test_what_trains_nothing_does_not_pass(coopsim: Any, script: Path) -> None:
+    script.write_text(SCRIPT.replace("\nfor _ in range(3)", "\nfor _ in range(0)"))
+
+    def gate(*options: str) -> Any:
+        return coopsim("phantom", "run", "--gpu", "rtx-3060", *options, "--", "train.py")
+
+    for options in (["--max-memory", "11GiB"], ["--baseline", "p.json", "--update"]):
+        found = gate(*options)
+        assert found.code == 1
+        assert "no optimizer stepped, so nothing was trained: --allow-no-step if that is meant" in found.out
+        assert not Path("p.json").exists()
+        assert gate(*options, "--allow-no-step").code == 0
+
+
 @pytest.mark.usefixtures("phantom_gpu")
 def test_out_of_memory_is_no_pass(coopsim: Any, script: Path) -> None:
     script.write_text("import torch\nx = torch.empty(64 << 30, dtype=torch.uint8, device='cuda')\n")
@@ -101,6 +116,7 @@ def test_out_of_memory_is_no_pass(coopsim: Any, script: Path) -> None:
         (["--max-memory", "1GiB", "--fit"], "leave --fit out"),
         (["--baseline", "p.json", "--trace", "t"], "leave --trace out"),
         (["--max-memory", "12"], "--max-memory"),
+        (["--allow-no-step"], "--allow-no-step requires --max-memory or --baseline"),
         (["--baseline", "p.json"], "p.json: no such baseline; write one with --update"),
         (["--baseline", "no/p.json", "--update"], "no/p.json: no such folder"),
         (["--baseline", ""], "empty"),

@@ -38,6 +38,11 @@ def test_wrong():
     assert torch.zeros(3, device="cuda").shape == (4,)
 
 
+@pytest.mark.gpu_peak
+def test_bare():
+    pass
+
+
 @pytest.mark.gpu_peak("no-such-card")
 def test_no_card():
     pass
@@ -62,7 +67,8 @@ def test_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_peaks.py").write_text(TESTS)
     code, out = run(tmp_path, "--gpu-peaks-update")
     assert code == 1
-    assert "2 passed, 3 failed" in out or "3 failed, 2 passed" in out
+    assert "2 passed, 4 failed" in out or "4 failed, 2 passed" in out
+    assert 'gpu_peak: it names no card; write it as @pytest.mark.gpu_peak("rtx-3060", "11GiB")' in out
     assert "more than 200 MiB" in out
     assert "test_peaks.py:20: x = torch.empty(100 << 20" in out
     assert "gpu_peak: the test fails there, too" in out

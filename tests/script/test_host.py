@@ -1,12 +1,13 @@
 """Memory of the host: the process's own, its workers', what is pinned, and the lines that did it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.script.command import report_of_text
+from tests.script.command import phantom_run, report_of_text
 
-pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
+pytestmark = pytest.mark.usefixtures("phantom_gpu")
 MIB = 1 << 20
 
 TEXT = """
@@ -35,6 +36,7 @@ for x in DataLoader(Zeros(), batch_size=4, num_workers=2, pin_memory=True):
 """
 
 
+@pytest.mark.slow
 def test_the_host(tmp_path: Path) -> None:
     less, more = (report_of_text(tmp_path, TEXT.replace("KEPT", kept))["host"] for kept in ("50", "350"))
     assert more["peak_rss_bytes"] - less["peak_rss_bytes"] == pytest.approx(300 * MIB, rel=0.05)
@@ -51,3 +53,38 @@ def test_what_is_on_the_device_is_not_the_host_s(tmp_path: Path) -> None:
     on_card = report_of_text(tmp_path, text)["host"]["peak_rss_bytes"]
     freed = report_of_text(tmp_path, text.replace(".cuda()\npinned", "\ndel there\npinned"))["host"]["peak_rss_bytes"]
     assert on_card == pytest.approx(freed, rel=0.1)
+
+
+LITTLE = """
+import time
+import torch
+from coopsim.script import host_limit
+
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(5):
+    net(torch.zeros(8, 64, device="cuda")).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+host_limit.free = lambda: (FREE << 20, 8 << 30)
+time.sleep(0.3)
+torch.empty(2 << 30, dtype=torch.uint8)
+time.sleep(10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("free", "said"),
+    [
+        (1024, "train.py:14: the host's memory runs out: RuntimeError: "),
+        (100, "train.py:13: the host's memory runs out: 100 MiB of 8 GiB"),
+    ],
+)
+def test_the_host_runs_out(free: int, said: str, tmp_path: Path) -> None:
+    """Of one allocation that is too large, and piece by piece: what was known is printed, the reason goes to stderr."""
+    (tmp_path / "train.py").write_text(LITTLE.replace("FREE", str(free)))
+    code, out, err = phantom_run("--json", "--gpu", "rtx-3060", "--", "python", tmp_path / "train.py")
+    assert code == 2
+    assert err.splitlines()[-1].startswith(f"coopsim: {said}")
+    assert json.loads(out)["steps"] == 5
+    assert json.loads(out)["host_ran_out"].startswith(said)

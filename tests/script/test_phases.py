@@ -52,4 +52,69 @@ def test_phases(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_without(tmp_path: Path) -> None:
     text = TEXT.replace("if i % 4 == 0:", "if False:").replace("GENERATES", "False")
-    assert report_of_text(tmp_path, text)["phases"] == {}
+    phases = report_of_text(tmp_path, text)["phases"]
+    assert list(phases) == ["load", "first step", "later steps"]
+    assert phases["load"]["peak_allocated_bytes"] < phases["first step"]["peak_allocated_bytes"]
+
+
+KEEPS = """
+import torch
+
+net = torch.nn.Linear(1024, 4096).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+data = torch.utils.data.DataLoader(torch.zeros(40 * 256, 1024), batch_size=256)
+
+
+@torch.no_grad()
+def evaluate():
+    outputs, total = [], 0
+    for x in data:
+        outputs.append(net(x.cuda()))
+        total += outputs[-1].mean().item()
+    return torch.cat(outputs)
+
+
+for epoch in range(2):
+    net(torch.zeros(256, 1024, device="cuda")).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    evaluate()
+"""
+
+
+def test_an_evaluation_that_keeps_its_outputs(tmp_path: Path) -> None:
+    """They take 4 MiB a batch; 100 MiB are full in the second evaluation at the latest."""
+    report = report_of_text(tmp_path, KEEPS, "--memory", "260MiB")
+    failed, evaluation = report["out_of_memory"], report["phases"]["evaluation"]
+    assert (failed["phase"], failed["step"], failed["batches"]) == ("evaluation", 2, 40)
+    assert 10 < failed["batch"] < 40
+    assert evaluation["grows_bytes"] == 4 << 20
+    assert [(one["name"], one["place"]) for one in report["evaluation_keeps"]] == [("outputs", "train.py:13")]
+
+
+@pytest.mark.slow
+def test_an_evaluation_that_keeps_nothing(tmp_path: Path) -> None:
+    text = KEEPS.replace("outputs.append(net(x.cuda()))", "outputs = [net(x.cuda())]")
+    report = report_of_text(tmp_path, text)
+    assert report["phases"]["evaluation"]["grows_bytes"] == 0
+    assert report["phases"]["evaluation"]["batches"] == 40
+    assert report["evaluation_keeps"] == []
+
+
+SIZES = """
+import torch
+
+net = torch.nn.Conv2d(3, 4, 3).cuda()
+head = torch.nn.Linear(4, 4).cuda()  # its inputs have one size, but for a smaller last batch
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for batch, size in ((8, 32), (8, SIZE), (8, 32), (3, 32)):
+    head(net(torch.zeros(batch, 3, size, size, device="cuda")).mean((2, 3))).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "found"), [(64, {"seen": 3, "largest": [8, 3, 64, 64]}), pytest.param(32, None, marks=pytest.mark.slow)]
+)
+def test_sizes_of_inputs_that_vary(size: int, found: object, tmp_path: Path) -> None:
+    assert report_of_text(tmp_path, SIZES.replace("SIZE", str(size)))["input_sizes"] == found

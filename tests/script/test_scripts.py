@@ -78,7 +78,9 @@ BAD = {
         "aten._local_scalar_dense.default at bad.py:2, and is 0 here"
     ),
     "import torch, sys\ntorch.ones(3, device='cuda')\nsys.exit(7)\n": "bad.py ended with exit code 7",
-    "import os, torch\ntorch.ones(3, device='cuda')\nos.kill(os.getpid(), 9)\n": "bad.py was ended by signal 9",
+    "import os, torch\ntorch.ones(3, device='cuda')\nos.kill(os.getpid(), 9)\n": (
+        "bad.py was ended by signal 9, as by Linux when the host's memory runs out"
+    ),
     "x = (\n": "bad.py:1: SyntaxError: '(' was never closed (bad.py, line 1)",
 }
 

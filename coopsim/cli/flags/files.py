@@ -81,6 +81,9 @@ def plot(p: argparse.ArgumentParser) -> None:
         "--format", default="png", metavar="F,F", help="formats of the figures: png, pdf, svg (default: png)"
     )
     p.add_argument(
+        "--search-time", action="store_true", help="for sweeps: also draw the wall time of the search, which is noisy"
+    )
+    p.add_argument(
         "--timeline", action="store_true", help="for schedules: draw where the steps' time goes, instead of memory maps"
     )
     shared.timeline_params(p)

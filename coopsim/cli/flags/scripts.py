@@ -153,6 +153,11 @@ def phantom(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--baseline", metavar="F", help="fail (exit code 1) if its peaks are not those in this file, byte for byte"
     )
+    p.add_argument(
+        "--allow-no-step",
+        action="store_true",
+        help="with --max-memory or --baseline: a run may pass without an optimizer step",
+    )
     p.add_argument("--update", action="store_true", help="with --baseline: write this run's peaks there instead")
     p.add_argument(
         "--snapshot", metavar="F", help="write PyTorch's memory snapshot: when memory runs out, or else at the end"

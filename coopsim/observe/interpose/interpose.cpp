@@ -119,6 +119,12 @@ void coopsim_values(const at::TensorImpl* tensor, int known) {
   if (known) native().knows_values = true;
 }
 
+// From now on, sets or does not set the bit TOUCHED of storages that ops read or write. With 1, clears it first.
+void coopsim_note_touched(int on) {
+  if (on) native().ledger.untouch();
+  native().notes_touched = on;
+}
+
 void coopsim_describe(Describe describe) { schemas().describe = describe; }
 void coopsim_device(const Device* device) { native().costs.device = *device; }
 void coopsim_all_to_python(int on) { native().all_to_python = on; }

@@ -25,7 +25,7 @@ struct Entry {
   int64_t op = -1, module = -1;  // numbers of those that made it; -1: not known
   int64_t known = 0;  // bits of Known
 };
-enum Known : int64_t { TO_PYTHON = 1, VALUES = 2 };
+enum Known : int64_t { TO_PYTHON = 1, VALUES = 2, TOUCHED = 4 };
 
 // Read by Python directly. live, peak: bytes. most: maximum of `live`, sampled after each op; newest_at_most: the
 // newest serial then. gone: how many serials gone_for_python has yet to return. allocations: how many there were.
@@ -94,6 +94,12 @@ class Ledger {
     Slot& slot = *found->second;
     close(slot);
     if (slot.storage.expired()) slots_.erase(slot.key);
+  }
+
+  // Clears the bit TOUCHED of all storages.
+  void untouch() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [_, slot] : slots_) slot.entry.known &= ~TOUCHED;
   }
 
   // Updates the maximum of live bytes; to be called after each op.

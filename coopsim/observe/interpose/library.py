@@ -70,6 +70,7 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "at_most": ([ctypes.POINTER(Entry), _NUMBER], _NUMBER),
     "gone": ([ctypes.POINTER(_NUMBER), _NUMBER], _NUMBER),
     "values": ([_POINTER, ctypes.c_int], None),
+    "note_touched": ([ctypes.c_int], None),
     "describe": ([DESCRIBE], None),
     "device": ([ctypes.POINTER(Device)], None),
     "all_to_python": ([ctypes.c_int], None),

@@ -14,6 +14,7 @@ struct Native {
   std::atomic<int64_t> running_op{-1}, running_module{-1};  // of the op that began last
   std::atomic<bool> all_to_python{false};
   std::atomic<bool> knows_values{false};  // whether there may be storages whose values are known
+  std::atomic<bool> notes_touched{false};  // whether storages that ops read or write get the bit TOUCHED
 
   // Signature of the call whose time Python is to compute; 0: of none.
   static uint64_t& asked_for() {
@@ -31,6 +32,7 @@ class Watched {
   void run(const Down& down, const ToPython& to_python) {
     native_.running_op = schema_.number;
     native_.running_module = module_ = native_.modules.here();
+    if (native_.notes_touched) touch();
     int64_t ns = -1;
     if (for_python(&ns)) {
       to_python();
@@ -51,6 +53,13 @@ class Watched {
   Values args() const { return torch::jit::last(stack_, schema_.given); }
   Values results() const { return torch::jit::last(stack_, schema_.returned); }
   const IValue& arg(int64_t i) const { return args()[static_cast<size_t>(i)]; }
+
+  void touch() const {
+    for (const uint16_t i : schema_.tensors)
+      each_on_device(arg(i), [&](const at::Tensor& tensor) {
+        if (Entry* entry = native_.ledger.of(tensor.unsafeGetTensorImpl())) entry->known |= TOUCHED;
+      });
+  }
 
   // Otherwise the time of a call with BY_SHAPE is written.
   bool for_python(int64_t* ns) const {

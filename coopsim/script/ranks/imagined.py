@@ -130,6 +130,28 @@ def _end_groups() -> None:
             dist.destroy_process_group()
 
 
+@functools.cache
+def _sums_on_the_card() -> None:
+    """Let all_reduce of tensors on the card, by the fake back end in place of Gloo, give its result to whoever waits.
+
+    DistributedDataParallel reads its sums from there; the fake back end gives none. Called once; the kernel stays.
+    """
+    from torch._C._distributed_c10d import _create_work_from_future
+    from torch.futures import Future
+
+    def all_reduce(sums: list[torch.Tensor], *_: Any, **__: Any) -> Any:
+        done: Future[list[torch.Tensor]] = Future()
+        done.set_result(sums)
+        return sums, _create_work_from_future(done).boxed()
+
+    global _kernels
+    _kernels = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
+    _kernels.impl("allreduce_", all_reduce, "CUDA")
+
+
+_kernels: Any = None  #: a library, whose kernels are there as long as it is
+
+
 def _imagine_the_others() -> None:
     importlib.import_module(_FAKE_BACKEND)  # registers the back end "fake"
 
@@ -150,6 +172,8 @@ def _imagine_the_others() -> None:
 
     @functools.wraps(make)
     def without_gloo(size: int, rank: int, ranks: Any, name: Any, *rest: Any, **named: Any) -> Any:
+        if str(name) in ("gloo", "cuda:gloo"):
+            _sums_on_the_card()
         return make(size, rank, ranks, re.sub("gloo", "fake", str(name)), *rest, **named)
 
     @functools.wraps(broadcast)

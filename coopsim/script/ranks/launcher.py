@@ -1,10 +1,11 @@
-"""Find out what a launcher starts: torchrun, python -m torch.distributed.run, accelerate launch.
+"""Find out what a launcher starts: torchrun, python -m torch.distributed.run, accelerate launch, mp.spawn.
 
 The launcher itself runs, so that all its options, variables and files have their effect, up to the point where it would
 start its workers. There it writes what it would have started to a file, and exits.
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from coopsim.observe.errors import CaptureError
@@ -21,9 +22,11 @@ from coopsim.script.ranks.world import PER_NODE, World
 _MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 _FOREIGN = ("deepspeed", "mpirun", "mpiexec", "srun")
 _PROCESSES = re.compile(r"__num_processes[ =](\d+)")
+_SPAWNS = re.compile(r"\b(mp|multiprocessing)\.(spawn|start_processes)\(|torch\.multiprocessing import .*\bspawn\b")
 _FILE = "launch"
 _LOCAL_RANK = "${local_rank}"
 API = "torch.distributed.launcher.api"
+SPAWN = "torch.multiprocessing.spawn"
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,12 @@ def devices(command: Sequence[str]) -> int:
     """Return the number of cards that a command is to find on its machine: 1 or PER_NODE (8), by its words.
 
     `torchrun --nproc-per-node gpu` takes all cards that it finds. accelerate must find several before it starts several
-    processes, but starts one per card that it finds unless it is told how many.
+    processes, but starts one per card that it finds unless it is told how many. A script that calls mp.spawn starts
+    ranks itself.
     """
+    script = next((word for word in command if word.endswith(".py") and Path(word).is_file()), None)
+    if script is not None and _SPAWNS.search(Path(script).read_text(encoding="utf-8", errors="replace")):
+        return PER_NODE
     words = " ".join(command).replace("-", "_")
     if "torchrun" in words or "torch.distributed" in words:
         return PER_NODE
@@ -121,11 +128,42 @@ def stop_before_workers(api: ModuleType, folder: str) -> None:
             virtual=bool(getattr(config, "virtual_local_rank", False)),
             variables={},
         )
-        found = {"refused": refused, "launch": asdict(launch), "variables": dict(os.environ)}
-        part = os.path.join(folder, f".{_FILE}")
-        with open(part, "w", encoding="utf-8") as file:
-            json.dump(found, file)
-        os.rename(part, os.path.join(folder, _FILE))
+        _write(folder, launch, refused)
         sys.exit(0)
 
     api.elastic_launch.__call__ = instead
+
+
+def stop_before_spawn(spawn: ModuleType, folder: str) -> None:
+    """Make torch.multiprocessing.spawn, just imported, write the ranks that it would start to `folder`, and exit."""
+    original = spawn.start_processes
+
+    @functools.wraps(original)
+    def instead(fn: Any, args: tuple[Any, ...] = (), nprocs: int = 1, *rest: Any, **named: Any) -> Any:
+        if nprocs == 1:
+            return original(fn, args, nprocs, *rest, **named)
+        _write(folder, Launch(sys.orig_argv, 1, nprocs, virtual=False, variables={}), "")
+        sys.exit(0)
+
+    spawn.start_processes = instead  # type: ignore[attr-defined]
+
+
+def run_what_is_spawned(spawn: ModuleType) -> None:
+    """Make torch.multiprocessing.spawn, just imported, call the function in this process, which is a rank of its job.
+
+    The number that it is called with is LOCAL_RANK.
+    """
+
+    def instead(fn: Any, args: tuple[Any, ...] = (), *_: Any, **__: Any) -> Any:
+        fn(int(os.environ["LOCAL_RANK"]), *args)
+        return SimpleNamespace(join=lambda *_: True, processes=[], pids=list)
+
+    spawn.start_processes = instead  # type: ignore[attr-defined]
+
+
+def _write(folder: str, launch: Launch, refused: str) -> None:
+    found = {"refused": refused, "launch": asdict(launch), "variables": dict(os.environ)}
+    part = os.path.join(folder, f".{_FILE}")
+    with open(part, "w", encoding="utf-8") as file:
+        json.dump(found, file)
+    os.rename(part, os.path.join(folder, _FILE))

@@ -1,0 +1,43 @@
+"""What is said of a script that fails: values that a card would have computed are blamed only where they may be."""
+
+from typing import Any
+
+import pytest
+
+from coopsim.script import Script, failures
+from coopsim.types import CoopsimError
+
+READ = {"op": "aten._local_scalar_dense.default", "place": "train.py:5"}
+#: Functions under way: name of the file, first line, line that was running.
+IN_THE_FUNCTION, IN_ANOTHER, BEFORE_IT = [("train.py", 3, 7)], [("train.py", 20, 27)], [("train.py", 3, 4)]
+
+
+def said(error: str, functions: list[Any]) -> str:
+    reports = [{"error": {"place": "train.py:7", "error": error, "functions": functions}, "last_value_read": READ}]
+    with pytest.raises(CoopsimError) as e:
+        failures.explain(Script(("train.py",)), 1, reports)
+    return str(e.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["IndexError: list index out of range", "ValueError: loss is 0", "AssertionError", "ZeroDivisionError: by zero"],
+)
+def test_a_value_is_named_that_may_be_the_reason(error: str) -> None:
+    assert "last value read from the device was by aten._local_scalar_dense" in said(error, IN_THE_FUNCTION)
+
+
+@pytest.mark.parametrize(
+    ("error", "functions"),
+    [
+        ("RuntimeError: The size of tensor a (2) must match the size of tensor b (3)", IN_THE_FUNCTION),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 5x4)", IN_THE_FUNCTION),
+        ("TypeError: f() takes 1 positional argument but 2 were given", IN_THE_FUNCTION),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'a'", IN_THE_FUNCTION),
+        ("ModuleNotFoundError: No module named 'a'", IN_THE_FUNCTION),
+        ("ValueError: unknown name", IN_ANOTHER),
+        ("ValueError: unknown name", BEFORE_IT),
+    ],
+)
+def test_a_value_that_cannot_be_the_reason_is_not_named(error: str, functions: list[Any]) -> None:
+    assert said(error, functions) == f"train.py:7: {error}"
