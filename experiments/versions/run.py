@@ -40,13 +40,13 @@ run.RESULTS = Path(sys.argv[2])
 sys.exit(run.main(sys.argv[3:]))
 """
 
-#: Prints what one product of matrices takes beside them: cuBLAS's workspace.
+#: Prints what one product of matrices takes beside them at its peak: cuBLAS's workspace.
 _WORKSPACE = """
 import torch
 x = torch.ones(512, 512, device="cuda")
 before = torch.cuda.memory_allocated()
 y = x @ x
-print(torch.cuda.memory_allocated() - before - y.nbytes)
+print(torch.cuda.max_memory_allocated() - before - y.nbytes)
 """
 
 
@@ -154,9 +154,9 @@ def main() -> int:
     wanted = args.versions or [version for version in environments if version not in rows]
     for version in () if args.table else wanted:
         args.folder.mkdir(parents=True, exist_ok=True)
-        rows[version] = row(version, environments[version], args.folder)
-        note(f"{version}: {rows[version]}")
-        keep(rows)
+        found = row(version, environments[version], args.folder)
+        note(f"{version}: {found}")
+        keep(known() | {version: found})
     print(table(known()), workspaces(known()), sep="\n\n")
     return 0
 
