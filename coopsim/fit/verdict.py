@@ -17,14 +17,14 @@ class Fit:
     """The verdict and the remedies; str() gives what `coopsim fit` prints.
 
     fits: whether the unchanged script fits. needs_bytes: the smallest memory for it; memory_bytes: the card's.
-    remedies: the verified ones, in their order (Remedy.order); if there are none, the one that comes nearest. larger:
-    the search for the largest batch that trains, if the command has a placeholder for it and the script fits, or no
-    card has enough memory for it; else None. basis, precision: what times are predicted from, and in what float32
-    products are then computed. runs: how often the script was run. notes: lines to print, as on kinds of remedy that
-    could not be tried. failed: where memory ran out with unlimited memory, in which case needs_bytes is a lower bound;
-    else None. full_after_steps: if the script fits and its memory grows from step to step, the step by which the card
-    is full; else None. host: what the unchanged script takes of the host's memory (Report.host). at_least: needs_bytes is a lower
-    bound.
+    remedies: the verified ones, in their order (Remedy.order); if there are none, the one that comes nearest.
+    larger: the search for the largest batch that trains, if the command has a placeholder for it and the script
+    fits, or no card has enough memory for it; else None. basis, precision: what times are predicted from, and in
+    what float32 products are then computed. runs: how often the script was run. notes: lines to print, as on kinds
+    of remedy that could not be tried. failed: where memory ran out with unlimited memory, in which case needs_bytes
+    is a lower bound; else None. full_after_steps: if the script fits and its memory grows from step to step, the
+    step by which the card is full; else None. host: what the unchanged script takes of the host's memory
+    (Report.host). at_least: needs_bytes is a lower bound.
     """
 
     fits: bool

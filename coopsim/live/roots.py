@@ -129,8 +129,9 @@ class Roots:
         del self._kept[value]
         cell, version = value
         storage = cell.held.pop(version, None)
-        for stream in cell.streams if storage is not None else ():
-            guard(storage, stream)
+        if storage is not None:
+            for stream in cell.streams:
+                guard(storage, stream)
 
 
 def _references(entry: tuple[int, torch.UntypedStorage]) -> tuple[int, int]:

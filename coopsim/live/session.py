@@ -234,7 +234,7 @@ class TrainingSession:
         if running.meter is not None:
             self.planning.others = running.meter.others(self.ledger)
         if running.in_parts:
-            trace = replace(trace, header=trace.header | {IN_PARTS: True})
+            trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
         kind = Kind(trace, recorder.tape, recorder.decided or 1, peak_bytes(trace, device.GRANULE))
         kind.first, kind.stays = _first(trace), recorder.stays
         self.known.last = kind
