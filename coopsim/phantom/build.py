@@ -21,7 +21,6 @@ _RUNTIME = (
     "captures",
     "contents",
     "host",
-    "ranges",
     "memory",
     "copies",
     "driver",

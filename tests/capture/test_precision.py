@@ -1,7 +1,5 @@
 """The precision of float32 products in traces: as the program sets it, op by op, or as --precision says."""
 
-import pytest
-
 from coopsim.trace import Trace, load
 
 TEXT = """
@@ -18,26 +16,19 @@ def step():
 """
 
 
-def rates(trace: Trace) -> list[int]:
-    """TFLOP/s of the ops with FLOPs."""
-    return [round(f / c / 1000) for f, c in zip(trace.flops, trace.cost_ns, strict=True) if f]
+def costs(trace: Trace) -> tuple[int, ...]:
+    """The prices of the ops with FLOPs."""
+    return tuple(c for f, c in zip(trace.flops.tolist(), trace.cost_ns.tolist(), strict=True) if f)
 
 
-@pytest.mark.parametrize(
-    ("options", "named", "products"),
-    [
-        ({}, "fp32 (matrix products), tf32 (matrix products, convolutions)", (False, True, True)),
-        ({"precision": "fp32"}, "fp32", (False, False, False)),
-        ({"precision": "tf32"}, "tf32", (True, True, True)),
-    ],
-    ids=["as set", "fp32", "tf32"],
-)
-def test_precision(record, options: dict, named: str, products: tuple[bool, ...]) -> None:
-    trace = load(record(TEXT, **options))
-    first, second, half, convolution = rates(trace)
-    fp32, tf32 = 18, 94  # 0.9 of 19.5, 0.6 of 156
-    assert trace.header["precision"] == named
-    assert [rate == tf32 for rate in (first, second, convolution)] == list(products)
-    assert {first, second, convolution} <= {fp32, tf32}
-    assert half == 187
-    assert ("TF32" in trace.header["cost_source"]) == any(products)
+def test_precision(record) -> None:
+    set_, full, fast = (load(record(TEXT, **options)) for options in ({}, {"precision": "fp32"}, {"precision": "tf32"}))
+    assert set_.header["precision"] == "fp32 (matrix products), tf32 (matrix products, convolutions)"
+    assert (full.header["precision"], fast.header["precision"]) == ("fp32", "tf32")
+    in_full, in_fast = costs(full), costs(fast)
+    assert costs(set_) == (in_full[0], *in_fast[1:])  # only the first product was in full float32
+    assert in_full[0] > 4 * in_fast[0]
+    assert in_full[2] == in_fast[2]  # of bfloat16
+    assert in_full[3] > in_fast[3]
+    named = ["TF32" in trace.header["cost_source"] for trace in (set_, full, fast)]
+    assert named == [True, False, True]

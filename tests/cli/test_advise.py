@@ -69,7 +69,7 @@ def test_a_trace_by_name(coopsim: Any) -> None:
     assert coopsim("advise", "bert-large", "--memory", "24").err.startswith("coopsim: --memory '24' has no unit")
     code, out, err = coopsim("advise", "bert-larg", "--memory", "8GiB")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "did you mean bert-large?" in err
+    assert "did you mean bert-large or bert-large@h100?" in err
 
 
 def test_too_large_whatever_the_settings(step: Path, coopsim: Any) -> None:

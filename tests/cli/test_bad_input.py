@@ -133,7 +133,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (
         ("replay", "good.parquet", "--semantics", "simrd", "--policy", "dtr", "--budget", "50%", "--torch", "2.15.0"),
         2,
-        "knows only no --torch and no --alloc-conf",
+        "knows only no --torch, no --alloc-conf and no --driver",
     ),
     # memory
     (("replay", "good.parquet", *REPLAY), 3, "1 MiB cannot be evicted"),
@@ -289,7 +289,7 @@ def test_a_name_for_a_trace(coopsim, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert coopsim("info", "bert-large", "--json") == coopsim("info", BERT, "--json")
     answer = coopsim("info", "bert-larg")
     assert (answer.code, answer.out) == (2, "")
-    said = "coopsim: bert-larg: no such file, nor a trace that comes with coopsim; did you mean bert-large?\n"
+    said = "coopsim: bert-larg: no such file, nor a trace that comes with coopsim; did you mean bert-large or bert-large@h100?\n"
     assert answer.err == said
 
 

@@ -56,7 +56,7 @@ def test_room_enough(needs: int) -> None:
 
 
 def verdict(needs: int, *, fits: bool) -> str:
-    return str(Fit(fits, needs, CARD, (), "", 1, "rtx-3090")).splitlines()[0]
+    return str(Fit(fits, needs, CARD, (), "", "fp32", 1, "rtx-3090")).splitlines()[0]
 
 
 def test_of_fit() -> None:
