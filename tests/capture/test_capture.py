@@ -167,7 +167,7 @@ def step():
 
 @pytest.fixture(scope="module")
 def broad(record) -> Trace:
-    return load(record(BROAD, steps=2, card="h100-80gb"))
+    return load(record(BROAD, steps=2, card="h100-80gb", workspaces="none"))
 
 
 def peak_bytes(trace: Trace) -> int:

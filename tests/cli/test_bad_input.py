@@ -289,7 +289,8 @@ def test_a_name_for_a_trace(coopsim, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert coopsim("info", "bert-large", "--json") == coopsim("info", BERT, "--json")
     answer = coopsim("info", "bert-larg")
     assert (answer.code, answer.out) == (2, "")
-    said = "coopsim: bert-larg: no such file, nor a trace that comes with coopsim; did you mean bert-large or bert-large@h100?\n"
+    said = "coopsim: bert-larg: no such file, nor a trace that comes with coopsim; "
+    said += "did you mean bert-large or bert-large@h100?\n"
     assert answer.err == said
 
 

@@ -51,7 +51,8 @@ class Searched:
         if self.card.name == self.interrupted_at:
             raise KeyboardInterrupt
         steps = dict.fromkeys(profiles.names(), 1e6)
-        return SimpleNamespace(report=SimpleNamespace(outcome="ok"), precision="fp32", needs_bytes=20 << 30, step_ns_by_card=steps)
+        ran = SimpleNamespace(outcome="ok")
+        return SimpleNamespace(report=ran, precision="fp32", needs_bytes=20 << 30, step_ns_by_card=steps)
 
     def run(self) -> Any:
         remedy = Remedy("kind", "text", (), 10 << 30, 1.5, True, True, Changes(), ())
