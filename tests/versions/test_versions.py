@@ -98,7 +98,7 @@ def test_live() -> None:
 def test_compiled() -> None:
     """Inductor compiles a script that is watched, which trains."""
     command = [sys.executable, "-m", "coopsim", "phantom", "run", "--json", "--"]
-    script = ROOT / "tests" / "script" / "scripts" / "compiled.py"
+    script = ROOT / "tests/script/scripts/compiled.py"
     environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
     done = subprocess.run([*command, str(script), "inductor"], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
