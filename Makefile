@@ -42,7 +42,7 @@ demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coo
 	@echo && echo "Figures:" && ls $(OUT)/*.png
 
 test: setup ## the tests (some ten minutes on two cores)
-	$(BIN)/pytest -n auto -m "not slow"
+	$(BIN)/pytest -n auto -m "not slow" --ignore tests/versions
 
 test-all: setup ## the tests and the slow proofs
 	$(BIN)/pytest -n auto
