@@ -83,6 +83,8 @@ def _check(job: Job) -> None:
         for what in ("batch", "optimizer", "amp", "attention", "gradients"):
             if getattr(job, what) is not None:
                 raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
+        if job.device == "cuda" and job.precision is not None:
+            raise CaptureError("on a real GPU a file computes in the precision that it sets; leave --precision out")
         target.split(job.target)
     elif models.get(job.target).attention is None and job.attention is not None:
         raise CaptureError(f"{job.target} has no attention, so there is none to choose")

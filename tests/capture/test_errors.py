@@ -50,6 +50,11 @@ def test_batch_is_for_models(tmp_path: Path, step_file: StepFile) -> None:
     assert "a file sets its own" in refused(step_file("def step(): ..."), tmp_path, batch=8)
 
 
+def test_a_real_gpu_computes_as_the_file_says(tmp_path: Path, step_file: StepFile) -> None:
+    message = refused(step_file("def step(): ..."), tmp_path, device="cuda", precision="fp32")
+    assert message.endswith("leave --precision out")
+
+
 @pytest.mark.usefixtures("phantom_gpu")
 def test_step_that_raises(tmp_path: Path, step_file: StepFile) -> None:
     target = step_file("def step():\n    helper()\n\ndef helper():\n    raise ValueError('bad value\\nmore')\n")

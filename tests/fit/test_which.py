@@ -51,7 +51,9 @@ class Searched:
         if self.card.name == self.interrupted_at:
             raise KeyboardInterrupt
         steps = dict.fromkeys(profiles.names(), 1e6)
-        return SimpleNamespace(report=SimpleNamespace(outcome="ok"), needs_bytes=20 << 30, step_ns_by_card=steps)
+        products = "tf32" if self.card.tf32_tflops else "fp32"
+        said = {"step_ns_by_card": steps, "precision": products}
+        return SimpleNamespace(report=SimpleNamespace(outcome="ok"), needs_bytes=20 << 30, **said)
 
     def run(self) -> Any:
         remedy = Remedy("kind", "text", (), 10 << 30, 1.5, True, True, Changes(), ())
@@ -72,6 +74,7 @@ def test_verdicts_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     without_time = which.EveryCard(Script(("train.py",)), seconds=0).run()
     assert {a.verdict for a in without_time.answers} == {which.FITS, which.UNKNOWN}
     assert "time ran out" in str(without_time)
+    assert "float32 products in tf32; fp32, on cards without TF32" in str(without_time)
 
 
 def test_an_interrupt_shows_what_is_known(coopsim: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
