@@ -3,8 +3,8 @@
     python experiments/offload.py [-j JOBS]     writes expected/offload.csv, tables of docs/offload.md and its figures
     python experiments/offload.py --planned     makes the plans with offload again, keeps the other rows
 
-The eight models with the costs of two cards: an op's time is the roofline that the traces were recorded with, its
-FLOPs and bytes moved at the card's rates. Five budgets within 2.5 % of the peak around 0.7, 0.5 and 0.3 of it, ten
+The eight models with the costs of two cards: an op's time is the trace's, times what such an op costs on the card
+÷ on the recorded one. Five budgets within 2.5 % of the peak around 0.7, 0.5 and 0.3 of it, ten
 steps, one arena, host memory without a limit. Plans are made for PCIe 4 only. It goes on where it was interrupted.
 """
 

@@ -2,7 +2,7 @@
 
 A process per model, on PyTorch's real caching allocator with expandable segments. Plans are made, tried with a new
 model and mended as by `coopsim live plan`; figures are those of the last try, from its first step on, under a cap
-of the budget. Overheads are predicted: by a roofline of the card, from recorded steps.
+of the budget. Overheads are predicted: by prices of ops on the card, from recorded steps.
 
 `arena`: the same budgets of live once more, each in an arena, in a process of its own.
 

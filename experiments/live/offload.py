@@ -1,7 +1,7 @@
 """Planned steps that may offload, beside those that recompute alone: on the phantom GPU, under a cap of the budget.
 
 A process per model and card, on PyTorch's caching allocator with expandable segments. Plans are made, tried and mended
-as by `coopsim live plan`; peaks are those of six planned steps. Overheads are predicted by a roofline of the card;
+as by `coopsim live plan`; peaks are those of six planned steps. Overheads are predicted by prices of ops on the card;
 `clock_overhead` is the time of the last two steps by the phantom's clock, over that of steps that keep everything, if
 both went by plan to their end (no other op takes time on it);
 `stall_ms`: how long ops waited for copies in one of them; `retries`: how often the allocator gave memory back in both

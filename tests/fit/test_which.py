@@ -73,6 +73,7 @@ def test_verdicts_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     without_time = which.EveryCard(Script(("train.py",)), seconds=0).run()
     assert {a.verdict for a in without_time.answers} == {which.FITS, which.UNKNOWN}
     assert "time ran out" in str(without_time)
+    assert "float32 products in tf32; fp32, on cards without TF32" in str(without_time)
 
 
 def test_an_interrupt_shows_what_is_known(coopsim: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
