@@ -167,6 +167,7 @@ def step():
 
 @pytest.fixture(scope="module")
 def broad(record) -> Trace:
+    """Without cuDNN's workspaces: one gradient's is freed before the other gradient is allocated, within one op."""
     return load(record(BROAD, steps=2, card="h100-80gb", workspaces="none"))
 
 
