@@ -136,13 +136,14 @@ def _sums_on_the_card() -> None:
 
     DistributedDataParallel reads its sums from there; the fake back end gives none. Called once; the kernel stays.
     """
-    from torch._C._distributed_c10d import _create_work_from_future
     from torch.futures import Future
+
+    finished = torch_private.get("torch._C._distributed_c10d._create_work_from_future")
 
     def all_reduce(sums: list[torch.Tensor], *_: Any, **__: Any) -> Any:
         done: Future[list[torch.Tensor]] = Future()
         done.set_result(sums)
-        return sums, _create_work_from_future(done).boxed()
+        return sums, finished(done).boxed()
 
     global _kernels
     _kernels = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
