@@ -7,6 +7,7 @@ the outermost level holds those that lie in no other block, the next those withi
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from coopsim.fit import arguments
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.names import expressions
@@ -19,9 +20,12 @@ _SIMILAR = 0.05  #: blocks whose kept bytes differ by less, as a fraction, are n
 def find(case: Case) -> Iterator[Remedy]:
     """Yield one remedy, verified by a run: it recomputes the fewest blocks, of the outermost level that suffices.
 
-    Yields nothing if no level suffices.
+    Yields nothing if no level suffices. Where TrainingArguments can turn it on, `find_whole` comes before.
     """
-    for level in levels(case):
+    for i, level in enumerate(levels(case)):
+        whole = by_arguments(case, level) if i == 0 else None
+        if whole is not None and whole.key not in case.trials.found and not case.failure(whole):
+            continue  # all of them do not suffice
         if found := fewest(case, level, partial(proposal, case, level)):
             yield found[-1]
             return
@@ -31,6 +35,24 @@ def most(case: Case) -> Remedy | None:
     """Return the remedy, not tried yet, that recomputes all blocks of the outermost level; None if there are none."""
     every = levels(case)
     return proposal(case, every[0], len(every[0])) if every else None
+
+
+def find_whole(case: Case) -> Iterator[Remedy]:
+    """Yield recomputation of all blocks by TrainingArguments, if one run shows that it suffices."""
+    every = levels(case)
+    whole = by_arguments(case, every[0]) if every else None
+    if whole is not None and (done := case.verify(whole)):
+        yield done
+
+
+def by_arguments(case: Case, level: Sequence[Block]) -> Remedy | None:
+    """Return the remedy, not tried yet, by which Hugging Face's Trainer recomputes all blocks; None if it cannot."""
+    if not level or not all(block.own for block in level):
+        return None
+    text = these(case, level, level).text + " (gradient_checkpointing)"
+    same = these(case, level, level).same_numbers
+    name = "gradient_checkpointing"
+    return next(arguments.proposal(case, "checkpointing", text, name, Changes(), same=same), None)
 
 
 def levels(case: Case) -> list[tuple[Block, ...]]:

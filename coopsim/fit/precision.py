@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from coopsim.fit import arguments
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
@@ -33,6 +34,8 @@ def proposal(case: Case) -> Remedy | None:
         text = "FSDP2 computes in bfloat16 (numbers change)"
         return case.proposal("precision", text, lines, Changes(sharded_half=True), same=False)
     text = "autocast to bfloat16 (numbers change)"
+    for found in arguments.proposal(case, "precision", f"bf16: {text}", "bf16", Changes(), same=False):
+        return found
     trained = [one for one in case.survey.models if one.trained and not (one.half or one.autocast or one.sharded)]
     changes = Changes(autocast=True, models=tuple(one.number for one in trained))
     if len(trained) > 1 and (len(trained) > _MANY or not all(one.name for one in trained)):

@@ -1,6 +1,6 @@
 """Print remedies: a table, and below it the lines to paste."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from coopsim.fit.remedy import Remedy
 from coopsim.text import human, table
@@ -21,6 +21,23 @@ def lines(remedies: Iterable[Remedy]) -> list[str]:
         found += ["", f"{i}  {remedy.text}", *(f"     {line}" for line in remedy.lines)]
         found += [f"     (verified by a stand-in for these lines: {remedy.stand_in})"] * bool(remedy.stand_in)
     return found
+
+
+class Growing:
+    """The rows of a table that is printed while remedies are found, in the order in which they are."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._count = say, 0
+
+    def add(self, remedy: Remedy) -> None:
+        """Print a remedy's row, and before the first one the header."""
+        if not self._count:
+            self._say(_GROWING.format(*_HEADER[1:5]).rstrip())
+        self._count += 1
+        self._say(_GROWING.format(*map(str, _row(0, remedy, host=False)[1:5])).rstrip())
+
+
+_GROWING = "    {:<28} {:>10}  {:>7}  {}"
 
 
 def _row(number: int, remedy: Remedy, *, host: bool) -> list[object]:

@@ -18,6 +18,10 @@ class Runs:
         self._lock = threading.Lock()
         self.count = 0
 
+    def note(self, said: str) -> None:
+        """Say something of the run that began last."""
+        self._say(f"[{self.count}] {said}")
+
     @contextmanager
     def one(self, what: str) -> Iterator[Callable[[str], None]]:
         """Report a run of `what` that takes place within the context, which gets a function to say how it ended."""

@@ -28,6 +28,7 @@ from coopsim.fit import (
     offload,
     optimizers,
     precision,
+    rows,
     selective,
     settings,
     sharding,
@@ -51,7 +52,7 @@ from coopsim.types import CoopsimError
 
 _KINDS = 3  #: if fewer kinds of remedy work, combinations are tried
 _AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
-_EARLY = 5  #: number of kinds that are started before live, with several jobs
+_EARLY = 6  #: number of kinds that are tried before live
 _ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
 _WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
 _NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
@@ -88,7 +89,8 @@ class Search:
             command = batches.by_default(script.command)
         else:
             command = Batch(script.command, self._wanted).command(self._wanted)
-        self._trials = Trials(replace(script, command=command, quiet=True), Runs(say))
+        told = rows.Growing(say).add
+        self._trials = Trials(replace(script, command=command, quiet=True), Runs(say), told=told)
         self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
         self._executor = executor
         self._first = first
@@ -243,14 +245,16 @@ class Search:
         if evaluation.is_the_cause(case) and list(evaluation.find(case)):
             return
         by_blocks = [checkpointing.find(case), selective.find(case)]
-        if self._jobs > 1:  # the second looks at what the first has found
-            by_blocks = [itertools.chain(*by_blocks), iter(())]
+        whole, smaller = checkpointing.find_whole(case), [] if batch is None else [microbatches.find(case, batch)]
+        if self._jobs > 1:  # those that follow look at what the first has found
+            by_blocks, whole = [itertools.chain(whole, *by_blocks), iter(())], iter(())
+        searches = [*smaller, by_blocks[0]] if case.survey.trainer else [by_blocks[0], *smaller]
         kinds: list[Iterator[Remedy]] = [
             unused.find(case),
             settings.find_allocator(case),
-            by_blocks[0],
-            *([] if batch is None else [microbatches.find(case, batch)]),
             precision.find(case),
+            whole,
+            *searches,
             settings.find_others(case),
             sharding.find(case),
             compiled.find(case),
@@ -261,9 +265,10 @@ class Search:
             cards.find(case),
             lora.advise(case),
         ]
-        # Live's trials take longest: with several jobs they start early. Offload is for where live finds nothing.
+        # Live keeps the numbers, but its trials take long: it comes after the kinds that take few runs, which often
+        # suffice. Offload is for where live finds nothing.
         last = itertools.chain(live.find(case), offload.find(case))
-        kinds.insert(len(kinds) if self._jobs == 1 or self._first else _EARLY, last)
+        kinds.insert(len(kinds) if self._first else _EARLY, last)
         at_once = self._jobs if self._first else len(kinds)
         for i in range(0, len(kinds), at_once):
             self._try(kinds[i : i + at_once])

@@ -3,11 +3,11 @@
 import json
 import shlex
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from coopsim.fit import host
+from coopsim.fit import host, rough
 from coopsim.fit.changes import Changes
 from coopsim.fit.executors import Local
 from coopsim.fit.patch import certain, patched
@@ -52,6 +52,7 @@ class Trials:
     stopped: bool = False
     first: Report | None = None
     within: dict[Changes, Report] = field(default_factory=dict)  #: reports of runs inside a budget (live)
+    told: Callable[[Remedy], None] = lambda _: None  #: called with each remedy that is found
     copies: bool | None = None  #: whether a copy of the script runs; None: not tried yet
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -75,9 +76,10 @@ class Trials:
         """
         script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
         script.words()  # raises if there is no such command, before the run is announced
-        with self.runs.one("as it is, with memory enough") as ended:
+        one = self.runs.one("as it is, with memory enough")
+        with one as ended, rough.answer(self.runs.note) as variables:
             try:
-                report = heard(script, requests)
+                report = heard(replace(script, variables=script.variables + variables), requests)
             except HostRanOutError as e:
                 report = e.report
             self.first = report
@@ -239,6 +241,7 @@ class Trials:
         if counts:
             with self._lock:
                 self.found[done.key] = done
+                self.told(done)
         return done
 
     def run_once(

@@ -114,6 +114,11 @@ class Watch:
         return self._steps
 
     @property
+    def calls(self) -> Calls:
+        """What tells of calls of modules from outside of all modules."""
+        return self._calls
+
+    @property
     def recorder(self) -> ScriptRecorder:
         """The recorder, which sees the ops and knows the storages."""
         return self._recorder

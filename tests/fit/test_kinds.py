@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.fit import Search, apply, liger, lora, microbatches, optimizers, weights
+from coopsim.fit import Search, apply, checkpointing, liger, lora, microbatches, optimizers, precision, weights
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.patch import with_patch
-from coopsim.fit.remedy import Remedy
+from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.runs import Runs
 from coopsim.fit.trials import Trials
 from coopsim.script import Script
@@ -149,7 +149,7 @@ def test_options_of_the_command_set_the_batch(tmp_path: Path) -> None:
 
 def test_a_loop_that_ends_too_early_for_a_step_is_tried_by_a_stand_in(tmp_path: Path) -> None:
     [remedy] = of_batches(too_large(500, tmp_path, "loader.py", "--few"))
-    assert remedy.stand_in == "the script ends before it has added up so many batches"
+    assert remedy.stand_in == COUNTS_BATCHES
 
 
 def test_lora_is_no_remedy_but_a_note(tmp_path: Path) -> None:
@@ -170,3 +170,18 @@ def test_a_trainer_gets_micro_batches_among_its_first_rows() -> None:
     assert "micro-batches" in kinds[:4]
     began = [row for row in said if row.endswith("…")]
     assert any("batches of 16" in row for row in began[:6])  # within the first runs
+
+
+def test_arguments_of_the_trainer_come_first(tmp_path: Path) -> None:
+    """One run each: the arguments are set where the user makes them, and all blocks are recomputed before fewer are."""
+    pytest.importorskip("transformers")
+    case = too_large(1150, tmp_path, "trainer.py")
+    half = precision.proposal(case)
+    assert half is not None
+    assert any("bf16=True" in line for line in half.lines)
+    whole = checkpointing.by_arguments(case, checkpointing.levels(case)[0])
+    assert whole is not None
+    assert any("gradient_checkpointing=True" in line for line in whole.lines)
+    done = case.verify(whole)
+    assert done is not None
+    assert not done.stand_in

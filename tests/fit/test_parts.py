@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import batch, case, checkpointing, microbatches, names, runs, source, trials
+from coopsim.fit import batch, case, checkpointing, microbatches, names, rough, rows, runs, source, trials
 from coopsim.fit.changes import Changes
 from coopsim.fit.given import Given
+from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model
 from coopsim.fit.verdict import Fit
 from coopsim.script import Script
@@ -164,3 +165,26 @@ def test_memory_of_the_host_is_beside_the_cards() -> None:
         "        by a DataLoader at train.py:5: 2 workers, 3 batches each",
         "pinned  96 MiB at the peak; train.py:6: 144 MiB in all",
     ]
+
+
+def test_rows_are_printed_as_they_are_found() -> None:
+    """A header before the first one."""
+    said: list[str] = []
+    table = rows.Growing(said.append)
+    for kind, peak in (("checkpointing", 3 << 30), ("precision", 5 << 29)):
+        table.add(Remedy(kind, "", (), peak, 1.25, kind == "checkpointing", True, Changes(), ()))
+    assert [line.split() for line in said] == [
+        ["kind", "peak", "time", "same", "numbers"],
+        ["checkpointing", "3", "GiB", "+25.0%", "yes"],
+        ["precision", "2.5", "GiB", "+25.0%", "no"],
+    ]
+
+
+def test_the_rough_answer_is_said_while_the_run_goes_on() -> None:
+    said = threading.Event()
+    lines: list[str] = []
+    with rough.answer(lambda line: (lines.append(line), said.set())) as ((name, file),):  # type: ignore[func-returns-value]
+        assert name == rough.VARIABLE
+        Path(file).write_text(json.dumps({"parameters": 1 << 30, "gradients": 0, "states": {"SGD": 1 << 30}}))
+        assert said.wait(30)
+    assert lines == ["at least 2 GiB: parameters 1 GiB, the state of SGD 1 GiB; activations come on top"]

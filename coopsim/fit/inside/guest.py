@@ -9,6 +9,7 @@ from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
 from coopsim.fit.inside.partitioner import Partitioner
+from coopsim.fit.inside.rough import Rough
 from coopsim.script.watch import Watch
 
 
@@ -28,6 +29,7 @@ class ChangesGuest:
         self._where = watch.recorder.where
         self._meter = Meter(watch.recorder)
         watch.compiled_steps.append(self._meter.compiled_step_ended)
+        watch.calls.begins.append(Rough().call_begins)
         self._models = Models()
         self._blocks = Blocks(self._models)
         self._meter.in_block = self._blocks.op
