@@ -64,17 +64,18 @@ format: setup ## format the code
 	$(BIN)/ruff format
 
 headline: setup ## the tables of docs/claims.md: bands and smallest budgets of BERT-Large, in every setting
-	$(BIN)/python experiments/headline.py
+	$(BIN)/python -m experiments.paper.headline
 
 gpu: ## on a machine with a GPU, with the PyTorch that is there: measure all that docs/gpu.md shows; PART=live: a part of it
 	$(PYTHON) experiments/gpu/run.py $(if $(PART),--part $(PART))
 
 figures: setup ## every figure and table of docs/results.md, in out/, compared with what is expected (some minutes)
-	$(BIN)/python experiments/run.py
+	$(BIN)/python -m experiments.figures.run
 
 figures-all: setup ## the same, with what takes long made anew: allocators, headline, gap, policies, bounds, recomputed, against (long)
-	for what in allocators headline gap policies bounds recomputed against; do $(BIN)/python experiments/$$what.py || exit 1; done
-	$(BIN)/python experiments/run.py
+	for what in allocators.requests paper.headline optimum.gap policies.compare optimum.bounds paper.recomputed allocators.against; do \
+		$(BIN)/python -m experiments.$$what || exit 1; done
+	$(BIN)/python -m experiments.figures.run
 
 docs: setup ## the documentation as a site, in out/docs
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'

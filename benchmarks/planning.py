@@ -16,10 +16,6 @@ from typing import Any
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-sys.path.insert(1, str(Path(__file__).parent.parent / "experiments"))
-
-import arguments
-from pages import wrapped, write_section
 
 from coopsim.progress import progress
 from coopsim.replay import replay
@@ -27,6 +23,8 @@ from coopsim.schedule import Schedule
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action
+from experiments.common import arguments
+from experiments.common.pages import wrapped, write_section
 
 HERE = Path(__file__).parent
 GRANULE = 512

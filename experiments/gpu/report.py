@@ -21,8 +21,8 @@ from coopsim import files, trace  # noqa: E402
 from coopsim.phantom import profiles  # noqa: E402
 from coopsim.trace import Trace  # noqa: E402
 from coopsim.types import CoopsimError  # noqa: E402
+from experiments.common.pages import wrapped  # noqa: E402
 from experiments.gpu import allocator, compare, executed, figures, lived, names, peaks, roofline, tables  # noqa: E402
-from experiments.pages import wrapped  # noqa: E402
 
 PAGE = ROOT / "docs" / "gpu-tables.md"
 BRIEF = ROOT / "docs" / "gpu.md"

@@ -26,7 +26,7 @@ from typing import Any
 from memory_tables import ARENA, HOW, LIVE, ONLY_BESIDE, SHARES, tables
 
 from coopsim import phantom
-from experiments.pages import DOCS, write_section
+from experiments.common.pages import DOCS, write_section
 
 ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "experiments" / "expected" / "live" / "memory.csv"

@@ -20,7 +20,7 @@ from typing import Any
 import memory
 from offload import OFFLOAD, RECOMPUTE, STATE, by_plan, read_rows, said_on, text_of, write_rows
 
-from experiments.pages import DOCS, write_section
+from experiments.common.pages import DOCS, write_section
 
 OUT = memory.ROOT / "experiments" / "expected" / "live" / "offload_arena.csv"
 CARDS, SHARES = ("a100-80gb", "rtx-3060"), ("70", "50", "30")

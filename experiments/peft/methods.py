@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import page
-from beside_methods import KINDS
-from experiment import EXPECTED, ROOT
 from rows import CARD
 
 from coopsim.files import replacing
 from coopsim.progress import note
 from coopsim.types import CoopsimError
+from experiments.figures.draw.methods import KINDS
+from experiments.figures.experiment import EXPECTED, ROOT
 
 HERE = Path(__file__).parent
 FLUX = HERE / "data" / "configs" / "image-gen"

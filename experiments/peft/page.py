@@ -3,13 +3,13 @@
 from typing import Any
 
 import pandas as pd
-import pictures
-from beside_methods import KINDS as METHOD_KINDS
-from experiment import EXPECTED, ROOT
-from pages import write_section
-from results import table
 
 from coopsim.figures import save
+from experiments.common.pages import write_section
+from experiments.figures import pictures
+from experiments.figures.draw.methods import KINDS as METHOD_KINDS
+from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.figures.results import table
 
 DOCS = ROOT / "docs" / "fine-tuning.md"
 IMAGES, DPI = ROOT / "docs" / "images" / "results", 140  # as of the other experiments

@@ -22,17 +22,17 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import page
 import pandas as pd
 import rows
-from experiment import EXPECTED, ROOT
 from rows import Row
 
 from coopsim.files import replacing
 from coopsim.progress import note
 from coopsim.types import CoopsimError
+from experiments.figures.experiment import EXPECTED, ROOT
 
 HERE = Path(__file__).parent
 RESULTS = ROOT / "out" / "peft"

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 import rows
-from experiment import EXPECTED, ROOT
 from page import FITTED
 from rows import Row
 
@@ -34,6 +33,7 @@ from coopsim.phantom import profiles
 from coopsim.progress import note
 from coopsim.script import Script, run
 from coopsim.types import CoopsimError
+from experiments.figures.experiment import EXPECTED, ROOT
 
 HERE = Path(__file__).parent
 FOLDER = ROOT / "out" / "peft-steps"

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import batches
 import histories
 import page
 import readings
-from experiment import EXPECTED
 
 from coopsim.files import replacing
 from coopsim.progress import note
 from coopsim.types import CoopsimError
+from experiments.figures.experiment import EXPECTED
 
 COLUMNS = ("kind", "source", "case", "error_percent", "right", "room_percent", "requests", "placed")
 

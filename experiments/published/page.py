@@ -3,15 +3,15 @@
 from typing import Any
 
 import pandas as pd
-import pictures
 import readings
-from experiment import EXPECTED, ROOT
-from pages import wrapped, write_section
-from results import table
-from run import PAGE, PAGE_DPI
 
 from coopsim.figures import save
 from coopsim.script.margin import TOO_CLOSE
+from experiments.common.pages import wrapped, write_section
+from experiments.figures import pictures
+from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.figures.results import table
+from experiments.figures.run import PAGE, PAGE_DPI
 
 DOCS = ROOT / "docs" / "accuracy.md"
 NAME = "published"

@@ -1,4 +1,4 @@
-"""Scripts of experiments/, which import each other by their bare names."""
+"""Scripts of experiments/: those in folders of programs import their neighbours by bare names."""
 
 import importlib
 import sys
@@ -16,11 +16,10 @@ collect_ignore = ["gpu/reference.py"]  # a program for a Python with a CPU build
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+def script() -> Iterator[Callable[[str], ModuleType]]:
     """Imports a script by its name, with its own modules, which are gone afterwards."""
     before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(HERE))
     yield importlib.import_module
     for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(HERE):
             del sys.modules[name]

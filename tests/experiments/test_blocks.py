@@ -17,7 +17,7 @@ DEPTHS = {"bert-large": 1, "gpt-2": 1, "swin-t": 2, "resnet-50": 2}  #: of numbe
 @pytest.mark.parametrize("model", DEPTHS)
 def test_equal_to_recorded_ones(script: Callable[[str], ModuleType], model: str) -> None:
     """To the byte at the peak, to the nanosecond in cost; the plain step comes out as it was."""
-    blocks = script("blocks")
+    blocks = script("experiments.checkpointing.blocks")
     plain = load(ROOT / "traces" / f"{model}.parquet")
     runs = blocks.levels(plain)[DEPTHS[model]]
     rows = RECORDED[(RECORDED.trace == model) & (RECORDED.what == "checkpointing")]
@@ -30,6 +30,6 @@ def test_equal_to_recorded_ones(script: Callable[[str], ModuleType], model: str)
 
 def test_calls_of_one_module_in_a_row_are_blocks_of_their_own(script: Callable[[str], ModuleType]) -> None:
     """ALBERT calls the same layer twelve times."""
-    blocks = script("blocks")
+    blocks = script("experiments.checkpointing.blocks")
     found = blocks.levels(load(ROOT / "traces" / "albert-base.parquet"))
     assert [len(runs) for runs in found.values()] == [12, 12]

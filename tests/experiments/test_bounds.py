@@ -17,7 +17,7 @@ pytest.importorskip("highspy")
 
 @pytest.fixture
 def bounds(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("bounds")
+    return script("experiments.optimum.bounds")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def expected() -> pd.DataFrame:
 
 
 def test_the_page_says_what_is_expected(bounds: ModuleType, expected: pd.DataFrame) -> None:
-    from pages import read_section
+    from experiments.common.pages import read_section
 
     assert read_section("bounds", bounds.PAGE).strip() == bounds.markdown(expected).strip()
 

@@ -18,11 +18,11 @@ HERE = ROOT / "experiments"
 
 @pytest.fixture
 def checkpointing(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("checkpointing")
+    return script("experiments.checkpointing.compare")
 
 
 def test_the_page_says_what_is_expected(checkpointing: ModuleType) -> None:
-    from pages import read_section
+    from experiments.common.pages import read_section
 
     table = pd.read_csv(HERE / "expected" / "checkpointing.csv")
     assert read_section("checkpointing", checkpointing.PAGE).strip() == checkpointing.markdown(table).strip()

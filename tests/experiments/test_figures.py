@@ -28,7 +28,7 @@ draw = "overhead"
 
 @pytest.fixture
 def run(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("run")
+    return script("experiments.figures.run")
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_wrong_file_is_refused(run: ModuleType, tmp_path: Path, text: str, mes
 
 
 def test_pages_say_what_is_expected(run: ModuleType) -> None:
-    from pages import read_section
+    from experiments.common.pages import read_section
 
     sections = run.results.sections()
     assert sum(map(len, sections.values())) >= 10

@@ -87,7 +87,7 @@ def test_without_peft_one_line(peft: Callable[..., ModuleType], monkeypatch: pyt
 
 def test_the_page_says_what_was_found(peft: Callable[..., ModuleType]) -> None:
     page = peft("page")
-    from pages import read_section
+    from experiments.common.pages import read_section
 
     assert read_section("peft", page.DOCS).strip() == page.section().strip()
     assert read_section("fine-tuning", page.DOCS).strip() == page.methods().strip()

@@ -15,7 +15,7 @@ HERE = ROOT / "experiments"
 @pytest.fixture
 def scripts(script: Callable[[str], ModuleType]) -> tuple[ModuleType, ModuleType]:
     """against.py and policies_text.py."""
-    return script("against"), script("policies_text")
+    return script("experiments.allocators.against"), script("experiments.policies.text")
 
 
 def cell(trace: str, ratio: float, **overheads: float) -> list[dict[str, object]]:
@@ -103,9 +103,9 @@ def test_a_policy_that_never_searches_has_no_fragmentation_rate(scripts: tuple[M
 
 
 def test_pages_say_what_is_expected(script: Callable[[str], ModuleType]) -> None:
-    from pages import read_section
+    from experiments.common.pages import read_section
 
-    text = script("policies_text")
+    text = script("experiments.policies.text")
     table, left_free, elsewhere, bounds, gaps = (
         pd.read_csv(HERE / "expected" / f"{name}.csv")
         for name in ("policies", "policies-without-addresses", "policies-elsewhere", "bounds", "planned_gap")
@@ -114,16 +114,17 @@ def test_pages_say_what_is_expected(script: Callable[[str], ModuleType]) -> None
     assert read_section("policy sums", ours).strip() == text.compared(table, left_free)
     assert read_section("policies elsewhere", ours).strip() == text.elsewhere(elsewhere)
     assert read_section("policy room", optimum).strip() == text.room(table, bounds)
-    assert read_section("planned gaps", optimum).strip() == script("planned_gap").markdown(gaps)
-    assert read_section("gaps", optimum).strip() == script("gap").markdown(pd.read_csv(HERE / "expected" / "gap.csv"))
+    assert read_section("planned gaps", optimum).strip() == script("experiments.optimum.planned_gap").markdown(gaps)
+    exact = pd.read_csv(HERE / "expected" / "gap.csv")
+    assert read_section("gaps", optimum).strip() == script("experiments.optimum.gap").markdown(exact)
     copies = pd.read_csv(HERE / "expected" / "gap_copies.csv")
-    assert read_section("gap copies", optimum).strip() == script("gap_copies").markdown(copies)
+    assert read_section("gap copies", optimum).strip() == script("experiments.optimum.gap_copies").markdown(copies)
 
 
 def test_the_page_says_what_is_expected_of_live(
     script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pages import read_section
+    from experiments.common.pages import read_section
 
     monkeypatch.syspath_prepend(str(HERE / "live"))
     with (HERE / "expected" / "live" / "memory.csv").open(encoding="utf-8") as file:
@@ -133,7 +134,7 @@ def test_the_page_says_what_is_expected_of_live(
 
 
 def test_the_page_says_what_is_expected_of_the_real_allocator(scripts: tuple[ModuleType, ModuleType]) -> None:
-    from pages import read_section
+    from experiments.common.pages import read_section
 
     assert (
         read_section("against", scripts[0].PAGE).strip()

@@ -122,7 +122,7 @@ def test_a_file_that_is_missing(tables: Path, published: Callable[..., ModuleTyp
 
 def test_the_page_says_what_is_expected(published: Callable[..., ModuleType]) -> None:
     page = published("page")
-    from pages import read_section
+    from experiments.common.pages import read_section
 
     assert read_section("published", page.DOCS).strip() == page.section().strip()
     text = page.DOCS.read_text(encoding="utf-8")

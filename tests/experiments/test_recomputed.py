@@ -14,7 +14,7 @@ HERE = ROOT / "experiments"
 
 @pytest.fixture
 def recomputed(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("recomputed")
+    return script("experiments.paper.recomputed")
 
 
 def test_parts_add_up(recomputed: ModuleType) -> None:

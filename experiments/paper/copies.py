@@ -1,6 +1,6 @@
 """What copies cost DTR and DTE: smallest budgets of the eight models with the three forms of updates.
 
-    python experiments/copies.py [-j JOBS]        writes expected/copies.csv and its table in docs/sensitivity.md
+    python -m experiments.paper.copies [-j JOBS]        writes expected/copies.csv and its table in docs/sensitivity.md
 
 `copy` copies whatever an op updates, as DTR's paper has it; `copy_outputs` all but parameters, buffers and optimizer
 state, as the runs of Coop's authors did; `first_run` nothing, as in their last code. Ten steps in one arena, a map of
@@ -9,17 +9,17 @@ every half percent of the peak, refined to 0.05 % where the outcome changes. It 
 
 import os
 
-import arguments
 import pandas as pd
-from experiment import EXPECTED, ROOT
-from pages import write_section
-from pictures import MODELS
-from results import SENSITIVITY, table
 
 from coopsim import tables
 from coopsim.progress import progress
 from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, Scan, feasibility_map
+from experiments.common import arguments
+from experiments.common.pages import write_section
+from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.figures.pictures import MODELS
+from experiments.figures.results import SENSITIVITY, table
 
 FORMS = ("copy", "copy_outputs", "first_run")
 BASELINES = ("dtr-oneflow", "dte-oneflow")

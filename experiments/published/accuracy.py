@@ -1,6 +1,6 @@
 """Peaks that others measured on real cards beside what predicts them: experiments/expected/accuracy.csv.
 
-    python experiments/accuracy.py --peaks xmem/truth.csv --compiled compiled.json
+    python -m experiments.published.accuracy --peaks xmem/truth.csv --compiled compiled.json
 
 The first file is xMem's records (experiments/xmem/records.py says what it looks like; MIT licence, (c) 2025 Jiabo Shi),
 with the predictions of three published estimators; the phantom GPU's errors beside them are those of
@@ -16,10 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from experiment import EXPECTED, HERE
-
 from coopsim.files import replacing
 from coopsim.types import CoopsimError
+from experiments.figures.experiment import EXPECTED, HERE
 
 sys.path.insert(0, str(HERE / "xmem"))
 import records

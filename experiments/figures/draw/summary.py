@@ -5,9 +5,8 @@ Beside them plain gradient checkpointing, from expected/checkpointed.csv (checkp
 
 from typing import TYPE_CHECKING, Any
 
-from experiment import EXPECTED
-
 from coopsim.figures import style
+from experiments.figures.experiment import EXPECTED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import arguments
-from experiment import EXPECTED, ROOT
-from pages import write_section
-from pictures import IN_WORDS, MODELS, POLICIES, case
+from experiments.common import arguments
+from experiments.common.pages import write_section
+from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.figures.pictures import IN_WORDS, MODELS, POLICIES, case
 
 if TYPE_CHECKING:
     import pandas as pd

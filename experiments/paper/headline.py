@@ -7,24 +7,24 @@ of outputs for DTR and DTE, all three parts on for Coop. A variation changes one
 Every figure is a band over 11 neighbouring budgets within 2.5 % of the nominal one; smallest budgets are from a map of
 every half percent, refined to 0.05 % where the outcome changes.
 
-    python experiments/headline.py        writes expected/headline.csv, expected/smallest.csv and docs/claims.md
+    python -m experiments.paper.headline        writes expected/headline.csv, expected/smallest.csv and docs/claims.md
 """
 
 import sys
 import tempfile
 from pathlib import Path
 
-import arguments
 import pandas as pd
-from pages import DOCS, write_section
 
 from coopsim import tables
 from coopsim.capture import Job, capture
 from coopsim.progress import progress
 from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, Scan, feasibility_map, sweep
+from experiments.common import arguments
+from experiments.common.pages import DOCS, write_section
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 TRACE = HERE.parent / "traces" / "bert-large.parquet"
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop")
 SETTINGS: tuple[tuple[str, dict[str, object], tuple[str, ...]], ...] = (

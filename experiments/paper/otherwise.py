@@ -1,6 +1,6 @@
 """What each choice changes that OneFlow makes otherwise than `coop`: overhead and fit on the eight models.
 
-    python experiments/otherwise.py [-j JOBS]        writes expected/otherwise.csv and its table in docs/replay.md
+    python -m experiments.paper.otherwise [-j JOBS]        writes expected/otherwise.csv and its table in docs/replay.md
 
 Bands of 11 budgets within 2.5 % of the peak around 0.7 and 0.5 of it, ten steps, one arena. Compared are means over the
 budgets at which both fit. It goes on where it was interrupted.
@@ -8,16 +8,16 @@ budgets at which both fit. It goes on where it was interrupted.
 
 import os
 
-import arguments
 import pandas as pd
-from experiment import EXPECTED, ROOT
-from pages import DOCS, write_section
-from pictures import MODELS
-from results import table
 
 from coopsim.progress import watch
 from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, sweep
+from experiments.common import arguments
+from experiments.common.pages import DOCS, write_section
+from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.figures.pictures import MODELS
+from experiments.figures.results import table
 
 CHOICES = {
     "search=window_published": "the loop ends with the window's right end, so the last is never shrunk; inf - inf",

@@ -6,7 +6,7 @@ for an arena of the budget, on which smallest card is it served, request by requ
 so replays are those of figures/overhead.toml: ten steps, at 11 budgets within 2.5 % of the peak around half of it. The
 cards are of one budget, the nearest to half that fits, as finding them takes longest.
 
-    python experiments/against.py [MODEL ...]        writes expected/against.csv and docs/policies-measured.md
+    python -m experiments.allocators.against [MODEL ...]    writes expected/against.csv and docs/policies-measured.md
 
 About half an hour on one core. The rows of models that are not named are kept.
 """
@@ -15,9 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import arguments
 import pandas as pd
-from pages import DOCS, wrapped, write_section
 
 from coopsim.allocators import cuda_caching
 from coopsim.oracle import oracle
@@ -29,8 +27,10 @@ from coopsim.sweep import Grid
 from coopsim.sweep.grid import Point
 from coopsim.trace import Trace
 from coopsim.types import Action
+from experiments.common import arguments
+from experiments.common.pages import DOCS, wrapped, write_section
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 TRACES = HERE.parent / "traces"
 MODELS = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "spos", "gpt3-2.7b")
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight")

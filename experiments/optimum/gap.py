@@ -1,21 +1,21 @@
 """How far every policy is from the optimum on small traces: synthetic ones, and real models made small.
 
-python experiments/gap.py                writes expected/gap.csv, tables of docs/optimum.md; minutes
-python experiments/gap.py --policies     replays the policies again and keeps the optima of expected/gap.csv
+python -m experiments.optimum.gap                writes expected/gap.csv, tables of docs/optimum.md; minutes
+python -m experiments.optimum.gap --policies     replays the policies again and keeps the optima of expected/gap.csv
 """
 
 from pathlib import Path
 
-import arguments
 import pandas as pd
-from pages import write_section
 
 from coopsim import optimum, policies
 from coopsim.progress import progress
 from coopsim.trace import load_trace
 from coopsim.trace.measure import peak_bytes
+from experiments.common import arguments
+from experiments.common.pages import write_section
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 REAL = HERE.parent / "tests/data/gap"
 EXPECTED = HERE / "expected" / "gap.csv"
 BEST = ["trace", "ops", "memory_ratio", "status", "optimum", "lower_bound"]

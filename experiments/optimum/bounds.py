@@ -1,12 +1,12 @@
 """How far a planned step of Foresight, Coop and the rest are from a lower bound, on all committed traces.
 
-    python experiments/bounds.py [-j JOBS]              writes expected/bounds.csv, tables of docs/optimum.md
-    python experiments/bounds.py --policies [-j JOBS]   replays the policies again, keeps the bounds of bounds.csv
+    python -m experiments.optimum.bounds [-j JOBS]             writes expected/bounds.csv, tables of docs/optimum.md
+    python -m experiments.optimum.bounds --policies [-j JOBS]  replays the policies again, keeps the bounds
 
 At 0.9 to 0.3 of the peak, one budget each: what no schedule costs less than (coopsim/optimum), and what the third of
 three iterations in one arena costs (as in planned_gap.py; an iteration is all steps of the trace). A replay that costs
-twice the step without a budget is given up, as in policies.py. All of it takes some minutes; replays go on where they
-were interrupted.
+twice the step without a budget is given up, as in policies/compare.py. All of it takes some minutes; replays go on
+where they were interrupted.
 """
 
 import argparse
@@ -14,11 +14,6 @@ import os
 from pathlib import Path
 
 import pandas as pd
-from beside_bounds import SHOWN as ON_PAGE
-from pages import wrapped, write_section
-from policies import EXPECTED as SWEPT
-from policies import LIMIT, RATIOS, TRACES
-from policies_text import DTR, room
 
 from coopsim import optimum
 from coopsim.progress import progress
@@ -26,8 +21,13 @@ from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import load
 from coopsim.types import Outcome
+from experiments.common.pages import wrapped, write_section
+from experiments.figures.draw.bounds import SHOWN as ON_PAGE
+from experiments.policies.compare import EXPECTED as SWEPT
+from experiments.policies.compare import LIMIT, RATIOS, TRACES
+from experiments.policies.text import DTR, room
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 PAGE = HERE.parent / "docs" / "optimum.md"
 EXPECTED = HERE / "expected" / "bounds.csv"
 THREE = (*DTR, "dte-oneflow", "coop")

@@ -1,6 +1,6 @@
-"""Plain gradient checkpointing on all committed traces, in the budgets of policies.py (docs/policies-measured.md).
+"""Plain gradient checkpointing on all committed traces, in the budgets of docs/policies-measured.md.
 
-    python experiments/checkpointed_everywhere.py [-j JOBS]        writes expected/checkpointed.csv
+    python -m experiments.checkpointing.everywhere [-j JOBS]        writes expected/checkpointed.csv
 
 The checkpointed steps are made from the plain ones (blocks.py): the first k blocks of one depth of modules, for every
 depth and at most 16 numbers k, evenly. Of those that run in a budget's arena without evicting anything, three steps in
@@ -13,11 +13,8 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-import blocks
 import numpy as np
 import pandas as pd
-from experiment import EXPECTED, ROOT
-from policies_text import GROUPS
 
 from coopsim.files import replacing
 from coopsim.options import ReplayOptions
@@ -25,6 +22,9 @@ from coopsim.progress import progress
 from coopsim.replay import measure, warm_up
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
+from experiments.checkpointing import blocks
+from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.policies.text import GROUPS
 
 RATIOS, WIDTH, POINTS = (0.7, 0.5, 0.3), 0.05, 11
 GRANULE, NUMBERS = 512, 16

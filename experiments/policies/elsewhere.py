@@ -1,9 +1,9 @@
 """Thrift and Foresight beside DTR, DTE and Coop in other settings: cards, precision, batch sizes, costs that decide.
 
 Two models, bands of 11 budgets within 2.5 % of the peak around 0.8, 0.6 and 0.4 of it, ten steps, one arena, and the
-limit of policies.py. DTR in the one form that OneFlow's authors compare with. Traces are recorded into out/, not kept.
+limit of compare.py. DTR in the one form that OneFlow's authors compare with. Traces are recorded into out/, not kept.
 
-    python experiments/policies_elsewhere.py [-j JOBS]    writes expected/policies-elsewhere.csv and the table
+    python -m experiments.policies.elsewhere [-j JOBS]    writes expected/policies-elsewhere.csv and the table
 
 Some ten minutes of processor time. It goes on where it was interrupted.
 """
@@ -15,14 +15,14 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-import policies_text
-from pages import write_section
-from policies import COLUMNS, HERE, LIMIT, PAGE
 
 from coopsim import tables
 from coopsim.progress import progress
 from coopsim.replay import warm_up
 from coopsim.sweep import Grid, Processes, sweep
+from experiments.common.pages import write_section
+from experiments.policies import text as policies_text
+from experiments.policies.compare import COLUMNS, HERE, LIMIT, PAGE
 
 FOLDER = HERE.parent / "out" / "policies-elsewhere"
 EXPECTED = HERE / "expected" / "policies-elsewhere.csv"

@@ -1,6 +1,6 @@
 """What policies recompute: the time of recomputations by kind of op, on the eight models at half the peak.
 
-    python experiments/recomputed.py        writes expected/recomputed.csv
+    python -m experiments.paper.recomputed        writes expected/recomputed.csv
 
 Counted is the third iteration of the trace, where Foresight follows its plan if the step repeats, of replays that fit
 for ten steps (of longer traces, for three iterations) in one arena.
@@ -9,17 +9,17 @@ for ten steps (of longer traces, for three iterations) in one arena.
 from pathlib import Path
 from typing import Any
 
-import arguments
 import pandas as pd
-from experiment import EXPECTED
-from policies import LIMIT
 
 from coopsim.progress import progress
 from coopsim.replay import replay
 from coopsim.trace import Trace, load
 from coopsim.types import Action, Outcome
+from experiments.common import arguments
+from experiments.figures.experiment import EXPECTED
+from experiments.policies.compare import LIMIT
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 BOUNDS = EXPECTED / "bounds.csv"
 MODELS = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "spos", "gpt3-2.7b")
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight")

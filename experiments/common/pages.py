@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coopsim.files import replacing
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 WIDTH = 120  #: of prose; a test holds the pages to it
 
 

@@ -1,7 +1,7 @@
 """When offload pays, on demand and planned: overhead with and without it, by card and link.
 
-    python experiments/offload.py [-j JOBS]     writes expected/offload.csv, tables of docs/offload.md and its figures
-    python experiments/offload.py --planned     makes the plans with offload again, keeps the other rows
+    python -m experiments.offload.offload [-j JOBS]   writes expected/offload.csv, tables, figures of docs/offload.md
+    python -m experiments.offload.offload --planned   makes the plans with offload again, keeps the other rows
 
 The eight models with the costs of two cards: an op's time is the trace's, times what such an op costs on the card
 ÷ on the recorded one. Five budgets within 2.5 % of the peak around 0.7, 0.5 and 0.3 of it, ten
@@ -11,13 +11,8 @@ steps, one arena, host memory without a limit. Plans are made for PCIe 4 only. I
 import os
 from dataclasses import replace
 
-import arguments
 import numpy as np
 import pandas as pd
-from experiment import EXPECTED, ROOT
-from pages import DOCS, write_section
-from pictures import MODELS
-from results import table
 
 from coopsim import prices
 from coopsim.figures import dots, memory_map, save, style
@@ -28,6 +23,11 @@ from coopsim.progress import watch
 from coopsim.replay import replay, warm_up
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
+from experiments.common import arguments
+from experiments.common.pages import DOCS, write_section
+from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.figures.pictures import MODELS
+from experiments.figures.results import table
 
 RECORDED = "a100-80gb"  #: the card of the traces
 CARDS = ("a100-80gb", "rtx-3060")

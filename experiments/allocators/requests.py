@@ -1,21 +1,21 @@
 """What each allocator reserves for the requests of the recorded traces, without eviction.
 
-python experiments/allocators.py    writes expected/allocators.csv and the table of docs/allocators-planned.md; a minute
+python -m experiments.allocators.requests    writes expected/allocators.csv and a table of docs/allocators-planned.md
 """
 
 from pathlib import Path
 
-import arguments
 import pandas as pd
-from pages import write_section
 
 from coopsim.allocators.serving import SERVING, Result, gmlake, planned, release
 from coopsim.allocators.serving.layout import Options
 from coopsim.progress import progress
 from coopsim.requests import Requests, of_trace
 from coopsim.trace import load
+from experiments.common import arguments
+from experiments.common.pages import write_section
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 DENSE = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "gpt3-2.7b")
 DYNAMIC = ("spos", "moe")
 STEPS = 5

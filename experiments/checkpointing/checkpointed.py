@@ -1,6 +1,6 @@
 """A training step of a reference model with `torch.utils.checkpoint` around its first blocks; `capture` runs it.
 
-    MODEL=gpt-2 BLOCKS=12 coopsim capture experiments/checkpointed.py:step -o T
+    MODEL=gpt-2 BLOCKS=12 coopsim capture experiments/checkpointing/checkpointed.py:step -o T
 
 BLOCKS=0 is the plain step. Hugging Face's gradient checkpointing puts the same function around the same blocks.
 """

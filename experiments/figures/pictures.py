@@ -4,20 +4,21 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import beside_accuracy
-import beside_bounds
-import beside_checkpointing
-import beside_methods
-import beside_peft
-import beside_published
-import beside_recomputed
-import beside_steps
-import beside_summary
-
 from coopsim import tables
 from coopsim.errors import unknown
 from coopsim.figures import dots, feasibility, lines, style
 from coopsim.figures.dots import Dot
+from experiments.figures.draw import (
+    accuracy,
+    bounds,
+    checkpointing,
+    methods,
+    peft,
+    published,
+    recomputed,
+    steps,
+    summary,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,15 +131,15 @@ PICTURES: dict[str, Callable[[Any], "Figure"]] = {
     "reserved": reserved,
     "against": against,
     "gap": gap,
-    "checkpointing": beside_checkpointing.draw,
-    "accuracy": beside_accuracy.draw,
-    "bounds": beside_bounds.draw,
-    "methods": beside_methods.draw,
-    "peft": beside_peft.draw,
-    "published": beside_published.draw,
-    "recomputed": beside_recomputed.draw,
-    "steps": beside_steps.draw,
-    "summary": beside_summary.draw,
+    "checkpointing": checkpointing.draw,
+    "accuracy": accuracy.draw,
+    "bounds": bounds.draw,
+    "methods": methods.draw,
+    "peft": peft.draw,
+    "published": published.draw,
+    "recomputed": recomputed.draw,
+    "steps": steps.draw,
+    "summary": summary.draw,
 }
 WALL_CLOCK = ("search_time",)  #: look otherwise each time, so they are not in the results page
 

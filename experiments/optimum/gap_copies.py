@@ -1,6 +1,6 @@
 """How far planned steps are from the optimum with and without offload, on the small traces of gap.py.
 
-    python experiments/gap_copies.py    writes expected/gap_copies.csv, its sums in docs/optimum.md; minutes
+    python -m experiments.optimum.gap_copies    writes expected/gap_copies.csv, its sums in docs/optimum.md; minutes
 
 A step in 80 and 60 % of the peak, over two links: copying the peak to the host takes half the step's time or four
 times the step. (Over PCIe 4 it is 0.4 to 0.7 steps on an RTX 3060 for BERT-Large, ResNet-50 and GPT-2, and 4 to 6 on
@@ -12,11 +12,7 @@ expected/gap.csv.
 
 import sys
 
-import arguments
 import pandas as pd
-from experiment import EXPECTED
-from pages import DOCS, wrapped, write_section
-from planned_gap import optima, trace_of
 
 from coopsim import optimum
 from coopsim.link import Link
@@ -25,6 +21,10 @@ from coopsim.options import ReplayOptions
 from coopsim.progress import progress
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
+from experiments.common import arguments
+from experiments.common.pages import DOCS, wrapped, write_section
+from experiments.figures.experiment import EXPECTED
+from experiments.optimum.planned_gap import optima, trace_of
 
 OUT = EXPECTED / "gap_copies.csv"
 PLAIN, EITHER = "foresight-offline", "foresight-offline:lose=either"

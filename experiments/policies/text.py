@@ -1,9 +1,10 @@
-"""Tables of docs/policies-measured.md and docs/optimum.md, from the bands of policies.py."""
+"""Tables of docs/policies-measured.md and docs/optimum.md, from the bands of compare.py."""
 
 from collections.abc import Iterator
 
 import pandas as pd
-from pages import wrapped
+
+from experiments.common.pages import wrapped
 
 #: The traces, by what they were used for.
 GROUPS = {

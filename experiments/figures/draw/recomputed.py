@@ -4,9 +4,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from recomputed import BOUNDS, KINDS, POLICIES, RATIO
 
 from coopsim.figures import style
+from experiments.paper.recomputed import BOUNDS, KINDS, POLICIES, RATIO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
 """How far a step of Thrift and Foresight, once they know it, is from the optimum, on the small traces of gap.py.
 
-    python experiments/planned_gap.py        writes expected/planned_gap.csv, and its sums in docs/optimum.md
+    python -m experiments.optimum.planned_gap        writes expected/planned_gap.csv, and its sums in docs/optimum.md
 
 A policy that learns from the step before needs one: counted is the third step of three in one memory
 (coopsim/optimum/planned.py; `coopsim gap` shows it for one trace). The optimum is that of expected/gap.csv, proven
@@ -11,15 +11,15 @@ Foresight does not fit.
 import sys
 from pathlib import Path
 
-import arguments
 import pandas as pd
-from pages import wrapped, write_section
 
 from coopsim.optimum.planned import planned_step
 from coopsim.trace import Trace, load_trace
 from coopsim.trace.measure import peak_bytes
+from experiments.common import arguments
+from experiments.common.pages import wrapped, write_section
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 EXPECTED = HERE / "expected" / "planned_gap.csv"
 REAL = HERE.parent / "tests/data/gap"
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight")

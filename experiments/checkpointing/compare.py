@@ -1,6 +1,6 @@
 """Plain gradient checkpointing beside the policies in the same memory: what docs/checkpointing.md shows.
 
-    python experiments/checkpointing.py        writes expected/checkpointing.csv and the tables; then run.py draws it
+    python -m experiments.checkpointing.compare    writes expected/checkpointing.csv and the tables; figures draws it
 
 Recorded are a model's plain step and the same with `torch.utils.checkpoint` around its first blocks (checkpointed.py).
 A checkpointed step needs no policy: its memory is the smallest arena in which three steps run without evicting anything
@@ -16,13 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import arguments
 import numpy as np
 import pandas as pd
-from beside_checkpointing import CHECKPOINTING, GIB, POLICIES
-from experiment import EXPECTED, ROOT
-from pages import write_section
-from results import table
 
 from coopsim import tables
 from coopsim.allocators.caching.trial import smallest
@@ -35,6 +30,11 @@ from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import live_bytes, peak_bytes, round_up
 from coopsim.types import Role
+from experiments.common import arguments
+from experiments.common.pages import write_section
+from experiments.figures.draw.checkpointing import CHECKPOINTING, GIB, POLICIES
+from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.figures.results import table
 
 BLOCKS = {"bert-large": 24, "gpt-2": 12, "swin-t": 12, "resnet-50": 16}  #: how many repeated blocks a model has
 KEPT = (Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE, Role.INPUT)

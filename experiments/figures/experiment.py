@@ -1,4 +1,4 @@
-"""An experiment: a TOML file in figures/ that says what to replay and what to draw of it.
+"""An experiment: a TOML file beside it that says what to replay and what to draw of it.
 
 It is a grid of `coopsim sweep` or, if it has a `step`, of `coopsim map` (docs/formats.md), with a table more:
 
@@ -6,7 +6,7 @@ It is a grid of `coopsim sweep` or, if it has a `step`, of `coopsim map` (docs/f
     draw = "overhead"        # a name in pictures.PICTURES
     of = "overhead"          # instead of a grid: draw the replays of this other experiment
     read = "gap"             # instead of a grid: draw expected/gap.csv, which takes long to make
-    by = "gap.py"            #   with this script
+    by = "optimum/gap.py"            #   with this script
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any
 from coopsim.errors import unknown
 from coopsim.types import CoopsimError
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 ROOT = HERE.parent
 EXPECTED = HERE / "expected"
 KEYS = ("draw", "of", "read", "by")

@@ -1,9 +1,9 @@
 """Make the tables and figures of experiments/figures/*.toml, and compare the tables with experiments/expected/.
 
-    python experiments/run.py                   all: out/tables/*.parquet, out/figures/*.png and *.pdf
-    python experiments/run.py overhead gap      only these
-    python experiments/run.py --update          write expected/*.csv, the tables of docs/ and its pictures anew
-    python experiments/run.py --redraw          draw the tables that are in out/tables again
+    python -m experiments.figures.run                   all: out/tables/*.parquet, out/figures/*.png and *.pdf
+    python -m experiments.figures.run overhead gap      only these
+    python -m experiments.figures.run --update          write expected/*.csv, the tables of docs/ and its pictures anew
+    python -m experiments.figures.run --redraw          draw the tables that are in out/tables again
 
 An experiment that was cut off goes on where it was. Exit code 1 if a table is not the expected one.
 """
@@ -16,15 +16,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pictures
-import results
-from experiment import EXPECTED, ROOT, Experiment, experiments
-
 from coopsim.errors import unknown
 from coopsim.files import replacing
 from coopsim.progress import note
 from coopsim.sweep import WALL_CLOCK_COLUMNS
 from coopsim.types import CoopsimError
+from experiments.figures import pictures, results
+from experiments.figures.experiment import EXPECTED, ROOT, Experiment, experiments
 
 PAGE = ROOT / "docs" / "images" / "results"
 PAGE_DPI = 140

@@ -3,7 +3,7 @@
 Bands of 11 budgets within 2.5 % of the peak around 0.9 to 0.3 of it, ten steps, one arena. A replay that costs twice
 the step without a budget is given up: it is no contender, and exact DTR would go on for hours.
 
-    python experiments/policies.py [-j JOBS] [TRACE ...]    writes expected/policies*.csv and its tables in docs/
+    python -m experiments.policies.compare [-j JOBS] [TRACE ...]    writes expected/policies*.csv and tables of docs/
 
 14,000 replays, six minutes on two cores. It goes on where it was interrupted. At the middle of each band also what is
 left free at a search where nothing has an address (allocator `counter`), because values are evicted whole.
@@ -14,16 +14,16 @@ import os
 from pathlib import Path
 
 import pandas as pd
-import policies_text
-from pages import write_section
-from policies_text import COMPARED, GROUPS
 
 from coopsim import tables
 from coopsim.progress import progress
 from coopsim.replay import replay, warm_up
 from coopsim.sweep import Grid, Processes, sweep
+from experiments.common.pages import write_section
+from experiments.policies import text as policies_text
+from experiments.policies.text import COMPARED, GROUPS
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 PAGE = HERE.parent / "docs" / "policies-measured.md"
 PAGE_OF_BOUNDS = HERE.parent / "docs" / "optimum.md"
 EXPECTED = HERE / "expected" / "policies.csv"
