@@ -17,13 +17,13 @@ from coopsim.live.plan import AWAY, HOLD
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
-from coopsim.replay.lower import lower
+from coopsim.program.lower import lower
 from coopsim.replay.once import Replay
 from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace import Trace
-from coopsim.trace.table import Ragged
+from coopsim.trace.ragged import Ragged
 from coopsim.types import Action, CoopsimError, InPlace, Outcome, Pinning, Role
 
 CHEAP = 1.1  #: overhead up to which no other schedule is tried

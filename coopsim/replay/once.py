@@ -13,10 +13,10 @@ from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
-from coopsim.replay.foresight.planner import Planner
+from coopsim.program.lower import lower
+from coopsim.program.offloadable import copies
 from coopsim.replay.loop import run
-from coopsim.replay.lower import lower
-from coopsim.replay.offloadable import copies
+from coopsim.replay.planned_run import PlannedRun
 from coopsim.replay.user import Hooks
 from coopsim.text import human
 from coopsim.trace.table import Trace
@@ -59,9 +59,9 @@ class Replay:
             raise CoopsimError(f"lose=either compares times, and needs the cost model cost, not {options.cost_model}")
         self.hooks = Hooks(policy) if policy.score or policy.choose else None
         self.memory = allocator.memory(self.budget, len(self.program.values))
-        self.planner: Planner | None = None
+        self.planner: PlannedRun | None = None
         if policy.plans and allocator.name == ARENA.name:
-            self.planner = Planner(trace, self.program, policy, self.budget)
+            self.planner = PlannedRun(trace, self.program, policy, self.budget)
 
     def _check_repetition(self) -> None:
         trace, used_up = self.trace, self.program.used_up

@@ -4,16 +4,16 @@ from typing import Any
 
 from coopsim.kernel import state as s
 from coopsim.optimum.model_copies import ModelWithCopies
-from coopsim.replay.foresight import made
-from coopsim.replay.foresight.away import Away
-from coopsim.replay.foresight.dry_run_state import Copying, DryRun, new_dry_run
-from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
-from coopsim.replay.lower import Program
-from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
+from coopsim.planning import made
+from coopsim.planning.dry_run.state import Copying, DryRun, new_dry_run
+from coopsim.planning.offload.away import Away
+from coopsim.planning.plan import LEAVE, LEAVE_ONCE, STAY
+from coopsim.planning.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
+from coopsim.program.lower import Program
 
 
 class ByProgram:
-    """Stands for replay.foresight.make.make: the plan that a point of the program describes, if it has addresses."""
+    """Stands for planning.make.make: the plan that a point of the program describes, if it has addresses."""
 
     def __init__(self, model: ModelWithCopies, point: list[float]) -> None:
         self.model, self.point = model, point

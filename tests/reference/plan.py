@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from coopsim.kernel.state import HOST_AT, OFFLOADABLE
-from coopsim.replay.foresight.dry_run_state import Copying
-from coopsim.replay.foresight.make import make
-from coopsim.replay.lower import lower
-from coopsim.replay.offloadable import copies, offloadable
+from coopsim.planning.dry_run.state import Copying
+from coopsim.planning.make import make
+from coopsim.program.lower import lower
+from coopsim.program.offloadable import copies, offloadable
 from coopsim.trace import Trace
 from coopsim.types import InPlace, OffloadState, Release
 from tests.reference.host import Host
