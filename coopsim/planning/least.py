@@ -3,7 +3,7 @@
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.planning.dry_run.state import Copying
+from coopsim.planning.start import Copying
 from coopsim.program.lower import Program
 
 

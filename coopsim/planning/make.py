@@ -8,7 +8,6 @@ from coopsim.kernel import state as s
 from coopsim.planning.dry_run.run import dry_run
 from coopsim.planning.dry_run.state import (
     D_COST,
-    Copying,
     DryRun,
     new_dry_run,
 )
@@ -18,36 +17,25 @@ from coopsim.planning.plan import Plan
 from coopsim.planning.recompute import segments
 from coopsim.planning.recompute.cut_graph import Cut, new_cut
 from coopsim.planning.remembered import Begin
+from coopsim.planning.request import Request
 from coopsim.planning.selection import Selection, exceeds, keep_all, selection
+from coopsim.planning.start import Start
 from coopsim.planning.with_copies import with_copies
-from coopsim.program.lower import Program
 
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
 _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
 
 
-def make(
-    program: Program,
-    budget: int,
-    placed: s.Array,
-    *,
-    first_run: bool = False,
-    most: int | None = None,
-    segmented: bool = False,
-    copying: Copying | None = None,
-) -> Plan | None:
-    """A plan that fits into `budget` bytes with what is there at the start at the addresses `placed`, or None.
-
-    first_run: only an op's first run is in place. most: bytes that it may have in memory at once, if fewer than the
-    budget. segmented: in the shape of checkpointing. copying: it may offload, too.
-    """
-    D = new_dry_run(program, first_run=first_run, copying=copying)
-    if least_bytes(program, copying) > (budget if most is None else most):
+def make(request: Request, start: Start) -> Plan | None:
+    """A plan for an iteration that begins so; None if none is found that fits."""
+    program, copying, placed = request.program, start.copying, start.placed
+    budget, target = request.memory_bytes, request.target_bytes
+    D = new_dry_run(program, first_run=request.in_place_once, copying=copying)
+    if least_bytes(program, copying) > target:
         return None
     chosen, graph = selection(program, copying), new_cut(program)
-    target = budget if most is None else most
-    choose = _choose_segments if segmented else _choose
+    choose = _choose_segments if request.segmented else _choose
     few, many = (n * len(program.step_cost) for n in _DRY_RUNS)
     if copying is not None:
         return with_copies(D, chosen, graph, copying, target, budget, placed, (few, many))

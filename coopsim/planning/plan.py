@@ -26,3 +26,7 @@ class Plan:
     cost: int  # decision cost of the recomputations of the iteration
     peak: int  # most bytes in memory
     height: int  # the end of the highest of them
+
+    def __post_init__(self) -> None:
+        for array in (self.decisions, self.until, self.requests, self.away):
+            array.setflags(write=False)

@@ -6,7 +6,7 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.planning.dry_run.run import dry_run
-from coopsim.planning.dry_run.state import D_COST, D_COUNT, Copying, DryRun
+from coopsim.planning.dry_run.state import D_COST, D_COUNT, DryRun
 from coopsim.planning.made import fullest, keep_or_cut, make_fit, with_addresses
 from coopsim.planning.offload.away import Away, Taken, forget, restore, taken
 from coopsim.planning.offload.copy_prices import CopyPrices
@@ -15,6 +15,7 @@ from coopsim.planning.plan import Plan
 from coopsim.planning.recompute.cut_graph import Cut
 from coopsim.planning.remembered import Begin, Remembered
 from coopsim.planning.selection import I_OPEN, Selection, is_open, keep_all
+from coopsim.planning.start import Copying
 
 _EXPENSIVE = 0.25  # of the iteration's cost: where the rest costs more, ops may wait for copies
 

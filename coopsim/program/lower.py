@@ -53,6 +53,7 @@ class Program:
     edge_op: s.Array  # the op of each input, then of each output
     storage: s.Array  # of each value; -1 for a temporary
     version: s.Array  # of each value; for a temporary its number within its op
+    spare: s.Array  # values that stand for bytes to be left unused
     used_up: int  # a storage that the sequence uses from its start and that is not there again at its end; -1: none
     dropped: s.Array  # the op after which the program drops each value; the number of ops if it never does
 
@@ -80,15 +81,22 @@ def lower(
     cost_model: CostModel = CostModel.COST,
     keep_random: bool = False,
     counted: bool = False,
+    spare: tuple[int, ...] = (),
+    held: frozenset[int] = frozenset(),
 ) -> Program:
     """The program of a trace; kept as long as the trace is, because sweeps ask for the same ones again and again.
 
-    counted: values go for good when no op that could run again reads them (`release = counted`).
+    counted: values go for good when no op that could run again reads them (`release = counted`). spare: of each op,
+    bytes that nothing else may take while it runs, as of one temporary more; (): none. held: storages that the last op
+    reads, too. Of programs with spare bytes only those are kept with the same ones as the last.
     """
-    key = (in_place, pinning, granule, cost_model, keep_random, counted)
+    key = (spare, held, in_place, pinning, granule, cost_model, keep_random, counted)
     programs = _cache.setdefault(trace, {})
     if key not in programs:
-        programs[key] = _Lowering(trace, in_place, pinning, granule, cost_model, keep_random).program(counted)
+        for other in [other for other in programs if spare and other[0] not in ((), spare)]:
+            del programs[other]
+        lowering = _Lowering(trace, in_place, pinning, granule, cost_model, keep_random, spare, held)
+        programs[key] = lowering.program(counted)
     return programs[key]
 
 
@@ -100,8 +108,17 @@ class _Lowering:
     """One pass over the trace that names values, then the rules that need to look ahead or back."""
 
     def __init__(
-        self, trace: Trace, in_place: InPlace, pinning: Pinning, granule: int, cost_model: CostModel, keep_random: bool
+        self,
+        trace: Trace,
+        in_place: InPlace,
+        pinning: Pinning,
+        granule: int,
+        cost_model: CostModel,
+        keep_random: bool,
+        spare: tuple[int, ...],
+        held: frozenset[int],
     ) -> None:
+        self.spare_bytes, self.held = spare or (0,) * trace.n_ops, held
         self.trace, self.in_place, self.pinning, self.keep_random = trace, in_place, pinning, keep_random
         self.updated_in_place = [role in _UPDATED_IN_PLACE[in_place] for role in trace.role]
         self.size = round_up(trace.bytes, granule).tolist()
@@ -116,6 +133,7 @@ class _Lowering:
         self.ins: list[list[int]] = []
         self.outs: list[list[int]] = []
         self.temps: list[list[int]] = []
+        self.spare: list[int] = []
         self.drops: list[tuple[int, int]] = []  # (op it comes after, value), in program order
         self.drops_as_recorded: set[int] = set()  # non-evictable values that are not kept for recomputations
         self.initial = [
@@ -144,6 +162,8 @@ class _Lowering:
         for op in range(-1, trace.n_ops):
             if op >= 0:
                 reads, mutates, creates, temporaries = next(lists)
+                if self.held and op == trace.n_ops - 1:
+                    reads = sorted({*reads, *self.held})
                 changed = [storage for storage in dict.fromkeys(mutates) if size[storage] > 0]
                 made = [storage for storage in dict.fromkeys(creates) if size[storage] > 0]
                 used = [storage for storage in dict.fromkeys(reads + mutates) if size[storage] > 0]
@@ -156,6 +176,9 @@ class _Lowering:
                     + [self._value(storage, 0, op, -1) for storage in made]
                 )
                 self.temps.append([self._temporary(op, k, n) for k, n in enumerate(temporaries) if n > 0])
+                if self.spare_bytes[op] > 0:
+                    self.spare.append(self._temporary(op, len(temporaries), self.spare_bytes[op]))
+                    self.temps[-1].append(self.spare[-1])
                 self.drops += [(op, u) for u in olds]
             while free < len(freed) and freed_after[free] == op:
                 if size[freed[free]] > 0:
@@ -305,6 +328,7 @@ class _Lowering:
             edge_op=np.concatenate([np.repeat(each, n_ins), np.repeat(each, np.add(n_outs, n_temps))]),
             storage=np.array(self.storage, np.int64),
             version=np.array(self.version, np.int64),
+            spare=np.array(self.spare, np.int64),
             used_up=self._used_up(),
             dropped=dropped,
         )

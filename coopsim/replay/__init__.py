@@ -5,7 +5,7 @@ the allocators, planned_run.py runs a replay by plans, plan.py is what it asks o
 result.py makes a schedule of it, api.py is what users call.
 """
 
-from coopsim.replay.api import measure, record, replay
+from coopsim.replay.api import follow, measure, record, replay
 from coopsim.replay.warm import warm_up
 
-__all__ = ["measure", "record", "replay", "warm_up"]
+__all__ = ["follow", "measure", "record", "replay", "warm_up"]

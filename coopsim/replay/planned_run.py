@@ -9,18 +9,17 @@ import numpy as np
 
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
-from coopsim.planning.dry_run.state import Copying
 from coopsim.planning.make import make
 from coopsim.planning.offload.away import USED_FIRST
 from coopsim.planning.plan import Plan
+from coopsim.planning.request import Request
+from coopsim.planning.start import Copying, Start
 from coopsim.policies import Policy
-from coopsim.program.lower import Program
 from coopsim.program.offloadable import offloadable
 from coopsim.replay.host import wait
 from coopsim.replay.loop import run
 from coopsim.replay.tries import for_first_step, for_later_steps
-from coopsim.trace.table import Trace
-from coopsim.types import InPlace, Phase, Planning, Role
+from coopsim.types import Phase, Planning
 
 
 class PlannedRun:
@@ -28,19 +27,11 @@ class PlannedRun:
 
     A step that runs out of memory begins anew with other choices (tries.py), and those after it go on with them. All
     is then run again from the start, which comes to the same; plans are kept for that.
-
-    most: bytes that a plan may have in memory at once; None: all of the budget. segmented: plans are in the shape of
-    checkpointing. from_start: where parameters and the like may be offloaded, the roles of those that may be before an
-    op has used them; None: all may, and only where nothing else fits. away: storages that are on the host when an
-    iteration begins and when it ends.
     """
 
-    def __init__(self, trace: Trace, program: Program, policy: Policy, budget: int) -> None:
-        self.trace, self.program, self.policy, self.budget = trace, program, policy, budget
-        self.most: int | None = None
-        self.segmented = False
-        self.from_start: frozenset[Role] | None = None
-        self.away: frozenset[int] = frozenset()
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.trace, self.program, self.policy = request.trace, request.program, request.policy
         self.plans: dict[bytes, Plan | None] = {}
         self.seconds = 0.0
         self.lost_cost = 0
@@ -69,13 +60,13 @@ class PlannedRun:
             run(following, step + 1, overhead_limit)
             if state.K[s.K_OUTCOME] == codes.OUTCOME_OK and state.K[s.K_REQUEST] >= 0:
                 state.K[s.K_PLANNED_STEPS] += 1
-            if self.away:
+            if self.request.away:
                 wait(state, state.K[s.K_OUT_FREE])  # as the next iteration finds it on the host
 
     def _absent(self) -> s.Array:
         """The values that only the host has at the start."""
         initial = self.program.initial
-        return initial[np.isin(self.program.storage[initial], list(self.away))]
+        return initial[np.isin(self.program.storage[initial], list(self.request.away))]
 
     def _without_absent(self, state: s.State) -> s.State:
         absent = self._absent()
@@ -131,17 +122,8 @@ class PlannedRun:
         if copying is not None:
             key += copying.rows[:, s.HOST_AT].tobytes() + bytes(f"{copying.out_busy} {copying.in_busy}", "ascii")
         if key not in self.plans:
-            first_run = self.policy.in_place == InPlace.FIRST_RUN
             started = time.perf_counter()
-            self.plans[key] = make(
-                self.program,
-                self.budget,
-                placed,
-                first_run=first_run,
-                most=self.most,
-                segmented=self.segmented,
-                copying=copying,
-            )
+            self.plans[key] = make(self.request, Start(placed, copying))
             self.seconds += time.perf_counter() - started
         return self.plans[key]
 
@@ -153,8 +135,9 @@ class PlannedRun:
         rows[:, s.HOST_AT] = np.where(rows[:, s.HOST_AT] == s.NO_COPY, s.NO_COPY, 0)
         out_busy, in_busy = (int(max(K[engine] - K[s.K_TOTAL], 0)) for engine in (s.K_OUT_FREE, s.K_IN_FREE))
         first = rows[:, s.OFFLOADABLE] * offloadable(self.program, self.trace, state_too=False)
-        if self.from_start is not None:
-            early = np.array([role in self.from_start for role in self.trace.role] + [False])
+        persistent = self.request.persistent
+        if persistent:
+            early = np.array([role in persistent for role in self.trace.role] + [False])
             there = self.program.values[:, s.PRODUCER] < 0
             rows[there & ~early[self.program.storage], s.OFFLOADABLE] *= USED_FIRST
             first = rows[:, s.OFFLOADABLE]
@@ -166,20 +149,30 @@ class PlannedRun:
             host_budget=int(K[s.K_HOST_BUDGET]),
             out_busy=out_busy,
             in_busy=in_busy,
-            lasting=self.from_start is not None,
+            lasting=bool(persistent),
             absent=(absent := self._absent()),
             leaving=self.program.carry[np.isin(self.program.carry[:, s.TO], absent), s.FROM],
         )
 
+    def is_kept(self, state: s.State) -> bool:
+        """Whether a plan that keeps to the budget was found, if addresses do not count; else the replay says itself."""
+        planned, peak = state.K[s.K_PLANNED_STEPS] > 0, int(state.K[s.K_PEAK])
+        return self.request.addresses or bool(planned and peak <= self.request.budget)
+
     def header(self, state: s.State) -> dict[str, Any]:
         """Steps that went by plan to their end, the last plan's figures, the cost of steps that began anew.
 
-        Planning time is wall-clock.
+        Planning time is wall-clock. `away`: storages that are on the host at both ends of an iteration, if any are.
         """
         made = [plan for plan in self.plans.values() if plan]
         figures = {"plan_peak_bytes": made[-1].peak, "plan_height_bytes": made[-1].height} if made else {}
-        return figures | {
-            "planned_steps": int(state.K[s.K_PLANNED_STEPS]),
-            "planning_ns": round(self.seconds * 1e9),
-            "lost_cost_ns": self.lost_cost,
-        }
+        away = {"away": sorted(self.request.away)} if self.request.away else {}
+        return (
+            figures
+            | away
+            | {
+                "planned_steps": int(state.K[s.K_PLANNED_STEPS]),
+                "planning_ns": round(self.seconds * 1e9),
+                "lost_cost_ns": self.lost_cost,
+            }
+        )

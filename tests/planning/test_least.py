@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 
 from coopsim.link import Link
 from coopsim.planning import make as making
-from coopsim.planning.dry_run.state import Copying
 from coopsim.planning.least import least_bytes
+from coopsim.planning.start import Copying
 from coopsim.program.lower import lower
 from coopsim.program.offloadable import copies
 from coopsim.replay import replay
@@ -59,8 +59,8 @@ def test_no_plan_needs_less(trace: Trace, roll) -> None:
                 bounds.append(least_bytes(*arguments))
                 return 0  # the search goes on below it, too
 
-            def planned(*arguments, found=found, bounds=bounds, make=make, **options):
-                plan = make(*arguments, **options)
+            def planned(*arguments, found=found, bounds=bounds, make=make):
+                plan = make(*arguments)
                 found.append((bounds[-1], plan))
                 return plan
 

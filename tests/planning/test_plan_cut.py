@@ -15,7 +15,10 @@ from coopsim.planning.make import make
 from coopsim.planning.plan import LEAVE_ONCE
 from coopsim.planning.recompute import cut as c
 from coopsim.planning.recompute import cut_graph as graphs
+from coopsim.planning.request import Request
 from coopsim.planning.selection import keep_all
+from coopsim.planning.start import Start
+from coopsim.policies.foresight import POLICY as FORESIGHT
 from coopsim.program.lower import Program, lower
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
@@ -87,7 +90,8 @@ def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
     fixed = program.values[program.initial, s.BYTES]
     for share in np.linspace(ratio, 2.0, 12):
         budget = int(share * peak) // 512 * 512
-        plan = make(program, budget, np.cumsum(fixed) - fixed) if fixed.sum() <= budget else None
+        start = Start(np.cumsum(fixed) - fixed)
+        plan = make(Request(trace, FORESIGHT, budget), start) if fixed.sum() <= budget else None
         if plan is not None:
             break
     assert plan is not None
@@ -117,7 +121,7 @@ def test_plans_are_near_the_bound(name: str, ratio: float, above: float) -> None
     trace = load(ROOT / "traces" / f"{name}.parquet")
     program, budget = program_of(trace), int(ratio * peak_bytes(trace, 512)) // 512 * 512
     sizes = program.values[program.initial, s.BYTES]
-    plan = make(program, budget, budget - np.cumsum(sizes))
+    plan = make(Request(trace, FORESIGHT, budget), Start(budget - np.cumsum(sizes)))
     assert plan is not None
     D, graph = new_dry_run(program), graphs.new_cut(program)
     least = sum(least_at(D, graph, moment, budget) for moment in fullest(D, trace))

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+from coopsim import policies
 from coopsim.kernel import state as s
 from coopsim.live import schedules
 from coopsim.planning.dry_run.state import new_dry_run
 from coopsim.planning.make import make
 from coopsim.planning.recompute import segments
+from coopsim.planning.request import Request
 from coopsim.planning.selection import keep_all
+from coopsim.planning.start import Start
 from coopsim.program.lower import lower
 from coopsim.schedule import GIVES_BACK
 from coopsim.trace import load_trace, synth
@@ -37,7 +40,8 @@ def test_a_chain_in_twice_its_root_runs_each_layer_again_once_at_most(layers: in
     budget = int(2 * layers**0.5 + 5) * MIB
     nbytes = program.values[program.initial, s.BYTES]
     placed = np.cumsum(nbytes) - nbytes
-    plan = make(program, 4 * budget, placed, most=budget, segmented=True)
+    request = Request(trace, policies.find("foresight"), budget, addresses=False, segmented=True)
+    plan = make(request, Start(placed))
     assert plan is not None
     assert plan.peak <= budget
     assert plan.cost <= sum(trace.cost_ns[:layers])

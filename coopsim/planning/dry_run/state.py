@@ -1,6 +1,5 @@
 """What a dry run reads and counts: the program, decisions for each idle interval, and the iteration that results."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined
 from coopsim.kernel.reference import Bundle
+from coopsim.planning.start import Copying
 from coopsim.program.lower import NEVER
 
 # X: a row per value. INTERVAL: its current idle interval. RESIDENCY: its number. NEED: the last op that
@@ -69,29 +69,6 @@ class DryRun(Bundle):
     copied: s.Array  # HOST_AT of each value at the start
     begin: s.Array  # of each op of the program, the time when its copies are due
     K: s.Array
-
-
-@dataclass(frozen=True)
-class Copying:
-    """What copies take: rows as State.copies at the start of an iteration (HOST_AT: 0 if the host has a copy then),
-    rates, the host's bytes for them, and for how long the engines are busy at first.
-
-    first: OFFLOADABLE without parameters and the like, which are offloaded only where nothing else fits: they come back
-    to other places, and the next iteration has to be planned around these. lasting: these may go before an op has used
-    them, and first of all where nothing else fits. absent: values that only the host has when the iteration begins.
-    leaving: those that only the host has to have when it ends.
-    """
-
-    rows: s.Array
-    first: s.Array
-    rate_mb_s: int
-    shared_rate_mb_s: int
-    host_budget: int
-    out_busy: int
-    in_busy: int
-    lasting: bool = False
-    absent: s.Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    leaving: s.Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | None = None) -> DryRun:
