@@ -2,10 +2,16 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from coopsim.kernel import state as s
 from coopsim.link import Link
+from coopsim.planning.make import make as plan_for
+from coopsim.planning.plan import Plan
+from coopsim.planning.request import Request
+from coopsim.planning.start import Start
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
@@ -47,17 +53,32 @@ def test_a_link_that_is_too_slow_is_left_alone() -> None:
     assert schedule.rows() == without.rows()
 
 
-def test_a_plan_keeps_to_the_hosts_memory() -> None:
-    """With room for three values there are never more on the host; with room for none nothing is offloaded."""
+def test_a_plan_keeps_to_the_hosts_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for three values there are never more on the host; with room for none nothing is offloaded.
+
+    All copies that are planned are made.
+    """
     trace, budget = chain()
     largest = int(trace.bytes.max())
     costs = []
+    plans: list[Plan | None] = []
+
+    def noted(request: Request, start: Start) -> Plan | None:
+        plans.append(plan_for(request, start))
+        return plans[-1]
+
+    monkeypatch.setattr("coopsim.replay.planned_run.make", noted)
     for room in (0, 3 * largest, 1 << 40):
+        plans.clear()
         schedule = replay(trace, BOTH, budget, steps=2, link=FAST, host_memory=room)
         assert schedule.header["host_peak_bytes"] <= room
         assert schedule.header["planned_steps"] == 2
         assert validate(schedule, trace) == []
         costs.append(schedule.header["total_cost_ns"])
+        first = schedule.action[schedule.step == 0]
+        assert plans[0] is not None
+        for planned, made in ((s.OUT, Action.OFFLOAD), (s.BACK, Action.FETCH)):
+            assert (plans[0].away[:, s.A_WHAT] == planned).sum() == (first == made).sum()
     assert costs[0] > costs[1] > costs[2]
 
 

@@ -1,6 +1,9 @@
 """Copies to and from the host in a dry run, by the plan: engines, the host's bytes, and what the ops wait for.
 
-As replay/copies_by_plan.py does it in a replay.
+As replay/copies_by_plan.py does it in a replay, which however takes a plan as it comes: there a copy that cannot be
+made is left out, as nothing may exceed the host's memory. Here one for which the host has no room ends the plan, before
+a replay has it; and no more is asked, because only what may be offloaded is planned to be, while it has uses left, and
+between two ops nothing is pinned. So of a plan that is followed, all copies are made.
 """
 
 from coopsim.kernel import engine
