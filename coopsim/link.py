@@ -11,6 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from coopsim.errors import unknown
+from coopsim.kernel import engine
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -48,13 +49,21 @@ class Link:
         """How long a copy takes while the other direction is idle."""
         return self.latency_ns - -nbytes * 1000 // self.rate_mb_s
 
-    def shared_ns(self, alone_ns: int, shared_ns: int) -> int:
-        """How long a copy that takes so long alone takes if the other direction is busy for the first `shared_ns`."""
-        if self.shared_rate_mb_s > 0:
-            slow = -(-alone_ns * self.rate_mb_s // self.shared_rate_mb_s)
-            if slow <= shared_ns:
-                return slow
-        return alone_ns + shared_ns - shared_ns * self.shared_rate_mb_s // self.rate_mb_s
+
+class Engines:
+    """The two copy engines of a link, by direction (OUT, BACK), each with the copies that it has been given."""
+
+    OUT, BACK = range(2)
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.free_at = [0, 0]  #: when each has ended all of them, in ns
+
+    def give(self, direction: int, alone_ns: int, now: int) -> tuple[int, int]:
+        """When a copy begins and ends that is given to an engine at `now`, and takes so long alone."""
+        rates, free = (self.link.rate_mb_s, self.link.shared_rate_mb_s), self.free_at
+        start, free[direction] = engine.span(now, free[direction], free[1 - direction], alone_ns, *rates)
+        return start, free[direction]
 
 
 def of_header(header: Mapping[str, Any]) -> Link | None:

@@ -1,12 +1,15 @@
-"""No import circle in the package, neither at the top of modules nor inside functions."""
+"""No import circle in the package: not at the top of modules, inside functions, or for type checkers only."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.conftest import ROOT
 
 Graph = Mapping[str, set[str]]
+
+#: Imports that still close a circle; one that no longer does has to go from here.
+KNOWN = {("coopsim.fit.case", "coopsim.fit.patch"), ("coopsim.fit.case", "coopsim.fit.trials")}
 
 
 def modules() -> dict[str, Path]:
@@ -15,18 +18,10 @@ def modules() -> dict[str, Path]:
     return {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in paths}
 
 
-def nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but what is for type checkers only."""
-    for child in ast.iter_child_nodes(tree):
-        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
-            yield child
-            yield from nodes(child)
-
-
 def imported(path: Path, known: Mapping[str, Path]) -> set[str]:
     """The modules of ours that a file imports, wherever in it."""
     names: set[str] = set()
-    for node in nodes(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -57,7 +52,11 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     assert len(known) > 200
     graph = {name: imported(path, known) for name, path in known.items()}
     graph["coopsim"] = set()  # the face of the package, which names the API and loads it when it is asked for
+    for one, other in KNOWN:
+        graph[one].remove(other)
     assert circle(graph) == []
+    for one, other in KNOWN:
+        assert circle(graph | {one: graph[one] | {other}}), f"{one} -> {other} closes no circle: take it from KNOWN"
 
 
 def test_a_circle_would_be_found() -> None:

@@ -36,7 +36,7 @@ NO_COPY = -1
 # EXPENSIVE of a value: a cheap op makes it, an expensive one does, or it is the workspace of an expensive one.
 CHEAP, COSTLY, WORKSPACE = range(3)
 
-# cost_classes: a row per cost class (replay/preferred.py). What searches have passed of it: its bytes; those that could
+# cost_classes: a row per cost class (program/). What searches have passed of it: its bytes; those that could
 # be evicted, and what losing these would have cost. And its preferred address, or NO_ADDRESS.
 CC_BYTES, CC_LOSABLE, CC_LOSS, CC_ADDRESS = range(4)
 CC_COLUMNS = 4
@@ -225,7 +225,7 @@ def _aligned(rows: int, columns: int) -> Array:
 
 
 def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: Any = None) -> State:
-    """An empty memory of `budget` bytes with `program` (replay.lower.Program) loaded.
+    """An empty memory of `budget` bytes with `program` (program.lower.Program) loaded.
 
     caching: the empty state of the caching allocator, if that serves.
     """

@@ -2,24 +2,49 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
 from coopsim.live.cells import Cell, Value
 from coopsim.live.copies import Copies, bytes_of
 from coopsim.live.host_area import HostArea, HostBytes
+from coopsim.live.ledger import LiveLedger
 from coopsim.live.sent import Sent
+from coopsim.live.streams import Streams
 from coopsim.observe.torch_private import DisableTorchDispatch
 
-if TYPE_CHECKING:
-    from coopsim.live.values import Values
+
+class OnDevice(Protocol):
+    """The values of a step that have memory on the device (values.py)."""
+
+    kind: str
+    ledger: LiveLedger
+    streams: Streams | None
+
+    def must_stay(self, cell: Cell) -> bool:
+        """Whether a cell's address is in use."""
+
+    def evict(self, value: Value) -> None:
+        """Free the memory of a value."""
+
+    def bring(self, wanted: Iterable[Value]) -> None:
+        """Make the wanted values again that have no memory."""
+
+    def allocate(self, nbytes: int, leave: Collection[Cell] = ()) -> torch.UntypedStorage:
+        """Memory of so many bytes. leave: cells that must not be evicted for that."""
+
+    def enter(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage of ours."""
+
+    def assign(self, value: Value, storage: torch.UntypedStorage) -> None:
+        """Give a value's bytes to the program's storage if that is empty and has this version; else hold them."""
 
 
 class Offloaded:
     """The values of a step that are on the host. area: where they lie. sent: those that no plan has copied."""
 
-    def __init__(self, values: "Values", area: HostArea, sent: Sent) -> None:
+    def __init__(self, values: OnDevice, area: HostArea, sent: Sent) -> None:
         self._values, self._area = values, area
         self.copies = Copies(area, self._streams)
         self.sent = sent

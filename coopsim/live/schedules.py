@@ -6,32 +6,31 @@ the cost of the step with its recomputations, divided by its cost without: 1.1 i
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from coopsim import allocators, metrics, policies
+from coopsim.allocators import Allocator
 from coopsim.live.hosting import STAYS, Hosting, copying
-from coopsim.live.plan import AWAY, HOLD
+from coopsim.live.plan import HOLD
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
+from coopsim.planning.request import Request
 from coopsim.policies import Policy
-from coopsim.replay.lower import lower
-from coopsim.replay.once import Replay
-from coopsim.replay.result import schedule_of
+from coopsim.program.lower import lower
+from coopsim.replay import follow
 from coopsim.schedule import Schedule
 from coopsim.text import human
 from coopsim.trace import Trace
-from coopsim.trace.table import Ragged
-from coopsim.types import Action, CoopsimError, InPlace, Outcome, Pinning, Role
+from coopsim.types import CoopsimError, InPlace, Outcome, Pinning, Role
 
 CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
 _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
 _WORTH = 4096  #: the budget divided by this is the least of a value that is on the host between steps
-_ROOMY = 4  #: times the budget, the size of a simulated arena in which addresses are always found
 
 
 def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | None = None) -> Schedule:
@@ -48,55 +47,53 @@ def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | Non
     found = _recomputing(trace, policy, budget)
     if hosting is None or not policy.plans or _cost(found) == 1.0:
         return found
-    found = _cheapest([found, *_offloading(trace, policy, budget, hosting)])
+    request = _request(trace, policy, budget, addresses=False)
+    found = _cheapest([found, *_offloading(request, hosting)])
     if not hosting.between or _cost(found) <= CHEAP:
         return found
-    return _cheapest([found, _away_between(trace, policy, budget, hosting)])
+    return _cheapest([found, _away_between(request, hosting)])
 
 
-def _offloading(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> list[Schedule]:
+def _offloading(request: Request, hosting: Hosting) -> list[Schedule]:
     """Plans with copies: of what ops make, and of what stays from step to step, too, where that is allowed."""
-    options = hosting.options
-    found = [_without_addresses(trace, copying(policy), budget, options=options)]
+    request = replace(request, options=hosting.options)
+    found = [follow(replace(request, policy=copying(request.policy)))]
     if hosting.state:
-        both = copying(policy, state=True)
-        plan = _without_addresses(_read_at_end(trace), both, budget, options=options, from_start=STAYS)
-        found.append(replace(plan, header=dict(plan.header) | {"trace": trace.content_hash}))
+        found.append(follow(_with_state(request)))
     return found
 
 
-def _away_between(trace: Trace, policy: Policy, budget: int, hosting: Hosting) -> Schedule:
+def _with_state(request: Request, away: frozenset[int] = frozenset()) -> Request:
+    """What stays from step to step may leave, too, and comes back, but for the storages in `away`."""
+    policy, held = copying(request.policy, state=True), _staying(request.trace) - away
+    return replace(request, policy=policy, persistent=STAYS, held=held, away=away)
+
+
+def _away_between(request: Request, hosting: Hosting) -> Schedule:
     """A plan with copies by which the optimizer's state is on the host at the start of a step, and at its end."""
-    state = trace.alive_at_start & (trace.becomes >= 0) & (trace.bytes * _WORTH >= budget)
+    trace = request.trace
+    state = trace.alive_at_start & (trace.becomes >= 0) & (trace.bytes * _WORTH >= request.budget)
     away = frozenset(s for s in np.flatnonzero(state).tolist() if trace.role[s] == Role.OPTIMIZER_STATE)
-    policy = copying(policy, state=True)
-    plan = _without_addresses(
-        _read_at_end(trace, away), policy, budget, options=hosting.options, from_start=STAYS, away=away
-    )
-    return replace(plan, header=dict(plan.header) | {"trace": trace.content_hash, AWAY: sorted(away)})
+    return follow(_with_state(replace(request, options=hosting.options), away))
 
 
-def _read_at_end(trace: Trace, away: Collection[int] = ()) -> Trace:
-    """The trace with a last op that reads what stays, too: it may leave after its last use, and comes back.
-
-    away: storages that need not come back.
-    """
+def _staying(trace: Trace) -> frozenset[int]:
+    """Storages of what stays from step to step that are there when the last op runs."""
     freed = set(trace.freed[trace.freed_after < trace.n_ops - 1].tolist())
-    stays = [s for s, role in enumerate(trace.role) if role in STAYS and s not in freed and s not in away]
-    *rows, last = trace.reads.rows()
-    return replace(trace, reads=Ragged.of([*rows, sorted({*last, *stays})]))
+    return frozenset(s for s, role in enumerate(trace.role) if role in STAYS and s not in freed)
 
 
 def _recomputing(trace: Trace, policy: Policy, budget: int) -> Schedule:
-    first = _schedule(trace, policy, budget, "arena")
+    first = follow(_request(trace, policy, budget))
     planned = not policy.plans or first.header["planned_steps"]
     if planned and _cost(first) <= CHEAP:
         return first
     found = [first]
     if policy.plans:
-        found += [_without_addresses(trace, policy, budget, segmented=segmented) for segmented in (False, True)]
+        anywhere = _request(trace, policy, budget, addresses=False)
+        found += [follow(replace(anywhere, segmented=segmented)) for segmented in (False, True)]
     if min(map(_cost, found)) > _DEAR:
-        found.append(_schedule(trace, policy, budget, "counter"))
+        found.append(follow(_request(trace, policy, budget, allocator=allocators.COUNTER)))
     return _cheapest(found)
 
 
@@ -116,44 +113,29 @@ def padded(
 ) -> Schedule | None:
     """A schedule that leaves `spare` bytes of `budget` unused, or, at ops that leave less than that, half of the rest.
 
-    It is the cheaper of a plan and one in the shape of checkpointing; None for a policy that makes no plans. If neither
-    fits, or both have an overhead above 1.75, one is returned nevertheless, and `explain` says so.
+    Its peak includes these bytes. It is the cheaper of a plan and one in the shape of checkpointing; None for a policy
+    that makes no plans. If neither fits, or both have an overhead above 1.75, one is returned nevertheless, and
+    `explain` says so.
     """
     policy = recomputing(policy)
     if not policy.plans:
         return None
-    wider = _padded(trace, budget, spare)
-    plans = [_without_addresses(wider, policy, budget, segmented=segmented) for segmented in (False, True)]
+    left = tuple(min(spare, max(budget - need, 0) // 2) for need in needs(trace))
+    request = _request(trace, policy, budget, addresses=False, spare=left)
+    plans = [follow(replace(request, segmented=segmented)) for segmented in (False, True)]
     if hosting is not None:
-        plans += _offloading(wider, policy, budget, hosting)
-        plans += [_away_between(wider, policy, budget, hosting)] if hosting.between else []
-    return _cheapest([_without_padding(plan, trace) for plan in plans])
+        plans += _offloading(request, hosting)
+        plans += [_away_between(request, hosting)] if hosting.between else []
+    return _cheapest(plans)
 
 
 def _cheapest(found: list[Schedule]) -> Schedule:
-    best = min(found, key=_cost)
-    if best.header["outcome"] == Outcome.OK and _cost(best) > _DEAR:
-        return replace(best, header=dict(best.header) | {"outcome": Outcome.THRASH, "overhead_limit": _DEAR})
-    return best
+    return min(found, key=_cost)
 
 
 def _cost(schedule: Schedule) -> float:
     overhead = schedule.overhead
     return overhead if overhead is not None else math.inf
-
-
-def _padded(trace: Trace, budget: int, spare: int) -> Trace:
-    """The trace with a temporary of `spare` bytes added to each op, or of half of what the op leaves of the budget."""
-    extra = [min(spare, max(budget - need, 0) // 2) for need in needs(trace)]
-    rows = [[*row, nbytes] for row, nbytes in zip(trace.temporaries.rows(), extra, strict=True)]
-    return replace(trace, temporaries=Ragged.of(rows), requests=Ragged.of([] for _ in rows))
-
-
-def _without_padding(schedule: Schedule, trace: Trace) -> Schedule:
-    """The schedule without the added temporaries, which come last in each op. Its peak still includes them."""
-    own = np.diff(trace.temporaries.start)
-    ours = (schedule.storage >= 0) | (schedule.version < 0) | (schedule.version < own[schedule.op])
-    return replace(schedule.select(ours), header=dict(schedule.header) | {"trace": trace.content_hash})
 
 
 def needs(trace: Trace, *, state: bool = False) -> list[int]:
@@ -226,54 +208,23 @@ def too_much(least: Least, others: int, budget: int) -> str:
 
 def explain(schedule: Schedule) -> str:
     """Why a schedule cannot be followed, in one line: it does not fit, or is too expensive; "" if it can."""
-    header = schedule.header
-    if header["outcome"] == Outcome.OK:
-        return ""
-    if header["outcome"] == Outcome.THRASH and schedule.header["failure"] is None:
-        return f"the cheapest schedule that was found costs more than {_DEAR:g} times the step"
+    if schedule.header["outcome"] == Outcome.OK:
+        dear = f"the cheapest schedule that was found costs more than {_DEAR:g} times the step"
+        return dear if _cost(schedule) > _DEAR else ""
     if schedule.header["failure"] is None:
         return "no schedule was found that fits"
     return metrics.explain(metrics.summary(schedule))
 
 
-def _schedule(trace: Trace, policy: Policy, budget: int, allocator: str) -> Schedule:
-    replay = Replay(trace, policy, budget, allocators.find(allocator), _OPTIONS)
-    return _as_followed(trace, schedule_of(replay, replay.run(record=True)))
-
-
-def _without_addresses(
+def _request(
     trace: Trace,
     policy: Policy,
     budget: int,
     *,
-    segmented: bool = False,
-    options: ReplayOptions = _OPTIONS,
-    from_start: frozenset[Role] | None = None,
-    away: frozenset[int] = frozenset(),
-) -> Schedule:
-    """A plan that keeps to `budget` bytes, wherever they lie; if none is found, its outcome is out of memory."""
-    replay = Replay(trace, policy, _ROOMY * budget, allocators.ARENA, options)
-    assert replay.planner is not None
-    replay.planner.most, replay.planner.segmented, replay.planner.from_start = budget, segmented, from_start
-    replay.planner.away = away
-    schedule = _as_followed(trace, schedule_of(replay, replay.run(record=True)))
-    if schedule.header["peak_bytes"] <= budget and schedule.header["planned_steps"]:
-        return schedule
-    return replace(schedule, header=dict(schedule.header) | {"outcome": Outcome.OOM})
-
-
-def _as_followed(trace: Trace, schedule: Schedule) -> Schedule:
-    """The schedule, at what a step costs that follows it.
-
-    After the last op that the step dispatches only pseudo-ops read, and only the last of them makes a step bring values
-    back: those that the program has at its end. For the others, of values that the program drops first, nothing is run
-    again or waited for.
-    """
-    runs = np.flatnonzero(schedule.action == Action.COMPUTE)
-    dispatched = [i for i, op in enumerate(schedule.op[runs].tolist()) if trace.name[op] != HOLD]
-    if schedule.header["outcome"] != Outcome.OK or not dispatched or dispatched[-1] >= len(runs) - 2:
-        return schedule
-    last, end = runs[dispatched[-1]], runs[-2]
-    spared = int(schedule.time_ns[end] - schedule.time_ns[last] - trace.cost_ns[schedule.op[last]])
-    total = schedule.header["total_cost_ns"] - spared
-    return replace(schedule, header=dict(schedule.header) | {"total_cost_ns": total})
+    allocator: Allocator = allocators.ARENA,
+    addresses: bool = True,
+    spare: tuple[int, ...] = (),
+) -> Request:
+    """One step of a recorded trace; arguments as of Request."""
+    markers = frozenset(op for op, name in enumerate(trace.name) if name == HOLD)
+    return Request(trace, policy, budget, allocator, _OPTIONS, addresses, spare=spare, markers=markers)

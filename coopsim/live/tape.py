@@ -24,7 +24,7 @@ from coopsim.observe.device import Device
 from coopsim.observe.recorder import Free, Op, Recorder, Recording
 from coopsim.observe.storages import Storage
 from coopsim.trace import Trace
-from coopsim.trace.table import Ragged
+from coopsim.trace.ragged import Ragged
 from coopsim.types import Phase, Role
 
 #: Ops without results on the device that nevertheless read no data.

@@ -9,22 +9,46 @@ been made. The copy back begins after the moment, as it holds its bytes, and end
 """
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from coopsim.optimum.copies import Copies
-from coopsim.optimum.model import Term, power_of_two
-
-if TYPE_CHECKING:
-    from coopsim.optimum.moment import Cut
+from coopsim.optimum.model import Rows, Term, power_of_two
+from coopsim.optimum.problem import Problem
 
 
-def copy_around(cut: "Cut", copies: Copies) -> None:
+@dataclass(frozen=True)
+class Span:
+    """The program of a cut so far: from the first run of op `moment` to that of op `until`.
+
+    first: no other moment comes before. scale: what a ns is in the program. again, away: its columns, by op and value.
+    """
+
+    problem: Problem
+    rows: Rows
+    moment: int
+    until: int
+    first: bool
+    scale: float
+    again: Mapping[int, int]
+    away: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Delays:
+    """The columns of both delays; None where one is not in the program."""
+
+    before: int | None = None
+    after: int | None = None
+
+
+def copy_around(cut: Span, copies: Copies) -> Delays:
     """Add the rows of both engines and of the host's memory. Recomputation then counts as part of `after`."""
     p, rows, scale = cut.problem, cut.rows, cut.scale
     begins = [0, *itertools.accumulate(p.cost)]  # of each op, if nothing delays it
     longest = sum(copies.ns[v] for v in cut.away)  # if all copies of one direction are waited for
     total = scale * (longest + sum(p.cost[op] for op in cut.again))  # a cheapest solution has no longer delay
-    cut.after = after = rows.column(1.0, upper=total)
+    after = rows.column(1.0, upper=total)
     again = [(column, p.cost[op] * scale) for op, column in cut.again.items()]
     for column in cut.again.values():
         rows.cost[column] = 0.0
@@ -36,8 +60,9 @@ def copy_around(cut: "Cut", copies: Copies) -> None:
     for v in cut.away:
         by_maker.setdefault(p.producer[v], []).append(v)
         by_use.setdefault(uses.get(v, cut.until), []).append(v)
+    before = None
     if cut.first:
-        cut.before = before = rows.column(1.0, upper=total)
+        before = rows.column(1.0, upper=total)
         free = {op: begins[cut.moment] - begins[op + 1] for op in by_maker}
         _engine(cut, copies, before, [(free[op], by_maker[op]) for op in sorted(by_maker, reverse=True)])
     free = {op: begins[op] - begins[cut.moment + 1] for op in by_use}
@@ -45,9 +70,10 @@ def copy_around(cut: "Cut", copies: Copies) -> None:
     if copies.host_memory is not None:
         part = power_of_two(1000 / (copies.host_memory or 1))
         rows.at_most(copies.host_memory * part, *((c, p.size[v] * part) for v, c in cut.away.items()))
+    return Delays(before, after)
 
 
-def _first_uses(cut: "Cut") -> dict[int, int]:
+def _first_uses(cut: Span) -> dict[int, int]:
     """The first op of the span, after the moment, that has each value as input."""
     found: dict[int, int] = {}
     for op in range(cut.moment + 1, cut.until + 1):
@@ -56,7 +82,7 @@ def _first_uses(cut: "Cut") -> dict[int, int]:
     return found
 
 
-def _engine(cut: "Cut", copies: Copies, delay: int, groups: list[tuple[int, list[int]]]) -> None:
+def _engine(cut: Span, copies: Copies, delay: int, groups: list[tuple[int, list[int]]]) -> None:
     """The copies of the first groups take no more than the time that there is for them, and the delay.
 
     groups: the ns that the copies of each and of those before it have if nothing delays ops, and their values.

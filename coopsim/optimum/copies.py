@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from coopsim.kernel import state as s
 from coopsim.link import Link
-from coopsim.replay.lower import Program
-from coopsim.replay.offloadable import copies
+from coopsim.program.lower import Program
+from coopsim.program.offloadable import copies
 from coopsim.trace.table import Trace
 
 

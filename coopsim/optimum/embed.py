@@ -21,6 +21,6 @@ def embed(model: Model, cut: Cut) -> None:
     for op, column in cut.again.items():
         again = [(model.again[t, op], -1.0) for t in range(at, n_ops) if (t, op) in model.again]
         rows.at_most(0, (place[column], 1.0), *again)
-    for delay, stages in ((cut.before, range(at)), (cut.after, range(at, n_ops))):
+    for delay, stages in ((cut.delays.before, range(at)), (cut.delays.after, range(at, n_ops))):
         if delay is not None:
             rows.at_most(0, (place[delay], 1.0), *((c, -x * cut.scale) for c, x in model.delays(stages)))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from coopsim.optimum import highs
-from coopsim.optimum.around import copy_around
+from coopsim.optimum.around import Delays, Span, copy_around
 from coopsim.optimum.model import Rows, Term, power_of_two
 from coopsim.optimum.problem import Problem
 
@@ -61,14 +61,14 @@ class Cut:
         self.again: dict[int, int] = {}
         self.keep: dict[int, int] = {}
         self.away: dict[int, int] = {}
-        self.before: int | None = None
-        self.after: int | None = None
         inputs = itertools.chain.from_iterable(problem.ins[moment + 1 : until + 1])
         used = [v for v in dict.fromkeys(inputs) if problem.producer[v] <= moment and v not in self.there]
         self.scale = power_of_two(1e6 / (problem.base_cost or 1))
         self._columns(moment, used)
+        self.delays = Delays()
         if problem.copies is not None:
-            copy_around(self, problem.copies)
+            span = Span(problem, self.rows, moment, until, first, self.scale, self.again, self.away)
+            self.delays = copy_around(span, problem.copies)
         for v in used:
             self.rows.at_most(-1, *self._has(v))
         for op, column in self.again.items():

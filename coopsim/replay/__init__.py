@@ -1,11 +1,11 @@
 """Replay: the compiled core. docs/replay.md is the specification.
 
 Read loop.py first, then run_op.py, evict.py, search.py, score.py; loss/ is what losing a value costs, memory.py hides
-the allocators, lower.py turns a trace into arrays, foresight/ makes plans and plan.py is what a replay asks of one,
-once.py runs one replay, result.py makes a schedule of it, api.py is what users call.
+the allocators, planned_run.py runs a replay by plans, plan.py is what it asks of one, once.py runs one replay,
+result.py makes a schedule of it, api.py is what users call.
 """
 
-from coopsim.replay.api import measure, record, replay
+from coopsim.replay.api import follow, measure, record, replay
 from coopsim.replay.warm import warm_up
 
-__all__ = ["measure", "record", "replay", "warm_up"]
+__all__ = ["follow", "measure", "record", "replay", "warm_up"]

@@ -8,6 +8,7 @@ from coopsim import allocators, policies
 from coopsim.allocators import Allocator
 from coopsim.link import Link
 from coopsim.options import ReplayOptions
+from coopsim.planning.request import Request
 from coopsim.policies import Policy
 from coopsim.replay.once import Replay
 from coopsim.replay.result import schedule_of
@@ -61,7 +62,12 @@ def record(
     options: ReplayOptions = _DEFAULT,
 ) -> Schedule:
     """As `replay`, with the options as one value."""
-    this = _replay(trace, policy, budget, allocator, options)
+    return follow(_request(trace, policy, budget, allocator, options))
+
+
+def follow(request: Request) -> Schedule:
+    """The schedule of a replay of what is requested, by plan where the policy plans."""
+    this = Replay(request)
     return schedule_of(this, this.run(record=True))
 
 
@@ -75,18 +81,18 @@ def measure(
     """Replay without a log: only the figures (metrics.summary's keys). What sweeps call."""
     from coopsim.metrics import summary
 
-    this = _replay(trace, policy, budget, allocator, options)
+    this = Replay(_request(trace, policy, budget, allocator, options))
     return summary(schedule_of(this, this.run(record=False)))
 
 
-def _replay(
+def _request(
     trace: Trace, policy: Policy | str, budget: int | str, allocator: Allocator | str, options: ReplayOptions
-) -> Replay:
+) -> Request:
     if not isinstance(trace, Trace):
         raise CoopsimError(f"trace {trace!r} is no trace: coopsim.load(NAME) gives one")
     policy = policy if isinstance(policy, Policy) else policies.find(policy)
     allocator = allocators.find(allocator)
-    return Replay(trace, policy, _bytes(budget, trace, allocator), allocator, options)
+    return Request(trace, policy, _bytes(budget, trace, allocator), allocator, options)
 
 
 def _bytes(budget: int | str, trace: Trace, allocator: Allocator) -> int:

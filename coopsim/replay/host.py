@@ -4,12 +4,14 @@ docs/replay-copies.md is the specification. Nothing here is asked or done where 
 `S.copies` has no rows then.
 """
 
-from coopsim.kernel import codes
+from coopsim.kernel import codes, engine
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.loss.cache import invalidate
 from coopsim.replay.loss.relatives import join_evicted
 from coopsim.replay.memory import log
+
+_span = inlined(engine.span)
 
 
 @inlined
@@ -44,20 +46,11 @@ def price(S: s.State, v: int) -> int:
 
 
 @inlined
-def copy_ns(alone: int, shared: int, rate: int, shared_rate: int) -> int:
-    """How long a copy takes that takes `alone` by itself, if the other engine is busy for the first `shared` ns."""
-    if shared_rate > 0 and -(-alone * rate // shared_rate) <= shared:
-        return -(-alone * rate // shared_rate)
-    return alone + shared - shared * shared_rate // rate
-
-
-@inlined
 def _copy_end(S: s.State, v: int, mine: int, other: int) -> int:
     """Give a copy of v to the engine `mine` (K_OUT_FREE, K_IN_FREE). When it ends."""
-    start = max(S.K[s.K_TOTAL], S.K[mine])
-    shared = max(0, S.K[other] - start)
-    S.K[mine] = start + copy_ns(S.copies[v, s.COPY_NS], shared, S.K[s.K_RATE], S.K[s.K_SHARED_RATE])
-    return S.K[mine]
+    K = S.K
+    _, K[mine] = _span(K[s.K_TOTAL], K[mine], K[other], S.copies[v, s.COPY_NS], K[s.K_RATE], K[s.K_SHARED_RATE])
+    return K[mine]
 
 
 @inlined

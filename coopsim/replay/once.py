@@ -5,22 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from coopsim import link
-from coopsim.allocators import ARENA, Allocator
+from coopsim.allocators import ARENA
 from coopsim.allocators.small_area import SMALL_AREA
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.link import Link
-from coopsim.options import ReplayOptions
+from coopsim.planning.request import Request
 from coopsim.policies import Policy
-from coopsim.replay.foresight.planner import Planner
+from coopsim.program.offloadable import copies
 from coopsim.replay.loop import run
-from coopsim.replay.lower import lower
-from coopsim.replay.offloadable import copies
+from coopsim.replay.planned_run import PlannedRun
 from coopsim.replay.user import Hooks
 from coopsim.text import human
-from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError, CostModel, Lose, OffloadState, RandomOps, Release, SmallArea
+from coopsim.types import CoopsimError, CostModel, Lose, OffloadState, SmallArea
 
 _NO_LIMIT = 1 << 61  # bytes
 _OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
@@ -29,39 +26,31 @@ _OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
 class Replay:
     """A trace under a policy, in an allocator of so many bytes. CoopsimError for what makes no sense."""
 
-    def __init__(
-        self, trace: Trace, policy: Policy, budget_bytes: int, allocator: Allocator, options: ReplayOptions
-    ) -> None:
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        trace, policy, allocator, options = request.trace, request.policy, request.allocator, request.options
         self.trace, self.policy, self.allocator, self.options = trace, policy, allocator, options
-        if budget_bytes <= 0:
-            raise CoopsimError(f"the budget must be positive, not {budget_bytes} bytes")
+        if request.budget <= 0:
+            raise CoopsimError(f"the budget must be positive, not {request.budget} bytes")
         if trace.header.get("dependencies") == "unknown":
             raise CoopsimError(
                 f"{trace.label} is a memory snapshot's, which does not say what could be recomputed; see coopsim advise"
             )
-        self.program = lower(
-            trace,
-            in_place=policy.in_place,
-            pinning=policy.pinning,
-            granule=allocator.granule,
-            cost_model=CostModel(options.cost_model),
-            keep_random=options.random == RandomOps.KEEP,
-            counted=policy.release == Release.COUNTED,
-        )
+        self.program = request.program
         self._check_repetition()
-        allocator.needs_a_block(budget_bytes, f"a budget of {budget_bytes} bytes")
-        self.budget = budget_bytes // allocator.granule * allocator.granule
+        allocator.needs_a_block(request.budget, f"a budget of {request.budget} bytes")
+        self.budget = request.memory_bytes
         self.small_area = policy.small_area == SmallArea.TOP and allocator.name == ARENA.name
         if self.small_area and self.budget <= SMALL_AREA:
             raise CoopsimError(f"small_area=top takes {human(SMALL_AREA)} of the budget, which is {human(self.budget)}")
-        self.link = link.find(options.link, options.host_bandwidth, trace) if policy.offloads else None
+        self.link = request.link
         if policy.lose == Lose.EITHER and options.cost_model != CostModel.COST:
             raise CoopsimError(f"lose=either compares times, and needs the cost model cost, not {options.cost_model}")
         self.hooks = Hooks(policy) if policy.score or policy.choose else None
         self.memory = allocator.memory(self.budget, len(self.program.values))
-        self.planner: Planner | None = None
+        self.planner: PlannedRun | None = None
         if policy.plans and allocator.name == ARENA.name:
-            self.planner = Planner(trace, self.program, policy, self.budget)
+            self.planner = PlannedRun(request)
 
     def _check_repetition(self) -> None:
         trace, used_up = self.trace, self.program.used_up

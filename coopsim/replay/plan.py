@@ -1,17 +1,9 @@
-"""What a plan decides, and what a replay asks while it follows one; the first surprise ends that for the iteration.
-
-An *idle interval* of a value is the time from when it is made, or from one of its uses, to its next use (or to its
-end). The one after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout it
-(STAY), is dropped as it begins and stays dropped until the next use (LEAVE), or is dropped and stays from when a
-recomputation of others needs it (LEAVE_ONCE).
-"""
+"""What a replay asks of a plan while it follows one; the first surprise ends that for the iteration."""
 
 from coopsim.allocators.at_address import carve_at
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-
-STAY, LEAVE, LEAVE_ONCE = range(3)
-REQUEST_VALUE, REQUEST_ADDRESS = range(2)
+from coopsim.planning.plan import LEAVE, LEAVE_ONCE, REQUEST_ADDRESS, REQUEST_VALUE
 
 
 @kernel

@@ -5,35 +5,15 @@ cost. When a step ends, cost classes are put in the order of that cost per byte,
 those bytes. So neighbours are alike, and a window that frees many bytes need take nothing expensive. Values so large
 that they would only break memory up have no preferred address, and where most bytes are theirs nothing has.
 
-A cost class is the values that ops of one name make at about the same cost per byte; they are numbered from the
-cheapest.
+Cost classes are numbered in program/cost_classes.py.
 """
-
-from collections.abc import Sequence
-
-import numpy as np
 
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 
-_SHIFT = 60  # of a cost before it is divided by bytes, so that integers tell costs per byte apart on every machine
 _LARGE = 32  # a value of more than this part of the budget
 _MOST = 0.6  # of the bytes that searches pass; if large values have more, no value has one
-
-
-def octave(cost: int, nbytes: int) -> int:
-    """The cost per byte on a logarithmic scale, in eighths of an octave (not quite of one length)."""
-    per_byte = (cost + 1 << _SHIFT) // nbytes
-    shift = max(per_byte.bit_length() - 4, 0)
-    return 8 * shift + (per_byte >> shift)
-
-
-def cost_classes(names: Sequence[str], costs: Sequence[int], nbytes: Sequence[int]) -> s.Array:
-    """The cost class of each value, given the op that makes it, what that costs, and its bytes (more than 0)."""
-    keys = [(octave(c, n), name) for name, c, n in zip(names, costs, nbytes, strict=True)]
-    number = {key: k for k, key in enumerate(sorted(set(keys)))}
-    return np.array([number[key] for key in keys], np.int64)
 
 
 @inlined

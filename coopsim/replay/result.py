@@ -6,11 +6,11 @@ import numpy as np
 
 from coopsim import policies
 from coopsim.kernel import state as s
-from coopsim.replay.lower import Program
+from coopsim.program.lower import Program
 from coopsim.replay.once import Replay
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
-from coopsim.types import Outcome
+from coopsim.types import Action, Outcome
 
 _OUTCOMES = list(Outcome)
 
@@ -68,13 +68,14 @@ def _own_functions(hooks: Hooks | None) -> dict[str, str]:
 def _header(replay: Replay, state: s.State) -> dict[str, Any]:
     trace, program, K, F = replay.trace, replay.program, state.K, state.F
     outcome = _OUTCOMES[K[s.K_OUTCOME]]
+    found = replay.planner is None or replay.planner.is_kept(state)
     return {
         "trace": trace.content_hash,
         "model": trace.label,
-        "outcome": str(outcome),
+        "outcome": str(outcome if found else Outcome.OOM),
         "budget_bytes": int(K[s.K_BUDGET]),
         "base_step_cost_ns": program.step_cost.tolist(),
-        "total_cost_ns": int(K[s.K_TOTAL]),
+        "total_cost_ns": int(K[s.K_TOTAL]) - (_spared(replay, state) if outcome == Outcome.OK else 0),
         "recompute_cost_ns": int(K[s.K_RECOMPUTE_COST]),
         "peak_bytes": int(K[s.K_PEAK]),
         "evictions": int(K[s.K_EVICTIONS]),
@@ -93,6 +94,22 @@ def _header(replay: Replay, state: s.State) -> dict[str, Any]:
         "external_fragmentation_sum": float(F[s.F_FRAGMENTATION]),
         "failure": _failure(replay, state, outcome),
     }
+
+
+def _spared(replay: Replay, state: s.State) -> int:
+    """What the replay took for the request's markers that nothing takes: for all of them but the last.
+
+    They only say what the program still has. It drops what the others read before it would come back.
+    """
+    log, markers = state.log, replay.request.markers
+    if not markers:
+        return 0
+    runs = log[log[:, s.L_ACTION] == Action.COMPUTE]
+    ops = [k for k, op in enumerate(runs[:, s.L_OP].tolist()) if op not in markers]
+    if not ops or ops[-1] >= len(runs) - 2:
+        return 0
+    last, end = runs[ops[-1]], runs[-2]
+    return int(end[s.L_TIME] - last[s.L_TIME] - replay.trace.cost_ns[last[s.L_OP]])
 
 
 def _failure(replay: Replay, state: s.State, outcome: Outcome) -> dict[str, Any] | None:
@@ -128,6 +145,8 @@ def _failure(replay: Replay, state: s.State, outcome: Outcome) -> dict[str, Any]
 
 def _schedule(program: Program, state: s.State, header: dict[str, Any]) -> Schedule:
     log = state.log
+    if len(program.spare):
+        log = log[~np.isin(log[:, s.L_VALUE], program.spare)]
     value = log[:, s.L_VALUE]
     named = value >= 0
     storage = np.where(named, program.storage[value], -1)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from coopsim import policies
 from coopsim.options import ReplayOptions
+from coopsim.program.lower import lower
 from coopsim.replay import measure
-from coopsim.replay.lower import lower
 from coopsim.sweep.from_size import Size, from_size
 from coopsim.trace.table import Trace
 from coopsim.types import Outcome

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.link import Link
+from coopsim.link import Engines, Link
 from coopsim.timeline.work import NOTHING, Kind, Tasks
 
 Ints = NDArray[np.int64]
@@ -75,23 +75,21 @@ def run(
             if task in done:
                 done[task].succeed()
 
-    engine_of = {Kind.OFFLOAD: 0, Kind.FETCH: 1}
-    free_at = [0, 0]
+    engine_of = {Kind.OFFLOAD: Engines.OUT, Kind.FETCH: Engines.BACK}
+    copying = Engines(link) if link is not None else None
     transfers = [t for t, kind in enumerate(tasks.kind.tolist()) if kind in engine_of]
     given = {t: env.event() for t in transfers}
     before = dict(zip(transfers[1:], transfers, strict=False))
 
     def transfer(task: int, mine: int) -> Generator[simpy.Event, Any, None]:
-        assert link is not None
+        assert copying is not None
         for other in waits[task]:
             yield done[other]
         if task in before:
             yield given[before[task]]
-        start[task] = max(int(env.now), free_at[mine])
-        end[task] = start[task] + link.shared_ns(costs[task], max(0, free_at[1 - mine] - int(start[task])))
-        free_at[mine] = int(end[task])
+        start[task], end[task] = copying.give(mine, costs[task], int(env.now))
         given[task].succeed()
-        yield env.timeout(free_at[mine] - env.now)
+        yield env.timeout(copying.free_at[mine] - env.now)
         if task in done:
             done[task].succeed()
 

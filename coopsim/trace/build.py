@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.trace.table import Ints, Ragged, Trace
+from coopsim.trace.ragged import Ints, Ragged
+from coopsim.trace.table import Trace
 from coopsim.types import OpId, Phase, Role, StorageId
 
 #: The op that calls torch.cuda.empty_cache, in imported histories: it has no operands.

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from coopsim.files import replacing
 from coopsim.trace.check import TraceError, check, event_rows
-from coopsim.trace.table import LISTS, NUMBERS, SCHEMA_VERSION, Ragged, Trace
+from coopsim.trace.ragged import Ragged
+from coopsim.trace.table import LISTS, NUMBERS, SCHEMA_VERSION, Trace
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 _LIST = pa.list_(pa.int64())

@@ -1,17 +1,18 @@
 """The trace in memory: three immutable tables (storages, ops, frees) and a provenance header."""
 
 import hashlib
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coopsim.errors import unknown
 from coopsim.text import html_table, human
+from coopsim.trace.alive import bytes_by_role, peak_bytes
+from coopsim.trace.ragged import Bools, Ints, Ragged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,40 +31,6 @@ _TABLES = {
     "storages": ("bytes", "role", "alive_at_start", "becomes"),
     "frees": ("freed", "freed_after"),
 }
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Rows of integers of different lengths: row i is `values[start[i]:start[i + 1]]`."""
-
-    start: Ints
-    values: Ints
-
-    @classmethod
-    def of(cls, rows: Iterable[Iterable[int]]) -> "Ragged":
-        lists = [list(row) for row in rows]
-        start = np.zeros(len(lists) + 1, np.int64)
-        start[1:] = np.cumsum([len(row) for row in lists])
-        return cls(start, np.array([x for row in lists for x in row], np.int64))
-
-    def __len__(self) -> int:
-        return len(self.start) - 1
-
-    def __getitem__(self, i: int) -> list[int]:
-        row: list[int] = self.values[self.start[i] : self.start[i + 1]].tolist()
-        return row
-
-    def __iter__(self) -> Iterator[list[int]]:
-        """Row by row, as lists: what to use where one pass is enough, as all at once take much memory."""
-        flat, at = self.values.tolist(), self.start.tolist()
-        return (flat[a:b] for a, b in itertools.pairwise(at))
-
-    def rows(self) -> list[list[int]]:
-        """All rows as lists; cheaper than indexing one by one."""
-        return list(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,18 +96,15 @@ class Trace:
         return f"Trace({self.label}, {self.n_ops} ops of {steps}, {self.n_storages} storages)"
 
     def _repr_html_(self) -> str:
-        from coopsim.trace.measure import info
-
-        facts = info(self)
-        ops = ", ".join(f"{n} {phase}" for phase, n in facts["ops_by_phase"].items())
+        ops = ", ".join(f"{n} {phase}" for phase, n in Counter(self.phase).items())
         steps = "" if self.n_steps == 1 else f", {self.n_steps} steps"
         return html_table(
             self.label,
             [
                 ("ops", f"{self.n_ops} ({ops}){steps}"),
-                ("peak", f"{human(facts['peak_bytes'])} without eviction"),
-                ("cost", f"{facts['base_cost_ns'] / 1e6:.1f} ms"),
-                *((f"{role}, in all", human(n)) for role, n in facts["bytes_by_role"].items()),
+                ("peak", f"{human(peak_bytes(self))} without eviction"),
+                ("cost", f"{int(self.cost_ns.sum()) / 1e6:.1f} ms"),
+                *((f"{role}, in all", human(n)) for role, n in bytes_by_role(self).items()),
             ],
         )
 

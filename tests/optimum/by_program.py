@@ -1,29 +1,27 @@
 """A plan made from a point of the program with copies: its decisions, for a replay to follow."""
 
-from typing import Any
-
 from coopsim.kernel import state as s
 from coopsim.optimum.model_copies import ModelWithCopies
-from coopsim.replay.foresight import made
-from coopsim.replay.foresight.away import Away
-from coopsim.replay.foresight.dry_run_state import Copying, DryRun, new_dry_run
-from coopsim.replay.foresight.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
-from coopsim.replay.lower import Program
-from coopsim.replay.plan import LEAVE, LEAVE_ONCE, STAY
+from coopsim.planning import made
+from coopsim.planning.dry_run.state import DryRun, new_dry_run
+from coopsim.planning.offload.away import Away
+from coopsim.planning.plan import LEAVE, LEAVE_ONCE, STAY, Plan
+from coopsim.planning.request import Request
+from coopsim.planning.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
+from coopsim.planning.start import Start
 
 
 class ByProgram:
-    """Stands for replay.foresight.make.make: the plan that a point of the program describes, if it has addresses."""
+    """Stands for planning.make.make: the plan that a point of the program describes, if it has addresses."""
 
     def __init__(self, model: ModelWithCopies, point: list[float]) -> None:
         self.model, self.point = model, point
 
-    def __call__(
-        self, program: Program, budget: int, placed: s.Array, *, copying: Copying, **_: Any
-    ) -> made.Plan | None:
-        D, chosen = new_dry_run(program, copying=copying), selection(program)
+    def __call__(self, request: Request, start: Start) -> Plan | None:
+        program, budget = request.program, request.memory_bytes
+        D, chosen = new_dry_run(program, copying=start.copying), selection(program)
         self.decide(D, chosen, budget)
-        return made.with_addresses(D, chosen, lambda _: -1.0, budget, budget, placed, 1)
+        return made.with_addresses(D, chosen, lambda _: -1.0, budget, budget, start.placed, 1)
 
     def is_one(self, column: int | None) -> bool:
         return column is not None and self.point[column] > 0.5

@@ -10,8 +10,7 @@ from coopsim.link import Link
 from coopsim.optimum import Problem, highs, problem_of, solve
 from coopsim.optimum.model_copies import model_of
 from coopsim.optimum.moment import cut
-from coopsim.replay import replay
-from coopsim.replay.foresight import planner
+from coopsim.replay import planned_run, replay
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
@@ -131,7 +130,7 @@ def test_a_schedule_of_the_program_is_replayed(monkeypatch: pytest.MonkeyPatch) 
     assert answer.finished
     assert answer.point is not None
     own = replay(trace, "foresight-offline:lose=either", nbytes, steps=1, link=link)
-    monkeypatch.setattr(planner, "make", ByProgram(model, answer.point))
+    monkeypatch.setattr(planned_run, "make", ByProgram(model, answer.point))
     schedule = replay(trace, "foresight-offline:lose=either", nbytes, steps=1, link=link)
     assert validate(schedule, trace) == []
     assert schedule.header["planned_steps"] == 1

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from coopsim.kernel.state import HOST_AT, OFFLOADABLE
-from coopsim.replay.foresight.dry_run_state import Copying
-from coopsim.replay.foresight.make import make
-from coopsim.replay.lower import lower
-from coopsim.replay.offloadable import copies, offloadable
+from coopsim.options import ReplayOptions
+from coopsim.planning.make import make
+from coopsim.planning.request import Request
+from coopsim.planning.start import Copying, Start
+from coopsim.program.offloadable import copies, offloadable
 from coopsim.trace import Trace
-from coopsim.types import InPlace, OffloadState, Release
+from coopsim.types import OffloadState
 from tests.reference.host import Host
 from tests.reference.program import Program
 from tests.reference.values import Value
@@ -77,16 +78,8 @@ def plan(
     random: str,
 ) -> Plan | None:
     """What the product plans for the iteration."""
-    lowered = lower(
-        trace,
-        in_place=policy.in_place,
-        pinning=policy.pinning,
-        granule=512,
-        cost_model=cost_model,
-        keep_random=random == "keep",
-        counted=policy.release == Release.COUNTED,
-    )
-    first_run = policy.in_place == InPlace.FIRST_RUN
+    request = Request(trace, policy, budget, options=ReplayOptions(cost_model=cost_model, random=random))
+    lowered = request.program
     copying = None
     if host is not None:
         rows = copies(lowered, trace, host.link, state_too=policy.offload_state == OffloadState.YES)
@@ -95,7 +88,7 @@ def plan(
         busy = [max(engine.free_at - now, 0) for engine in (host.out, host.back)]
         first = rows[:, OFFLOADABLE] * offloadable(lowered, trace, state_too=False)
         copying = Copying(rows, first, host.link.rate_mb_s, host.link.shared_rate_mb_s, room, *busy)
-    made = make(lowered, budget, np.array(addresses, np.int64), first_run=first_run, copying=copying)
+    made = make(request, Start(np.array(addresses, np.int64), copying))
     if made is None:
         return None
     requests = [tuple(row) for row in made.requests.tolist()]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from coopsim.kernel.state import EVICTABLE
 from coopsim.policies import Policy
+from coopsim.program.lower import lower
 from coopsim.replay import replay
-from coopsim.replay.lower import lower
 from coopsim.simrd import replay_simrd
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Action, CoopsimError, InPlace, Pinning, Role

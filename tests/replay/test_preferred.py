@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 
 from coopsim.kernel import state as s
+from coopsim.program.cost_classes import cost_classes, octave
+from coopsim.program.lower import lower
 from coopsim.replay import preferred
-from coopsim.replay.lower import lower
-from coopsim.replay.preferred import cost_classes, octave
 from coopsim.trace.synth import make as synth
 from coopsim.types import InPlace, Pinning
 

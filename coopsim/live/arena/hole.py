@@ -4,8 +4,9 @@ A cell is a storage of the running step (cells.py), and its memory a block of th
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
@@ -13,10 +14,6 @@ from coopsim.live.cells import Cell
 from coopsim.live.sender import Sender
 from coopsim.live.values import Values
 from coopsim.live.victims import Victims
-
-if TYPE_CHECKING:
-    from coopsim.live.arena.cap import ArenaCap
-
 
 _MOVES = 8  #: times that blocks are moved for one op, whose requests may take each other's holes
 
@@ -36,10 +33,30 @@ class Ways:
     release: Callable[[Collection[Cell]], int]
 
 
+class Blocks(Protocol):
+    """The blocks of an arena, by offset, and the latest request that failed (arena/cap.py)."""
+
+    @property
+    def missing(self) -> int:
+        """Bytes to be freed before that request can succeed."""
+
+    def offset(self, storage: torch.UntypedStorage) -> int:
+        """Where the memory of a storage lies."""
+
+    def cheapest(self, price: Mapping[int, float]) -> list[int]:
+        """Adjacent blocks whose eviction makes room for the request, at the least total price; [] if there are none."""
+
+    def moves(self, movable: Collection[int]) -> list[tuple[int, int]]:
+        """From where to where to move which of these blocks to make room for the request; [] if that is not enough."""
+
+    def at(self, offset: int) -> AbstractContextManager[None]:
+        """Within the context, place the first request at `offset`."""
+
+
 class Hole:
     """Makes holes during one step. planned: the cells of a step that follows a plan."""
 
-    def __init__(self, cap: "ArenaCap", ways: Ways) -> None:
+    def __init__(self, cap: Blocks, ways: Ways) -> None:
         self._cap, self._values, self._victims = cap, ways.values, ways.victims
         self._evict, self._sending, self._release = ways.evict, ways.sending, ways.release
         self.planned: Callable[[], Iterable[Cell]] = tuple

@@ -8,8 +8,8 @@ from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes, round_up
+from coopsim.trace.ragged import Ragged
 from coopsim.trace.synth import make
-from coopsim.trace.table import Ragged
 from coopsim.types import Action
 from tests.conftest import ROOT
 
