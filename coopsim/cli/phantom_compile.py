@@ -56,7 +56,7 @@ def _text(script: "Script", found: "Ratio") -> str:
         rows += [("" if i else "to paste", line) for i, line in enumerate(lines(found.value))]
     rows.append(("runs", f"{len(found.tried.keys() | {1.0})}; the peak is not monotonic in the ratio"))
     text = "\n".join(f"{name:<16}{value}" for name, value in rows)
-    own = found.as_it_is.guest["own_memory_budgets"]
+    own = found.as_it_is.plugin["own_memory_budgets"]
     if own:
         text += f"\ncaution: the script itself sets it to {', '.join(f'{ratio:g}' for ratio in own)}: change that line"
     return text
@@ -75,7 +75,7 @@ def _json(script: "Script", found: "Ratio") -> dict[str, object]:
         "peak_device_bytes": report and report.peak_device_bytes,
         "time_ratio": found.time_ratio,
         "lines": lines(found.value) if found.value is not None else [],
-        "own_memory_budgets": found.as_it_is.guest["own_memory_budgets"],
+        "own_memory_budgets": found.as_it_is.plugin["own_memory_budgets"],
         "runs": [
             {"activation_memory_budget": ratio, "outcome": one.outcome, "peak_device_bytes": one.peak_device_bytes}
             for ratio, one in ({1.0: found.as_it_is} | found.tried).items()

@@ -15,7 +15,7 @@ from coopsim.fit.trials import Trials
 class Case:
     """A script that does not fit, the survey of a run of it, and the means to try changes.
 
-    requests: the file of its requests to the allocator (script/history.py).
+    requests: the file of its requests to the allocator (script/watching/requests.py).
     """
 
     trials: Trials
@@ -79,7 +79,7 @@ class Case:
 
     @property
     def over_bytes(self) -> int:
-        """The bytes by which the script's need exceeds what a remedy may use: the card's memory less the margin."""
+        """The bytes by which the script's need exceeds what a remedy may use: the card's memory less HEADROOM."""
         return self.survey.needs_bytes - self.trials.limit_bytes
 
 

@@ -89,7 +89,7 @@ class Changes:
         return replace(self, **{name: v for name, v in said.items() if v != getattr(nothing, name)})
 
     def message(self) -> str:
-        """Return the changes as JSON, to be read (`read`) by the guest in the script's process."""
+        """Return the changes as JSON, to be read (`read`) by the plugin in the script's process."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -9,7 +9,8 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.edits import Edit, abbreviated, lines
 from coopsim.fit.remedy import Remedy
-from coopsim.script import Report, host_limit
+from coopsim.script import Report
+from coopsim.script.running import host_limit
 from coopsim.text import human
 from coopsim.types import CoopsimError
 

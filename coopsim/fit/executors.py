@@ -14,7 +14,7 @@ from typing import Any
 from coopsim.fit.printed import copied
 from coopsim.fit.saved import versions
 from coopsim.script import Report, Script, run
-from coopsim.script.running import Running
+from coopsim.script.running.start import Running
 from coopsim.types import CoopsimError
 
 

@@ -40,7 +40,7 @@ class Given:
 
     @classmethod
     def read(cls, found: dict[str, Any], *, trainer: bool) -> "Given":
-        """Return the calls that the guest in the script's process has reported (inside/batches.py).
+        """Return the calls that the plugin in the script's process has reported (inside/batches.py).
 
         trainer: whether the script imports transformers' Trainer; without it, TrainingArguments set nothing.
         """

@@ -15,7 +15,7 @@ def taken(report: Report, survey: Survey, changes: Changes) -> int:
     Of save_on_cpu, what PyTorch's allocator pins beyond what it pins for the unchanged script.
     """
     if changes.live:
-        return int(report.guest["host_bytes"])
+        return int(report.plugin["host_bytes"])
     if not changes.on_host:
         return 0
     return max(int(report.host["pinned_bytes"]) - int(survey.report.host["pinned_bytes"]), 0)

@@ -38,7 +38,7 @@ def find(case: Case) -> Iterator[Remedy]:
             yield done
             yield from _offloading(case, int(room * share) // MIB, done)
         ran = case.trials.within.get(wanted.changes)
-        if done is not None or ran is None or ran.guest.get("fits") is False:
+        if done is not None or ran is None or ran.plugin.get("fits") is False:
             return
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.trials import ENDLESS, GUEST, Trials, heard
+from coopsim.fit.trials import ENDLESS, PLUGIN, Trials, heard
 from coopsim.observe.data.masks import LOWER
-from coopsim.script import data
+from coopsim.script.reporting import words
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -20,13 +20,13 @@ def lower_needs(trials: Trials, requests: Path) -> int | None:
     """
     report = trials.first
     assert report is not None
-    trials.notes.extend(data.cautions(report))
+    trials.notes.extend(words.cautions(report))
     if report.other_masks is not None:  # that it fails with the upper bound
-        trials.notes.append(data.other(report.other_masks))
+        trials.notes.append(words.other(report.other_masks))
     if trials.script.masks or not report.depends_on_masks:
         return None
     script = replace(
-        trials.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message(), masks=LOWER, quiet=True
+        trials.script, memory_bytes=ENDLESS, plugin=PLUGIN, told=Changes().message(), masks=LOWER, quiet=True
     )
     with trials.runs.one("as it is, if masks keep nothing") as ended:
         try:

@@ -40,9 +40,9 @@ class Ratio:
     @property
     def time_ratio(self) -> float | None:
         """The predicted time of a step with `value`, divided by that with ratio 1; None if it is not known."""
-        if self.value is None or not self.as_it_is.guest["step_ns"]:
+        if self.value is None or not self.as_it_is.plugin["step_ns"]:
             return None
-        return float(self.tried[self.value].guest["step_ns"] / self.as_it_is.guest["step_ns"])
+        return float(self.tried[self.value].plugin["step_ns"] / self.as_it_is.plugin["step_ns"])
 
 
 def search(script: Script, say: Callable[[float, Report], None]) -> Ratio:
@@ -53,7 +53,7 @@ def search(script: Script, say: Callable[[float, Report], None]) -> Ratio:
     first = run(changed(replace(script, memory_bytes=ENDLESS), Changes(activation_memory_budget=1.0)))
     if not first.compiled_graphs:
         raise CoopsimError(f"--compile-budget: {script.title} compiles nothing; coopsim fit says what else to change")
-    if not first.guest["backwards"]:
+    if not first.plugin["backwards"]:
         raise CoopsimError(f"--compile-budget: {script.title} has no backward pass, for which values would be saved")
     say(1.0, first)
     found = Ratio(first)

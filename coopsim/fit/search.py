@@ -44,9 +44,10 @@ from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey
 from coopsim.fit.trials import Trials, heard
 from coopsim.fit.verdict import Fit
-from coopsim.script import Report, Script, data, unused_rows
-from coopsim.script.largest import Largest
-from coopsim.script.largest import search as search_largest
+from coopsim.script import Report, Script
+from coopsim.script.reporting import words
+from coopsim.script.searching.largest import Largest
+from coopsim.script.searching.largest import search as search_largest
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -121,8 +122,8 @@ class Search:
                 )
             self._trials.notes += growth.notes(survey.report)
             self._trials.notes += evaluation.notes(survey.report, self._trials.script.total_bytes)
-            self._trials.notes += data.about_inputs(survey.report.input_sizes)
-            self._trials.notes += [unused_rows.text(one) for one in survey.report.unused]
+            self._trials.notes += words.about_inputs(survey.report.input_sizes)
+            self._trials.notes += [words.unused_text(one) for one in survey.report.unused]
             if survey.report.memory_fraction is not None:
                 self._trials.notes.append(
                     f"the script limits PyTorch to {survey.report.memory_fraction:.0%} of the card's memory "

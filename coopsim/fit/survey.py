@@ -148,11 +148,11 @@ class Survey:
 
 
 def read(report: Report, needs_bytes: int) -> Survey:
-    """Return the survey of a run, made of its report, which holds what the guest in its process found (`guest`).
+    """Return the survey of a run, made of its report, which holds what the plugin in its process found (`plugin`).
 
     needs_bytes: the smallest memory for the run, context included.
     """
-    found = report.guest
+    found = report.plugin
     return Survey(
         report=report,
         trains=found["backwards"] > 0,

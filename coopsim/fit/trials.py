@@ -18,8 +18,8 @@ from coopsim.fit.survey import Survey, read
 from coopsim.live.hosting import Hosting
 from coopsim.observe.data.masks import LOWER
 from coopsim.script import Report, Script, run
-from coopsim.script.failures import HostRanOutError
-from coopsim.script.smallest import STEP, guess
+from coopsim.script.running.failures import HostRanOutError
+from coopsim.script.searching.smallest import STEP, guess
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -28,7 +28,7 @@ from coopsim.types import CoopsimError
 MARGIN = 0.02
 #: Bytes of a card on which memory does not run out; the phantom can reserve as many addresses (expandable segments).
 ENDLESS = 1 << 40
-GUEST = "coopsim.fit.inside"
+PLUGIN = "coopsim.fit.inside"
 LIVE = "coopsim.live.guest"
 _TOO_EARLY = "it ends well, but after"
 _NO_COPY = "a copy of the script does not run"
@@ -74,7 +74,7 @@ class Trials:
 
         Its requests are written to the file `requests`. Raises what coopsim.script.run raises.
         """
-        script = replace(self.script, memory_bytes=ENDLESS, guest=GUEST, told=Changes().message())
+        script = replace(self.script, memory_bytes=ENDLESS, plugin=PLUGIN, told=Changes().message())
         script.words()  # raises if there is no such command, before the run is announced
         one = self.runs.one("as it is, with memory enough")
         with one as ended, rough.answer(self.runs.note) as variables:
@@ -277,17 +277,17 @@ def heard(script: Script, requests: Path | None = None) -> Report:
 def changed(script: Script, changes: Changes) -> Script:
     """Return a Script of the same command which, when it is run, makes the changes; nothing runs here.
 
-    A guest makes them, code in the script's process (fit.inside, or live's); variables and number of ranks are set.
+    A plugin makes them, code in the script's process (fit.inside, or live's); variables and number of ranks are set.
     """
-    guest, told = GUEST, changes.message()
+    plugin, told = PLUGIN, changes.message()
     if changes.live:
         hosting = asdict(Hosting()) if changes.offload else None
-        guest, told = LIVE, json.dumps({"memory": changes.live, "hosting": hosting})
+        plugin, told = LIVE, json.dumps({"memory": changes.live, "hosting": hosting})
     return replace(
         script,
         variables=changes.variables,
         world_size=changes.cards or script.world_size,
-        guest=guest,
+        plugin=plugin,
         told=told,
     )
 
@@ -299,7 +299,7 @@ def works(report: Report, ran: Changes) -> bool:
     """
     if report.outcome != "ok" or not ran.live:
         return report.outcome == "ok"
-    said = report.guest
+    said = report.plugin
     return not said["failed"] and said["planned_steps"] > max((said["steps"] - 2) // 2, 0)
 
 
@@ -310,9 +310,9 @@ def ratio(report: Report, survey: Survey, changes: Changes) -> float:
     copies (`changes.waits`), it is taken from the phantom's clock; of live, what it predicts; else by prices of ops.
     """
     if changes.live:
-        return float(report.guest["predicted_overhead"])
+        return float(report.plugin["predicted_overhead"])
     if changes.waits and changes.accumulate == 1:
-        return float(report.guest["clock_step_ns"]) / survey.clock_step_ns if survey.clock_step_ns else 1.0
+        return float(report.plugin["clock_step_ns"]) / survey.clock_step_ns if survey.clock_step_ns else 1.0
     accumulate = changes.accumulate
-    step, optimizer = float(report.guest["step_ns"]), float(report.guest["optimizer_ns"])
+    step, optimizer = float(report.plugin["step_ns"]), float(report.plugin["optimizer_ns"])
     return (accumulate * (step - optimizer) + optimizer) / survey.step_ns if survey.step_ns else 1.0

@@ -7,8 +7,9 @@ from coopsim.fit import rows
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.trials import MARGIN
 from coopsim.phantom import profiles
-from coopsim.script import OutOfMemory, host_rows, margin
-from coopsim.script.largest import Largest
+from coopsim.script import OutOfMemory, memory
+from coopsim.script.reporting import words
+from coopsim.script.searching.largest import Largest
 from coopsim.text import human
 
 
@@ -46,8 +47,8 @@ class Fit:
 
     @property
     def too_close(self) -> bool:
-        """Whether the need is within 6 % of the card's memory, so that a real card may decide otherwise (margin.py)."""
-        return margin.is_close(self.needs_bytes, self.memory_bytes)
+        """Whether the need is within 6 % of the card's memory, so that a real card may decide otherwise."""
+        return memory.is_close(self.needs_bytes, self.memory_bytes)
 
     @property
     def solved(self) -> bool:
@@ -73,7 +74,7 @@ class Fit:
         return "\n".join([*said, *self._host()])
 
     def _host(self) -> list[str]:
-        found = host_rows.rows(self.host)
+        found = words.of_host(self.host)
         width = max((len(label) for label, _ in found), default=0) + 2
         return [""] * bool(found) + [f"{label:{width}}{text}" for label, text in found]
 
@@ -85,8 +86,10 @@ class Fit:
         needs = "more than " * self.at_least + human(self.needs_bytes)
         card = profiles.get(self.card)
         has = f"the {card.title} has {human(self.memory_bytes)}"
-        context = margin.of_context(self.needs_bytes, self.memory_bytes, card.context)
-        close = f"Too close to call: needs {needs}, {has}: {margin.text(self.needs_bytes, self.memory_bytes)}{context}"
+        context = memory.of_context(self.needs_bytes, self.memory_bytes, card.context)
+        close = (
+            f"Too close to call: needs {needs}, {has}: {memory.in_words(self.needs_bytes, self.memory_bytes)}{context}"
+        )
         if not self.fits and self.failed is not None:
             asked = f"asked for {human(self.failed.requested_bytes)}"
             asked += f" at {self.failed.place}" if self.failed.place else ""
@@ -125,7 +128,7 @@ class Fit:
             *lines,
             "",
             f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs); "
-            f"a real card differs by up to {margin.TOO_CLOSE:.0%}",
+            f"a real card differs by up to {memory.TOO_CLOSE:.0%}",
             f"time: of an optimizer step, against the script as it is, by {self._prices}, float32 products in "
             f"{self.precision}{clock}",
             *self.notes,

@@ -11,7 +11,7 @@ from coopsim.fit.search import Search
 from coopsim.fit.trials import MARGIN
 from coopsim.fit.verdict import Fit
 from coopsim.phantom import Profile, profiles
-from coopsim.script import Script, margin
+from coopsim.script import Script, memory
 from coopsim.text import human, table
 from coopsim.types import CoopsimError
 
@@ -129,7 +129,7 @@ class EveryCard:
             notes.append("interrupted: not everything was tried")
         elif any(a.verdict == UNKNOWN for a in answers):
             notes.append("time ran out (--time) before remedies were tried on the cards marked as not tried")
-        off = [a.card.name for a in answers if margin.of_context(a.needs_bytes, a.card.memory_bytes, a.card.context)]
+        off = [a.card.name for a in answers if memory.of_context(a.needs_bytes, a.card.memory_bytes, a.card.context)]
         if off:
             notes.append(f"nearer than what their CUDA context takes is known: {', '.join(off)}")
         if any(a.remedy for a in answers):
@@ -151,7 +151,7 @@ class EveryCard:
         for card in cards:
             needs = survey.needs_bytes + card.context.training_bytes - cards[0].context.training_bytes
             verdict = FITS if needs <= card.memory_bytes else UNKNOWN
-            verdict = CLOSE if margin.is_close(needs, card.memory_bytes) else verdict
+            verdict = CLOSE if memory.is_close(needs, card.memory_bytes) else verdict
             found[card.name] = Answer(card, verdict, needs, survey.step_ns_by_card[card.name], survey.precision)
         return found
 

@@ -11,7 +11,7 @@ from results import table
 from run import PAGE, PAGE_DPI
 
 from coopsim.figures import save
-from coopsim.script.margin import TOO_CLOSE
+from coopsim.script.memory import TOO_CLOSE
 
 DOCS = ROOT / "docs" / "accuracy.md"
 NAME = "published"

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from coopsim.script import Script, failures
+from coopsim.script import Script
+from coopsim.script.reporting.process import ProcessReport, ScriptError
+from coopsim.script.running import failures
 from coopsim.types import CoopsimError
 
 READ = {"op": "aten._local_scalar_dense.default", "place": "train.py:5"}
@@ -13,7 +15,7 @@ IN_THE_FUNCTION, IN_ANOTHER, BEFORE_IT = [("train.py", 3, 7)], [("train.py", 20,
 
 
 def said(error: str, functions: list[Any]) -> str:
-    reports = [{"error": {"place": "train.py:7", "error": error, "functions": functions}, "last_value_read": READ}]
+    reports = [ProcessReport(error=ScriptError("train.py:7", error, tuple(functions)), last_value_read=READ)]
     with pytest.raises(CoopsimError) as e:
         failures.explain(Script(("train.py",)), 1, reports)
     return str(e.value)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from coopsim.fit.changes import Changes
-from coopsim.script import skipping
+from coopsim.script.running import dividing
 
 
 def install(changes: Changes) -> None:
@@ -14,6 +14,6 @@ def install(changes: Changes) -> None:
     """
     if changes.hold_gradients:
         for owner in (torch.optim.Optimizer, nn.Module):
-            skipping.conditional(owner, "zero_grad", lambda _: False)
+            dividing.conditional(owner, "zero_grad", lambda _: False)
         return
-    skipping.install(lambda _, call: call % changes.accumulate == 0)
+    dividing.skip_steps(lambda _, call: call % changes.accumulate == 0)

@@ -10,8 +10,8 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.fit.changes import Changes
-from coopsim.script.imports import now_or_after
-from coopsim.script.places import is_own
+from coopsim.script.watching.imports import now_or_after
+from coopsim.script.watching.places import is_own
 
 _LIGHTNING = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
 _PARSER = "transformers.hf_argparser"

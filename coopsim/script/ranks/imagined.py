@@ -21,10 +21,10 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from coopsim.observe import torch_private
-from coopsim.script.imports import AfterImport
 from coopsim.script.ranks import needs
 from coopsim.script.ranks.messages import Messages
 from coopsim.script.task import Task
+from coopsim.script.watching.imports import AfterImport
 
 _FAKE_BACKEND = "torch.testing._internal.distributed.fake_pg"
 _MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"

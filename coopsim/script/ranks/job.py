@@ -10,9 +10,8 @@ from pathlib import Path
 
 from coopsim.observe.errors import CaptureError
 from coopsim.script.ranks import buffers, launcher, needs, processes, stages, world
-from coopsim.script.running import Running
+from coopsim.script.running.start import Ran, Running, outputs, reports, say, variables
 from coopsim.script.script import Script
-from coopsim.script.start import Ran, outputs, reports, say, variables
 from coopsim.script.task import Task
 
 #: NCCL's watchdogs run by the phantom's clock (phantom/csrc/watchdog.c); PyTorch's monitor would take them for hung.
