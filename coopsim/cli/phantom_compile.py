@@ -10,7 +10,7 @@ from coopsim.text import human
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.fit.ratio import Ratio
+    from coopsim.fit.searching.ratio import Ratio
     from coopsim.script import Report, Script
 
 _OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "traceback")
@@ -18,7 +18,7 @@ _OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "tr
 
 def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if no ratio that is tried fits."""
-    from coopsim.fit.ratio import search
+    from coopsim.fit.searching.ratio import search
 
     for option in _OPTIONS:
         if getattr(args, option):
@@ -35,7 +35,7 @@ def _say(ratio: float, report: "Report") -> None:
 
 
 def _text(script: "Script", found: "Ratio") -> str:
-    from coopsim.fit.compiled import lines
+    from coopsim.fit.remedies.compiled import lines
 
     rows = [
         ("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated"),
@@ -63,7 +63,7 @@ def _text(script: "Script", found: "Ratio") -> str:
 
 
 def _json(script: "Script", found: "Ratio") -> dict[str, object]:
-    from coopsim.fit.compiled import lines
+    from coopsim.fit.remedies.compiled import lines
 
     report = found.tried[found.value] if found.value is not None else None
     return {

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.edits import Edit
+from coopsim.fit.editing.edits import Edit
 
 #: The keys of --json.
 KEYS = (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coopsim.fit.given import Given
+from coopsim.fit.batch import Given
 from coopsim.script import Report
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.runs import Runs
-from coopsim.fit.trials import Trials
+from coopsim.fit.searching.progress import Runs
+from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
 from coopsim.script.reporting.report import Report
 from coopsim.types import CoopsimError

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import Search, which
+from coopsim.fit import Search
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.trials import MARGIN
+from coopsim.fit.searching import which
+from coopsim.fit.searching.trials import MARGIN
 from coopsim.phantom import profiles
 from coopsim.script import Script, run
 

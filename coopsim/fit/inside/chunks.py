@@ -2,7 +2,7 @@
 
 import torch
 
-from coopsim.fit.chunks import LINES
+from coopsim.fit.remedies.loss import LINES
 
 
 def install() -> None:

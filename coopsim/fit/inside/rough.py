@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from coopsim.fit.rough import VARIABLE
+from coopsim.fit.searching.progress import VARIABLE
 from coopsim.observe import roles
 from coopsim.observe.native import memory
 from coopsim.script.watching.calls import Phase

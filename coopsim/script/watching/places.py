@@ -14,7 +14,7 @@ _LIBRARIES = tuple(
     f"{folder}/"
     for folder in {
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        str(Path(__file__).parents[1]),
+        str(Path(__file__).parents[2]),
         str(cache_folder()),
     }
 )
