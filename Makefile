@@ -45,7 +45,7 @@ test: setup ## the tests (some ten minutes on two cores)
 	$(BIN)/pytest -n auto -m "not slow" --ignore tests/versions
 
 test-%: setup ## the tests of one package, and those that hold the layout: make test-fit (a minute or two)
-	$(BIN)/pytest -n auto -m "not slow" $(wildcard tests/$* tests/test_$*.py) tests/test_imports.py tests/test_layout.py
+	$(BIN)/pytest -n auto -m "not slow" $(wildcard $(addprefix tests/,$* test_$*.py)) tests/test_imports.py tests/test_layout.py
 
 test-all: setup ## the tests and the slow proofs
 	$(BIN)/pytest -n auto

@@ -4,6 +4,10 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.survey import Survey
 from coopsim.script import Report
 
+#: The fraction of the card's memory that a remedy leaves free, because libraries take more on a real card than on the
+#: phantom.
+HEADROOM = 0.02
+
 
 def works(report: Report, ran: Changes) -> bool:
     """Return whether a run trained. Inside a budget, also whether most steps from the third on followed a plan.

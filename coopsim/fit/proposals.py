@@ -44,8 +44,8 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class Settle:
-    """The proposals have come to a remedy, one that was tried and is to be kept."""
+class Keep:
+    """A remedy that was tried and works is to be kept."""
 
     remedy: Remedy
 
@@ -64,7 +64,7 @@ class Note:
     text: str
 
 
-Request: TypeAlias = Try | RunsOut | Run | Replay | Settle | Withdraw | Note
+Request: TypeAlias = Try | RunsOut | Run | Replay | Keep | Withdraw | Note
 #: What a remedy proposes, request by request.
 Proposals: TypeAlias = Generator[Request, Any, None]
 
@@ -94,6 +94,6 @@ def fits(remedy: Remedy) -> Generator[Request, Any, Remedy | None]:
 
 
 def first(remedy: Remedy | None) -> Proposals:
-    """Have one remedy tried, if there is one, and settle on it if it fits."""
+    """Have one remedy tried, if there is one, and keep it if it fits."""
     if remedy is not None and (done := (yield from fits(remedy))) is not None:
-        yield Settle(done)
+        yield Keep(done)

@@ -79,7 +79,7 @@ def fused_commands(page: Path) -> list[str]:
     for block in re.findall(r"(?:^    .*\n)+", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
         lines = block.splitlines()
         ends = [i for i, line in enumerate(lines) if line.startswith("    coopsim ") and not line.endswith("\\")]
-        found += [lines[i] for i in ends if re.search(r"#.*\bcoopsim [a-z-]+ [A-Za-z-]", lines[i])]
+        found += [lines[i] for i in ends if re.search(r"#.*\bcoopsim [a-z-]+( [A-Z-]|$)", lines[i])]
         after = [lines[i + 1] for i in ends if i + 1 < len(lines)]
         found += [line for line in after if re.match(r"    [A-Z] ", line)]
     return found

@@ -4,7 +4,7 @@ import re
 
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Proposals, Settle, fits
+from coopsim.fit.proposals import Keep, Proposals, fits
 from coopsim.fit.remedy import Remedy
 from coopsim.script.ranks.fewest import asked
 
@@ -32,7 +32,7 @@ def propose(case: Case) -> Proposals:
         except StopIteration:
             break
     if worked:
-        yield Settle(worked[min(worked)])
+        yield Keep(worked[min(worked)])
 
 
 def proposal(case: Case, size: int) -> Remedy:

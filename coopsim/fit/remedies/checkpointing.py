@@ -11,7 +11,7 @@ from typing import Any
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
-from coopsim.fit.proposals import Proposals, Request, Settle, first, fits
+from coopsim.fit.proposals import Keep, Proposals, Request, first, fits
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model
@@ -29,7 +29,7 @@ def propose(case: Case) -> Proposals:
         if whole is not None and whole.key not in case.found and not case.failure(whole):
             continue  # all of them do not suffice
         if found := (yield from fewest(case, level, partial(proposal, case, level))):
-            yield Settle(found[-1])
+            yield Keep(found[-1])
             return
 
 

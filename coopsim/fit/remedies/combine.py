@@ -6,7 +6,7 @@ import itertools
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.editing.patch import certain
-from coopsim.fit.proposals import Proposals, RunsOut, Settle, Withdraw, fits
+from coopsim.fit.proposals import Keep, Proposals, RunsOut, Withdraw, fits
 from coopsim.fit.remedies import checkpointing, compiled, microbatches, optimizers, precision, settings
 from coopsim.fit.remedy import Remedy
 
@@ -33,7 +33,7 @@ def propose(case: Case, batch: Batch | None) -> Proposals:
             done = yield from fits(functools.reduce(Remedy.with_, some))
             if done is None:
                 continue
-            yield Settle(done)
+            yield Keep(done)
             found.append(kinds)
             if len(found) == _ENOUGH:
                 return
@@ -52,7 +52,7 @@ def _faster(case: Case, alone: set[str]) -> Proposals:
     if done is not None and done.time_ratio >= case.found[most.kind].time_ratio:
         yield Withdraw(done)
     elif done is not None:
-        yield Settle(done)
+        yield Keep(done)
 
 
 def _smaller(case: Case, batch: Batch, parts: list[Remedy]) -> Proposals:
@@ -61,7 +61,7 @@ def _smaller(case: Case, batch: Batch, parts: list[Remedy]) -> Proposals:
     count = 0
     for base in [*parts, *everything]:
         if (done := (yield from microbatches.largest(case, batch, base))) is not None:
-            yield Settle(done)
+            yield Keep(done)
             count += 1
         if count == _ENOUGH:
             return

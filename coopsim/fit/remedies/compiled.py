@@ -5,7 +5,7 @@ A budget here is a value of AOTAutograd's activation_memory_budget: a fraction, 
 
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Proposals, Settle, fits
+from coopsim.fit.proposals import Keep, Proposals, fits
 from coopsim.fit.remedy import Remedy
 
 #: Fractions of the bytes that the partitioner would save, in the order of trials. The peak is not monotonic in them.
@@ -22,7 +22,7 @@ def propose(case: Case) -> Proposals:
     for budget in _BUDGETS:
         done = yield from fits(proposal(case, budget))
         if done is not None:
-            yield Settle(done)
+            yield Keep(done)
             return
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.edits import Edit, abbreviated, lines
-from coopsim.fit.proposals import Note, Proposals, Settle, trial
+from coopsim.fit.proposals import Keep, Note, Proposals, trial
 from coopsim.fit.remedy import Remedy
 from coopsim.script import Report
 from coopsim.script.running import host_limit
@@ -44,7 +44,7 @@ def propose(case: Case) -> Proposals:
             continue
         outcome = yield from trial(proposal)
         if outcome.done is not None:
-            yield Settle(outcome.done)
+            yield Keep(outcome.done)
         elif outcome.failure:
             yield Note(f"{proposal.text}: {outcome.failure}")
 

@@ -4,7 +4,7 @@ import shlex
 
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Note, Proposals, Settle, Withdraw, fits, trial
+from coopsim.fit.proposals import Keep, Note, Proposals, Withdraw, fits, trial
 from coopsim.fit.remedies.offload import shortage
 from coopsim.fit.remedy import Remedy
 from coopsim.live import settings
@@ -34,7 +34,7 @@ def propose(case: Case) -> Proposals:
     for share in _SHARES:
         outcome = yield from trial(proposal(case, int(room * share) // MIB))
         if outcome.done is not None:
-            yield Settle(outcome.done)
+            yield Keep(outcome.done)
             yield from _offloading(case, int(room * share) // MIB, outcome.done)
         if outcome.done is not None or outcome.report is None or outcome.report.plugin.get("fits") is False:
             return
@@ -48,7 +48,7 @@ def _offloading(case: Case, budget_mib: int, alone: Remedy) -> Proposals:
         yield Withdraw(done)
         return
     yield from shortage(done)
-    yield Settle(done)
+    yield Keep(done)
 
 
 def proposal(case: Case, budget_mib: int, *, offload: bool = False) -> Remedy:

@@ -9,7 +9,7 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import edits as edit
 from coopsim.fit.editing.edits import Edit
-from coopsim.fit.proposals import Note, Proposals, Request, Settle, trial
+from coopsim.fit.proposals import Keep, Note, Proposals, Request, trial
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
 
@@ -17,7 +17,7 @@ from coopsim.types import CoopsimError
 def propose(case: Case, batch: Batch) -> Proposals:
     """Propose the largest micro-batch that fits (`largest`)."""
     if (best := (yield from largest(case, batch))) is not None:
-        yield Settle(best)
+        yield Keep(best)
 
 
 def largest(case: Case, batch: Batch, base: Remedy | None = None) -> Generator[Request, Any, Remedy | None]:

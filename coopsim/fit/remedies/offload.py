@@ -12,7 +12,7 @@ from functools import partial
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
-from coopsim.fit.proposals import Note, Proposals, Settle
+from coopsim.fit.proposals import Keep, Note, Proposals
 from coopsim.fit.remedies import checkpointing
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block
@@ -32,7 +32,7 @@ def propose(case: Case) -> Proposals:
         if found := (yield from checkpointing.fewest(case, level, partial(proposal, case, level))):
             best = min(reversed(found), key=lambda remedy: remedy.time_ratio)
             yield from shortage(best)
-            yield Settle(best)
+            yield Keep(best)
             return
 
 

@@ -8,7 +8,7 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import source
 from coopsim.fit.editing.edits import Edit, calls
-from coopsim.fit.proposals import Proposals, Settle, fits
+from coopsim.fit.proposals import Keep, Proposals, fits
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
@@ -57,7 +57,7 @@ def propose(case: Case) -> Proposals:
     for proposal in _proposals(case, case.over_bytes):
         done = yield from fits(proposal)
         if done is not None:
-            yield Settle(done)
+            yield Keep(done)
             return
 
 

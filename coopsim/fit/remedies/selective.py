@@ -13,7 +13,7 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
 from coopsim.fit.figures import ratio
-from coopsim.fit.proposals import Proposals, Request, Run, Settle, Withdraw, fits, trial
+from coopsim.fit.proposals import Keep, Proposals, Request, Run, Withdraw, fits, trial
 from coopsim.fit.remedies import checkpointing, settings
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model
@@ -60,7 +60,7 @@ def propose(case: Case) -> Proposals:
         yield Withdraw(remedy)
     best = min(done, key=lambda remedy: remedy.time_ratio, default=None)
     if best is not None and best.time_ratio < plain.time_ratio:
-        yield Settle(best)
+        yield Keep(best)
 
 
 def _one_more(case: Case, level: Sequence[Block], save: Sequence[str]) -> Generator[Request, Any, Remedy | None]:

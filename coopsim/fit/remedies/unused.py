@@ -8,7 +8,7 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import source
 from coopsim.fit.editing.edits import Edit, lines
-from coopsim.fit.proposals import Proposals, Settle, fits
+from coopsim.fit.proposals import Keep, Proposals, fits
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
 
@@ -27,7 +27,7 @@ def propose(case: Case) -> Proposals:
             continue
         for proposal in _proposals(case, one):
             if (done := (yield from fits(proposal))) is not None:
-                yield Settle(done)
+                yield Keep(done)
                 break
 
 

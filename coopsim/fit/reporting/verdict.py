@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from coopsim.fit.figures import HEADROOM
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting import rows
-from coopsim.fit.searching.trials import HEADROOM
 from coopsim.phantom import profiles
 from coopsim.script import OutOfMemory, memory
 from coopsim.script.reporting import words

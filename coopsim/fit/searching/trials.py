@@ -12,8 +12,8 @@ from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.copies import can_copy
 from coopsim.fit.editing.patch import certain, patched
-from coopsim.fit.figures import ratio, taken, works
-from coopsim.fit.proposals import Note, Outcome, Proposals, Replay, Run, RunsOut, Settle, Try, Withdraw
+from coopsim.fit.figures import HEADROOM, ratio, taken, works
+from coopsim.fit.proposals import Keep, Note, Outcome, Proposals, Replay, Run, RunsOut, Try, Withdraw
 from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.searching.executors import Local
 from coopsim.fit.searching.progress import Runs, rough_answer
@@ -26,9 +26,6 @@ from coopsim.script.searching.smallest import STEP, guess
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-#: The fraction of the card's memory that a remedy leaves free, because libraries take more on a real card than on the
-#: phantom.
-HEADROOM = 0.02
 #: Bytes of a card on which memory does not run out; the phantom can reserve as many addresses (expandable segments).
 ENDLESS = 1 << 40
 PLUGIN = "coopsim.fit.inside"
@@ -180,17 +177,17 @@ class Trials:
         return Case(self.script, survey, self.limit_bytes, replays, self.found, self.failed)
 
     def drive(self, survey: Survey, proposals: Proposals, *, first: bool = False) -> list[Remedy]:
-        """Do what a remedy asks for, request by request, and return the remedies that it has settled on.
+        """Do what a remedy asks for, request by request, and return the remedies that it has kept on.
 
         `first`: end with the first of them.
         """
-        settled: list[Remedy] = []
+        kept: list[Remedy] = []
         answer: Any = None
         while True:
             try:
                 request = proposals.send(answer)
             except StopIteration:
-                return settled
+                return kept
             answer = None
             match request:
                 case Try(remedy, counts):
@@ -206,12 +203,12 @@ class Trials:
                 case Replay(changes):
                     assert self.requests is not None
                     answer = self.needs(survey.report, self.requests, changes)
-                case Settle(remedy):
+                case Keep(remedy):
                     self.found[remedy.key] = remedy
-                    settled.append(remedy)
+                    kept.append(remedy)
                     if first:
                         proposals.close()
-                        return settled
+                        return kept
                 case Withdraw(remedy):
                     self.found.pop(remedy.key, None)
                 case Note(text):

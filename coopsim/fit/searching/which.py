@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from coopsim.fit.figures import HEADROOM
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching.search import Search
-from coopsim.fit.searching.trials import HEADROOM
 from coopsim.phantom import Profile, profiles
 from coopsim.script import Script, memory
 from coopsim.text import human, table

@@ -1,4 +1,4 @@
-"""A probe watches one thing in a script's process, and fills its part of the process's report.
+"""What watches a script's process: probes, each of which fills its part of the process's report.
 
 Each part is made on its own: one that fails loses nothing of the others.
 """
