@@ -11,8 +11,8 @@ from coopsim.errors import named, of_type
 from coopsim.fit.editing.copies import copied
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting.verdict import Fit
+from coopsim.fit.searching.executors import changed
 from coopsim.fit.searching.search import Search
-from coopsim.fit.searching.trials import changed
 from coopsim.longrun.lengths import read
 from coopsim.observe.data.masks import Choice, checked
 from coopsim.progress import note

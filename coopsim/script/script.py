@@ -23,7 +23,7 @@ class Script:
     (None: as the script has set it). `traceback`: print the traceback of an error. `output` is the file descriptor of
     the script's stdout (None: our own); `quiet` discards its output. `world_size` is the number of ranks (None: as the
     launcher in the command says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank 0).
-    `nccl_bytes` is what a communicator of NCCL takes of the card (None: as was published, ranks/buffers.py).
+    `nccl_bytes` is what a communicator of NCCL takes of the card (None: as was published, ranks/job.py).
     `variables` are set in its environment. `plugin` is the module of a plugin, code that runs in the script's processes
     and is given `told` (running/plugin.py); "" for none. `workspaces` is what cuDNN asks for on the phantom GPU
     (phantom/workspaces.py). `steps` is the number of optimizer steps after which the script is ended (None: it ends by

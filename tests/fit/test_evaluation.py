@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coopsim.fit.remedies import evaluation
-from coopsim.fit.reporting import notes
+from coopsim.fit.reporting import rows
 from tests.fit.made import too_large
 
 pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
@@ -17,7 +17,7 @@ def test_outputs_go_to_the_host(tmp_path: Path) -> None:
     [done] = case.drive(evaluation.propose(case))
     assert done.lines == ("outputs.append(model(x.cuda()).cpu())",)
     assert not done.stand_in
-    [note] = notes.of_evaluation(case.survey.report, case.trials.script.total_bytes)
+    [note] = rows.of_evaluation(case.survey.report, case.trials.script.total_bytes)
     assert note.startswith("evaluation grows by 32 MiB per batch, and the card is full by batch ")
 
 

@@ -10,8 +10,9 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.remedies import live
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting import rows
+from coopsim.fit.searching.executors import changed
 from coopsim.fit.searching.progress import Runs
-from coopsim.fit.searching.trials import Trials, changed
+from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
 
 GIB = 1 << 30

@@ -159,10 +159,10 @@ def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
 
 LOSSES = """
 import torch
-from coopsim.fit.inside import chunks
+from coopsim.fit.inside import plugin
 from torch.nn import functional
 plain = functional.cross_entropy
-chunks.install()
+plugin.compute_loss_in_chunks()
 torch.manual_seed(0)
 labels, dense = torch.randint(0, 50, (40,)), torch.rand(40, 50).softmax(1)
 labels[3] = labels[7] = -100

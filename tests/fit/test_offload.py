@@ -108,14 +108,14 @@ BITS = """
 import torch
 from torch import nn
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import offload
+from coopsim.fit.inside import checkpoint
 
 def gradients(offloaded, layout):
     torch.manual_seed(0)
     model = nn.Sequential(*[nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU()) for _ in range(3)])
     model.to(memory_format=layout)
     if offloaded:
-        offload.install(Changes(on_host=("0", "2")), 0, model)
+        checkpoint.offload(Changes(on_host=("0", "2")), 0, model)
     x = torch.randn(4, 8, 32, 32).to(memory_format=layout)
     model(x).square().mean().backward()
     return [p.grad for p in model.parameters()], str(model)

@@ -17,7 +17,7 @@ from coopsim.fit.remedies import checkpointing, microbatches
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting import rows
 from coopsim.fit.reporting.verdict import Fit
-from coopsim.fit.searching import progress, trials
+from coopsim.fit.searching import executors, progress, trials
 from coopsim.fit.survey import Block, Model
 from coopsim.script import Script
 from coopsim.types import CoopsimError
@@ -112,7 +112,7 @@ def test_a_budget_takes_a_plan(steps: int, planned: int, failed: str, *, expecte
 
 
 def test_a_budget_is_run_as_coopsim_live_runs_it() -> None:
-    run = trials.changed(Script(("a.py",)), Changes(live="9MiB"))
+    run = executors.changed(Script(("a.py",)), Changes(live="9MiB"))
     assert (run.plugin, json.loads(run.told)) == ("coopsim.live.guest", {"memory": "9MiB", "hosting": None})
 
 

@@ -10,7 +10,7 @@ from coopsim.fit import apply
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import fsdp
 from coopsim.fit.editing.patch import with_patch
-from coopsim.fit.remedies import sharding
+from coopsim.fit.remedies import settings
 from coopsim.fit.survey import Sharding
 from coopsim.script import Script, run
 from tests.conftest import Runner
@@ -62,7 +62,7 @@ def test_layers_that_are_dropped(tmp_path: Path, version: str, memory_mib: int) 
     command = ("torchrun", "--nproc-per-node", "8", str(SCRIPT), version)
     it = Script(command, card="rtx-3060", memory_bytes=memory_mib << 20, quiet=True)
     case = surveyed(it, tmp_path)
-    wanted = next(p for p in sharding.proposals(case) if p.changes.reshard)
+    wanted = next(p for p in settings.of_sharding(case) if p.changes.reshard)
     remedy = case.verify(wanted)
     assert remedy is not None
     assert (remedy.verified, remedy.same_numbers) == (True, True)

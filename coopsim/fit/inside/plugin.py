@@ -3,13 +3,15 @@
 import sys
 from typing import Any
 
+import torch
+
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import accumulate, autocast, batches, checkpoint, chunks, offload, optimizers, sharded, weights
+from coopsim.fit.inside import batches, checkpoint, optimizers, precision, sharded
 from coopsim.fit.inside.blocks import Blocks
 from coopsim.fit.inside.meter import Meter
 from coopsim.fit.inside.models import Models
-from coopsim.fit.inside.partitioner import Partitioner
 from coopsim.fit.inside.rough import Rough
+from coopsim.fit.remedies.loss import LINES
 from coopsim.script.watching.watch import Watch
 
 
@@ -37,22 +39,22 @@ class ChangesPlugin:
         if changes.checkpoint:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
         if changes.on_host:
-            self._models.on_first_call.append(lambda i, model: offload.install(changes, i, model))
+            self._models.on_first_call.append(lambda i, model: checkpoint.offload(changes, i, model))
         if changes.no_cache:
             self._models.on_first_call.append(lambda _, model: checkpoint.without_cache(model))
         if changes.chunked_loss:
-            self._models.on_first_call.append(lambda i, _: None if i else chunks.install())
+            self._models.on_first_call.append(lambda i, _: None if i else compute_loss_in_chunks())
         if changes.autocast:
-            autocast.install(self._models, changes.models)
+            precision.autocast(self._models, changes.models)
         if changes.bf16_weights:
-            weights.install(self._models, changes.models)
+            precision.convert(self._models, changes.models)
         self._batches = batches.Batches(changes)
         self._sharded = sharded.Sharded(changes)
-        self._partitioner = Partitioner(changes.activation_memory_budget)
+        self._partitioner = checkpoint.Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
         optimizers.install(changes)
         if changes.hold_gradients or changes.accumulate > 1:
-            accumulate.install(changes)
+            batches.accumulate(changes)
 
     def forget(self) -> None:
         """Do nothing: a fork takes no training steps."""
@@ -70,3 +72,8 @@ class ChangesPlugin:
             "own_memory_budgets": self._partitioner.own,
             **self._meter.found(),
         }
+
+
+def compute_loss_in_chunks() -> None:
+    """Replace torch.nn.functional.cross_entropy by that in chunks, for all that calls it by this name from now on."""
+    exec("\n".join(LINES), {"torch": torch})  # noqa: S102 (the trial runs the lines that are shown)

@@ -1,4 +1,4 @@
-"""Remedies "settings": of the allocator, of how the optimizer steps, of how gradients are cleared, and the like."""
+"""Remedies "settings": of the allocator, FSDP, how the optimizer steps, how gradients are cleared, and the like."""
 
 import itertools
 import os
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.editing import source
+from coopsim.fit.editing import fsdp, source
 from coopsim.fit.proposals import Proposals, Replay, first
-from coopsim.fit.remedies import loss, sharding, unused
+from coopsim.fit.remedies import loss, unused
 from coopsim.fit.remedy import Remedy
 
 _VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
@@ -51,7 +51,7 @@ def together(case: Case, *, optimizer: bool = True) -> Remedy | None:
     That of the cache is left out: recomputation, with which this is combined, turns it off by itself. optimizer:
     whether to include settings of how the optimizer steps.
     """
-    every = (_expandable(case), loss.in_chunks(case), *_others(case), *sharding.proposals(case), *unused.all_of(case))
+    every = (_expandable(case), loss.in_chunks(case), *_others(case), *of_sharding(case), *unused.all_of(case))
     parts = [part for part in every if part is not None]
     if not optimizer:
         parts = [p for p in parts if p.changes.foreach is None and p.changes.fused is None]
@@ -130,3 +130,31 @@ def _optimizer(optimizers: list, option: str) -> tuple[str, ...]:  # type: ignor
         name, value = option.split("=")
         lines.append(call or f'for group in optimizer.param_groups: group["{name}"] = {value}')
     return tuple(dict.fromkeys(lines))
+
+
+def propose_sharding(case: Case) -> Proposals:
+    """Propose each setting of FSDP on its own."""
+    for one in of_sharding(case):
+        yield from first(one)
+
+
+def of_sharding(case: Case) -> Iterator[Remedy]:
+    """Yield a remedy, not tried yet, for each setting that the script's calls do not make already.
+
+    The settings are: reshard after the forward pass, limit all-gathers, prefetch nothing. Nothing if a library makes a
+    call, as the arguments come from its own settings.
+    """
+    calls = case.survey.sharding
+    if not all(call.file for call in calls):
+        return
+    if any(call.keeps for call in calls):
+        yield _sharding(case, "FSDP reshards layers after their forward pass", Changes(reshard=True))
+    if any(call.unlimited for call in calls):
+        yield _sharding(case, "FSDP limits all-gathers", Changes(limit_gathers=True))
+    if any(call.ahead for call in calls):
+        yield _sharding(case, "FSDP prefetches nothing", Changes(no_prefetch=True))
+
+
+def _sharding(case: Case, text: str, changes: Changes) -> Remedy:
+    calls = dict.fromkeys(fsdp.lines(call, changes) for call in case.survey.sharding)
+    return case.proposal("settings", text, tuple(itertools.chain(*calls)), changes, same=True)

@@ -1,21 +1,28 @@
 """Run scripts on this machine, or on the workers of a Dask cluster, in the same folder there."""
 
+import json
 import pickle
+import shlex
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from coopsim.fit.changes import Changes
 from coopsim.fit.editing.copies import copied
 from coopsim.fit.saved import versions
+from coopsim.live.hosting import Hosting
 from coopsim.script import Report, Script, run
 from coopsim.script.running.start import Running
 from coopsim.types import CoopsimError
+
+PLUGIN = "coopsim.fit.inside"
+LIVE = "coopsim.live.guest"
 
 
 class Local:
@@ -82,6 +89,34 @@ def opened(executor: str) -> Iterator[Local]:
         yield Cluster(executor, cluster)
     finally:
         where.stop(cluster, now=True)
+
+
+def heard(script: Script, requests: Path | None = None) -> Report:
+    """Run a script and return the report; if it fails for no known reason, the error names a command that shows why."""
+    try:
+        return run(script, requests=None if script.is_long else requests)
+    except CoopsimError as e:
+        if "ended with exit code" in str(e):
+            raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
+        raise
+
+
+def changed(script: Script, changes: Changes) -> Script:
+    """Return a Script of the same command which, when it is run, makes the changes; nothing runs here.
+
+    A plugin makes them, code in the script's process (fit.inside, or live's); variables and number of ranks are set.
+    """
+    plugin, told = PLUGIN, changes.message()
+    if changes.live:
+        hosting = asdict(Hosting()) if changes.offload else None
+        plugin, told = LIVE, json.dumps({"memory": changes.live, "hosting": hosting})
+    return replace(
+        script,
+        variables=changes.variables,
+        world_size=changes.cards or script.world_size,
+        plugin=plugin,
+        told=told,
+    )
 
 
 def _in_folder(

@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.searching.trials import ENDLESS, PLUGIN, Trials, heard
+from coopsim.fit.searching.executors import PLUGIN, heard
+from coopsim.fit.searching.trials import ENDLESS, Trials
 from coopsim.observe.data.masks import LOWER
 from coopsim.script.reporting import words
 from coopsim.text import human

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.searching.trials import ENDLESS, changed
+from coopsim.fit.searching.executors import changed
+from coopsim.fit.searching.trials import ENDLESS
 from coopsim.script import Report, Script, run
 from coopsim.types import CoopsimError
 

@@ -31,14 +31,14 @@ from coopsim.fit.remedies import (
     precision,
     selective,
     settings,
-    sharding,
     unused,
 )
-from coopsim.fit.reporting import notes, rows
+from coopsim.fit.reporting import rows
 from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching import executors, masks
+from coopsim.fit.searching.executors import heard
 from coopsim.fit.searching.progress import Runs
-from coopsim.fit.searching.trials import Trials, heard
+from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Survey
 from coopsim.script import Report, Script
 from coopsim.script.reporting import words
@@ -116,8 +116,8 @@ class Search:
                 self._trials.notes.append(
                     "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
                 )
-            self._trials.notes += notes.of_growth(survey.report)
-            self._trials.notes += notes.of_evaluation(survey.report, self._trials.script.total_bytes)
+            self._trials.notes += rows.of_growth(survey.report)
+            self._trials.notes += rows.of_evaluation(survey.report, self._trials.script.total_bytes)
             self._trials.notes += words.about_inputs(survey.report.input_sizes)
             self._trials.notes += [words.unused_text(one) for one in survey.report.unused]
             if survey.report.memory_fraction is not None:
@@ -190,7 +190,7 @@ class Search:
             needs_bytes=self._survey.needs_bytes,
             masks=self._survey.report.masks,
             lower_needs_bytes=self._lower_needs,
-            full_after_steps=notes.full_after(self._survey.report, self._trials.script.total_bytes),
+            full_after_steps=rows.full_after(self._survey.report, self._trials.script.total_bytes),
             memory_bytes=self._trials.script.total_bytes,
             remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
             basis=self._survey.basis,
@@ -254,7 +254,7 @@ class Search:
             whole,
             *searches,
             settings.propose_others(case),
-            sharding.propose(case),
+            settings.propose_sharding(case),
             compiled.propose(case),
             optimizers.propose(case),
             loss.propose(case),

@@ -1,10 +1,8 @@
 """Run the script with what remedies propose, in the card's memory less some headroom, to see whether it fits."""
 
-import json
-import shlex
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,11 @@ from coopsim.fit.editing.patch import certain, patched
 from coopsim.fit.figures import HEADROOM, ratio, taken, works
 from coopsim.fit.proposals import Keep, Note, Outcome, Proposals, Replay, Run, RunsOut, Try, Withdraw
 from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
-from coopsim.fit.searching.executors import Local
+from coopsim.fit.searching.executors import PLUGIN, Local, changed, heard
 from coopsim.fit.searching.progress import Runs, rough_answer
 from coopsim.fit.survey import Survey, read
-from coopsim.live.hosting import Hosting
 from coopsim.observe.data.masks import LOWER
-from coopsim.script import Report, Script, run
+from coopsim.script import Report, Script
 from coopsim.script.running.failures import HostRanOutError
 from coopsim.script.searching.smallest import STEP, guess
 from coopsim.text import human
@@ -28,8 +25,6 @@ from coopsim.types import CoopsimError
 
 #: Bytes of a card on which memory does not run out; the phantom can reserve as many addresses (expandable segments).
 ENDLESS = 1 << 40
-PLUGIN = "coopsim.fit.inside"
-LIVE = "coopsim.live.guest"
 _TOO_EARLY = "it ends well, but after"
 _NO_COPY = "a copy of the script does not run"
 
@@ -311,31 +306,3 @@ class Trials:
             return remedy
         share = ratio(report, survey, timed)
         return replace(remedy, peak_device_bytes=report.peak_device_bytes, time_ratio=share)
-
-
-def heard(script: Script, requests: Path | None = None) -> Report:
-    """Run a script and return the report; if it fails for no known reason, the error names a command that shows why."""
-    try:
-        return run(script, requests=None if script.is_long else requests)
-    except CoopsimError as e:
-        if "ended with exit code" in str(e):
-            raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
-        raise
-
-
-def changed(script: Script, changes: Changes) -> Script:
-    """Return a Script of the same command which, when it is run, makes the changes; nothing runs here.
-
-    A plugin makes them, code in the script's process (fit.inside, or live's); variables and number of ranks are set.
-    """
-    plugin, told = PLUGIN, changes.message()
-    if changes.live:
-        hosting = asdict(Hosting()) if changes.offload else None
-        plugin, told = LIVE, json.dumps({"memory": changes.live, "hosting": hosting})
-    return replace(
-        script,
-        variables=changes.variables,
-        world_size=changes.cards or script.world_size,
-        plugin=plugin,
-        told=told,
-    )

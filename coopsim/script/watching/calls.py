@@ -43,7 +43,6 @@ class Calls(Probe):
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
     def install(self) -> None:
-        """Register hooks of all modules."""
         hooks.register_module_forward_pre_hook(self._enter)
         hooks.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True)
 
@@ -109,11 +108,9 @@ class InputSizes(Probe):
         self._seen: dict[str, set[frozenset[_Shape]]] = defaultdict(set)  # by model: the shapes of each step
 
     def install(self) -> None:
-        """Be told of calls of modules."""
         self._calls.ends.append(self._call_ended)
 
     def step_ended(self, _steps: int) -> None:
-        """Note the end of an optimizer step."""
         for module, shapes in list(self._now.items()):
             self._seen[f"{type(module).__name__} {id(module)}"].add(frozenset(shapes))
         self._now.clear()

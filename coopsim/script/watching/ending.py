@@ -46,5 +46,4 @@ class Ending(Probe):
             note(f"coopsim: {steps}{until} optimizer steps in {seconds:.0f} s ({steps / seconds:.3g} per second){ends}")
 
     def report(self, found: ProcessReport) -> None:
-        """Report whether it has ended the script."""
         found.ended_early = self._early

@@ -91,7 +91,6 @@ class Growth(Probe):
         self._longer: tuple[holders.Holder, ...] = ()  # and at that one, too
 
     def step_ended(self, _steps: int) -> None:
-        """Take note of the end of a step."""
         self._look_no_more()
         self._ends.append(self._ledger.newest)
         self._allocated.append(self._peaks.allocated)
@@ -116,7 +115,6 @@ class Growth(Probe):
             self._found = self._census(n, ended=False)
 
     def report(self, found: ProcessReport) -> None:
-        """Report what grew (`grown`)."""
         found.growth = self.grown()
 
     def grown(self) -> dict[str, Any] | None:

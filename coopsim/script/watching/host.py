@@ -39,7 +39,6 @@ class HostMemory(Probe):
         self._pinned: Counter[str] = Counter()
 
     def install(self) -> None:
-        """Be told of data loaders, and of what is pinned."""
         self._wrap_loaders()
         self._wrap_pinning()
 

@@ -58,7 +58,6 @@ class Unused(Probe):
         self.serials: frozenset[int] = frozenset()  #: of the unused storages
 
     def install(self) -> None:
-        """Be told of calls of modules."""
         self._calls.begins.append(self.call_begins)
 
     def call_begins(self, phase: Phase | None) -> None:
@@ -68,7 +67,6 @@ class Unused(Probe):
             self._ledger.note_touched(on=True)
 
     def step_ended(self, steps: int) -> None:
-        """Note the end of an optimizer step."""
         self._steps = steps
         if self._newest is None or self._steps > _STEPS:
             return
@@ -179,7 +177,6 @@ class KeptOutputs(Probe):
         self._found: list[dict[str, Any]] = []  #: the variables that hold most: the fields of holders.Holder
 
     def install(self) -> None:
-        """Be told of calls of modules."""
         self._calls.begins.append(self.call_begins)
 
     def call_begins(self, phase: Phase | None) -> None:
@@ -192,11 +189,9 @@ class KeptOutputs(Probe):
             self._newest.clear()
 
     def report(self, found: ProcessReport) -> None:
-        """Report the variables that hold most."""
         found.evaluation_keeps = self._found
 
     def ran_out(self, _device: int, _asked: int) -> None:
-        """Look, as memory runs out."""
         if 2 < len(self._newest) < _AT:
             self._look()
 

@@ -56,7 +56,6 @@ class Kinds(Probe):
         self._made_in_steps: list[int] = []  # newest serials at the start and the end of each optimizer step, in turn
 
     def install(self) -> None:
-        """Be told of ops, and of optimizer steps."""
         self._recorder.kinds = self.after
         hooks.register_optimizer_step_pre_hook(self._steps)
         hooks.register_optimizer_step_post_hook(self._stepped)
@@ -75,7 +74,6 @@ class Kinds(Probe):
         self._ledger.look_at_peak()
 
     def report(self, found: ProcessReport) -> None:
-        """Report the kinds at the peak (`at_peak`)."""
         found.peak_by_kind = self.at_peak(self._peaks.run["allocated"])
 
     def at_peak(self, allocated: int) -> dict[str, int]:

@@ -49,7 +49,6 @@ class StepRequests(Probe):
         self._stats: Callable[[int], Any] = torch_private.get("torch._C._cuda_memoryStats")
 
     def install(self) -> None:
-        """Mark where calls of modules begin and end, and where the cache is emptied."""
         self._of.begins.append(self._begins)
         self._of.ends.append(self._ends)
         for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
@@ -58,11 +57,9 @@ class StepRequests(Probe):
                 torch_private.replace(path, self._emptying(torch_private.get(path)))
 
     def device_is_up(self) -> None:
-        """Start to record."""
         record_history(enabled="all", context=None, max_entries=LIMIT, clear_history=True)
 
     def step_ended(self, _steps: int) -> None:
-        """Note the end of an optimizer step."""
         self._mark(recorded.STEP)
         self._trained_at = -1
         self._fetch()
@@ -174,11 +171,9 @@ class Requests(Probe):
         self._path = path
 
     def device_is_up(self) -> None:
-        """Start the history."""
         record_history(enabled="all", context=None, max_entries=LIMIT)
 
     def report(self, _found: ProcessReport) -> None:
-        """Write the file."""
         events = memory_snapshot()["device_traces"][torch.cuda.current_device()]
         if len(events) >= LIMIT:
             return

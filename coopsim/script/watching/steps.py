@@ -47,7 +47,6 @@ class Steps(Probe):
         return out
 
     def report(self, found: ProcessReport) -> None:
-        """Report their number."""
         found.steps = self.count
 
     def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:

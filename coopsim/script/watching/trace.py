@@ -28,7 +28,6 @@ class TraceOfSteps(Probe):
         self.outcome = "too few steps"
 
     def install(self) -> None:
-        """Be told of CUDA graphs that are replayed."""
         graphs.before_replay(self._replayed)
 
     def _replayed(self) -> None:
@@ -52,7 +51,6 @@ class TraceOfSteps(Probe):
             self._recorder.where.forget()
 
     def report(self, found: ProcessReport) -> None:
-        """Report what became of the trace."""
         found.trace = self.outcome
 
     def _write(self, steady: Steady) -> None:
