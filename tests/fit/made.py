@@ -7,6 +7,7 @@ from pathlib import Path
 from coopsim.fit.case import Case
 from coopsim.fit.proposals import Proposals
 from coopsim.fit.remedy import Remedy
+from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Survey
@@ -26,7 +27,7 @@ class Tried(Case):
         return self.trials.verify(remedy, self.survey)
 
     def drive(self, proposals: Proposals) -> list[Remedy]:
-        return self.trials.drive(self.survey, proposals)
+        return drive(self.trials, self.survey, proposals)
 
 
 def tried(trials: Trials, survey: Survey) -> Tried:

@@ -10,6 +10,7 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.remedies import live
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting import rows
+from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.executors import changed
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
@@ -39,7 +40,7 @@ class Case:
 def found(*said: tuple[float, int]) -> tuple[Case, list[Remedy]]:
     case = Case(*said)
     known = replace(case.trials.case(case.survey), limit_bytes=10 * GIB)
-    return case, case.trials.drive(case.survey, live.propose(known))
+    return case, drive(case.trials, case.survey, live.propose(known))
 
 
 def test_it_is_a_row_beside_live_where_it_costs_less() -> None:

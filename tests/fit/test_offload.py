@@ -13,6 +13,7 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.editing.patch import with_patch
 from coopsim.fit.remedies import checkpointing, offload
 from coopsim.fit.remedy import Remedy
+from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Block, Model
@@ -50,7 +51,7 @@ class Fake:
 
 def found(case: Fake) -> list[Remedy]:
     known = replace(case.trials.case(case.survey), limit_bytes=10 * GIB)
-    return case.trials.drive(case.survey, offload.propose(known))
+    return drive(case.trials, case.survey, offload.propose(known))
 
 
 def test_the_fewest_blocks_that_suffice() -> None:

@@ -18,6 +18,7 @@ from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting import rows
 from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching import executors, progress, trials
+from coopsim.fit.searching.drive import drive
 from coopsim.fit.survey import Block, Model
 from coopsim.script import Script
 from coopsim.types import CoopsimError
@@ -65,7 +66,7 @@ def test_a_mistyped_option_of_the_batch_is_said() -> None:
 
     tried = trials.Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]
     survey: Any = SimpleNamespace(trainer="", adds_up=False, given=Given())
-    assert not tried.drive(survey, microbatches.propose(tried.case(survey), batch.Batch(("a.py", "--bach={}"), 8)))
+    assert not drive(tried, survey, microbatches.propose(tried.case(survey), batch.Batch(("a.py", "--bach={}"), 8)))
     assert tried.notes == ["micro-batches: the script fails with every batch that was tried: --bach=4 is no option"]
 
 

@@ -12,6 +12,7 @@ import pytest
 from coopsim.cli.values import duration
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedies import live
+from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
@@ -91,7 +92,7 @@ def test_a_smaller_budget_is_tried_where_it_may_help(
     tried.execute = lambda script, _: count.append(script) or said  # type: ignore[assignment, func-returns-value]
     report = SimpleNamespace(ranks=(), compiled_graphs=0, steps=steps, context_bytes=0)
     survey: Any = SimpleNamespace(report=report, models=(), step_ns=1, clock_step_ns=0)
-    found = tried.drive(survey, live.propose(tried.case(survey)))
+    found = drive(tried, survey, live.propose(tried.case(survey)))
     assert len(count) == budgets
     assert len(found) == (plugin["planned_steps"] > 0)
     assert bool(tried.notes) == (steps < 3)

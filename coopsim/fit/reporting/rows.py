@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from coopsim.fit.remedy import Remedy
 from coopsim.script import Report
+from coopsim.script.reporting import words
 from coopsim.text import human, table
 
 _HEADER = ("", "kind", "peak", "time", "same numbers", "verified")
@@ -61,6 +62,21 @@ def full_after(report: Report, memory_bytes: int) -> int | None:
     if not grown or not grown["bytes_per_step"] or left < 0:
         return None
     return int(grown["last"] + left // grown["bytes_per_step"])
+
+
+def notes(report: Report, memory_bytes: int) -> list[str]:
+    """Return lines on what a run of the unchanged script tells beside its need."""
+    found = []
+    if not report.steps and report.outcome == "ok":
+        found.append("no optimizer stepped: what its first step takes, such as Adam's state, is not counted")
+    found += of_growth(report) + of_evaluation(report, memory_bytes) + words.about_inputs(report.input_sizes)
+    found += [words.unused_text(one) for one in report.unused]
+    if report.memory_fraction is not None:
+        found.append(
+            f"the script limits PyTorch to {report.memory_fraction:.0%} of the card's memory "
+            "(set_per_process_memory_fraction)"
+        )
+    return found
 
 
 def of_growth(report: Report) -> list[str]:

@@ -36,12 +36,12 @@ from coopsim.fit.remedies import (
 from coopsim.fit.reporting import rows
 from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching import executors, masks
+from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.executors import heard
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Survey
 from coopsim.script import Report, Script
-from coopsim.script.reporting import words
 from coopsim.script.searching.largest import Largest
 from coopsim.script.searching.largest import search as search_largest
 from coopsim.text import human
@@ -112,19 +112,7 @@ class Search:
                 ran, steps = survey.report.steps, survey.report.replay["steps"]
                 self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
             self._lower_needs = masks.lower_needs(self._trials, Path(folder, "lower.npy"))
-            if not survey.report.steps and survey.report.outcome == "ok":
-                self._trials.notes.append(
-                    "no optimizer stepped: what its first step takes, such as Adam's state, is not counted"
-                )
-            self._trials.notes += rows.of_growth(survey.report)
-            self._trials.notes += rows.of_evaluation(survey.report, self._trials.script.total_bytes)
-            self._trials.notes += words.about_inputs(survey.report.input_sizes)
-            self._trials.notes += [words.unused_text(one) for one in survey.report.unused]
-            if survey.report.memory_fraction is not None:
-                self._trials.notes.append(
-                    f"the script limits PyTorch to {survey.report.memory_fraction:.0%} of the card's memory "
-                    "(set_per_process_memory_fraction)"
-                )
+            self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
             batch = self._batch(survey)
             self._fits = self._fits_as_it_is(survey)
             with self._limited():
@@ -153,7 +141,7 @@ class Search:
         works = self._trials.found.values()
         enough = 1 if self._first or evaluation.is_the_cause(case) else _KINDS
         if len({remedy.kind for remedy in works}) < enough:
-            self._trials.drive(case.survey, combine.propose(case, batch))
+            drive(self._trials, case.survey, combine.propose(case, batch))
         near = None if self._trials.found else combine.strongest(case, batch)
         near = near and self._trials.nearest(near, case.survey)
         done = self.so_far()
@@ -239,7 +227,7 @@ class Search:
 
         Where an evaluation keeps its outputs and the steps fit, what helps there is tried first, and enough.
         """
-        if evaluation.is_the_cause(case) and self._trials.drive(case.survey, evaluation.propose(case)):
+        if evaluation.is_the_cause(case) and drive(self._trials, case.survey, evaluation.propose(case)):
             return
         by_blocks = [checkpointing.propose(case), selective.propose(case)]
         whole = checkpointing.propose_whole(case)
@@ -275,10 +263,10 @@ class Search:
 
     def _try(self, case: Case, kinds: list[Proposals]) -> None:
         if self._jobs == 1:
-            self._trials.drive(case.survey, _chained(*kinds), first=self._first)
+            drive(self._trials, case.survey, _chained(*kinds), first=self._first)
             return
         with ThreadPoolExecutor(self._jobs) as pool:
-            running = {pool.submit(self._trials.drive, case.survey, kind) for kind in kinds}
+            running = {pool.submit(drive, self._trials, case.survey, kind) for kind in kinds}
             try:
                 left = running
                 while left:  # polled, as a signal may wake another thread only

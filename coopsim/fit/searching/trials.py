@@ -4,14 +4,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.copies import can_copy
 from coopsim.fit.editing.patch import certain, patched
 from coopsim.fit.figures import HEADROOM, ratio, taken, works
-from coopsim.fit.proposals import Keep, Note, Outcome, Proposals, Replay, Run, RunsOut, Try, Withdraw
 from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.searching.executors import PLUGIN, Local, changed, heard
 from coopsim.fit.searching.progress import Runs, rough_answer
@@ -170,44 +168,6 @@ class Trials:
         """Return the case to propose remedies for. It sees what is found from now on."""
         replays = self.requests is not None and self.requests.exists()
         return Case(self.script, survey, self.limit_bytes, replays, self.found, self.failed)
-
-    def drive(self, survey: Survey, proposals: Proposals, *, first: bool = False) -> list[Remedy]:
-        """Do what a remedy asks for, request by request, and return the remedies that it has kept on.
-
-        `first`: end with the first of them.
-        """
-        kept: list[Remedy] = []
-        answer: Any = None
-        while True:
-            try:
-                request = proposals.send(answer)
-            except StopIteration:
-                return kept
-            answer = None
-            match request:
-                case Try(remedy, counts):
-                    self.reports.pop(remedy.changes.stand_in, None)
-                    done = self.verify(remedy, survey, counts=counts)
-                    ran = remedy.changes.stand_in
-                    answer = Outcome(done, self.failed.get(ran, ""), self.reports.get(ran))
-                case RunsOut(remedy):
-                    report, _ = self.run_once(remedy, survey, what=remedy.text)
-                    answer = report is not None and report.outcome == "oom"
-                case Run(what, changes):
-                    answer = self.run(what, changes)
-                case Replay(changes):
-                    assert self.requests is not None
-                    answer = self.needs(survey.report, self.requests, changes)
-                case Keep(remedy):
-                    self.found[remedy.key] = remedy
-                    kept.append(remedy)
-                    if first:
-                        proposals.close()
-                        return kept
-                case Withdraw(remedy):
-                    self.found.pop(remedy.key, None)
-                case Note(text):
-                    self.notes.append(text)
 
     def verify(self, remedy: Remedy, survey: Survey, *, counts: bool = True) -> Remedy | None:
         """Run a remedy; return it with its peak and time, or None if it does not fit or the script fails.
