@@ -11,13 +11,12 @@ import pytest
 import coopsim
 from coopsim import phantom
 from coopsim.phantom.build import cache_folder
-from coopsim.script.watching import compilation
-from coopsim.script.watching.compilation import missing_tools
+from coopsim.script.watching import toolchain
 from tests.script.compiled import SCRIPT, VARIABLES, phantom_run, report_of
 
 MIB = 1 << 20
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
-inductor = pytest.mark.skipif(bool(missing_tools()), reason=f"TorchInductor {missing_tools()}")
+inductor = pytest.mark.skipif(bool(toolchain.missing()), reason=f"TorchInductor {toolchain.missing()}")
 
 
 def unwatched(how: str) -> list[str]:
@@ -167,8 +166,8 @@ def test_max_autotune_is_not_predicted(tmp_path: Path) -> None:
         "import torch\ntorch.compile(lambda x: x * 2, mode='max-autotune')(torch.ones(3, device='cuda'))\n"
     )
     code, out, err = phantom_run("--gpu", "t4", "--", script)
-    if missing_tools():
-        assert (code, err.splitlines()[-1]) == (2, f"coopsim: torch.compile {missing_tools()}")
+    if toolchain.missing():
+        assert (code, err.splitlines()[-1]) == (2, f"coopsim: torch.compile {toolchain.missing()}")
         return
     assert code == 0
     assert out.splitlines()[-1].startswith("caution: max-autotune chooses kernels by times that only the card")
@@ -227,20 +226,20 @@ def test_releases_that_would_run_eagerly_are_refused(tmp_path: Path) -> None:
 
 
 def test_toolchain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    metadata = compilation.importlib.metadata
+    metadata = toolchain.importlib.metadata
     monkeypatch.setattr(metadata, "requires", lambda _: ["jinja2", 'triton~=3.8.0; platform_system == "Linux"'])
     monkeypatch.setattr(metadata, "version", lambda _: "3.9.1")
-    assert missing_tools() == "needs Triton 3.8.0, and 3.9.1 is installed: pip install --no-deps triton==3.8.0"
+    assert toolchain.missing() == "needs Triton 3.8.0, and 3.9.1 is installed: pip install --no-deps triton==3.8.0"
     monkeypatch.setattr(metadata, "version", lambda _: "3.8.2")
-    monkeypatch.setattr(compilation.shutil, "which", lambda _: "/usr/bin/cc")
-    monkeypatch.setattr(compilation.sysconfig, "get_path", lambda *_: str(tmp_path))
-    assert missing_tools().startswith(f"needs Python.h for Triton's launchers, and {tmp_path} has none; ")
+    monkeypatch.setattr(toolchain.shutil, "which", lambda _: "/usr/bin/cc")
+    monkeypatch.setattr(toolchain.sysconfig, "get_path", lambda *_: str(tmp_path))
+    assert toolchain.missing().startswith(f"needs Python.h for Triton's launchers, and {tmp_path} has none; ")
     (tmp_path / "Python.h").touch()
-    assert missing_tools() == ""
+    assert toolchain.missing() == ""
     monkeypatch.setattr(
         metadata, "requires", lambda _: ['triton (==3.7.0) ; platform_system == "Linux"']
     )  # older torch
-    assert missing_tools() == "needs Triton 3.7.0, and 3.8.2 is installed: pip install --no-deps triton==3.7.0"
+    assert toolchain.missing() == "needs Triton 3.7.0, and 3.8.2 is installed: pip install --no-deps triton==3.7.0"
     monkeypatch.setattr(metadata, "version", lambda _: "3.7.0")
-    monkeypatch.setattr(compilation.shutil, "which", lambda _: None)
-    assert missing_tools().startswith("needs a C compiler")
+    monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)
+    assert toolchain.missing().startswith("needs a C compiler")

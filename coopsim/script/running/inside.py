@@ -161,9 +161,9 @@ class _Process:
         if isinstance(root.__cause__, Exception):  # as of a pipeline's stage: the cause says why it failed
             said += f" ({type(root.__cause__).__name__}: {_first_line(root.__cause__)})"
         if "triton" in (getattr(root, "name", "") or "") or _passes_through("triton", root):
-            from coopsim.script.watching.compilation import missing_tools
+            from coopsim.script.watching import toolchain
 
-            lack = missing_tools()
+            lack = toolchain.missing()
             said += f"; a Triton kernel {lack}" if lack else ""
         place = places.of_error(root) or places.of_error(error)
         return ScriptError(place, said, tuple(places.functions_of(root)))

@@ -5,12 +5,8 @@ hooks, which it would trace and guard on, are removed while its callback is set,
 while it traces.
 """
 
-import importlib.metadata
-import os
 import re
-import shutil
 import sys
-import sysconfig
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +20,7 @@ from coopsim.observe import torch_private
 from coopsim.observe.interpose.library import load
 from coopsim.observe.torch_private import TorchDispatchMode, mode_stack, modes_disabled, pop_mode, push_mode
 from coopsim.script.reporting.process import ProcessReport
-from coopsim.script.watching import places
+from coopsim.script.watching import places, toolchain
 from coopsim.script.watching.probe import Probe
 
 #: A line of a stack trace in the step of an optimizer, PyTorch's or the user's.
@@ -174,7 +170,7 @@ class Compilation(Probe):
 
     def _inductor(self, original: Callable[..., Any], backend: Any, module: Any, inputs: Any) -> Any:
         on_device = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
-        if on_device and (lack := missing_tools()):
+        if on_device and (lack := toolchain.missing()):
             self.unmet = f"torch.compile {lack}"
             raise RuntimeError(self.unmet)
         config: Any = torch_private.get("torch._inductor.config")
@@ -211,37 +207,3 @@ def _place(code: CodeType) -> str:
 
 def _first_line(said: object) -> str:
     return (str(said).strip().splitlines() or [""])[0]
-
-
-def missing_tools() -> str:
-    """Return what TorchInductor lacks first on this machine to compile for a GPU, and how to install it; "" if nothing.
-
-    It is the end of a message: "needs Triton, …". Looked for are Triton, a C compiler and Python's headers.
-    """
-    wanted = _wanted()
-    install = f"pip install --no-deps triton{f'=={wanted}' if wanted else ''}"
-    try:
-        have = importlib.metadata.version("triton")
-    except importlib.metadata.PackageNotFoundError:
-        return f"needs Triton, which is not installed: {install}"
-    if wanted and _release(have) != _release(wanted):
-        return f"needs Triton {wanted}, and {have} is installed: {install}"
-    if not any(map(shutil.which, filter(None, [os.environ.get("CC"), "gcc", "clang"]))):
-        return "needs a C compiler for Triton's launchers; install one, as in: apt install gcc"
-    folder = sysconfig.get_path("include", "posix_prefix")
-    if not Path(folder, "Python.h").exists():
-        return f"needs Python.h for Triton's launchers, and {folder} has none; install it: apt install python3-dev"
-    return ""
-
-
-def _wanted() -> str:
-    """Return the version of Triton that the installed torch requires; "" if it names none."""
-    for requirement in importlib.metadata.requires("torch") or []:
-        found = re.match(r"(?:pytorch-)?triton\s*\(?(?:~=|==)\s*([\d.]+)", requirement)
-        if found:
-            return found[1]
-    return ""
-
-
-def _release(version: str) -> list[str]:
-    return version.split(".")[:2]
