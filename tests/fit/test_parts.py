@@ -13,12 +13,14 @@ from coopsim.fit import batch, figures
 from coopsim.fit.batch import Given
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import names, source
+from coopsim.fit.proposals import Keep, Note, Proposals, Withdraw, fits
 from coopsim.fit.remedies import checkpointing, microbatches
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting import rows
 from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching import executors, progress, trials
 from coopsim.fit.searching.drive import drive
+from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Block, Model
 from coopsim.script import Script
 from coopsim.types import CoopsimError
@@ -193,3 +195,36 @@ def test_the_rough_answer_is_said_while_the_run_goes_on() -> None:
         Path(file).write_text(json.dumps({"parameters": 1 << 30, "gradients": 0, "states": {"SGD": 1 << 30}}))
         assert said.wait(30)
     assert lines == ["at least 2 GiB: parameters 1 GiB, the state of SGD 1 GiB; activations come on top"]
+
+
+def test_what_is_kept_withdrawn_or_noted_is_what_the_remedy_says() -> None:
+    """And a search for the first remedy ends with it: nothing more is run."""
+    remedies = [Remedy("settings", name, (), 0, 1.0, True, False, Changes(), ()) for name in "abc"]
+
+    def proposals() -> Proposals:
+        a, b = (yield from fits(remedies[0])), (yield from fits(remedies[1]))
+        assert a is not None
+        assert b is not None
+        assert (yield from fits(remedies[2])) is None
+        yield Note("c does not fit")
+        yield Withdraw(a)
+        yield Keep(b)
+        yield Keep(b)
+
+    def verified(tried: Trials, ran: list[str]) -> None:
+        def verify(remedy: Remedy, *_: object, **__: object) -> Remedy | None:
+            ran.append(remedy.text)
+            if remedy.text == "c":
+                return None
+            tried.found[remedy.key] = replace(remedy, verified=True)
+            return tried.found[remedy.key]
+
+        tried.verify = verify  # type: ignore[assignment]
+
+    survey: Any = None
+    for first, kept in ((False, 2), (True, 1)):
+        tried, ran = Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None)), []
+        verified(tried, ran)
+        assert len(drive(tried, survey, proposals(), first=first)) == kept
+        assert (ran, tried.notes) == (["a", "b", "c"], ["c does not fit"])
+        assert list(tried.found) == ["settings: b"]
