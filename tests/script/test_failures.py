@@ -55,7 +55,7 @@ def test_a_report_crosses_to_the_parent_as_it_is() -> None:
 
 
 def test_watching_that_fails_is_said_even_where_the_script_ended_well() -> None:
-    with pytest.raises(CoopsimError, match="^watching train"):
+    with pytest.raises(CoopsimError, match="watching train"):
         failures.explain(Script(("train.py",)), 0, [ProcessReport(failure="KeyError: 'all'")])
 
 
