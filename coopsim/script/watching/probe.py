@@ -22,9 +22,6 @@ class Probe:
     def install(self) -> None:
         """Put its hooks in place; called once, when torch has just been imported."""
 
-    def device_is_up(self) -> None:
-        """Called when CUDA has been initialized."""
-
     def step_ended(self, steps: int) -> None:
         """Called after each optimizer step, the one numbered `steps` from 1."""
 

@@ -56,7 +56,7 @@ class StepRequests(Probe):
             if torch_private.has(path):
                 torch_private.replace(path, self._emptying(torch_private.get(path)))
 
-    def device_is_up(self) -> None:
+    def start_history(self) -> None:
         record_history(enabled="all", context=None, max_entries=LIMIT, clear_history=True)
 
     def step_ended(self, _steps: int) -> None:
@@ -170,7 +170,7 @@ class Requests(Probe):
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def device_is_up(self) -> None:
+    def start_history(self) -> None:
         record_history(enabled="all", context=None, max_entries=LIMIT)
 
     def report(self, _found: ProcessReport) -> None:

@@ -24,7 +24,7 @@ class Snapshot(Probe):
         self._path = path
         self._ran_out = False
 
-    def device_is_up(self) -> None:
+    def start_history(self) -> None:
         """Start the history that a snapshot has."""
         record_history(stacks="python")
 

@@ -71,8 +71,8 @@ class Watch:
         self._traced: Probe | None = None
         #: In the order in which they are told. Peaks come first, which the others' work may not touch.
         self._probes: list[Probe] = [_Data(data), peaks]
-        if task.step_requests:
-            self._probes.append(StepRequests(task.step_requests, where, calls))
+        steps_seen = [StepRequests(task.step_requests, where, calls)] if task.step_requests else []
+        self._probes += steps_seen
         if task.trace:
             from coopsim.script.watching.trace import TraceOfSteps
 
@@ -84,10 +84,11 @@ class Watch:
         self._probes += [Allocator(device), outs, _Recorder(recorder)]
         if not task.trace:
             self._probes.append(Kinds(recorder, peaks, unused))
-        if task.snapshot:
-            self._probes.append(Snapshot(task.snapshot))
-        if task.requests:
-            self._probes.append(Requests(task.requests))
+        snapshots = [Snapshot(task.snapshot)] if task.snapshot else []
+        requests = [Requests(task.requests)] if task.requests else []
+        self._probes += [*snapshots, *requests]
+        #: PyTorch keeps one history: it is recorded as the first of these needs it.
+        self._histories: list[Snapshot | StepRequests | Requests] = [*snapshots, *steps_seen, *requests]
         self._probes += [Ending(task.ends_after, folder), steps]
         for one in self._probes:
             one.install()
@@ -134,8 +135,8 @@ class Watch:
             sys.exit(2)  # an exception would be wrapped by PyTorch
         if self._explains:
             attach_oom_observer(self._ran_out)
-        for one in self._probes:
-            one.device_is_up()
+        for one in self._histories[:1]:
+            one.start_history()
 
     def _step_ended(self, steps: int) -> None:
         for one in self._probes:
